@@ -1,0 +1,3 @@
+//! Skeleton; filled in by the commits that follow.
+
+fn main() {}

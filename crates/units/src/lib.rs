@@ -1,0 +1,13 @@
+//! Units in types: [`Instant`] and [`Duration`] in nanoseconds from an arbitrary origin, [`Bytes`], [`BitRate`]
+//! and [`LossRate`].
+//!
+//! This crate never reads a clock and has no dependencies. An [`Instant`] means whatever its producer says its
+//! origin is: the start of a simulation, or of a process. Start with [`Instant`] and [`BitRate::time_to_send`].
+
+mod amount;
+mod parse;
+mod time;
+
+pub use amount::{BitRate, Bytes, LossRate};
+pub use parse::ParseUnitError;
+pub use time::{Duration, Instant};
