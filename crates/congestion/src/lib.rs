@@ -1,1 +1,27 @@
-//! Skeleton; filled in by the commits that follow.
+//! Congestion controllers: acknowledgements, losses and ECN marks of one path go in, a congestion window comes out.
+//!
+//! A controller is a pure state machine, one file per algorithm. It never reads a clock, never draws random numbers,
+//! never logs, never sends, and does not keep count of bytes in flight: the caller does, and tells it.
+//! Every quantity that is not named otherwise is in bytes.
+//!
+//! Start with [`Controller`], the trait, and [`ControllerKind`], which turns a name into a controller.
+//!
+//! ```
+//! use congestion::{Ack, Config, ControllerKind};
+//! use units::Instant;
+//!
+//! let kind: ControllerKind = "newreno".parse().unwrap();
+//! let mut controller = kind.build(&Config::default());
+//! assert_eq!(controller.window(), 12_000);
+//! controller.on_ack(&Ack { now: Instant::from_nanos(1), bytes: 1_200, ..Ack::default() }, &[]);
+//! assert_eq!(controller.window(), 13_200);
+//! ```
+
+mod controller;
+mod kind;
+mod newreno;
+mod recovery_period;
+
+pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Rtt, State};
+pub use kind::{Config, ControllerKind, UnknownController};
+pub use newreno::NewReno;
