@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-use crate::{Controller, NewReno};
+use crate::{Controller, Cubic, NewReno};
 
 /// What a controller needs to know when its path is made. Build it with `..Config::default()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub struct Config {
     pub minimum_window_packets: u64,
     /// The path's maximum datagram size in bytes of UDP payload. Default 1,200.
     pub max_datagram_size: u64,
+    /// Whether `cubic` leaves its first slow start by HyStart++ (RFC 9406). Default off.
+    pub hystart: bool,
 }
 
 impl Config {
@@ -35,7 +37,12 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { initial_window_packets: 10, minimum_window_packets: 2, max_datagram_size: 1_200 }
+        Self {
+            initial_window_packets: 10,
+            minimum_window_packets: 2,
+            max_datagram_size: 1_200,
+            hystart: false,
+        }
     }
 }
 
@@ -43,17 +50,20 @@ impl Default for Config {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum ControllerKind {
+    /// RFC 9438, `cubic`.
+    Cubic,
     /// RFC 9002 section 7, `newreno`.
     NewReno,
 }
 
 impl ControllerKind {
     /// Every controller, in the order in which help texts list them.
-    pub const ALL: &[Self] = &[Self::NewReno];
+    pub const ALL: &[Self] = &[Self::Cubic, Self::NewReno];
 
     /// The name that users type.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Cubic => "cubic",
             Self::NewReno => "newreno",
         }
     }
@@ -61,6 +71,7 @@ impl ControllerKind {
     /// A controller of this kind for a new path.
     pub fn build(self, config: &Config) -> Box<dyn Controller> {
         match self {
+            Self::Cubic => Box::new(Cubic::new(config)),
             Self::NewReno => Box::new(NewReno::new(config)),
         }
     }
@@ -117,7 +128,10 @@ mod tests {
     #[test]
     fn errors_list_the_names() {
         let error = "vegas".parse::<ControllerKind>().unwrap_err().to_string();
-        assert!(error.starts_with("`vegas` is not a congestion controller; there are newreno"), "{error}");
+        assert!(
+            error.starts_with("`vegas` is not a congestion controller; there are cubic, newreno"),
+            "{error}"
+        );
         for kind in ControllerKind::ALL {
             assert!(error.contains(kind.name()));
         }

@@ -10,7 +10,7 @@
 //! use congestion::{Ack, Config, ControllerKind};
 //! use units::Instant;
 //!
-//! let kind: ControllerKind = "newreno".parse().unwrap();
+//! let kind: ControllerKind = "cubic".parse().unwrap();
 //! let mut controller = kind.build(&Config::default());
 //! assert_eq!(controller.window(), 12_000);
 //! controller.on_ack(&Ack { now: Instant::from_nanos(1), bytes: 1_200, ..Ack::default() }, &[]);
@@ -18,10 +18,17 @@
 //! ```
 
 mod controller;
+mod cubic;
+mod hystart;
 mod kind;
 mod newreno;
+#[cfg(test)]
+mod properties;
 mod recovery_period;
+#[cfg(test)]
+mod test_loop;
 
 pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Rtt, State};
+pub use cubic::Cubic;
 pub use kind::{Config, ControllerKind, UnknownController};
 pub use newreno::NewReno;

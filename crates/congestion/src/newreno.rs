@@ -64,7 +64,7 @@ impl NewReno {
 
     /// Congestion avoidance: one datagram per window of `bytes`.
     fn additive_increase(&mut self, bytes: u64) {
-        let window = u128::from(self.window);
+        let window = u128::from(self.window.max(1));
         let credit = u128::from(self.config.max_datagram_size) * u128::from(bytes) + self.carry;
         self.carry = credit % window;
         self.window = self.window.saturating_add(u64::try_from(credit / window).unwrap_or(u64::MAX));
@@ -123,3 +123,6 @@ impl Controller for NewReno {
         ControllerKind::NewReno
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Properties of every controller in the registry, over random histories.
+
+use units::{Duration, Instant};
+
+use crate::{Ack, Config, Controller, ControllerKind, Loss, Phase, Rtt};
+
+/// A small generator (xorshift64*), enough to vary histories from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+    }
+}
+
+/// Applies one random event.
+fn step(controller: &mut dyn Controller, random: &mut Random, now: Instant) {
+    let sent_at = now - Duration::from_micros(random.below(200_000));
+    let sample = Duration::from_micros(1_000 + random.below(200_000));
+    let rtt = Rtt { latest: sample, smoothed: sample, min: Duration::from_millis(1), variance: sample };
+    let bytes = 1 + random.below(30_000);
+    match random.below(20) {
+        0 => controller.on_loss(&Loss { now, bytes, packets: 1, largest_sent_at: sent_at, rtt }, &[]),
+        1 => controller.on_ecn_ce(now, sent_at),
+        2 if random.below(10) == 0 => controller.on_persistent_congestion(now),
+        3 => controller.on_spurious_loss(now),
+        4 => controller.on_mtu(1_200 + random.below(300)),
+        5..=7 => controller.on_sent(now, bytes, bytes + random.below(2) * 1_000),
+        n => controller.on_ack(
+            &Ack { now, bytes, largest_sent_at: sent_at, in_flight_before: bytes, app_limited: n == 8, rtt },
+            &[],
+        ),
+    }
+}
+
+#[test]
+fn window_stays_above_the_minimum_and_histories_repeat() {
+    for kind in ControllerKind::ALL {
+        for hystart in [false, true] {
+            let config = Config { hystart, ..Config::default() };
+            let run = |seed: u64| {
+                let (mut controller, mut random) = (kind.build(&config), Random(seed));
+                let mut now = Instant::ORIGIN + Duration::from_secs(1);
+                for _ in 0..2_000 {
+                    now += Duration::from_micros(random.below(20_000));
+                    step(&mut *controller, &mut random, now);
+                    let state = controller.state();
+                    assert!(state.window >= config.minimum_window(), "{kind} seed {seed}: {state:?}");
+                    assert_eq!(state.window, controller.window());
+                }
+                controller.state()
+            };
+            for seed in 1..=50 {
+                assert_eq!(run(seed), run(seed), "{kind} seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_reduction_per_recovery_period() {
+    for kind in ControllerKind::ALL {
+        let mut controller = kind.build(&Config::default());
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        let loss =
+            |now, sent| Loss { now: at(now), largest_sent_at: at(sent), packets: 1, ..Loss::default() };
+        controller.on_loss(&loss(100, 50), &[]);
+        let reduced = controller.window();
+        assert!(reduced < Config::default().initial_window(), "{kind}");
+        assert_eq!(controller.state().phase, Phase::Recovery, "{kind}");
+        for sent in 51..=100 {
+            controller.on_loss(&loss(100 + sent, sent), &[]);
+            controller.on_ecn_ce(at(100 + sent), at(sent));
+            assert_eq!(controller.window(), reduced, "{kind}");
+        }
+        controller.on_loss(&loss(300, 201), &[]);
+        assert!(controller.window() < reduced, "{kind}");
+    }
+}
+
+#[test]
+fn acks_never_lower_the_window_and_more_bytes_never_give_less() {
+    for kind in ControllerKind::ALL {
+        let mut small = kind.build(&Config::default());
+        let mut large = kind.build(&Config::default());
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        for controller in [&mut small, &mut large] {
+            controller.on_loss(&Loss { now: at(1), ..Loss::default() }, &[]);
+        }
+        for round in 1..=200 {
+            let rtt = Rtt { smoothed: Duration::from_millis(30), ..Rtt::default() };
+            let ack =
+                Ack { now: at(round * 30), largest_sent_at: at(round * 30 - 28), rtt, ..Ack::default() };
+            let before = (small.window(), large.window());
+            small.on_ack(&Ack { bytes: 2_400, ..ack }, &[]);
+            large.on_ack(&Ack { bytes: 4_800, ..ack }, &[]);
+            assert!(small.window() >= before.0 && large.window() >= before.1, "{kind} round {round}");
+            assert!(large.window() >= small.window(), "{kind} round {round}");
+        }
+    }
+}
