@@ -1,0 +1,1 @@
+//! Timelines to the nanosecond, limits, and bookkeeping.
