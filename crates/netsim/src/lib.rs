@@ -24,10 +24,16 @@
 //! assert_eq!(link.deliver(arrival).unwrap().packet, "hello");
 //! ```
 
+mod event_queue;
 pub mod link;
 pub mod loss;
+pub mod network;
 mod rng;
+mod trace;
 
+pub use event_queue::EventQueue;
 pub use link::{Delivered, Link, LinkConfig, LinkStats, Offered};
 pub use loss::{Loss, LossModel};
+pub use network::Network;
 pub use rng::{Rng, Seed};
+pub use trace::TraceHash;
