@@ -1,0 +1,222 @@
+//! Client and server configurations: TLS on one side, transport parameters on the other.
+
+use std::sync::Arc;
+
+use rustls::{
+    RootCertStore,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer},
+    version::TLS13,
+};
+use units::Duration;
+
+use crate::{
+    ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind, TransportConfig,
+    verifier::PinnedKey,
+};
+
+/// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
+pub const DEFAULT_ALPN: &[u8] = b"mendpath/1";
+
+/// The setters that both configurations share.
+macro_rules! shared_setters {
+    () => {
+        /// Application protocols in order of preference (RFC 7301); the peers must share one (RFC 9001 section 8.1).
+        #[must_use]
+        pub fn alpn<P: Into<Vec<u8>>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
+            self.tls.alpn_protocols = protocols.into_iter().map(Into::into).collect();
+            self
+        }
+
+        /// What to do with spare window about packets that may be lost.
+        #[must_use]
+        pub fn recovery(mut self, kind: RecoveryKind) -> Self {
+            self.transport.recovery = kind;
+            self
+        }
+
+        /// The congestion controller of every path.
+        #[must_use]
+        pub fn congestion(mut self, kind: ControllerKind) -> Self {
+            self.transport.controller = kind;
+            self
+        }
+
+        /// How new data is shared out to paths.
+        #[must_use]
+        pub fn scheduler(mut self, kind: SchedulerKind) -> Self {
+            self.transport.scheduler = kind;
+            self
+        }
+
+        /// How long the connection survives without an answer on any path; the smaller value of both peers counts.
+        #[must_use]
+        pub fn idle_timeout(mut self, timeout: impl Into<Duration>) -> Self {
+            self.transport.max_idle_timeout = timeout.into();
+            self
+        }
+
+        /// Sends something after this long without traffic, so that neither the peer nor a NAT forgets the connection.
+        #[must_use]
+        pub fn keep_alive(mut self, interval: impl Into<Duration>) -> Self {
+            self.transport.keep_alive = Some(interval.into());
+            self
+        }
+
+        /// Bytes that the peer may have under way: on the whole connection, and on one stream. Also what they may
+        /// cost in memory here.
+        #[must_use]
+        pub fn receive_windows(mut self, connection: u64, stream: u64) -> Self {
+            self.transport.receive_window = connection;
+            self.transport.stream_receive_window = stream;
+            self
+        }
+
+        /// Streams that the peer may have open at a time, bidirectional and unidirectional.
+        #[must_use]
+        pub fn max_streams(mut self, bidi: u64, uni: u64) -> Self {
+            self.transport.max_concurrent_bidi = bidi;
+            self.transport.max_concurrent_uni = uni;
+            self
+        }
+
+        /// Paths that may be open at a time.
+        #[must_use]
+        pub fn max_paths(mut self, paths: u32) -> Self {
+            self.transport.max_paths = paths;
+            self
+        }
+
+        /// All transport parameters at once, for what has no setter of its own. Overwrites earlier setters.
+        #[must_use]
+        pub fn transport(mut self, transport: TransportConfig) -> Self {
+            self.transport = transport;
+            self
+        }
+
+        /// The transport parameters, to change some.
+        pub fn transport_mut(&mut self) -> &mut TransportConfig {
+            &mut self.transport
+        }
+    };
+}
+
+/// How a client trusts servers, and how its connections behave.
+///
+/// TLS 1.3 only, with the `ring` provider. There is no way to switch the verification of servers off.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    tls: rustls::ClientConfig,
+    transport: TransportConfig,
+}
+
+impl ClientConfig {
+    /// Trusts exactly the server that proves possession of the key with this pin; names and dates do not matter.
+    pub fn with_pinned_key(pin: KeyPin) -> Self {
+        let provider = provider();
+        let verifier = Arc::new(PinnedKey::new(pin, provider.clone()));
+        let tls = client_builder(provider)
+            .dangerous()
+            .with_custom_certificate_verifier(verifier)
+            .with_no_client_auth();
+        Self::from_tls(tls)
+    }
+
+    /// Trusts servers whose certificate is valid for the name connected to and leads to one of these roots.
+    pub fn with_roots(roots: RootCertStore) -> Self {
+        Self::from_tls(client_builder(provider()).with_root_certificates(roots).with_no_client_auth())
+    }
+
+    fn from_tls(mut tls: rustls::ClientConfig) -> Self {
+        tls.alpn_protocols = vec![DEFAULT_ALPN.to_vec()];
+        Self { tls, transport: TransportConfig::default() }
+    }
+
+    shared_setters!();
+
+    pub(crate) fn to_proto(&self) -> Arc<proto::ClientConfig> {
+        Arc::new(proto::ClientConfig { tls: Arc::new(self.tls.clone()), transport: self.transport.clone() })
+    }
+}
+
+/// Who a server is, and how its connections behave.
+///
+/// TLS 1.3 only, with the `ring` provider.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    tls: rustls::ServerConfig,
+    transport: TransportConfig,
+    max_connections: usize,
+    retry: bool,
+}
+
+impl ServerConfig {
+    /// Connections held at a time unless [`max_connections`](Self::max_connections) says otherwise.
+    pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
+
+    /// A server known by a pinned key.
+    ///
+    /// # Errors
+    /// If TLS cannot use the key.
+    pub fn with_identity(identity: &Identity) -> Result<Self, ConfigError> {
+        Self::with_certificate(vec![identity.certificate().clone()], identity.private_key())
+    }
+
+    /// A server with a certificate chain, its own certificate first.
+    ///
+    /// # Errors
+    /// If TLS cannot use the key, or it does not belong to the certificate.
+    pub fn with_certificate(
+        chain: Vec<CertificateDer<'static>>,
+        key: PrivateKeyDer<'static>,
+    ) -> Result<Self, ConfigError> {
+        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+            .with_protocol_versions(&[&TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)?;
+        tls.alpn_protocols = vec![DEFAULT_ALPN.to_vec()];
+        Ok(Self {
+            tls,
+            transport: TransportConfig::default(),
+            max_connections: Self::DEFAULT_MAX_CONNECTIONS,
+            retry: false,
+        })
+    }
+
+    shared_setters!();
+
+    /// Connections held at a time; more are refused.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.max_connections = connections;
+        self
+    }
+
+    /// Makes every client prove its address first (Retry, RFC 9000 section 8.1.2), which costs it a round trip.
+    #[must_use]
+    pub fn retry(mut self, retry: bool) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
+        Arc::new(proto::ServerConfig {
+            tls: Arc::new(self.tls.clone()),
+            transport: self.transport.clone(),
+            max_connections: self.max_connections,
+            retry: self.retry,
+        })
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn client_builder(
+    provider: Arc<CryptoProvider>,
+) -> rustls::ConfigBuilder<rustls::ClientConfig, rustls::WantsVerifier> {
+    rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&TLS13])
+        .expect("the ring provider has TLS 1.3 cipher suites")
+}

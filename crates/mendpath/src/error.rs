@@ -1,0 +1,332 @@
+//! What can go wrong, one enum per operation.
+
+use std::{io, net::SocketAddr};
+
+use proto::PathId;
+use thiserror::Error;
+use units::Duration;
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// A transport error closed it (RFC 9000 section 20.1); TLS alerts are 0x100 + alert (RFC 9001 section 4.8).
+    #[error("{} closed the connection with transport error {code:#x}: {reason}", who(*by_peer))]
+    TransportClosed {
+        /// Transport error code.
+        code: u64,
+        /// Human-readable reason, possibly empty.
+        reason: String,
+        /// Whether the peer closed it.
+        by_peer: bool,
+    },
+    /// The application closed it with a code of its own.
+    #[error("{} closed the connection with code {code}: {}", who(*by_peer), String::from_utf8_lossy(reason))]
+    ApplicationClosed {
+        /// The application's code.
+        code: u64,
+        /// The application's reason, possibly empty.
+        reason: Vec<u8>,
+        /// Whether the peer closed it.
+        by_peer: bool,
+    },
+    /// No path brought an answer for the idle timeout.
+    #[error("no answer from the peer within the idle timeout")]
+    TimedOut,
+    /// The peer has lost its state and answered with a stateless reset (RFC 9000 section 10.3).
+    #[error("the peer no longer knows the connection")]
+    Reset,
+    /// The peer speaks no version of QUIC that we speak.
+    #[error("the peer does not speak QUIC version 1")]
+    VersionMismatch,
+    /// We closed it: [`close`](crate::Connection::close), or the last handle was dropped.
+    #[error("the connection was closed on this side")]
+    LocallyClosed,
+    /// The endpoint's runtime was shut down under the connection.
+    #[error("the runtime of the endpoint was shut down")]
+    EndpointGone,
+}
+
+fn who(by_peer: bool) -> &'static str {
+    if by_peer { "the peer" } else { "this side" }
+}
+
+impl From<proto::ConnectionError> for ConnectionError {
+    fn from(error: proto::ConnectionError) -> Self {
+        use proto::ConnectionError as E;
+        match error {
+            E::TransportClosed { code, reason, by_peer } => Self::TransportClosed { code, reason, by_peer },
+            E::ApplicationClosed { code, reason, by_peer } => {
+                Self::ApplicationClosed { code, reason, by_peer }
+            }
+            E::TimedOut => Self::TimedOut,
+            E::Reset => Self::Reset,
+            E::VersionMismatch => Self::VersionMismatch,
+            E::LocallyClosed => Self::LocallyClosed,
+        }
+    }
+}
+
+impl From<ConnectionError> for io::Error {
+    fn from(error: ConnectionError) -> Self {
+        let kind = match error {
+            ConnectionError::TimedOut => io::ErrorKind::TimedOut,
+            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
+            ConnectionError::ApplicationClosed { .. } | ConnectionError::TransportClosed { .. } => {
+                io::ErrorKind::ConnectionAborted
+            }
+            _ => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// Why a connection attempt could not even start.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// No client configuration was given, neither to the endpoint nor to the call.
+    #[error("no client configuration: set one with `set_default_client_config`, or use `connect_with`")]
+    NoClientConfig,
+    /// Not a name that a certificate can carry.
+    #[error("`{0}` is not a valid server name")]
+    InvalidServerName(String),
+    /// The endpoint holds as many connections as it can.
+    #[error("the endpoint holds as many connections as it can")]
+    TooManyConnections,
+    /// The configuration asks for a QUIC version that does not exist here.
+    #[error("the configuration asks for an unsupported version of QUIC")]
+    UnsupportedVersion,
+    /// TLS refused the configuration.
+    #[error("TLS refused the configuration: {0}")]
+    Tls(String),
+    /// No socket of the endpoint can reach this address family.
+    #[error("no bound socket can send to {0}: bind one of its address family")]
+    NoSocket(SocketAddr),
+    /// The local address or interface asked for cannot be used.
+    #[error(transparent)]
+    Local(#[from] BindError),
+    /// The endpoint was closed.
+    #[error("the endpoint is closed")]
+    EndpointClosed,
+}
+
+impl From<proto::ConnectError> for ConnectError {
+    fn from(error: proto::ConnectError) -> Self {
+        match error {
+            proto::ConnectError::InvalidServerName(name) => Self::InvalidServerName(name),
+            proto::ConnectError::TooManyConnections => Self::TooManyConnections,
+            proto::ConnectError::UnsupportedVersion => Self::UnsupportedVersion,
+            proto::ConnectError::Tls(reason) => Self::Tls(reason),
+        }
+    }
+}
+
+/// Why no socket could be bound for a path or a connection.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The interface does not exist (now).
+    #[error("no interface `{name}`; this host has {}", known.join(", "))]
+    NoSuchInterface {
+        /// The name asked for.
+        name: String,
+        /// The interfaces that exist.
+        known: Vec<String>,
+    },
+    /// The interface has no address of the remote's family.
+    #[error("interface `{name}` has no {} address to reach {remote} from", family(remote))]
+    NoAddress {
+        /// The interface.
+        name: String,
+        /// Where the path was to lead.
+        remote: SocketAddr,
+    },
+    /// The local address belongs to another family than the remote.
+    #[error("cannot reach {remote} from {local}: different address families")]
+    FamilyMismatch {
+        /// The local address asked for.
+        local: SocketAddr,
+        /// Where the path was to lead.
+        remote: SocketAddr,
+    },
+    /// The operating system refused.
+    #[error("cannot bind a UDP socket to {local}: {source}")]
+    Io {
+        /// The address tried.
+        local: SocketAddr,
+        /// Its reason.
+        source: io::Error,
+    },
+}
+
+fn family(addr: &SocketAddr) -> &'static str {
+    if addr.is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+/// Why a path could not be opened, or changed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PathError {
+    /// The handshake has not finished, or the peer has not offered connection ids for another path in time.
+    #[error("the peer is not ready for another path")]
+    NotReady,
+    /// The peer does not speak the multipath extension.
+    #[error("the peer does not speak multipath QUIC")]
+    MultipathNotNegotiated,
+    /// The limit of open paths, ours or the peer's, is reached.
+    #[error("no more than {max} paths may be open")]
+    TooManyPaths {
+        /// The limit.
+        max: u32,
+    },
+    /// A path between these two addresses is open.
+    #[error("path {} between these addresses is open already", .0.0)]
+    AlreadyOpen(PathId),
+    /// No such path.
+    #[error("there is no path {}", .0.0)]
+    Unknown(PathId),
+    /// The last path cannot be removed: close the connection instead.
+    #[error("the last path cannot be removed: close the connection instead")]
+    LastPath,
+    /// No socket for it.
+    #[error(transparent)]
+    Local(#[from] BindError),
+    /// The peer did not answer on the new path in time.
+    #[error("no answer from the peer on the new path within {after}")]
+    TimedOut {
+        /// How long was waited.
+        after: Duration,
+    },
+    /// The path was abandoned before it was validated.
+    #[error("the path was abandoned with code {code:#x} before it could be used")]
+    Closed {
+        /// Whether the peer abandoned it.
+        by_peer: bool,
+        /// Error code of PATH_ABANDON.
+        code: u64,
+    },
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<proto::PathError> for PathError {
+    fn from(error: proto::PathError) -> Self {
+        use proto::PathError as E;
+        match error {
+            E::NotReady | E::NoConnectionId => Self::NotReady,
+            E::MultipathNotNegotiated => Self::MultipathNotNegotiated,
+            E::TooManyPaths { max } => Self::TooManyPaths { max },
+            E::AlreadyOpen(path) => Self::AlreadyOpen(path),
+            E::Unknown(path) => Self::Unknown(path),
+            E::LastPath => Self::LastPath,
+        }
+    }
+}
+
+/// Why writing to a stream failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The peer does not want more (STOP_SENDING, RFC 9000 section 19.5), with the application's code.
+    #[error("the peer stopped the stream with code {0}")]
+    Stopped(u64),
+    /// The stream was finished or reset on this side.
+    #[error("the stream is already finished or reset")]
+    ClosedStream,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<WriteError> for io::Error {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::ConnectionLost(lost) => lost.into(),
+            WriteError::Stopped(_) => Self::new(io::ErrorKind::ConnectionReset, error),
+            WriteError::ClosedStream => Self::new(io::ErrorKind::BrokenPipe, error),
+        }
+    }
+}
+
+/// Why reading from a stream failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The peer gave the stream up (RESET_STREAM, RFC 9000 section 19.4), with the application's code.
+    #[error("the peer reset the stream with code {0}")]
+    Reset(u64),
+    /// The stream was stopped on this side.
+    #[error("the stream was stopped on this side")]
+    ClosedStream,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<ReadError> for io::Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::ConnectionLost(lost) => lost.into(),
+            ReadError::Reset(_) => Self::new(io::ErrorKind::ConnectionReset, error),
+            ReadError::ClosedStream => Self::new(io::ErrorKind::NotConnected, error),
+        }
+    }
+}
+
+/// Why [`RecvStream::read_to_end`](crate::RecvStream::read_to_end) failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReadToEndError {
+    /// The stream is longer than the limit.
+    #[error("the stream is longer than {limit} bytes")]
+    TooLong {
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Reading failed.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Why a stream operation other than reading and writing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the stream is already finished, reset or stopped")]
+pub struct ClosedStream;
+
+/// Why a datagram was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendDatagramError {
+    /// The peer takes no datagrams (RFC 9221 section 3).
+    #[error("the peer does not take datagrams")]
+    Unsupported,
+    /// Longer than what fits a packet of every path, or than the peer takes.
+    #[error("the datagram is longer than {max} bytes")]
+    TooLarge {
+        /// The longest that would be taken now, in bytes.
+        max: usize,
+    },
+    /// The send buffer for datagrams is full.
+    #[error("the send buffer for datagrams is full")]
+    Blocked,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+/// Why a configuration or an identity could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// TLS refused the certificate, key or options.
+    #[error("TLS refused the configuration: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The private key or certificate could not be made or read.
+    #[error("the identity could not be made: {0}")]
+    Identity(#[from] rcgen::Error),
+    /// Not the text of a key pin.
+    #[error("`{0}` is not a key pin: expected 43 characters of unpadded base64url")]
+    Pin(String),
+}
