@@ -1,0 +1,203 @@
+//! What the application does with streams.
+
+use super::outgoing::ControlKey;
+use super::send::Waiting;
+use super::{CloseError, FinishError, LOST, NEW, Read, ReadError, Streams, WriteError};
+use crate::wire::{Dir, StreamId};
+
+impl Streams {
+    /// Opens a stream; `None` when the peer allows no more of this kind now, which an `Available` event ends.
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        let local = &mut self.local[dir as usize];
+        if local.credit.available() == 0 {
+            local.wanted = true;
+            if local.credit.note_blocked() {
+                self.control.insert(ControlKey::StreamsBlocked(dir));
+            }
+            return None;
+        }
+        local.credit.take(1);
+        let id = StreamId::new(self.side, dir, local.opened);
+        local.opened += 1;
+        self.create(id);
+        Some(id)
+    }
+
+    /// The next stream that the peer opened, in the order of ids.
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        let remote = &mut self.remote[dir as usize];
+        if remote.accepted == remote.window.received() {
+            return None;
+        }
+        let id = StreamId::new(self.side.peer(), dir, remote.accepted);
+        remote.accepted += 1;
+        Some(id)
+    }
+
+    /// Takes over bytes to send; returns how many, possibly fewer than given.
+    ///
+    /// As much is taken as the stream's credit, the connection's credit and the send buffer allow, so whatever was
+    /// taken can be sent at once and one stream that the peer does not read never blocks the others for good. After
+    /// [`WriteError::Blocked`] a `Writable` event follows; after a short write call again.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        let half = self.send.get_mut(&id).ok_or(WriteError::Unknown)?;
+        if !half.app_done
+            && let Some(code) = half.stopped
+        {
+            self.with_send(id, |half| half.app_done = true);
+            return Err(WriteError::Stopped(code));
+        }
+        if !half.is_open() {
+            return Err(half.stopped.map_or(WriteError::Closed, WriteError::Stopped));
+        }
+        let room = self.config.send_buffer.saturating_sub(self.totals.held);
+        let allowed = half.credit.available().min(self.credit.available()).min(room);
+        let n = allowed.min(data.len() as u64);
+        if n == 0 && !data.is_empty() {
+            self.note_write_blocked(id);
+            return Err(WriteError::Blocked);
+        }
+        self.credit.take(n);
+        self.with_send(id, |half| half.push(&data[..n as usize]));
+        Ok(n as usize)
+    }
+
+    /// Remembers what a blocked write waits for, and tells the peer if it is the peer's limit.
+    fn note_write_blocked(&mut self, id: StreamId) {
+        let Some(half) = self.send.get_mut(&id) else { return };
+        if half.credit.available() == 0 {
+            half.waiting = Waiting::Stream;
+            if half.credit.note_blocked() {
+                self.control.insert(ControlKey::StreamDataBlocked(id));
+            }
+            return;
+        }
+        if half.waiting != Waiting::Connection {
+            half.waiting = Waiting::Connection;
+            self.writers.push_back(id);
+        }
+        if self.credit.available() == 0 && self.credit.note_blocked() {
+            self.control.insert(ControlKey::DataBlocked);
+        }
+    }
+
+    /// Ends the stream after what has been written. A `Finished` event follows when the peer has everything.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        let half = self.send.get(&id).ok_or(FinishError::Unknown)?;
+        let result = match half.stopped {
+            Some(code) => Err(FinishError::Stopped(code)),
+            None if !half.is_open() => return Err(FinishError::Closed),
+            None => Ok(()),
+        };
+        self.with_send(id, |half| {
+            half.app_done = true;
+            if result.is_ok() {
+                half.finish();
+            }
+        });
+        result
+    }
+
+    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's, below
+    /// 2^62.
+    ///
+    /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the stream this only
+    /// says that the application knows.
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+        let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
+        if half.reset().is_some() && half.app_done {
+            return Err(CloseError::Closed);
+        }
+        if half.reset().is_none() {
+            self.start_reset(id, code);
+        }
+        self.with_send(id, |half| half.app_done = true);
+        Ok(())
+    }
+
+    /// Drops a stream's data and makes RESET_STREAM pending.
+    pub(super) fn start_reset(&mut self, id: StreamId, code: u64) {
+        if let Some(unsent) = self.with_send(id, |half| half.start_reset(code)) {
+            self.credit.give_back(unsent);
+            self.control.remove(&ControlKey::StreamDataBlocked(id));
+            self.control.insert(ControlKey::ResetStream(id));
+            self.wake_writers();
+        }
+    }
+
+    /// Declares that the application reads no more of the stream, and asks the peer to stop sending. `code` is the
+    /// application's, below 2^62.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+        let half = self.recv.get(&id).ok_or(CloseError::Unknown)?;
+        if half.stopped.is_some() {
+            return Err(CloseError::Closed);
+        }
+        let unread = self.with_recv(id, |half| {
+            half.stopped = Some(code);
+            half.discard()
+        });
+        self.consume(unread.unwrap_or(0));
+        self.control.remove(&ControlKey::MaxStreamData(id));
+        if self.recv.get(&id).is_some_and(|half| half.wants_stop()) {
+            self.control.insert(ControlKey::StopSending(id));
+        } else {
+            self.consume_final_size(id);
+            self.forget_recv(id);
+        }
+        Ok(())
+    }
+
+    /// Reads the next bytes in order into `buf`. A `Readable` event announces more after [`ReadError::Blocked`].
+    pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<Read, ReadError> {
+        let half = self.recv.get_mut(&id).ok_or(ReadError::Unknown)?;
+        if half.stopped.is_some() {
+            return Err(ReadError::Closed);
+        }
+        if let Some(code) = half.reset {
+            self.forget_recv(id);
+            return Err(ReadError::Reset(code));
+        }
+        if half.is_read_to_end() {
+            self.forget_recv(id);
+            return Ok(Read::Finished);
+        }
+        if half.data.contiguous() == half.data.read_offset() {
+            return Err(ReadError::Blocked);
+        }
+        let n = self.with_recv(id, |half| {
+            let n = half.data.read(buf);
+            half.window.consume(n as u64);
+            n
+        });
+        let n = n.unwrap_or(0);
+        self.consume(n as u64);
+        self.update_stream_window(id);
+        Ok(Read::Data(n))
+    }
+
+    /// Sets the priority of a stream's data; higher goes first, 0 is the default. Unknown streams are ignored.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) {
+        let Some(half) = self.send.get_mut(&id) else { return };
+        let before = std::mem::replace(&mut half.priority, priority);
+        for queue in [LOST, NEW] {
+            if half.queued[queue] && before != priority {
+                self.queues[queue].remove(before, id);
+                self.queues[queue].push_back(priority, id);
+            }
+        }
+    }
+
+    /// Makes MAX_STREAM_DATA pending if it is time.
+    pub(super) fn update_stream_window(&mut self, id: StreamId) {
+        if self.recv.get(&id).is_some_and(|half| half.wants_more() && half.window.is_update_due()) {
+            self.control.insert(ControlKey::MaxStreamData(id));
+        }
+    }
+
+    /// Counts a stream with known final size, of which nothing more is wanted, as received and consumed to its end.
+    pub(super) fn consume_final_size(&mut self, id: StreamId) {
+        let Some(half) = self.recv.get_mut(&id) else { return };
+        let unconsumed = half.discard();
+        self.consume(unconsumed);
+    }
+}

@@ -1,0 +1,160 @@
+//! [`Assembler`]: puts arriving stream data in order.
+
+use std::collections::VecDeque;
+
+use super::send_buffer::give_back_memory;
+use crate::range_set::RangeSet;
+
+/// A ring of bytes from the reader's position to the highest offset that arrived, holes included.
+///
+/// Memory is at most what flow control granted, however sparse the data: the ring is as long as the unread part of
+/// the window. Gaps cost one map entry each; the owner limits them.
+#[derive(Default, Debug)]
+pub(super) struct Assembler {
+    ring: VecDeque<u8>,
+    /// Offset of the next byte to read: the first of `ring`.
+    read: u64,
+    /// Everything below has arrived.
+    contiguous: u64,
+    /// What has arrived above `contiguous`.
+    ahead: RangeSet,
+}
+
+impl Assembler {
+    /// Offset of the next byte to read.
+    pub(super) fn read_offset(&self) -> u64 {
+        self.read
+    }
+
+    /// Everything below this offset has arrived.
+    pub(super) fn contiguous(&self) -> u64 {
+        self.contiguous
+    }
+
+    /// Bytes of memory that hold data or holes.
+    pub(super) fn buffered(&self) -> u64 {
+        self.ring.len() as u64
+    }
+
+    /// How many holes are below the highest offset.
+    pub(super) fn gaps(&self) -> usize {
+        self.ahead.len()
+    }
+
+    /// Takes in `data` at `offset`; returns whether there is more to read than before. O(log gaps + data).
+    pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> bool {
+        let end = offset + data.len() as u64;
+        let start = offset.max(self.contiguous);
+        if start >= end {
+            return false;
+        }
+        self.store(start, &data[(start - offset) as usize..]);
+        if start > self.contiguous {
+            self.ahead.insert(start..end);
+            return false;
+        }
+        self.contiguous = end;
+        while self.ahead.min().is_some_and(|next| next <= self.contiguous) {
+            let next = self.ahead.pop_first().expect("it has a minimum");
+            self.contiguous = self.contiguous.max(next.end);
+        }
+        true
+    }
+
+    fn store(&mut self, offset: u64, data: &[u8]) {
+        let at = (offset - self.read) as usize;
+        if at >= self.ring.len() {
+            self.ring.resize(at, 0);
+            self.ring.extend(data);
+            return;
+        }
+        if at + data.len() > self.ring.len() {
+            self.ring.resize(at + data.len(), 0);
+        }
+        let (front, back) = self.ring.as_mut_slices();
+        let in_front = front.len().saturating_sub(at).min(data.len());
+        if in_front > 0 {
+            front[at..at + in_front].copy_from_slice(&data[..in_front]);
+        }
+        if in_front < data.len() {
+            let at = at + in_front - front.len();
+            back[at..at + data.len() - in_front].copy_from_slice(&data[in_front..]);
+        }
+    }
+
+    /// Moves the next bytes in order to `out`; returns how many.
+    pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
+        let n = out.len().min((self.contiguous - self.read) as usize);
+        let (front, back) = self.ring.as_slices();
+        let in_front = n.min(front.len());
+        out[..in_front].copy_from_slice(&front[..in_front]);
+        out[in_front..n].copy_from_slice(&back[..n - in_front]);
+        self.ring.drain(..n);
+        self.read += n as u64;
+        give_back_memory(&mut self.ring);
+        n
+    }
+
+    /// Forgets everything that arrived and was not read.
+    pub(super) fn discard(&mut self) {
+        *self = Self { read: self.read, contiguous: self.read, ..Self::default() };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn byte(offset: u64) -> u8 {
+        (offset * 31 % 251) as u8
+    }
+
+    fn bytes(from: u64, to: u64) -> Vec<u8> {
+        (from..to).map(byte).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_of_overlapping_pieces_reads_back(
+            pieces in prop::collection::vec((0..300u64, 0..40u64, 0..50usize), 1..80),
+        ) {
+            let mut assembler = Assembler::default();
+            let mut arrived = RangeSet::new();
+            let mut read = 0;
+            for (offset, len, want) in pieces {
+                let before = assembler.contiguous();
+                let news = assembler.insert(offset, &bytes(offset, offset + len));
+                arrived.insert(offset..offset + len);
+                let contiguous = arrived.first().filter(|first| first.start == 0).map_or(0, |first| first.end);
+                prop_assert_eq!(assembler.contiguous(), contiguous);
+                prop_assert_eq!(news, contiguous > before);
+                let highest = arrived.last().map_or(0, |last| last.end);
+                prop_assert_eq!(assembler.buffered(), highest - read);
+                let mut out = vec![0; want];
+                let n = assembler.read(&mut out) as u64;
+                prop_assert_eq!(n, (contiguous - read).min(want as u64));
+                prop_assert_eq!(&out[..n as usize], &bytes(read, read + n)[..]);
+                read += n;
+            }
+        }
+    }
+
+    #[test]
+    fn many_gaps_close_one_by_one() {
+        let mut assembler = Assembler::default();
+        for i in 0..20_000 {
+            assembler.insert(2 * i + 1, &[byte(2 * i + 1)]);
+        }
+        assert_eq!((assembler.gaps(), assembler.buffered()), (20_000, 40_000));
+        for i in 0..20_000 {
+            assert!(assembler.insert(2 * i, &[byte(2 * i)]));
+            assert_eq!(assembler.gaps() as u64, 20_000 - 1 - i);
+        }
+        let mut out = vec![0; 50_000];
+        assert_eq!(assembler.read(&mut out), 40_000);
+        assert_eq!(out[..40_000], bytes(0, 40_000));
+        assert_eq!(assembler.buffered(), 0);
+    }
+}

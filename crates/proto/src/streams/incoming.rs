@@ -1,0 +1,236 @@
+//! Frames about streams that arrive.
+//!
+//! Every method checks what RFC 9000 asks for, and the error says which rule the peer broke. Frames for streams that
+//! are forgotten change nothing.
+
+use super::outgoing::ControlKey;
+use super::{MAX_GAPS, StreamEvent, Streams};
+use crate::wire::{Dir, MAX_VARINT, StreamId, TransportError};
+
+/// The largest count of streams that ids can name (RFC 9000 section 4.6).
+const MAX_STREAM_COUNT: u64 = 1 << 60;
+
+impl Streams {
+    /// STREAM (RFC 9000 section 19.8).
+    ///
+    /// # Errors
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FLOW_CONTROL_ERROR, FINAL_SIZE_ERROR, FRAME_ENCODING_ERROR, and
+    /// INTERNAL_ERROR if the connection has more than [`MAX_GAPS`] gaps.
+    pub fn on_stream(
+        &mut self,
+        id: StreamId,
+        offset: u64,
+        data: &[u8],
+        fin: bool,
+    ) -> Result<(), TransportError> {
+        self.check_receiving(id)?;
+        let end = offset.saturating_add(data.len() as u64);
+        if end > MAX_VARINT {
+            return Err(TransportError::frame_encoding_error("stream data beyond offset 2^62 - 1"));
+        }
+        if !self.receive_up_to(id, end, fin)? {
+            return Ok(());
+        }
+        let news = self.with_recv(id, |half| {
+            let news = half.data.insert(offset, data);
+            news || fin && half.is_complete()
+        });
+        if self.gaps > MAX_GAPS {
+            return Err(TransportError::internal_error("too many gaps in stream data"));
+        }
+        self.update_stream_window(id);
+        if news == Some(true) {
+            self.events.push(StreamEvent::Readable(id));
+        }
+        Ok(())
+    }
+
+    /// RESET_STREAM (RFC 9000 section 19.4).
+    ///
+    /// # Errors
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FLOW_CONTROL_ERROR, FINAL_SIZE_ERROR.
+    pub fn on_reset_stream(
+        &mut self,
+        id: StreamId,
+        code: u64,
+        final_size: u64,
+    ) -> Result<(), TransportError> {
+        self.check_receiving(id)?;
+        if !self.receive_up_to(id, final_size, true)? {
+            return Ok(());
+        }
+        // The data is all here: the application may as well have it (section 3.2).
+        if self.recv.get(&id).is_some_and(|half| half.is_complete()) {
+            self.events.push(StreamEvent::Readable(id));
+            return Ok(());
+        }
+        let unread = self.with_recv(id, |half| {
+            half.reset = Some(code);
+            half.discard()
+        });
+        self.consume(unread.unwrap_or(0));
+        self.events.push(StreamEvent::Readable(id));
+        Ok(())
+    }
+
+    /// Checks data up to `end`, which is the final size if `is_final`, and counts it for flow control. Returns whether
+    /// anybody wants the data: not so if the stream is forgotten, reset or stopped.
+    fn receive_up_to(&mut self, id: StreamId, end: u64, is_final: bool) -> Result<bool, TransportError> {
+        let Some(half) = self.recv.get_mut(&id) else { return Ok(false) };
+        let grown = half.check(end, is_final)?;
+        if grown > self.window.remaining() {
+            return Err(TransportError::flow_control_error("data beyond the limit of the connection"));
+        }
+        self.window.receive(grown);
+        half.window.receive(grown);
+        if is_final {
+            half.final_size = Some(end);
+            self.control.remove(&ControlKey::MaxStreamData(id));
+            self.control.remove(&ControlKey::StopSending(id));
+        }
+        if half.reset.is_some() {
+            return Ok(false);
+        }
+        if half.stopped.is_some() {
+            let ended = half.final_size.is_some();
+            self.consume_final_size(id);
+            if ended {
+                self.forget_recv(id);
+            }
+            return Ok(false);
+        }
+        if self.window.is_update_due() {
+            self.control.insert(ControlKey::MaxData);
+        }
+        Ok(true)
+    }
+
+    /// STOP_SENDING (RFC 9000 section 19.5): answered with a reset, as section 3.5 demands.
+    ///
+    /// # Errors
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
+    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+        self.check_sending(id)?;
+        let Some(half) = self.send.get_mut(&id) else { return Ok(()) };
+        if half.stopped.is_some() || half.reset().is_some() || half.is_delivered() {
+            return Ok(());
+        }
+        half.stopped = Some(code);
+        self.start_reset(id, code);
+        self.events.push(StreamEvent::Stopped { id, code });
+        Ok(())
+    }
+
+    /// MAX_DATA (RFC 9000 section 19.9).
+    pub fn on_max_data(&mut self, limit: u64) {
+        self.raise_data_limit(limit);
+    }
+
+    /// MAX_STREAM_DATA (RFC 9000 section 19.10).
+    ///
+    /// # Errors
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
+    pub fn on_max_stream_data(&mut self, id: StreamId, limit: u64) -> Result<(), TransportError> {
+        self.check_sending(id)?;
+        self.raise_stream_data_limit(id, limit);
+        Ok(())
+    }
+
+    /// MAX_STREAMS (RFC 9000 section 19.11).
+    ///
+    /// # Errors
+    /// FRAME_ENCODING_ERROR for more streams than ids can name.
+    pub fn on_max_streams(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
+        check_stream_count(limit)?;
+        self.raise_streams_limit(dir, limit);
+        Ok(())
+    }
+
+    /// DATA_BLOCKED (RFC 9000 section 19.12): whatever credit there is, is announced now.
+    pub fn on_data_blocked(&mut self, _limit: u64) {
+        if self.window.can_grow() {
+            self.control.insert(ControlKey::MaxData);
+        }
+    }
+
+    /// STREAM_DATA_BLOCKED (RFC 9000 section 19.13).
+    ///
+    /// # Errors
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
+    pub fn on_stream_data_blocked(&mut self, id: StreamId, _limit: u64) -> Result<(), TransportError> {
+        self.check_receiving(id)?;
+        if self.recv.get(&id).is_some_and(|half| half.wants_more() && half.window.can_grow()) {
+            self.control.insert(ControlKey::MaxStreamData(id));
+        }
+        Ok(())
+    }
+
+    /// STREAMS_BLOCKED (RFC 9000 section 19.14).
+    ///
+    /// # Errors
+    /// FRAME_ENCODING_ERROR for more streams than ids can name.
+    pub fn on_streams_blocked(&mut self, dir: Dir, limit: u64) -> Result<(), TransportError> {
+        check_stream_count(limit)?;
+        if self.remote[dir as usize].window.can_grow() {
+            self.control.insert(ControlKey::MaxStreams(dir));
+        }
+        Ok(())
+    }
+
+    /// Whether the peer may send data on `id`; opens the stream if it is new.
+    fn check_receiving(&mut self, id: StreamId) -> Result<(), TransportError> {
+        if !self.can_receive(id) {
+            return Err(TransportError::stream_state_error(
+                "the peer sends on a stream that only we send on",
+            ));
+        }
+        self.check_exists(id)
+    }
+
+    /// Whether the peer may receive data on `id`; opens the stream if it is new.
+    fn check_sending(&mut self, id: StreamId) -> Result<(), TransportError> {
+        if !self.can_send(id) {
+            return Err(TransportError::stream_state_error(
+                "the peer receives on a stream that only it sends on",
+            ));
+        }
+        self.check_exists(id)
+    }
+
+    /// Opens a peer's stream and all of its kind before it (RFC 9000 section 3.2), within the limit we set.
+    fn check_exists(&mut self, id: StreamId) -> Result<(), TransportError> {
+        let dir = id.dir();
+        if self.is_local(id) {
+            return if id.index() < self.local[dir as usize].opened {
+                Ok(())
+            } else {
+                Err(TransportError::stream_state_error("a stream that we have not opened"))
+            };
+        }
+        let window = &mut self.remote[dir as usize].window;
+        let opened = window.received();
+        if id.index() < opened {
+            return Ok(());
+        }
+        let new = id.index() + 1 - opened;
+        if new > window.remaining() {
+            return Err(TransportError::stream_limit_error("more streams than allowed"));
+        }
+        window.receive(new);
+        if window.is_update_due() {
+            self.control.insert(ControlKey::MaxStreams(dir));
+        }
+        for index in opened..=id.index() {
+            self.create(StreamId::new(id.initiator(), dir, index));
+        }
+        self.events.push(StreamEvent::Opened { dir });
+        Ok(())
+    }
+}
+
+fn check_stream_count(count: u64) -> Result<(), TransportError> {
+    if count > MAX_STREAM_COUNT {
+        return Err(TransportError::frame_encoding_error("a count of more than 2^60 streams"));
+    }
+    Ok(())
+}

@@ -1,0 +1,409 @@
+//! Streams and flow control of one connection (RFC 9000 sections 2 to 4 and 19.4 to 19.14), without I/O.
+//!
+//! [`Streams`] owns every send and receive half, the credit in both directions, and what is waiting to be sent. It
+//! decides *what* goes into packets, never when or on which path, and knows no packet: a packet's record keeps a
+//! [`SentStreamFrames`], and hands it back when the packet is acknowledged or lost. Bytes are kept here only.
+//!
+//! # Memory
+//! Everything is bounded: send buffers by [`StreamsConfig::send_buffer`], receive buffers by
+//! [`StreamsConfig::receive_window`] (holes included), gaps by [`MAX_GAPS`], streams by the two stream limits (ours
+//! for those the peer opens, the peer's for those the application opens).
+//!
+//! # Loss
+//! Each byte in flight is answered for by exactly one packet; other packets that carry it are copies
+//! ([`StreamRange::copy`]). An acknowledgement counts from whichever packet it comes, a loss only from the one that
+//! answers. So nothing is queued twice, whatever recovery scheme made the copies.
+//!
+//! # Life of a half
+//! A send half is forgotten once the peer acknowledged everything (or the reset), *and* the application ended it: by
+//! `finish`, by `reset`, or by a `write` or `finish` that returned `Stopped`. A receive half is forgotten once the
+//! application read `Finished` or `Reset`, or stopped it and the final size is known. When no half is left, the stream
+//! counts as closed; frames for it are ignored.
+
+mod application;
+mod assembler;
+mod error;
+mod event;
+mod feedback;
+mod flow;
+mod incoming;
+mod outgoing;
+mod queue;
+mod recv;
+mod send;
+mod send_buffer;
+mod sent;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
+pub use event::StreamEvent;
+pub use sent::{SentStreamFrames, StreamControl, StreamRange};
+
+use crate::wire::{Dir, Side, StreamId, TransportParameters};
+use event::EventQueue;
+use flow::{Credit, Window};
+use outgoing::ControlKey;
+use queue::SendQueue;
+use recv::RecvHalf;
+use send::{SendHalf, SendTally, Waiting};
+
+/// The most gaps in received stream data that a connection bears, over all streams; one more closes it. Only a peer
+/// that means harm, or a loss of tens of thousands of single packets in one round trip, gets there.
+pub const MAX_GAPS: usize = 65_536;
+
+/// Most streams of a kind that a peer may have open, whatever the configuration says: opening the last one creates
+/// all before it, so that one frame must not cost unbounded memory.
+const MAX_CONCURRENT: u64 = 65_536;
+
+/// Limits of one connection. All are in bytes or counts, and all may be as small as 0 (which forbids the thing).
+#[derive(Clone, Debug)]
+pub struct StreamsConfig {
+    /// Bytes the peer may send ahead of what the application has read, over all streams: initial_max_data, and the
+    /// bound on receive memory.
+    pub receive_window: u64,
+    /// The same for a single stream: initial_max_stream_data_*.
+    pub stream_receive_window: u64,
+    /// Bytes written and not yet acknowledged that are kept, over all streams.
+    pub send_buffer: u64,
+    /// Bidirectional streams the peer may have open at once: initial_max_streams_bidi. At most 65,536 count.
+    pub max_concurrent_bidi: u64,
+    /// Unidirectional streams the peer may have open at once: initial_max_streams_uni. At most 65,536 count.
+    pub max_concurrent_uni: u64,
+}
+
+impl Default for StreamsConfig {
+    /// Windows for 100 Mbit/s at 500 ms round trip on the connection and 200 ms on one stream, and 128 streams.
+    fn default() -> Self {
+        Self {
+            receive_window: 6 << 20,
+            stream_receive_window: 5 << 19,
+            send_buffer: 6 << 20,
+            max_concurrent_bidi: 128,
+            max_concurrent_uni: 128,
+        }
+    }
+}
+
+impl StreamsConfig {
+    fn max_concurrent(&self, dir: Dir) -> u64 {
+        let configured = match dir {
+            Dir::Bi => self.max_concurrent_bidi,
+            Dir::Uni => self.max_concurrent_uni,
+        };
+        configured.min(MAX_CONCURRENT)
+    }
+
+    /// Writes these limits into the transport parameters that are sent to the peer.
+    pub fn apply(&self, parameters: &mut TransportParameters) {
+        parameters.initial_max_data = self.receive_window;
+        parameters.initial_max_stream_data_bidi_local = self.stream_receive_window;
+        parameters.initial_max_stream_data_bidi_remote = self.stream_receive_window;
+        parameters.initial_max_stream_data_uni = self.stream_receive_window;
+        parameters.initial_max_streams_bidi = self.max_concurrent(Dir::Bi);
+        parameters.initial_max_streams_uni = self.max_concurrent(Dir::Uni);
+    }
+}
+
+/// What [`Streams`] holds at the moment, and its high-water marks.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct StreamsStats {
+    /// Bytes in send buffers: written by the application and not acknowledged up to there.
+    pub send_buffered: u64,
+    /// Bytes in receive buffers, holes included.
+    pub receive_buffered: u64,
+    /// The most that `receive_buffered` has been.
+    pub receive_buffered_max: u64,
+    /// Gaps in received data now.
+    pub gaps: usize,
+    /// The most gaps there have been at once.
+    pub gaps_max: usize,
+    /// Stream bytes that had to be queued again because of loss, ever.
+    pub requeued: u64,
+    /// Streams with at least one half that is not forgotten.
+    pub open: usize,
+}
+
+/// Streams of one kind that we open.
+#[derive(Default, Debug)]
+struct LocalStreams {
+    /// `used` is the number opened.
+    credit: Credit,
+    opened: u64,
+    /// Whether an `open` failed since the last `Available`.
+    wanted: bool,
+}
+
+/// Streams of one kind that the peer opens.
+#[derive(Debug)]
+struct RemoteStreams {
+    /// `received` is the number opened, `consumed` the number closed.
+    window: Window,
+    /// How many the application has accepted.
+    accepted: u64,
+}
+
+/// Stream-level limits that the peer's transport parameters give to new streams.
+#[derive(Clone, Copy, Default, Debug)]
+struct PeerStreamLimits {
+    /// Bidirectional streams that we open.
+    bidi_ours: u64,
+    /// Bidirectional streams that the peer opens.
+    bidi_theirs: u64,
+    /// Unidirectional streams that we open.
+    uni: u64,
+}
+
+/// All streams of a connection.
+///
+/// Polling order: after any call, drain [`poll_event`](Self::poll_event); while [`has_pending`](Self::has_pending),
+/// build packets with [`write_control`](Self::write_control) and [`write_data`](Self::write_data). Every
+/// [`SentStreamFrames`] that these fill must come back once, through [`on_acked`](Self::on_acked) or
+/// [`on_lost`](Self::on_lost); an abandoned path's records count as lost.
+#[derive(Debug)]
+pub struct Streams {
+    side: Side,
+    config: StreamsConfig,
+    send: BTreeMap<StreamId, SendHalf>,
+    recv: BTreeMap<StreamId, RecvHalf>,
+    local: [LocalStreams; 2],
+    remote: [RemoteStreams; 2],
+    peer: PeerStreamLimits,
+    /// Connection-level credit for our data; `used` is what the application has written.
+    credit: Credit,
+    /// Connection-level credit for the peer's data.
+    window: Window,
+    totals: SendTally,
+    receive_buffered: u64,
+    receive_buffered_max: u64,
+    gaps: usize,
+    gaps_max: usize,
+    requeued: u64,
+    /// Streams with lost data, with new data.
+    queues: [SendQueue; 2],
+    /// Control frames waiting.
+    control: BTreeSet<ControlKey>,
+    /// Streams whose writes wait for the connection, in the order they came.
+    writers: VecDeque<StreamId>,
+    events: EventQueue,
+}
+
+/// Indices of [`Streams::queues`] and [`SendHalf::queued`].
+const LOST: usize = 0;
+const NEW: usize = 1;
+
+const DIRS: [Dir; 2] = [Dir::Bi, Dir::Uni];
+
+impl Streams {
+    /// No streams yet. Until [`set_peer_limits`](Self::set_peer_limits) nothing can be opened or written.
+    pub fn new(side: Side, config: &StreamsConfig) -> Self {
+        let remote = |dir| RemoteStreams { window: Window::new(config.max_concurrent(dir)), accepted: 0 };
+        Self {
+            side,
+            config: config.clone(),
+            send: BTreeMap::new(),
+            recv: BTreeMap::new(),
+            local: Default::default(),
+            remote: DIRS.map(remote),
+            peer: PeerStreamLimits::default(),
+            credit: Credit::default(),
+            window: Window::new(config.receive_window),
+            totals: SendTally::default(),
+            receive_buffered: 0,
+            receive_buffered_max: 0,
+            gaps: 0,
+            gaps_max: 0,
+            requeued: 0,
+            queues: Default::default(),
+            control: BTreeSet::new(),
+            writers: VecDeque::new(),
+            events: EventQueue::default(),
+        }
+    }
+
+    /// Takes over the limits in the peer's transport parameters.
+    ///
+    /// May be called with remembered parameters (0-RTT) and then with the real ones; limits only ever grow, which RFC
+    /// 9000 section 7.4.1 demands of a server that accepts 0-RTT. The caller checks that it keeps to that.
+    pub fn set_peer_limits(&mut self, peer: &TransportParameters) {
+        self.peer = PeerStreamLimits {
+            bidi_ours: peer.initial_max_stream_data_bidi_remote,
+            bidi_theirs: peer.initial_max_stream_data_bidi_local,
+            uni: peer.initial_max_stream_data_uni,
+        };
+        self.raise_data_limit(peer.initial_max_data);
+        self.raise_streams_limit(Dir::Bi, peer.initial_max_streams_bidi);
+        self.raise_streams_limit(Dir::Uni, peer.initial_max_streams_uni);
+        let ids: Vec<StreamId> = self.send.keys().copied().collect();
+        for id in ids {
+            self.raise_stream_data_limit(id, self.initial_send_limit(id));
+        }
+    }
+
+    /// The next piece of news for the application.
+    pub fn poll_event(&mut self) -> Option<StreamEvent> {
+        self.events.pop()
+    }
+
+    /// Memory in use, and counters.
+    pub fn stats(&self) -> StreamsStats {
+        let receive_only = self.recv.keys().filter(|id| !self.send.contains_key(id)).count();
+        StreamsStats {
+            send_buffered: self.totals.held,
+            receive_buffered: self.receive_buffered,
+            receive_buffered_max: self.receive_buffered_max,
+            gaps: self.gaps,
+            gaps_max: self.gaps_max,
+            requeued: self.requeued,
+            open: self.send.len() + receive_only,
+        }
+    }
+
+    fn is_local(&self, id: StreamId) -> bool {
+        id.initiator() == self.side
+    }
+
+    fn can_send(&self, id: StreamId) -> bool {
+        id.dir() == Dir::Bi || self.is_local(id)
+    }
+
+    fn can_receive(&self, id: StreamId) -> bool {
+        id.dir() == Dir::Bi || !self.is_local(id)
+    }
+
+    fn initial_send_limit(&self, id: StreamId) -> u64 {
+        match (id.dir(), self.is_local(id)) {
+            (Dir::Uni, _) => self.peer.uni,
+            (Dir::Bi, true) => self.peer.bidi_ours,
+            (Dir::Bi, false) => self.peer.bidi_theirs,
+        }
+    }
+
+    /// Makes the halves of a new stream.
+    fn create(&mut self, id: StreamId) {
+        if self.can_send(id) {
+            self.send.insert(id, SendHalf::new(id, self.initial_send_limit(id)));
+        }
+        if self.can_receive(id) {
+            self.recv.insert(id, RecvHalf::new(self.config.stream_receive_window));
+        }
+    }
+
+    /// Changes a send half and then everything that depends on it: totals, queues, and whether it still exists.
+    fn with_send<R>(&mut self, id: StreamId, change: impl FnOnce(&mut SendHalf) -> R) -> Option<R> {
+        let half = self.send.get_mut(&id)?;
+        let before = half.tally();
+        let result = change(half);
+        self.totals.replace(before, half.tally());
+        for (queue, pending) in [(LOST, half.has_lost()), (NEW, half.has_new())] {
+            if pending && !half.queued[queue] {
+                half.queued[queue] = true;
+                self.queues[queue].push_back(half.priority, id);
+            }
+        }
+        self.forget_send_if_done(id);
+        Some(result)
+    }
+
+    /// Changes a receive half and then the totals that depend on it.
+    fn with_recv<R>(&mut self, id: StreamId, change: impl FnOnce(&mut RecvHalf) -> R) -> Option<R> {
+        let half = self.recv.get_mut(&id)?;
+        let (buffered, gaps) = (half.data.buffered(), half.data.gaps());
+        let result = change(half);
+        self.receive_buffered = self.receive_buffered + half.data.buffered() - buffered;
+        self.gaps = self.gaps + half.data.gaps() - gaps;
+        self.receive_buffered_max = self.receive_buffered_max.max(self.receive_buffered);
+        self.gaps_max = self.gaps_max.max(self.gaps);
+        Some(result)
+    }
+
+    fn forget_send_if_done(&mut self, id: StreamId) {
+        let Some(half) = self.send.get(&id).filter(|half| half.is_done()) else { return };
+        for queue in [LOST, NEW] {
+            if half.queued[queue] {
+                self.queues[queue].remove(half.priority, id);
+            }
+        }
+        self.send.remove(&id);
+        self.control.remove(&ControlKey::ResetStream(id));
+        self.control.remove(&ControlKey::StreamDataBlocked(id));
+        self.note_half_closed(id);
+    }
+
+    /// Forgets a receive half, all of whose credit has been given back.
+    fn forget_recv(&mut self, id: StreamId) {
+        self.with_recv(id, |half| half.data.discard());
+        self.recv.remove(&id);
+        self.control.remove(&ControlKey::StopSending(id));
+        self.control.remove(&ControlKey::MaxStreamData(id));
+        self.note_half_closed(id);
+    }
+
+    /// Gives the peer credit for a new stream when one of its own is closed in both directions.
+    fn note_half_closed(&mut self, id: StreamId) {
+        if self.is_local(id) || self.send.contains_key(&id) || self.recv.contains_key(&id) {
+            return;
+        }
+        let window = &mut self.remote[id.dir() as usize].window;
+        window.consume(1);
+        if window.is_update_due() {
+            self.control.insert(ControlKey::MaxStreams(id.dir()));
+        }
+    }
+
+    /// Gives connection-level credit back to the peer.
+    fn consume(&mut self, n: u64) {
+        self.window.consume(n);
+        if self.window.is_update_due() {
+            self.control.insert(ControlKey::MaxData);
+        }
+    }
+
+    fn raise_data_limit(&mut self, limit: u64) {
+        if self.credit.raise(limit) {
+            self.control.remove(&ControlKey::DataBlocked);
+            self.wake_writers();
+        }
+    }
+
+    fn raise_stream_data_limit(&mut self, id: StreamId, limit: u64) {
+        let Some(half) = self.send.get_mut(&id) else { return };
+        if half.credit.raise(limit) {
+            self.control.remove(&ControlKey::StreamDataBlocked(id));
+            if half.waiting == Waiting::Stream {
+                half.waiting = Waiting::Connection;
+                self.writers.push_back(id);
+                self.wake_writers();
+            }
+        }
+    }
+
+    fn raise_streams_limit(&mut self, dir: Dir, limit: u64) {
+        let local = &mut self.local[dir as usize];
+        if local.credit.raise(limit) {
+            self.control.remove(&ControlKey::StreamsBlocked(dir));
+            if std::mem::take(&mut local.wanted) {
+                self.events.push(StreamEvent::Available { dir });
+            }
+        }
+    }
+
+    /// Tells waiting writers to go on, once there is credit and an eighth of the send buffer is free: waking them for
+    /// every acknowledged packet would cut their data into crumbs.
+    fn wake_writers(&mut self) {
+        let room = self.config.send_buffer.saturating_sub(self.totals.held);
+        if self.credit.available() == 0 || room < (self.config.send_buffer / 8).max(1) {
+            return;
+        }
+        for id in self.writers.drain(..) {
+            if let Some(half) = self.send.get_mut(&id)
+                && half.waiting == Waiting::Connection
+            {
+                half.waiting = Waiting::No;
+                self.events.push(StreamEvent::Writable(id));
+            }
+        }
+    }
+}

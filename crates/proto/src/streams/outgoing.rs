@@ -1,0 +1,186 @@
+//! Frames about streams that leave.
+
+use super::send::Wrote;
+use super::sent::{SentStreamFrames, StreamControl, StreamRange};
+use super::{LOST, NEW, Streams};
+use crate::wire::{Dir, StreamId, put_varint};
+
+/// A control frame that waits to be sent. Its values are looked up when it is written, so they are never stale. The
+/// order is the order of sending: first what ends things, then what lets the peer go on, then what only informs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum ControlKey {
+    ResetStream(StreamId),
+    StopSending(StreamId),
+    MaxData,
+    MaxStreamData(StreamId),
+    MaxStreams(Dir),
+    DataBlocked,
+    StreamDataBlocked(StreamId),
+    StreamsBlocked(Dir),
+}
+
+impl Streams {
+    /// Bytes of stream data that could be sent now: lost ones, and new ones. Flow control never stands in the way of
+    /// these, since only what it allows is taken over from the application. A lone FIN and control frames do not count.
+    pub fn sendable_bytes(&self) -> u64 {
+        self.totals.lost + self.totals.unsent
+    }
+
+    /// Bytes among [`sendable_bytes`](Self::sendable_bytes) that were lost before.
+    pub fn lost_bytes(&self) -> u64 {
+        self.totals.lost
+    }
+
+    /// Whether any frame is waiting.
+    pub fn has_pending(&self) -> bool {
+        self.has_control() || self.has_data()
+    }
+
+    /// Whether [`write_control`](Self::write_control) has something to write.
+    pub fn has_control(&self) -> bool {
+        !self.control.is_empty()
+    }
+
+    /// Whether [`write_data`](Self::write_data) has something to write: bytes or the end of a stream.
+    pub fn has_data(&self) -> bool {
+        self.sendable_bytes() > 0 || self.totals.fins > 0
+    }
+
+    /// Appends the waiting control frames to `out`, as many as fit while `out.len() <= limit`, and notes them in `sent`.
+    pub fn write_control(&mut self, out: &mut Vec<u8>, limit: usize, sent: &mut SentStreamFrames) {
+        while let Some(&key) = self.control.first() {
+            let start = out.len();
+            let Some(frame) = self.encode_control(key, out) else {
+                self.control.pop_first();
+                continue;
+            };
+            if out.len() > limit {
+                out.truncate(start);
+                return;
+            }
+            self.note_advertised(frame);
+            self.control.pop_first();
+            sent.control.push(frame);
+        }
+    }
+
+    /// Encodes a control frame with its current values; `None` if there is no use for it any more.
+    fn encode_control(&self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
+        Some(match key {
+            ControlKey::ResetStream(id) => {
+                let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
+                put(out, &[0x04, id.0, reset.code, reset.final_size]);
+                StreamControl::ResetStream(id)
+            }
+            ControlKey::StopSending(id) => {
+                let half = self.recv.get(&id).filter(|half| half.wants_stop())?;
+                put(out, &[0x05, id.0, half.stopped?]);
+                StreamControl::StopSending(id)
+            }
+            ControlKey::MaxData => {
+                let limit = self.window.target();
+                put(out, &[0x10, limit]);
+                StreamControl::MaxData(limit)
+            }
+            ControlKey::MaxStreamData(id) => {
+                let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
+                put(out, &[0x11, id.0, limit]);
+                StreamControl::MaxStreamData { id, limit }
+            }
+            ControlKey::MaxStreams(dir) => {
+                let limit = self.remote[dir as usize].window.target();
+                put(out, &[0x12 + dir as u64, limit]);
+                StreamControl::MaxStreams { dir, limit }
+            }
+            ControlKey::DataBlocked => {
+                let limit = self.credit.limit();
+                put(out, &[0x14, limit]);
+                StreamControl::DataBlocked(limit)
+            }
+            ControlKey::StreamDataBlocked(id) => {
+                let limit = self.send.get(&id)?.credit.limit();
+                put(out, &[0x15, id.0, limit]);
+                StreamControl::StreamDataBlocked { id, limit }
+            }
+            ControlKey::StreamsBlocked(dir) => {
+                let limit = self.local[dir as usize].credit.limit();
+                put(out, &[0x16 + dir as u64, limit]);
+                StreamControl::StreamsBlocked { dir, limit }
+            }
+        })
+    }
+
+    /// Remembers the limits that a written frame announces.
+    fn note_advertised(&mut self, frame: StreamControl) {
+        match frame {
+            StreamControl::MaxData(_) => self.window.advertise(),
+            StreamControl::MaxStreams { dir, .. } => self.remote[dir as usize].window.advertise(),
+            StreamControl::MaxStreamData { id, .. } => {
+                if let Some(half) = self.recv.get_mut(&id) {
+                    half.window.advertise();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Appends stream data to `out`, as much as fits while `out.len() <= limit`, and notes it in `sent`: lost data of any
+    /// stream first, then new data, by priority and round robin among equals. Every frame carries its length.
+    pub fn write_data(&mut self, out: &mut Vec<u8>, limit: usize, sent: &mut SentStreamFrames) {
+        for queue in [LOST, NEW] {
+            while let Some(id) = self.queues[queue].pop() {
+                let already = sent.ranges.len();
+                if let Some(half) = self.send.get_mut(&id) {
+                    half.queued[queue] = false;
+                }
+                let wrote = self.with_send(id, |half| {
+                    let wrote = match queue {
+                        LOST => half.write_lost(out, limit, sent),
+                        _ => half.write_new(out, limit, sent),
+                    };
+                    // A stream that could not even begin keeps its turn.
+                    if wrote == Wrote::NoRoom && sent.ranges.len() == already {
+                        half.queued[queue] = true;
+                    }
+                    wrote
+                });
+                if wrote == Some(Wrote::NoRoom) {
+                    if sent.ranges.len() == already
+                        && let Some(half) = self.send.get(&id)
+                    {
+                        self.queues[queue].push_front(half.priority, id);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reinjection: appends what `ranges` carried once more, minus what has been acknowledged since, as much as fits
+    /// while `out.len() <= limit`. Returns whether anything was written; `false` means that nothing was left to write (or
+    /// that not even the first frame fitted).
+    ///
+    /// The new packet answers for those bytes that were waiting as lost, and for no others.
+    pub fn write_ranges(
+        &mut self,
+        ranges: &[StreamRange],
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) -> bool {
+        let start = out.len();
+        for &range in ranges {
+            let wrote = self.with_send(range.id, |half| half.write_again(range, out, limit, sent));
+            if wrote == Some(Wrote::NoRoom) {
+                break;
+            }
+        }
+        out.len() > start
+    }
+}
+
+fn put(out: &mut Vec<u8>, fields: &[u64]) {
+    for &field in fields {
+        put_varint(out, field);
+    }
+}

@@ -1,0 +1,87 @@
+//! [`RecvHalf`]: what we receive on one stream (RFC 9000 section 3.2).
+
+use super::assembler::Assembler;
+use super::flow::Window;
+use crate::wire::TransportError;
+
+/// The receiving half of a stream.
+///
+/// Credit of the connection is given back as the application reads, or for a whole stream at once when it is reset
+/// or stopped; [`Window::consumed`] of the stream counts what has been given back.
+#[derive(Debug)]
+pub(super) struct RecvHalf {
+    pub(super) data: Assembler,
+    /// Stream-level credit; `received` is the highest offset seen.
+    pub(super) window: Window,
+    /// Known from a FIN or a RESET_STREAM.
+    pub(super) final_size: Option<u64>,
+    /// The peer's code, when it reset the stream before everything had arrived.
+    pub(super) reset: Option<u64>,
+    /// Our code, when the application stopped the stream.
+    pub(super) stopped: Option<u64>,
+    /// Whether the peer knows that we stopped.
+    pub(super) stop_acked: bool,
+}
+
+impl RecvHalf {
+    pub(super) fn new(window: u64) -> Self {
+        Self {
+            data: Assembler::default(),
+            window: Window::new(window),
+            final_size: None,
+            reset: None,
+            stopped: None,
+            stop_acked: false,
+        }
+    }
+
+    /// Checks data that reaches to `end`, or a final size of `end`, against what is known of the final size (RFC 9000
+    /// section 4.5) and the stream's window (section 4.1); returns how much the highest offset grows.
+    pub(super) fn check(&self, end: u64, is_final: bool) -> Result<u64, TransportError> {
+        let received = self.window.received();
+        match self.final_size {
+            Some(size) if end > size => return Err(final_size("data beyond the final size")),
+            Some(size) if is_final && end != size => return Err(final_size("the final size changed")),
+            None if is_final && end < received => return Err(final_size("a final size below data received")),
+            _ => {}
+        }
+        let grown = end.saturating_sub(received);
+        if grown > self.window.remaining() {
+            return Err(TransportError::flow_control_error("data beyond the limit of the stream"));
+        }
+        Ok(grown)
+    }
+
+    /// Whether every byte has arrived, read or not.
+    pub(super) fn is_complete(&self) -> bool {
+        self.final_size == Some(self.data.contiguous())
+    }
+
+    /// Whether the reader is at the end.
+    pub(super) fn is_read_to_end(&self) -> bool {
+        self.final_size == Some(self.data.read_offset())
+    }
+
+    /// Whether raising MAX_STREAM_DATA can be of use to the peer.
+    pub(super) fn wants_more(&self) -> bool {
+        self.final_size.is_none() && self.stopped.is_none()
+    }
+
+    /// Whether STOP_SENDING can be of use: the peer does not know, and may still send.
+    pub(super) fn wants_stop(&self) -> bool {
+        self.stopped.is_some() && !self.stop_acked && self.final_size.is_none()
+    }
+
+    /// Drops what is buffered and returns how much credit of the connection that gives back: everything received
+    /// and not yet consumed.
+    pub(super) fn discard(&mut self) -> u64 {
+        self.data.discard();
+        let unread = self.window.received() - self.window.consumed();
+        self.window.consume(unread);
+        unread
+    }
+}
+
+fn final_size(reason: &'static str) -> TransportError {
+    TransportError::final_size_error(reason)
+}

@@ -1,0 +1,386 @@
+//! [`SendHalf`]: what we send on one stream (RFC 9000 section 3.1).
+//!
+//! Every byte between `base` (first unacknowledged) and `next` (first never sent) is in exactly one place: in `acked`,
+//! in `lost` (waiting to be sent again), or under way in one packet that answers for it.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use super::flow::Credit;
+use super::send_buffer::SendBuffer;
+use super::sent::{SentStreamFrames, StreamRange};
+use crate::range_set::RangeSet;
+use crate::wire::{StreamId, put_varint, varint_len};
+
+/// Whether the end of the stream is known, sent and acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fin {
+    /// The application may still write.
+    Open,
+    /// To be sent for the first time, after the last byte.
+    Unsent,
+    /// Under way.
+    Sent,
+    /// To be sent again.
+    Lost,
+    /// The peer knows it.
+    Acked,
+}
+
+/// A RESET_STREAM that has been decided on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reset {
+    /// Application error code.
+    pub(super) code: u64,
+    /// Bytes of the stream that count for flow control.
+    pub(super) final_size: u64,
+    /// Whether the peer knows it.
+    pub(super) acked: bool,
+}
+
+/// What a `Blocked` write waits for.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) enum Waiting {
+    /// No write is blocked.
+    #[default]
+    No,
+    /// Credit of the stream.
+    Stream,
+    /// Credit of the connection, or room in the send buffer.
+    Connection,
+}
+
+/// What a send half contributes to the connection's totals.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct SendTally {
+    /// Bytes to be sent again.
+    pub(super) lost: u64,
+    /// Bytes never sent.
+    pub(super) unsent: u64,
+    /// Bytes in the buffer.
+    pub(super) held: u64,
+    /// 1 if the end of the stream is to be sent (again).
+    pub(super) fins: u64,
+}
+
+impl SendTally {
+    /// Adds `after` and takes away `before`, which has been added earlier.
+    pub(super) fn replace(&mut self, before: Self, after: Self) {
+        self.lost = self.lost + after.lost - before.lost;
+        self.unsent = self.unsent + after.unsent - before.unsent;
+        self.held = self.held + after.held - before.held;
+        self.fins = self.fins + after.fins - before.fins;
+    }
+}
+
+/// Whether writing frames should go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Wrote {
+    /// Nothing (more) is owed.
+    Everything,
+    /// The packet is full.
+    NoRoom,
+}
+
+/// A frame with fewer bytes than this is only made if all that is left fits, or nothing else is in the packet.
+const MIN_FRAGMENT: u64 = 32;
+
+/// The sending half of a stream.
+#[derive(Debug)]
+pub(super) struct SendHalf {
+    id: StreamId,
+    buffer: SendBuffer,
+    /// Acknowledged beyond the buffer's base.
+    acked: RangeSet,
+    lost: RangeSet,
+    /// First offset never sent.
+    next: u64,
+    fin: Fin,
+    reset: Option<Reset>,
+    /// The code of a STOP_SENDING that arrived.
+    pub(super) stopped: Option<u64>,
+    /// Stream-level credit; `used` is what the application has written.
+    pub(super) credit: Credit,
+    /// Whether the application has ended the stream or knows that the peer did.
+    pub(super) app_done: bool,
+    pub(super) waiting: Waiting,
+    pub(super) priority: i32,
+    /// Whether the stream is in the queue of lost data, of new data.
+    pub(super) queued: [bool; 2],
+}
+
+impl SendHalf {
+    pub(super) fn new(id: StreamId, limit: u64) -> Self {
+        let mut credit = Credit::default();
+        credit.raise(limit);
+        Self {
+            id,
+            buffer: SendBuffer::default(),
+            acked: RangeSet::new(),
+            lost: RangeSet::new(),
+            next: 0,
+            fin: Fin::Open,
+            reset: None,
+            stopped: None,
+            credit,
+            app_done: false,
+            waiting: Waiting::No,
+            priority: 0,
+            queued: [false; 2],
+        }
+    }
+
+    pub(super) fn tally(&self) -> SendTally {
+        SendTally {
+            lost: self.lost.covered(),
+            unsent: self.unsent(),
+            held: self.buffer.len(),
+            fins: u64::from(self.owes_fin()),
+        }
+    }
+
+    /// Bytes written by the application and never sent.
+    pub(super) fn unsent(&self) -> u64 {
+        self.buffer.end() - self.next
+    }
+
+    /// Whether the end of the stream is to be sent, for the first time or again.
+    fn owes_fin(&self) -> bool {
+        matches!(self.fin, Fin::Unsent | Fin::Lost)
+    }
+
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty() || self.fin == Fin::Lost
+    }
+
+    pub(super) fn has_new(&self) -> bool {
+        self.unsent() > 0 || self.fin == Fin::Unsent
+    }
+
+    /// Whether the application may write or finish.
+    pub(super) fn is_open(&self) -> bool {
+        self.fin == Fin::Open && self.reset.is_none()
+    }
+
+    pub(super) fn reset(&self) -> Option<Reset> {
+        self.reset
+    }
+
+    /// Whether the peer has everything including the end.
+    pub(super) fn is_delivered(&self) -> bool {
+        self.fin == Fin::Acked && self.buffer.len() == 0
+    }
+
+    /// Whether nothing about this half is of use to anybody any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.app_done && (self.is_delivered() || self.reset.is_some_and(|reset| reset.acked))
+    }
+
+    pub(super) fn push(&mut self, data: &[u8]) {
+        self.credit.take(data.len() as u64);
+        self.buffer.push(data);
+    }
+
+    pub(super) fn finish(&mut self) {
+        debug_assert!(self.is_open());
+        self.fin = Fin::Unsent;
+    }
+
+    /// Drops all data and ends the stream at what has been sent; returns the bytes that will never be sent.
+    pub(super) fn start_reset(&mut self, code: u64) -> u64 {
+        let unsent = self.unsent();
+        self.reset = Some(Reset { code, final_size: self.next, acked: false });
+        let end = self.buffer.end();
+        self.buffer.advance(end);
+        self.next = end;
+        self.acked.clear();
+        self.lost.clear();
+        self.fin = Fin::Open;
+        unsent
+    }
+
+    /// Writes STREAM frames for lost ranges, lowest offset first.
+    pub(super) fn write_lost(
+        &mut self,
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) -> Wrote {
+        while let Some(range) = self.lost.first() {
+            let wanted = self.frame(range, self.owes_fin(), false);
+            let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
+            self.lost.remove(frame.offset..frame.end());
+            self.note_fin_sent(frame);
+        }
+        if self.fin == Fin::Lost {
+            let end = self.buffer.end();
+            let wanted = self.frame(end..end, true, false);
+            let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
+            self.note_fin_sent(frame);
+        }
+        Wrote::Everything
+    }
+
+    /// Writes STREAM frames for what was never sent.
+    pub(super) fn write_new(
+        &mut self,
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) -> Wrote {
+        while self.has_new() {
+            let wanted = self.frame(self.next..self.buffer.end(), self.owes_fin(), false);
+            let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
+            self.next = frame.end();
+            self.note_fin_sent(frame);
+        }
+        Wrote::Everything
+    }
+
+    /// Writes again what `range` carried and the peer has not acknowledged since. What is queued as lost leaves the
+    /// queue, since this packet now answers for it; the rest is marked as a copy.
+    pub(super) fn write_again(
+        &mut self,
+        range: StreamRange,
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) -> Wrote {
+        if self.reset.is_some() {
+            return Wrote::Everything;
+        }
+        let mut pieces: SmallVec<[(Range<u64>, bool); 4]> = SmallVec::new();
+        for unacked in self.unacked_within(range) {
+            pieces.extend(self.lost.present_within(unacked.clone()).map(|piece| (piece, false)));
+            pieces.extend(self.lost.missing_within(unacked).map(|piece| (piece, true)));
+        }
+        if pieces.is_empty() && range.fin && self.fin != Fin::Acked {
+            pieces.push((range.end()..range.end(), self.fin != Fin::Lost));
+        }
+        for (mut piece, copy) in pieces {
+            loop {
+                let fin = range.fin && self.fin != Fin::Acked;
+                let wanted = self.frame(piece.clone(), fin, copy);
+                let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
+                if !copy {
+                    self.lost.remove(frame.offset..frame.end());
+                    self.note_fin_sent(frame);
+                }
+                piece.start = frame.end();
+                if piece.is_empty() {
+                    break;
+                }
+            }
+        }
+        Wrote::Everything
+    }
+
+    /// The parts of `range` that are not acknowledged. A reset stream has none.
+    fn unacked_within(&self, range: StreamRange) -> impl Iterator<Item = Range<u64>> + '_ {
+        let start = range.offset.max(self.buffer.base());
+        self.acked.missing_within(start..range.end().min(self.buffer.end()).max(start))
+    }
+
+    /// Whether the peer may lack something of `range`.
+    pub(super) fn is_unacked(&self, range: StreamRange) -> bool {
+        self.reset.is_none()
+            && (self.unacked_within(range).next().is_some() || (range.fin && self.fin != Fin::Acked))
+    }
+
+    /// A frame for as much of `range` as a frame can hold, with the end of the stream if `fin` and it reaches there.
+    fn frame(&self, range: Range<u64>, fin: bool, copy: bool) -> StreamRange {
+        let len = (range.end - range.start).min(u64::from(u32::MAX >> 2)) as u32;
+        let fin = fin && range.start + u64::from(len) == self.buffer.end();
+        StreamRange { id: self.id, offset: range.start, len, fin, copy }
+    }
+
+    /// Encodes as much of `frame` as fits (RFC 9000 section 19.8, always with a length) and notes it in `sent`; `None`
+    /// if too little fits.
+    fn encode(
+        &self,
+        mut frame: StreamRange,
+        out: &mut Vec<u8>,
+        limit: usize,
+        sent: &mut SentStreamFrames,
+    ) -> Option<StreamRange> {
+        let offset_len = if frame.offset > 0 { varint_len(frame.offset) } else { 0 };
+        let room = limit.checked_sub(out.len() + 1 + varint_len(self.id.0) + offset_len)? as u64;
+        let fits = payload_that_fits(room)?.min(u64::from(frame.len)) as u32;
+        if fits < frame.len {
+            let too_little = if sent.ranges.is_empty() { 1 } else { MIN_FRAGMENT };
+            if u64::from(fits) < too_little {
+                return None;
+            }
+            frame.len = fits;
+            frame.fin = false;
+        }
+        let offset_bit = if frame.offset > 0 { 0x04 } else { 0 };
+        out.push(0x08 | 0x02 | offset_bit | u8::from(frame.fin));
+        put_varint(out, self.id.0);
+        if frame.offset > 0 {
+            put_varint(out, frame.offset);
+        }
+        put_varint(out, u64::from(frame.len));
+        self.buffer.copy_to(frame.offset..frame.end(), out);
+        sent.ranges.push(frame);
+        Some(frame)
+    }
+
+    fn note_fin_sent(&mut self, frame: StreamRange) {
+        if frame.fin {
+            self.fin = Fin::Sent;
+        }
+    }
+
+    /// The peer has `range`, by whatever copy.
+    pub(super) fn on_acked(&mut self, range: StreamRange) {
+        if self.reset.is_some() {
+            return;
+        }
+        if range.fin {
+            self.fin = Fin::Acked;
+        }
+        let start = range.offset.max(self.buffer.base());
+        self.acked.insert(start..range.end());
+        self.lost.remove(start..range.end());
+        if self.acked.min() == Some(self.buffer.base())
+            && let Some(prefix) = self.acked.pop_first()
+        {
+            self.buffer.advance(prefix.end);
+        }
+    }
+
+    /// The packet that answered for `range` is lost: what is not acknowledged must be sent again. Returns how much.
+    pub(super) fn on_lost(&mut self, range: StreamRange) -> u64 {
+        if self.reset.is_some() || range.copy {
+            return 0;
+        }
+        if range.fin && self.fin == Fin::Sent {
+            self.fin = Fin::Lost;
+        }
+        let before = self.lost.covered();
+        let unacked: SmallVec<[Range<u64>; 4]> = self.unacked_within(range).collect();
+        for piece in unacked {
+            self.lost.insert(piece);
+        }
+        self.lost.covered() - before
+    }
+
+    pub(super) fn on_reset_acked(&mut self) {
+        if let Some(reset) = &mut self.reset {
+            reset.acked = true;
+        }
+    }
+}
+
+/// The longest payload that fits into `room` bytes together with its length; `None` if not even a length fits.
+fn payload_that_fits(room: u64) -> Option<u64> {
+    let mut best = None;
+    for (len_len, max) in [(1, 0x3f), (2, 0x3fff), (4, 0x3fff_ffff)] {
+        if room >= len_len {
+            best = best.max(Some((room - len_len).min(max)));
+        }
+    }
+    best
+}
