@@ -1,0 +1,117 @@
+//! Bursty loss: the simple Gilbert model, which loses everything in its bad state and nothing in its good one.
+//!
+//! | usual symbol    | here                    | unit        |
+//! |-----------------|-------------------------|-------------|
+//! | p               | [`Gilbert::to_bad`]     | probability |
+//! | r               | [`Gilbert::to_good`]    | probability |
+//! | P = p / (p + r) | [`Gilbert::loss`]       | probability |
+//! | B = 1 / r       | [`Gilbert::mean_burst`] | packets     |
+//!
+//! # Invariants
+//! Without memory (`to_good = 1 - to_bad`) every answer is the binomial one.
+
+/// Chances of a change of state from one packet to the next.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Gilbert {
+    to_bad: f64,
+    to_good: f64,
+}
+
+impl Gilbert {
+    /// The model that loses `loss` of all packets (0 to below 1) in bursts of `mean_burst` packets on average (1 or more).
+    /// `None` if there is no such model: so much loss needs longer bursts.
+    pub fn new(loss: f64, mean_burst: f64) -> Option<Self> {
+        if !(0.0..1.0).contains(&loss) || !(1.0..).contains(&mean_burst) {
+            return None;
+        }
+        let to_good = 1.0 / mean_burst;
+        let to_bad = to_good * loss / (1.0 - loss);
+        (to_bad <= 1.0).then_some(Self { to_bad, to_good })
+    }
+
+    /// p: the chance that a delivered packet is followed by a lost one.
+    pub fn to_bad(&self) -> f64 {
+        self.to_bad
+    }
+
+    /// r: the chance that a lost packet is followed by a delivered one.
+    pub fn to_good(&self) -> f64 {
+        self.to_good
+    }
+
+    /// The long-run share of lost packets.
+    pub fn loss(&self) -> f64 {
+        self.to_bad / (self.to_bad + self.to_good)
+    }
+
+    /// The mean number of packets lost in a row.
+    pub fn mean_burst(&self) -> f64 {
+        1.0 / self.to_good
+    }
+
+    /// The probability that more than `tolerated` (at most 255) of `packets` packets in a row are lost.
+    pub fn exceeds(&self, packets: u16, tolerated: u8) -> f64 {
+        let cap = usize::from(tolerated);
+        // after[s][n]: n losses so far, the last packet's state being s (0 good, 1 bad).
+        let mut after = [[0.0_f64; 256]; 2];
+        after[0][0] = 1.0 - self.loss();
+        after[1][0] = self.loss();
+        let mut beyond = 0.0;
+        let (p, r) = (self.to_bad, self.to_good);
+        for packet in 0..packets {
+            // The stationary distribution is that of the first packet itself: no step before it.
+            let (stay_good, go_bad, go_good, stay_bad) =
+                if packet == 0 { (1.0, 0.0, 0.0, 1.0) } else { (1.0 - p, p, r, 1.0 - r) };
+            beyond += after[0][cap] * go_bad + after[1][cap] * stay_bad;
+            for n in (0..=cap).rev() {
+                let fewer = n.checked_sub(1).map_or((0.0, 0.0), |n| (after[0][n], after[1][n]));
+                let good = after[0][n] * stay_good + after[1][n] * go_good;
+                after[1][n] = fewer.0 * go_bad + fewer.1 * stay_bad;
+                after[0][n] = good;
+            }
+        }
+        beyond
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::residual;
+
+    #[test]
+    fn worked_example() {
+        let model = Gilbert::new(0.02, 3.0).unwrap();
+        assert!((model.to_good() - 1.0 / 3.0).abs() < 1e-12);
+        assert!((model.to_bad() - 0.0068027).abs() < 5e-8);
+        assert!((model.loss() - 0.02).abs() < 1e-12);
+        assert!((model.mean_burst() - 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn impossible_models_are_refused() {
+        for (loss, burst) in
+            [(1.0, 3.0), (-0.1, 3.0), (0.1, 0.9), (0.9, 1.0), (f64::NAN, 3.0), (0.1, f64::NAN)]
+        {
+            assert_eq!(Gilbert::new(loss, burst), None, "{loss} {burst}");
+        }
+    }
+
+    #[test]
+    fn without_memory_it_is_the_binomial_tail() {
+        let loss = 0.1;
+        let model = Gilbert::new(loss, 1.0 / (1.0 - loss)).unwrap();
+        for tolerated in 0..6 {
+            let binomial = residual::incomplete(20, loss, tolerated, 0.0);
+            assert!((model.exceeds(20, tolerated as u8) - binomial).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn bursts_defeat_small_codes() {
+        let independent = residual::incomplete(20, 0.02, 2, 0.0);
+        let bursty = Gilbert::new(0.02, 3.0).unwrap().exceeds(20, 2);
+        assert!(bursty > 4.0 * independent, "{bursty} {independent}");
+        assert!((Gilbert::new(0.02, 3.0).unwrap().exceeds(1, 0) - 0.02).abs() < 1e-12);
+    }
+}
