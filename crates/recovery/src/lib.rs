@@ -6,13 +6,28 @@
 //!
 //! Start with [`fuso::step`], the simplest scheme, and [`cofuso::BlockProgress`], the coding one. Both need a
 //! [`PathLoss`] per path.
+//!
+//! ```
+//! use recovery::{PathLoss, Weights, cofuso::{BlockParameters, BlockSize}};
+//!
+//! let mut path = PathLoss::new(Weights::default());
+//! path.on_sent(10);
+//! path.on_lost(1);
+//! path.on_sent(10);
+//! let size = BlockParameters::default().block_size(50, path.estimate()); // the path loses about 7 %
+//! assert_eq!(size, BlockSize { k: 42, m: 3 });
+//! ```
 
 pub mod cofuso;
+pub mod ctcp_loss;
+pub mod ctcp_schedule;
 pub mod fuso;
 pub mod gilbert;
 pub mod path_choice;
 pub mod proactive;
 pub mod residual;
+pub mod slp_arbiter;
+pub mod slp_window;
 
 mod path_loss;
 mod unacked;
