@@ -144,3 +144,43 @@ fn other_paths_are_none_of_its_business() {
     let step = BlockProgress::new().step(&BlockParameters::default(), 0.1, PATH, &packets);
     assert_eq!(step, Step::Nothing);
 }
+
+#[test]
+fn random_histories_keep_the_invariants() {
+    for seed in 1..=100_u64 {
+        let mut state = seed;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        let (mut packets, mut progress) = (Packets::default(), BlockProgress::new());
+        let (mut next_number, mut last): (u64, Option<(Block, u16)>) = (0, None);
+        for _ in 0..300 {
+            match below(4) {
+                0 => {
+                    let count = below(20);
+                    packets.send(PATH, next_number..next_number + count);
+                    next_number += count + below(2); // some numbers are not source packets
+                }
+                1 => packets.acknowledge(PATH, (0..below(next_number + 1)).filter(|n| n % 3 != 0)),
+                2 if below(10) == 0 => packets.acknowledge(PATH, 0..next_number),
+                _ => match take(&mut progress, below(100) as f64 / 100.0, &mut packets) {
+                    Step::Parity { block, index } => {
+                        match last {
+                            Some((before, i)) if before == block => assert_eq!(index, i + 1, "seed {seed}"),
+                            Some((before, _)) => {
+                                assert!(index == 0 && block.first > before.last, "seed {seed}")
+                            }
+                            None => assert_eq!(index, 0, "seed {seed}"),
+                        }
+                        assert!(index < block.m && block.k + block.m <= MAX_BLOCK);
+                        assert!(packets.any_unacked(PATH, block.first, block.last));
+                        last = Some((block, index));
+                    }
+                    Step::Resend { packet } => assert!(Some(packet) <= progress.highest_coded()),
+                    Step::Nothing => assert_eq!(packets.oldest_resendable(PATH), None),
+                },
+            }
+        }
+    }
+}
