@@ -1,1 +1,75 @@
-//! Skeleton; filled in by the commits that follow.
+//! Emulated network paths between UDP sockets, on the wall clock and without root.
+//!
+//! An [`Emulator`] runs any number of paths on one thread. Each [`UdpPath`] listens on an address of its own; a client that
+//! talks to [`Emulator::client_addr`] instead of the server's address has its packets carried through the `up` link, and
+//! the answers through the `down` link, of the crate `netsim`: the very links that simulations use, with the same losses
+//! for the same seed. The server sees a different peer address for every path and client. ECN marks are kept.
+//!
+//! This crate never looks into packets, never needs privileges, and never keeps more than the links' limits and
+//! [`UdpPath::max_clients`] sockets per path. It is accurate to some tens of microseconds on an idle machine, not to the
+//! nanosecond: see [`DirectionStats::max_late`]. It runs on Unix.
+//!
+//! Start with [`UdpPath`] and [`Emulator::start`].
+//!
+//! ```
+//! use std::net::UdpSocket;
+//! use emulator::{Emulator, PathId, Seed, UdpPath};
+//!
+//! let server = UdpSocket::bind("127.0.0.1:0")?;
+//! let link: netsim::LinkConfig = "rate=50mbit,delay=1ms".parse()?;
+//! let emulator = Emulator::start([UdpPath::new(server.local_addr()?, link.clone(), link)], Seed(1))?;
+//!
+//! let client = UdpSocket::bind("127.0.0.1:0")?;
+//! client.send_to(b"hello", emulator.client_addr(PathId(0))?)?;
+//! let mut buffer = [0; 100];
+//! let (n, peer) = server.recv_from(&mut buffer)?;
+//! assert_eq!(&buffer[..n], b"hello");
+//! assert_ne!(peer, client.local_addr()?); // a socket of the emulator
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#[cfg(not(unix))]
+compile_error!("the emulator waits with poll(2), which only Unix has");
+
+mod batch;
+mod clock;
+mod control;
+mod event_loop;
+mod path;
+mod socket;
+
+use std::{io, net::SocketAddr};
+
+pub use control::Emulator;
+pub use netsim::{Seed, link::OutageKind, network::Direction};
+pub use path::{DirectionStats, PathId, PathStats, UdpPath};
+
+/// What can go wrong with an emulator.
+#[derive(Debug, thiserror::Error)]
+pub enum EmulatorError {
+    /// A path could not listen.
+    #[error("an emulated path cannot listen on {addr}: {source}; choose another address or port 0")]
+    Listen {
+        /// Where it was to listen.
+        addr: SocketAddr,
+        /// Why it could not.
+        source: io::Error,
+    },
+    /// The thread, or what wakes it, could not be made.
+    #[error("cannot start the emulator's thread: {0}")]
+    Start(io::Error),
+    /// No path has this number.
+    #[error("there is no emulated path {}: paths are numbered from 0 to {}", .path.0, .count.saturating_sub(1))]
+    UnknownPath {
+        /// The path asked for.
+        path: PathId,
+        /// How many paths there are.
+        count: usize,
+    },
+    /// The emulator's thread ended because of an error.
+    #[error("the emulator has stopped: {reason}")]
+    Stopped {
+        /// Why.
+        reason: String,
+    },
+}

@@ -319,7 +319,7 @@ fn duplicates_are_counted() {
 #[test]
 fn reseeding_starts_the_pattern_again() {
     let mut link = link("loss=20%");
-    let mut lost = |link: &mut Link<u32>| -> Vec<bool> {
+    let lost = |link: &mut Link<u32>| -> Vec<bool> {
         (0..500).map(|n| link.offer(Instant::ORIGIN, n, 100) == Offered::Lost).collect()
     };
     let first = lost(&mut link);

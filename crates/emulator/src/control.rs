@@ -1,0 +1,215 @@
+//! The handle of a running emulator.
+
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    os::unix::net::UnixStream,
+    sync::mpsc::{SyncSender, sync_channel},
+    thread::JoinHandle,
+};
+
+use netsim::{Loss, Seed, link::OutageKind, network::Direction};
+use units::{BitRate, Duration, Instant};
+
+use crate::{
+    EmulatorError, PathId, PathStats, UdpPath,
+    event_loop::{Command, EventLoop},
+    path::Path,
+};
+
+/// A running emulator: paths between UDP sockets, served by one thread that ends when this is dropped.
+///
+/// Every method waits for the thread to have carried it out.
+pub struct Emulator {
+    /// `None` only while being dropped.
+    commands: Option<SyncSender<Command>>,
+    waker: UnixStream,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Emulator {
+    /// Starts a thread that serves `paths`, numbered from 0 in this order. The same seed gives the same loss pattern; each
+    /// path and direction draws from a stream of its own.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Listen`] or [`EmulatorError::Start`].
+    pub fn start(paths: impl IntoIterator<Item = UdpPath>, seed: Seed) -> Result<Self, EmulatorError> {
+        let (commands, queue) = sync_channel(16);
+        let (waker, woken) = UnixStream::pair().map_err(EmulatorError::Start)?;
+        waker.set_nonblocking(true).map_err(EmulatorError::Start)?;
+        let event_loop = EventLoop::new(seed, queue, woken).map_err(EmulatorError::Start)?;
+        let thread = std::thread::Builder::new()
+            .name("emulator".to_owned())
+            .spawn(move || event_loop.run())
+            .map_err(EmulatorError::Start)?;
+        let mut emulator = Self { commands: Some(commands), waker, thread: Some(thread) };
+        for path in paths {
+            emulator.add_path(path)?;
+        }
+        Ok(emulator)
+    }
+
+    /// Adds a path. The schedules of its links count from now.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Listen`] or [`EmulatorError::Stopped`].
+    pub fn add_path(&mut self, config: UdpPath) -> Result<PathId, EmulatorError> {
+        let listen = config.listen;
+        self.call(move |it| {
+            let id = PathId(it.paths.len());
+            let seed = it.seed.child("path", id.0 as u64);
+            it.paths.push(Path::open(&config, seed, it.clock.now())?);
+            Ok(id)
+        })?
+        .map_err(|source| EmulatorError::Listen { addr: listen, source })
+    }
+
+    /// The address that a client talks to instead of the server's.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn client_addr(&self, path: PathId) -> Result<SocketAddr, EmulatorError> {
+        self.on_path(path, |path, _| path.client_addr())
+    }
+
+    /// What the path has done so far.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn stats(&self, path: PathId) -> Result<PathStats, EmulatorError> {
+        self.on_path(path, |path, _| path.stats())
+    }
+
+    /// Cuts a path, in one direction or (`None`) in both, until [`restore`](Self::restore).
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn cut(
+        &self,
+        path: PathId,
+        direction: Option<Direction>,
+        kind: OutageKind,
+    ) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.change(direction, |link| link.cut(now, kind)))
+    }
+
+    /// Ends [`cut`](Self::cut), in one direction or (`None`) in both.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn restore(&self, path: PathId, direction: Option<Direction>) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.change(direction, |link| link.restore(now)))
+    }
+
+    /// Changes the rate from the next packet on, in one direction or (`None`) in both; no rate is unlimited.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn set_rate(
+        &self,
+        path: PathId,
+        direction: Option<Direction>,
+        rate: Option<BitRate>,
+    ) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.change(direction, |link| link.set_rate(now, rate)))
+    }
+
+    /// Changes the one-way delay for packets not yet sent, in one direction or (`None`) in both.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn set_delay(
+        &self,
+        path: PathId,
+        direction: Option<Direction>,
+        delay: Duration,
+    ) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.change(direction, |link| link.set_delay(now, delay)))
+    }
+
+    /// Replaces the loss model, in one direction or (`None`) in both; its pattern starts from packet 0.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn set_loss(
+        &self,
+        path: PathId,
+        direction: Option<Direction>,
+        loss: Loss,
+    ) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| path.change(direction, |link| link.set_loss(now, loss.clone())))
+    }
+
+    /// Starts the randomness of a path afresh: from the next packet on it loses what a new emulator with this seed would lose
+    /// on this path. Packets inside the links stay.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn reseed(&self, path: PathId, seed: Seed) -> Result<(), EmulatorError> {
+        let seed = seed.child("path", path.0 as u64);
+        self.on_path(path, move |path, now| path.reseed(now, seed))
+    }
+
+    fn on_path<R: Send + 'static>(
+        &self,
+        path: PathId,
+        action: impl FnOnce(&mut Path, Instant) -> R + Send + 'static,
+    ) -> Result<R, EmulatorError> {
+        self.call(move |it| {
+            let (now, count) = (it.clock.now(), it.paths.len());
+            let found = it.paths.get_mut(path.0).ok_or(EmulatorError::UnknownPath { path, count })?;
+            Ok(action(found, now))
+        })?
+    }
+
+    /// Runs `action` on the thread and waits for its result.
+    fn call<R: Send + 'static>(
+        &self,
+        action: impl FnOnce(&mut EventLoop) -> R + Send + 'static,
+    ) -> Result<R, EmulatorError> {
+        let stopped = |reason: &str| EmulatorError::Stopped { reason: reason.to_owned() };
+        let (answer, answered) = sync_channel(1);
+        let commands = self.commands.as_ref().ok_or_else(|| stopped("it was shut down"))?;
+        let command: Command = Box::new(move |it| _ = answer.send(action(it)));
+        commands.send(command).map_err(|_| stopped("its thread has ended, `shutdown` tells why"))?;
+        self.wake();
+        answered.recv().map_err(|_| stopped("its thread has ended, `shutdown` tells why"))
+    }
+
+    /// A full pipe is fine: then the thread has been woken and not yet looked.
+    fn wake(&self) {
+        let _ = (&self.waker).write(&[1]);
+    }
+
+    /// Stops the thread and tells how it ended; dropping the emulator does the same in silence.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Stopped`] with the error that ended it early.
+    pub fn shutdown(mut self) -> Result<(), EmulatorError> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<(), EmulatorError> {
+        self.commands = None;
+        self.wake();
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        let reason = match thread.join() {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its thread panicked".to_owned(),
+        };
+        Err(EmulatorError::Stopped { reason })
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        let _ = self.stop();
+    }
+}
+
+impl std::fmt::Debug for Emulator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Emulator").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,105 @@
+//! The emulator's thread: wait for sockets, commands and the links' next deliveries.
+
+use std::{
+    io::{self, Read},
+    num::NonZeroU64,
+    os::unix::net::UnixStream,
+    sync::mpsc::{Receiver, TryRecvError},
+};
+
+use netsim::Seed;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+use units::Instant;
+
+use crate::{clock::Clock, path::Path, socket::Buffers};
+
+/// Something to do on the emulator's thread.
+pub(crate) type Command = Box<dyn FnOnce(&mut EventLoop) + Send>;
+
+pub(crate) struct EventLoop {
+    pub(crate) clock: Clock,
+    pub(crate) seed: Seed,
+    pub(crate) paths: Vec<Path>,
+    commands: Receiver<Command>,
+    /// Becomes readable when there is a command, or the handle has gone.
+    waker: UnixStream,
+    buffers: Buffers,
+}
+
+impl EventLoop {
+    pub(crate) fn new(seed: Seed, commands: Receiver<Command>, waker: UnixStream) -> io::Result<Self> {
+        waker.set_nonblocking(true)?;
+        let clock = Clock::start();
+        Ok(Self { clock, seed, paths: Vec::new(), commands, waker, buffers: Buffers::new() })
+    }
+
+    /// Runs until the handle is dropped.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        wake_precisely();
+        let mut ready = Vec::new();
+        loop {
+            let now = self.clock.now();
+            self.paths.iter_mut().for_each(|path| path.deliver(now));
+            let woken = self.wait(&mut ready)?;
+            let now = self.clock.now();
+            for (path, socket) in ready.drain(..) {
+                self.paths[path].receive(socket, now, &mut self.buffers);
+            }
+            if woken && !self.obey() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for the next thing to do. Fills `ready` with the sockets that can be read, as (path, index), and returns whether
+    /// the waker is readable.
+    fn wait(&self, ready: &mut Vec<(usize, usize)>) -> io::Result<bool> {
+        let next = self.paths.iter().filter_map(Path::next_delivery).min();
+        let timeout = next.map(|at| self.time_until(at));
+        let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
+        let sockets = || {
+            let paths = self.paths.iter().enumerate();
+            paths.flat_map(|(path, it)| it.sockets().enumerate().map(move |(index, s)| ((path, index), s)))
+        };
+        fds.extend(sockets().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)));
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let readable = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let found = sockets().zip(&fds[1..]).filter(|(_, fd)| readable(fd));
+        // Later sockets first: receiving on a listener may evict a client and so renumber the sockets after it.
+        ready.extend(found.map(|((name, _), _)| name));
+        ready.reverse();
+        Ok(readable(&fds[0]))
+    }
+
+    fn time_until(&self, at: Instant) -> Timespec {
+        let wait = at - self.clock.now();
+        Timespec::try_from(core::time::Duration::from(wait)).unwrap_or_default()
+    }
+
+    /// Carries out the commands that wait; false if no more can come.
+    fn obey(&mut self) -> bool {
+        let mut drained = [0; 64];
+        // An end of file is seen by the channel too; "would block" means that all is drained.
+        let _ = self.waker.read(&mut drained);
+        loop {
+            match self.commands.try_recv() {
+                Ok(command) => command(self),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+}
+
+/// Asks the kernel not to round this thread's timeouts up by its usual 50 us. Best effort.
+fn wake_precisely() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}

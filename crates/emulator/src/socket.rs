@@ -1,0 +1,96 @@
+//! A UDP socket with batches, ECN and large buffers.
+
+use std::{
+    io::{self, IoSliceMut},
+    net::{SocketAddr, UdpSocket},
+    os::fd::{AsFd, BorrowedFd},
+};
+
+use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+
+/// What each socket asks the kernel for, in each direction; it may grant less.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Receive calls to one socket before the others get their turn.
+const ROUNDS: usize = 8;
+/// Buffers of one receive call.
+const BATCH: usize = 8;
+/// The largest UDP payload, and the largest run of segments that the kernel joins.
+const LARGEST: usize = 65_535;
+
+pub(crate) struct Socket {
+    io: UdpSocket,
+    state: UdpSocketState,
+    addr: SocketAddr,
+}
+
+impl Socket {
+    pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
+        let io = UdpSocket::bind(addr)?;
+        let state = UdpSocketState::new((&io).into())?;
+        // Best effort: a smaller buffer costs packets only in bursts.
+        let _ = state.set_recv_buffer_size((&io).into(), BUFFER_BYTES);
+        let _ = state.set_send_buffer_size((&io).into(), BUFFER_BYTES);
+        let addr = io.local_addr()?;
+        Ok(Self { io, state, addr })
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Most packets that one call can send.
+    pub(crate) fn max_segments(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    pub(crate) fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        self.state.try_send((&self.io).into(), transmit)
+    }
+
+    /// Hands what has arrived to `packet`, datagram by datagram: source, ECN bits, payload.
+    pub(crate) fn receive(
+        &self,
+        buffers: &mut Buffers,
+        mut packet: impl FnMut(SocketAddr, Option<EcnCodepoint>, &[u8]),
+    ) -> io::Result<()> {
+        for _ in 0..ROUNDS {
+            let mut meta = [RecvMeta::default(); BATCH];
+            let mut slices = buffers.slices();
+            let count = match self.state.recv((&self.io).into(), &mut slices, &mut meta) {
+                Ok(count) => count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            for (meta, bytes) in meta.iter().zip(&slices).take(count) {
+                if meta.len == 0 {
+                    packet(meta.addr, meta.ecn, &[]);
+                }
+                for datagram in bytes[..meta.len].chunks(meta.stride.max(1)) {
+                    packet(meta.addr, meta.ecn, datagram);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.io.as_fd()
+    }
+}
+
+/// Memory to receive into, shared by all sockets of an emulator.
+pub(crate) struct Buffers(Vec<u8>);
+
+impl Buffers {
+    pub(crate) fn new() -> Self {
+        Self(vec![0; BATCH * LARGEST])
+    }
+
+    fn slices(&mut self) -> [IoSliceMut<'_>; BATCH] {
+        let mut chunks = self.0.chunks_exact_mut(LARGEST);
+        std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()))
+    }
+}
