@@ -15,6 +15,7 @@ mod ids;
 mod packet;
 mod packet_number;
 mod ranges;
+mod transport_parameters;
 
 pub use coding::{MAX_VARINT, Reader, Truncated, put_varint, varint_len};
 pub use error::{TransportError, TransportErrorCode};
@@ -23,3 +24,4 @@ pub use ids::{ConnectionId, Dir, PathId, ResetToken, Side, StreamId};
 pub use packet::*;
 pub use packet_number::{expand_packet_number, packet_number_len};
 pub use ranges::{PacketRanges, RangeLimits, RangesError, Runs, encode_packet_ranges, packet_ranges_len};
+pub use transport_parameters::{CodeSchemes, PreferredAddress, RepairParameters, TransportParameters};
