@@ -9,8 +9,8 @@ pub const MAX_VARINT: u64 = (1 << 62) - 1;
 #[error("the input ends inside a value")]
 pub struct Truncated;
 
-/// A cursor over received bytes. A read either succeeds whole or fails with [`Truncated`] and leaves the position
-/// where it was.
+/// A cursor over received bytes. A read either succeeds whole or fails with [`Truncated`] and leaves the
+/// position where it was.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -79,8 +79,8 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A variable-length integer, from 0 to [`MAX_VARINT`]; longer encodings than necessary are accepted, as RFC 9000
-    /// section 16 demands.
+    /// A variable-length integer, from 0 to [`MAX_VARINT`]; longer encodings than necessary are accepted, as
+    /// RFC 9000 section 16 demands.
     pub fn varint(&mut self) -> Result<u64, Truncated> {
         let first = *self.bytes.get(self.position).ok_or(Truncated)?;
         Ok(match first >> 6 {

@@ -1,4 +1,5 @@
-//! Why a connection or a path ends: transport error codes (RFC 9000 section 20.1) and the error that carries one.
+//! Why a connection or a path ends: transport error codes (RFC 9000 section 20.1) and the error that carries
+//! one.
 
 use std::borrow::Cow;
 
@@ -59,7 +60,8 @@ codes! {
     PROTOCOL_VIOLATION = 0x0a, protocol_violation;
     /// A client's Initial carried a token the server does not accept.
     INVALID_TOKEN = 0x0b, invalid_token;
-    /// The application or its protocol closed the connection (sent in place of the application's code during the handshake).
+    /// The application or its protocol closed the connection (sent in place of the application's code during
+    /// the handshake).
     APPLICATION_ERROR = 0x0c, application_error;
     /// CRYPTO data exceeded what the receiver buffers.
     CRYPTO_BUFFER_EXCEEDED = 0x0d, crypto_buffer_exceeded;

@@ -1,9 +1,9 @@
-//! Frames: the contents of a packet's payload (RFC 9000 section 19, RFC 9221, draft-ietf-quic-multipath-21 section 4, and
-//! the repair extension).
+//! Frames: the contents of a packet's payload (RFC 9000 section 19, RFC 9221, draft-ietf-quic-multipath-21
+//! section 4, and the repair extension).
 //!
-//! [`Frames`] walks a payload; every frame borrows from it. Each frame type also writes itself with `encode`, except that
-//! frames that carry bulk data have a separate header ([`StreamHeader`], [`CryptoHeader`], [`DatagramHeader`],
-//! [`RepairHeader`]), after which the caller appends the data without a copy in between.
+//! [`Frames`] walks a payload; every frame borrows from it. Each frame type also writes itself with `encode`,
+//! except that frames that carry bulk data have a separate header ([`StreamHeader`], [`CryptoHeader`],
+//! [`DatagramHeader`], [`RepairHeader`]), after which the caller appends the data without a copy in between.
 
 mod ack;
 mod connection;
@@ -210,8 +210,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The type in front of the frame as [`Frame::encode`] writes it. A received STREAM or DATAGRAM may have come without a
-    /// length field, under its other type.
+    /// The type in front of the frame as [`Frame::encode`] writes it. A received STREAM or DATAGRAM may have
+    /// come without a length field, under its other type.
     pub fn frame_type(&self) -> u64 {
         match self {
             Self::Padding { .. } => frame_types::PADDING,
@@ -245,14 +245,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2). Frames of extensions always are
-    /// (RFC 9000 section 19.21), except for PATH_ACK.
+    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2). Frames of extensions
+    /// always are (RFC 9000 section 19.21), except for PATH_ACK.
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Padding { .. } | Self::Ack(_) | Self::ConnectionClose(_))
     }
 
-    /// Whether the frame leaves a packet a probing one (RFC 9000 section 9.1), which does not make the peer migrate.
-    /// PATH_NEW_CONNECTION_ID counts like NEW_CONNECTION_ID, which it extends.
+    /// Whether the frame leaves a packet a probing one (RFC 9000 section 9.1), which does not make the peer
+    /// migrate. PATH_NEW_CONNECTION_ID counts like NEW_CONNECTION_ID, which it extends.
     pub const fn is_probing(&self) -> bool {
         matches!(
             self,
@@ -260,11 +260,11 @@ impl<'a> Frame<'a> {
         )
     }
 
-    /// Whether the frame may stand in a packet of `kind` (RFC 9000 section 12.4, table 3); if not, the connection fails with
-    /// PROTOCOL_VIOLATION.
+    /// Whether the frame may stand in a packet of `kind` (RFC 9000 section 12.4, table 3); if not, the
+    /// connection fails with PROTOCOL_VIOLATION.
     ///
-    /// RETIRE_CONNECTION_ID is refused in 0-RTT, where RFC 9000 section 12.5 says that it cannot be sent. Multipath and repair
-    /// frames are for 1-RTT packets only.
+    /// RETIRE_CONNECTION_ID is refused in 0-RTT, where RFC 9000 section 12.5 says that it cannot be sent.
+    /// Multipath and repair frames are for 1-RTT packets only.
     pub const fn is_allowed_in(&self, kind: PacketKind) -> bool {
         use PacketKind::{Handshake, Initial, OneRtt, ZeroRtt};
         match self {

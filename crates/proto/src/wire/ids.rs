@@ -75,8 +75,8 @@ impl fmt::Debug for StreamId {
     }
 }
 
-/// A path identifier (draft-ietf-quic-multipath-21 section 1.2). It enters the AEAD nonce with 32 bits, so there are no
-/// larger ones.
+/// A path identifier (draft-ietf-quic-multipath-21 section 1.2). It enters the AEAD nonce with 32 bits, so
+/// there are no larger ones.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
@@ -148,8 +148,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// A stateless reset token (RFC 9000 section 10.3). It is a secret until used: comparison takes the same time wherever
-/// the first difference is, and `Debug` does not show it.
+/// A stateless reset token (RFC 9000 section 10.3). It is a secret until used: comparison takes the same time
+/// wherever the first difference is, and `Debug` does not show it.
 #[derive(Clone, Copy)]
 pub struct ResetToken(pub [u8; 16]);
 

@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! A gap is the number of packets missing between two ranges. Ranges therefore never touch or overlap, and every set
-//! has exactly one form apart from the lengths of its integers.
+//! A gap is the number of packets missing between two ranges. Ranges therefore never touch or overlap, and
+//! every set has exactly one form apart from the lengths of its integers.
 
 use core::ops::RangeInclusive;
 
@@ -141,7 +141,8 @@ impl<'a> PacketRanges<'a> {
         })
     }
 
-    /// Every packet number, smallest first; as many as [`PacketRanges::packet_count`], which the limits bounded.
+    /// Every packet number, smallest first; as many as [`PacketRanges::packet_count`], which the limits
+    /// bounded.
     pub fn packets(&self) -> impl Iterator<Item = u64> + Clone + use<'a> {
         self.iter().flatten()
     }
@@ -234,8 +235,8 @@ pub fn packet_ranges_len(ranges: impl Iterator<Item = RangeInclusive<u64>>) -> u
     sum + varint_len(u64::saturating_sub(count, 1))
 }
 
-/// Appends a set of packet numbers, given as ascending ranges that do not touch (as [`Runs`] makes them). Nothing is
-/// written for no ranges, which the format cannot express.
+/// Appends a set of packet numbers, given as ascending ranges that do not touch (as [`Runs`] makes them).
+/// Nothing is written for no ranges, which the format cannot express.
 pub fn encode_packet_ranges(ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone, out: &mut Vec<u8>) {
     let further = ranges.clone().skip(1).count() as u64;
     for (i, [lead, length]) in varints(ranges).enumerate() {
@@ -315,7 +316,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sets_round_trip(numbers in prop::collection::btree_set(0..5000u64, 1..200), base in 0..MAX_VARINT - 5000) {
+        fn sets_round_trip(
+            numbers in prop::collection::btree_set(0..5000u64, 1..200),
+            base in 0..MAX_VARINT - 5000,
+        ) {
             let numbers: Vec<u64> = numbers.into_iter().map(|n| n + base).collect();
             let bytes = encoded(&numbers);
             prop_assert_eq!(bytes.len(), packet_ranges_len(Runs::new(numbers.iter().copied())));

@@ -1,5 +1,5 @@
-//! Transport parameters (RFC 9000 section 18, RFC 9221 section 3, draft-ietf-quic-multipath-21 section 2.1) and that of the repair
-//! extension.
+//! Transport parameters (RFC 9000 section 18, RFC 9221 section 3, draft-ietf-quic-multipath-21 section 2.1)
+//! and that of the repair extension.
 
 mod decode;
 mod encode;
@@ -37,7 +37,8 @@ mod ids {
     pub(super) const REPAIR: u64 = 0x0d3e_4d00;
 }
 
-/// What an endpoint declares about itself in the handshake. The default is what RFC 9000 assumes of a peer that says nothing.
+/// What an endpoint declares about itself in the handshake. The default is what RFC 9000 assumes of a peer
+/// that says nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
     /// The destination of the client's first Initial. Servers only.
@@ -50,7 +51,8 @@ pub struct TransportParameters {
     pub max_udp_payload_size: u64,
     /// Bytes that all streams together may carry at first.
     pub initial_max_data: u64,
-    /// Bytes that a bidirectional stream opened by the sender of this parameter may carry towards it at first.
+    /// Bytes that a bidirectional stream opened by the sender of this parameter may carry towards it at
+    /// first.
     pub initial_max_stream_data_bidi_local: u64,
     /// Bytes that a bidirectional stream opened by the receiver of this parameter may carry at first.
     pub initial_max_stream_data_bidi_remote: u64,
@@ -70,15 +72,18 @@ pub struct TransportParameters {
     pub preferred_address: Option<PreferredAddress>,
     /// Connection ids (per path, with multipath) that the endpoint keeps for its peer; at least 2.
     pub active_connection_id_limit: u64,
-    /// The source connection id of the endpoint's first Initial. Always sent; required of the peer by the handshake.
+    /// The source connection id of the endpoint's first Initial. Always sent; required of the peer by the
+    /// handshake.
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source connection id of the server's Retry. Servers only.
     pub retry_source_connection_id: Option<ConnectionId>,
-    /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero for none (RFC 9221).
+    /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero for none
+    /// (RFC 9221).
     pub max_datagram_frame_size: u64,
     /// The largest path id the peer may use at first; `None` without multipath.
     pub initial_max_path_id: Option<PathId>,
-    /// What the endpoint can decode; `None` without the repair extension, and for versions of it that we do not know.
+    /// What the endpoint can decode; `None` without the repair extension, and for versions of it that we do
+    /// not know.
     pub repair: Option<RepairParameters>,
 }
 

@@ -1,4 +1,5 @@
-//! Frames that carry bytes: STREAM, CRYPTO and DATAGRAM (RFC 9000 sections 19.6 and 19.8, RFC 9221 section 4).
+//! Frames that carry bytes: STREAM, CRYPTO and DATAGRAM (RFC 9000 sections 19.6 and 19.8, RFC 9221 section
+//! 4).
 
 use super::super::coding::{MAX_VARINT, Reader, put_varint, varint_len};
 use super::super::ids::StreamId;
@@ -98,7 +99,8 @@ impl StreamHeader {
 /// CRYPTO: a piece of the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crypto<'a> {
-    /// Where `data` begins in the handshake of this packet number space; `offset + data.len()` is at most 2^62 - 1.
+    /// Where `data` begins in the handshake of this packet number space; `offset + data.len()` is at most
+    /// 2^62 - 1.
     pub offset: u64,
     /// The piece.
     pub data: &'a [u8],

@@ -1,5 +1,5 @@
-//! Frames of draft-ietf-quic-multipath-21 section 4 that have no counterpart in RFC 9000. PATH_ACK, PATH_NEW_CONNECTION_ID
-//! and PATH_RETIRE_CONNECTION_ID share the types of the frames they extend.
+//! Frames of draft-ietf-quic-multipath-21 section 4 that have no counterpart in RFC 9000. PATH_ACK,
+//! PATH_NEW_CONNECTION_ID and PATH_RETIRE_CONNECTION_ID share the types of the frames they extend.
 
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::error::TransportErrorCode;
@@ -34,7 +34,8 @@ varint_frame! {
 }
 
 varint_frame! {
-    /// PATH_CIDS_BLOCKED: the lack of an unused connection id keeps a path from being opened or from changing its id.
+    /// PATH_CIDS_BLOCKED: the lack of an unused connection id keeps a path from being opened or from changing
+    /// its id.
     pub struct PathCidsBlocked = PATH_CIDS_BLOCKED {
         /// The path.
         pub path: PathId,

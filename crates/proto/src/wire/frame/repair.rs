@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! Members and Packets have the form that `ranges` describes. A block's K source symbols are the payloads of its members in
-//! the order of their packet numbers.
+//! Members and Packets have the form that `ranges` describes. A block's K source symbols are the payloads of
+//! its members in the order of their packet numbers.
 
 use core::ops::RangeInclusive;
 
@@ -154,8 +154,8 @@ impl RepairHeader {
         self.len_before_symbol_len(members) + varint_len(self.symbol_len as u64)
     }
 
-    /// The longest symbol that fits `space` bytes together with its header (`symbol_len` is not looked at); `None` if not even
-    /// the header fits.
+    /// The longest symbol that fits `space` bytes together with its header (`symbol_len` is not looked at);
+    /// `None` if not even the header fits.
     pub fn max_symbol(
         &self,
         members: impl Iterator<Item = RangeInclusive<u64>>,
@@ -173,7 +173,8 @@ impl RepairHeader {
     }
 }
 
-/// RECOVERED: packets of a path that were rebuilt from repair symbols. It acknowledges their contents, not their arrival.
+/// RECOVERED: packets of a path that were rebuilt from repair symbols. It acknowledges their contents, not
+/// their arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered<'a> {
     /// The path on which the packets were sent and lost.
@@ -198,7 +199,8 @@ impl<'a> Recovered<'a> {
     }
 }
 
-/// Appends a RECOVERED frame for packets of `path`, given as ascending ranges that do not touch; at least one.
+/// Appends a RECOVERED frame for packets of `path`, given as ascending ranges that do not touch; at least
+/// one.
 pub fn encode_recovered(
     path: PathId,
     packets: impl Iterator<Item = RangeInclusive<u64>> + Clone,

@@ -89,6 +89,17 @@ fn retry() {
     }
 }
 
+/// RFC 9001 section 5.4.1: four bits of a long header's first byte, five of a short one's.
+#[test]
+fn protected_bits_of_the_first_byte() {
+    for (first, masked) in [(0x40, 0x5f), (0xc0, 0xcf)] {
+        let mut packet = [0; 21];
+        packet[0] = first;
+        assert!(apply_header_protection(&mut packet, 1, [0xff; 5]));
+        assert_eq!((packet[0], &packet[1..3]), (masked, &[0xff, 0][..]));
+    }
+}
+
 /// RFC 9001 appendix A.5: a short header with a packet number of three bytes.
 #[test]
 fn short_header() {
@@ -229,7 +240,8 @@ proptest! {
         mask in any::<[u8; 5]>(),
     ) {
         let mut packet = Vec::new();
-        let positions = LongHeader { kind, token: &token, dcid, scid }.encode(u64::from(number), pn_len, &mut packet);
+        let header = LongHeader { kind, token: &token, dcid, scid };
+        let positions = header.encode(u64::from(number), pn_len, &mut packet);
         packet.resize(packet.len() + payload, 0);
         positions.patch_length(&mut packet, 16);
         packet.resize(packet.len() + 16, 0);
@@ -254,7 +266,11 @@ proptest! {
     }
 
     #[test]
-    fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..100), short in 0..25_usize, v1: bool) {
+    fn random_bytes_never_panic(
+        mut bytes in prop::collection::vec(any::<u8>(), 0..100),
+        short in 0..25_usize,
+        v1: bool,
+    ) {
         if v1 && bytes.len() > 5 {
             bytes[0] |= 0xc0;
             bytes[1..5].copy_from_slice(&VERSION_1.to_be_bytes());
