@@ -7,7 +7,12 @@
 //!
 //! The printed addresses stand in for the server's, one per path.
 
-use std::{error::Error, net::SocketAddr, time::Duration};
+use std::{
+    error::Error,
+    io::{self, Write},
+    net::SocketAddr,
+    time::Duration,
+};
 
 use clap::Parser;
 use emulator::{Emulator, PathId, Seed, UdpPath};
@@ -31,8 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
     let paths = args.paths.iter().map(|link| UdpPath::new(args.server, link.clone(), link.clone()));
     let emulator = Emulator::start(paths, Seed(args.seed))?;
+    let mut out = io::stdout();
     for path in 0..args.paths.len() {
-        println!("path {path}: {}", emulator.client_addr(PathId(path))?);
+        writeln!(out, "path {path}: {}", emulator.client_addr(PathId(path))?)?;
     }
     loop {
         pause();
@@ -41,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for (name, direction) in [("up", stats.up), ("down", stats.down)] {
                 let (link, late) = (direction.link, direction.max_late);
                 let (lost, delivered) = (link.gone(), link.delivered);
-                println!("path {path} {name}: delivered {delivered}, lost {lost}, at most {late} late");
+                writeln!(out, "path {path} {name}: delivered {delivered}, lost {lost}, at most {late} late")?;
             }
         }
     }

@@ -140,13 +140,12 @@ impl Emulator {
         self.on_path(path, move |path, now| path.change(direction, |link| link.set_loss(now, loss.clone())))
     }
 
-    /// Starts the randomness of a path afresh: from the next packet on it loses what a new emulator with this seed would lose
-    /// on this path. Packets inside the links stay.
+    /// Starts the randomness of a path afresh: from the next packet on it loses what a new path with [`UdpPath::seed`] set to
+    /// this would lose. Packets inside the links stay.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
     pub fn reseed(&self, path: PathId, seed: Seed) -> Result<(), EmulatorError> {
-        let seed = seed.child("path", path.0 as u64);
         self.on_path(path, move |path, now| path.reseed(now, seed))
     }
 

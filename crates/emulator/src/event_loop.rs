@@ -44,9 +44,8 @@ impl EventLoop {
             let now = self.clock.now();
             self.paths.iter_mut().for_each(|path| path.deliver(now));
             let woken = self.wait(&mut ready)?;
-            let now = self.clock.now();
             for (path, socket) in ready.drain(..) {
-                self.paths[path].receive(socket, now, &mut self.buffers);
+                self.paths[path].receive(socket, &self.clock, &mut self.buffers);
             }
             if woken && !self.obey() {
                 return Ok(());

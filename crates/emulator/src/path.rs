@@ -11,7 +11,8 @@ use units::{Duration, Instant};
 
 use crate::{
     batch::Batch,
-    socket::{Buffers, Socket},
+    clock::Clock,
+    socket::{Buffers, Received, Socket},
 };
 
 /// Names a path of an [`Emulator`](crate::Emulator): the first is 0.
@@ -34,17 +35,25 @@ pub struct UdpPath {
     pub down: LinkConfig,
     /// Most client addresses at a time (16); one more evicts the one that has been idle for longest. At least 1.
     pub max_clients: usize,
+    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the path's number.
+    pub seed: Option<Seed>,
 }
 
 impl UdpPath {
     /// A path to `server` that listens on a loopback address.
     pub fn new(server: SocketAddr, up: LinkConfig, down: LinkConfig) -> Self {
-        Self { server, listen: any_port(loopback_like(server)), up, down, max_clients: 16 }
+        Self { server, listen: any_port(loopback_like(server)), up, down, max_clients: 16, seed: None }
     }
 
     /// Sets where to listen for clients.
     pub fn listen(mut self, addr: SocketAddr) -> Self {
         self.listen = addr;
+        self
+    }
+
+    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under whatever number.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
         self
     }
 
@@ -123,8 +132,9 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// A path whose links start at `now`.
-    pub(crate) fn open(config: &UdpPath, seed: Seed, now: Instant) -> io::Result<Self> {
+    /// A path whose links start at `now`, with the seed `default` unless it has one of its own.
+    pub(crate) fn open(config: &UdpPath, default: Seed, now: Instant) -> io::Result<Self> {
+        let seed = config.seed.unwrap_or(default);
         Ok(Self {
             server: config.server,
             listener: Socket::bind(config.listen)?,
@@ -179,17 +189,17 @@ impl Path {
     }
 
     /// Reads the `index`-th of [`sockets`](Self::sockets) into the links.
-    pub(crate) fn receive(&mut self, index: usize, now: Instant, buffers: &mut Buffers) {
+    pub(crate) fn receive(&mut self, index: usize, clock: &Clock, buffers: &mut Buffers) {
         let result = match index.checked_sub(1) {
-            None => self.receive_up(now, buffers),
-            Some(client) => self.receive_down(client, now, buffers),
+            None => self.receive_up(clock, buffers),
+            Some(client) => self.receive_down(client, clock, buffers),
         };
         self.stats.receive_failed += u64::from(result.is_err());
     }
 
-    fn receive_up(&mut self, now: Instant, buffers: &mut Buffers) -> io::Result<()> {
+    fn receive_up(&mut self, clock: &Clock, buffers: &mut Buffers) -> io::Result<()> {
         let Self { server, listener, clients, max_clients, next_client, up, stats, .. } = self;
-        listener.receive(buffers, |source, ecn, payload| {
+        listener.receive(clock, buffers, |Received { at, source, ecn, payload }| {
             let known = clients.iter().position(|client| client.addr == source);
             let client = match known {
                 Some(known) => &mut clients[known],
@@ -203,29 +213,29 @@ impl Path {
                         evict_idlest(clients);
                     }
                     *next_client += 1;
-                    clients.push(Client { id: *next_client, addr: source, socket, last_seen: now });
+                    clients.push(Client { id: *next_client, addr: source, socket, last_seen: at });
                     let last = clients.len() - 1;
                     &mut clients[last]
                 }
             };
-            client.last_seen = now;
+            client.last_seen = at;
             let size = size_on_link(payload, source);
-            up.offer(now, Packet { payload: payload.into(), ecn, client: client.id }, size);
+            up.offer(at, Packet { payload: payload.into(), ecn, client: client.id }, size);
         })
     }
 
-    fn receive_down(&mut self, client: usize, now: Instant, buffers: &mut Buffers) -> io::Result<()> {
+    fn receive_down(&mut self, client: usize, clock: &Clock, buffers: &mut Buffers) -> io::Result<()> {
         let Self { server, clients, down, stats, .. } = self;
         let Some(client) = clients.get_mut(client) else { return Ok(()) };
         let Client { id, socket, last_seen, .. } = client;
-        socket.receive(buffers, |source, ecn, payload| {
+        socket.receive(clock, buffers, |Received { at, source, ecn, payload }| {
             if source != *server {
                 stats.strangers += 1;
                 return;
             }
-            *last_seen = now;
+            *last_seen = at;
             let size = size_on_link(payload, source);
-            down.offer(now, Packet { payload: payload.into(), ecn, client: *id }, size);
+            down.offer(at, Packet { payload: payload.into(), ecn, client: *id }, size);
         })
     }
 

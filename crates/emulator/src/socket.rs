@@ -7,6 +7,9 @@ use std::{
 };
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use units::Instant;
+
+use crate::clock::Clock;
 
 /// What each socket asks the kernel for, in each direction; it may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -16,6 +19,15 @@ const ROUNDS: usize = 8;
 const BATCH: usize = 8;
 /// The largest UDP payload, and the largest run of segments that the kernel joins.
 const LARGEST: usize = 65_535;
+
+/// A datagram that has arrived.
+pub(crate) struct Received<'a> {
+    /// When it reached the socket, as far as the kernel tells; otherwise when it was read.
+    pub(crate) at: Instant,
+    pub(crate) source: SocketAddr,
+    pub(crate) ecn: Option<EcnCodepoint>,
+    pub(crate) payload: &'a [u8],
+}
 
 pub(crate) struct Socket {
     io: UdpSocket,
@@ -47,11 +59,12 @@ impl Socket {
         self.state.try_send((&self.io).into(), transmit)
     }
 
-    /// Hands what has arrived to `packet`, datagram by datagram: source, ECN bits, payload.
+    /// Hands what has arrived to `packet`, datagram by datagram.
     pub(crate) fn receive(
         &self,
+        clock: &Clock,
         buffers: &mut Buffers,
-        mut packet: impl FnMut(SocketAddr, Option<EcnCodepoint>, &[u8]),
+        mut packet: impl FnMut(Received<'_>),
     ) -> io::Result<()> {
         for _ in 0..ROUNDS {
             let mut meta = [RecvMeta::default(); BATCH];
@@ -62,12 +75,15 @@ impl Socket {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
+            let reading = clock.read();
             for (meta, bytes) in meta.iter().zip(&slices).take(count) {
+                let at = reading.moment_of(meta.timestamp);
+                let received = |payload| Received { at, source: meta.addr, ecn: meta.ecn, payload };
                 if meta.len == 0 {
-                    packet(meta.addr, meta.ecn, &[]);
+                    packet(received(&[]));
                 }
-                for datagram in bytes[..meta.len].chunks(meta.stride.max(1)) {
-                    packet(meta.addr, meta.ecn, datagram);
+                for payload in bytes[..meta.len].chunks(meta.stride.max(1)) {
+                    packet(received(payload));
                 }
             }
         }

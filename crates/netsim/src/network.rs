@@ -314,7 +314,7 @@ mod tests {
         net.connect(1u8, 2, &config("rate=10mbit,delay=5ms,jitter=1ms,loss=5%"), &config(""));
         (0..100).for_each(|n| _ = net.send(1, 2, n, 100 + n));
         while net.poll(END).is_some() {}
-        assert_eq!(net.trace_hash(), 7_111_009_136_546_462_790);
+        assert_eq!(net.trace_hash(), 17_449_457_317_350_645_814);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// A running 64-bit hash over the events of a run: two runs are the same if and (almost surely) only if theirs agree.
 ///
-/// FNV-1a over the eight bytes of every word, lowest first.
+/// Per word one multiplication and one fold of the high half onto the low: fast, the same on every platform, and no secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TraceHash(u64);
 
@@ -14,9 +14,8 @@ impl TraceHash {
 
     /// Adds one word.
     pub fn record(&mut self, word: u64) {
-        for byte in word.to_le_bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        let product = (self.0 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ (product >> 32);
     }
 
     /// The hash of all words so far.
@@ -48,6 +47,5 @@ mod tests {
             assert!(hashes[i + 1..].iter().all(|b| a != b));
         }
         assert_eq!(hash(&[1, 2]), hash(&[1, 2]));
-        assert_eq!(hash(&[]), 0xcbf2_9ce4_8422_2325);
     }
 }
