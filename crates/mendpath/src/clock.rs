@@ -19,7 +19,19 @@ pub(crate) fn now() -> Instant {
 
 /// The timer's moment for `at`; `None` if the clock cannot represent it, which means never.
 pub(crate) fn timer(at: Instant) -> Option<tokio::time::Instant> {
-    let origin = *ORIGIN.get_or_init(|| panic!("a deadline stems from an earlier reading of this clock"));
-    let at = origin.checked_add(time::Duration::from_nanos(at.as_nanos()))?;
+    let at = ORIGIN.get()?.checked_add(time::Duration::from_nanos(at.as_nanos()))?;
     Some(tokio::time::Instant::from_std(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_becomes_a_timer_as_far_in_the_future() {
+        let earlier = now();
+        let timers = [earlier, earlier + units::Duration::from_millis(250)].map(|at| timer(at).unwrap());
+        assert_eq!(timers[1] - timers[0], time::Duration::from_millis(250));
+        assert!(now() >= earlier);
+    }
 }

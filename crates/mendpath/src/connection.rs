@@ -1,35 +1,61 @@
 //! A connection as the application sees it.
 
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use proto::{ConnectionStats, PathId, PathStats, Side};
+use proto::{ConnectionStats, DatagramError, Dir, PathId, PathStats, Side, StreamId};
 use rustls::pki_types::CertificateDer;
+use tokio::sync::Notify;
 
-use crate::{ConnectionError, PathError, PathEvents, PathOptions, RecvStream, SendDatagramError, SendStream};
+use crate::{
+    ConnectionError, PathError, PathEvents, PathOptions, RecvStream, SendDatagramError, SendStream, clock,
+    open_path,
+    shared::{Shared, index},
+};
 
 /// A multipath QUIC connection: streams, datagrams and the paths that carry them.
 ///
 /// Clones are handles of the same connection. When the last handle, with those that streams hold, is dropped, the
 /// connection closes with code 0.
-#[derive(Clone, Debug)]
-pub struct Connection {}
+#[derive(Clone)]
+pub struct Connection(Arc<LastHandle>);
+
+/// Dropped with the last handle.
+struct LastHandle(Arc<Shared>);
+
+impl Drop for LastHandle {
+    fn drop(&mut self) {
+        self.0.close(0, b"");
+    }
+}
 
 impl Connection {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self(Arc::new(LastHandle(shared)))
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+
     /// Opens a bidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
+    /// Cancel safe.
     ///
     /// # Errors
     /// If the connection has ended.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        todo!()
+        let id = self.stream(&self.shared().available[index(Dir::Bi)], |proto| proto.open(Dir::Bi)).await?;
+        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id)))
     }
 
     /// Opens a unidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
+    /// Cancel safe.
     ///
     /// # Errors
     /// If the connection has ended.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
-        todo!()
+        let id = self.stream(&self.shared().available[index(Dir::Uni)], |proto| proto.open(Dir::Uni)).await?;
+        Ok(SendStream::new(self.clone(), id))
     }
 
     /// The next bidirectional stream that the peer opens. Cancel safe.
@@ -37,7 +63,8 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        todo!()
+        let id = self.stream(&self.shared().opened[index(Dir::Bi)], |proto| proto.accept(Dir::Bi)).await?;
+        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id)))
     }
 
     /// The next unidirectional stream that the peer opens. Cancel safe.
@@ -45,7 +72,29 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-        todo!()
+        let id = self.stream(&self.shared().opened[index(Dir::Uni)], |proto| proto.accept(Dir::Uni)).await?;
+        Ok(RecvStream::new(self.clone(), id))
+    }
+
+    /// Waits for `changed` until `attempt` gives a stream.
+    async fn stream(
+        &self,
+        changed: &Notify,
+        mut attempt: impl FnMut(&mut proto::Connection) -> Option<StreamId>,
+    ) -> Result<StreamId, ConnectionError> {
+        loop {
+            let changed = changed.notified();
+            {
+                let mut state = self.shared().lock();
+                state.alive()?;
+                if let Some(id) = attempt(&mut state.proto) {
+                    return Ok(id);
+                }
+            }
+            // STREAMS_BLOCKED may have to be sent.
+            self.shared().wake_driver();
+            changed.await;
+        }
     }
 
     /// Sends a datagram (RFC 9221): unreliable, unordered, at most
@@ -53,34 +102,60 @@ impl Connection {
     ///
     /// # Errors
     /// If the peer takes no datagrams, it is too long, the send buffer is full, or the connection has ended.
-    pub fn send_datagram(&self, _data: Bytes) -> Result<(), SendDatagramError> {
-        todo!()
+    pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
+        {
+            let mut state = self.shared().lock();
+            state.alive()?;
+            state.proto.send_datagram(data).map_err(|error| match error {
+                DatagramError::Unsupported => SendDatagramError::Unsupported,
+                DatagramError::TooLarge { max } => SendDatagramError::TooLarge { max },
+                DatagramError::Blocked => SendDatagramError::Blocked,
+            })?;
+        }
+        self.shared().wake_driver();
+        Ok(())
     }
 
     /// As [`send_datagram`](Self::send_datagram), but waits for room in the send buffer. Cancel safe.
     ///
     /// # Errors
     /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
-    pub async fn send_datagram_wait(&self, _data: Bytes) -> Result<(), SendDatagramError> {
-        todo!()
+    pub async fn send_datagram_wait(&self, data: Bytes) -> Result<(), SendDatagramError> {
+        loop {
+            let unblocked = self.shared().datagrams_unblocked.notified();
+            match self.send_datagram(data.clone()) {
+                Err(SendDatagramError::Blocked) => unblocked.await,
+                result => return result,
+            }
+        }
     }
 
     /// The next datagram from the peer. Cancel safe.
     ///
     /// # Errors
-    /// If the connection has ended.
+    /// If the connection has ended, and everything received before was read.
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
-        todo!()
+        loop {
+            let received = self.shared().datagram_received.notified();
+            {
+                let mut state = self.shared().lock();
+                if let Some(data) = state.proto.receive_datagram() {
+                    return Ok(data);
+                }
+                state.alive()?;
+            }
+            received.await;
+        }
     }
 
     /// The longest datagram that can be sent now, in bytes; `None` if the peer takes none. Changes with the paths.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        todo!()
+        self.shared().lock().proto.max_datagram_size()
     }
 
     /// Every open path with its statistics at this moment, in the order of path ids.
     pub fn paths(&self) -> Vec<PathStats> {
-        todo!()
+        self.shared().lock().proto.paths()
     }
 
     /// Opens another path and waits until the peer has answered on it. Only clients open paths.
@@ -90,84 +165,111 @@ impl Connection {
     ///
     /// # Errors
     /// If no socket can be bound, the peer refuses or does not answer in time, or the connection ends meanwhile.
-    pub async fn add_path(&self, _options: PathOptions) -> Result<PathId, PathError> {
-        todo!()
+    pub async fn add_path(&self, options: PathOptions) -> Result<PathId, PathError> {
+        open_path::open_path(self.shared(), &options).await
     }
 
     /// Abandons a path; what it carried is sent again on the others.
     ///
     /// # Errors
     /// If there is no such path, or no other.
-    pub fn remove_path(&self, _path: PathId) -> Result<(), PathError> {
-        todo!()
+    pub fn remove_path(&self, path: PathId) -> Result<(), PathError> {
+        {
+            let mut state = self.shared().lock();
+            state.alive()?;
+            state.proto.close_path(clock::now(), path, open_path::APPLICATION_ABANDON_PATH)?;
+        }
+        self.shared().wake_driver();
+        Ok(())
     }
 
     /// Makes a path a backup, used only while no other works, or a regular path again.
     ///
     /// # Errors
     /// If there is no such path.
-    pub fn set_path_backup(&self, _path: PathId, _backup: bool) -> Result<(), PathError> {
-        todo!()
+    pub fn set_path_backup(&self, path: PathId, backup: bool) -> Result<(), PathError> {
+        {
+            let mut state = self.shared().lock();
+            state.alive()?;
+            state.proto.set_path_backup(path, backup)?;
+        }
+        self.shared().wake_driver();
+        Ok(())
     }
 
     /// News about the paths from now on.
     pub fn path_events(&self) -> PathEvents {
-        todo!()
+        PathEvents(self.shared().lock().subscribe())
     }
 
     /// Closes the connection with an application code and reason. Data not yet acknowledged may never arrive: wait for
     /// [`SendStream::finished`] first where it matters. The first close counts.
-    pub fn close(&self, _code: u64, _reason: &[u8]) {
-        todo!()
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        self.shared().close(code, reason);
     }
 
-    /// Waits until the connection has ended, and says why.
+    /// Waits until the connection has ended, and says why. Cancel safe.
     pub async fn closed(&self) -> ConnectionError {
-        todo!()
+        loop {
+            let closed = self.shared().closed.notified();
+            if let Some(error) = self.close_reason() {
+                return error;
+            }
+            closed.await;
+        }
     }
 
     /// Why the connection has ended; `None` while it has not.
     pub fn close_reason(&self) -> Option<ConnectionError> {
-        todo!()
+        self.shared().lock().error.clone()
     }
 
     /// Statistics of the whole connection at this moment.
     pub fn stats(&self) -> ConnectionStats {
-        todo!()
+        self.shared().lock().proto.stats()
     }
 
     /// The peer's address on the first path that is open, or else the one the connection began with.
     pub fn remote_address(&self) -> SocketAddr {
-        todo!()
+        self.paths().first().map_or(self.shared().remote, |path| path.network.remote)
     }
 
     /// The certificate chain that the peer showed, its own first; clients need not show any.
     pub fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
-        todo!()
+        self.shared().lock().proto.peer_certificates()
     }
 
     /// The application protocol agreed on (RFC 7301).
     pub fn alpn(&self) -> Option<Vec<u8>> {
-        todo!()
+        self.shared().lock().proto.alpn()
     }
 
     /// Whether this side is client or server.
     pub fn side(&self) -> Side {
-        todo!()
+        self.shared().lock().proto.side()
     }
 
     /// Whether the peer speaks multipath QUIC.
     pub fn multipath_negotiated(&self) -> bool {
-        todo!()
+        self.shared().lock().proto.multipath_negotiated()
     }
 
     /// Whether the peer speaks the repair extension.
     pub fn repair_negotiated(&self) -> bool {
-        todo!()
+        self.shared().lock().proto.repair_negotiated()
     }
 
     /// A number that no other connection of this process has.
     pub fn stable_id(&self) -> u64 {
-        todo!()
+        self.shared().stable_id
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("stable_id", &self.stable_id())
+            .field("remote", &self.shared().remote)
+            .finish_non_exhaustive()
     }
 }

@@ -1,18 +1,75 @@
 //! The endpoint: UDP sockets, and the connections that run over them.
 
 use std::{
-    io,
-    net::{SocketAddr, UdpSocket},
+    collections::{BTreeMap, VecDeque},
+    fmt, io,
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    sync::{Arc, Mutex, MutexGuard},
 };
 
-use crate::{ClientConfig, ConnectError, Connecting, PathOptions, ServerConfig};
+use proto::{
+    ConnectionEvent, ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId,
+};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::{runtime::Handle, sync::Notify};
+use tracing::debug;
+use units::Instant;
+
+use crate::{
+    BindError, ClientConfig, ConnectError, Connecting, PathOptions, ServerConfig,
+    bind::{bind, bind_path},
+    clock,
+    driver::Driver,
+    lock::lock,
+    receive::receive,
+    shared::Shared,
+    socket::Socket,
+    sockets::Sockets,
+};
+
+/// Accepted connections that may wait for [`Endpoint::accept`]; more are closed.
+const MAX_BACKLOG: usize = 1_024;
 
 /// UDP sockets and the connections that run over them, as client, as server or both.
 ///
 /// Clones are handles of the same endpoint. When the last handle is dropped, no connection is accepted any more; those
 /// that exist go on, and the sockets close with the last of them.
-#[derive(Clone, Debug)]
-pub struct Endpoint {}
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+    _last: Arc<LastHandle>,
+}
+
+/// Dropped with the last handle.
+struct LastHandle(Arc<Inner>);
+
+impl Drop for LastHandle {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}
+
+/// What handles, tasks and connections share.
+pub(crate) struct Inner {
+    runtime: Handle,
+    pub(crate) sockets: Sockets,
+    state: Mutex<State>,
+    /// A connection waits to be accepted, or none ever will.
+    incoming: Notify,
+    /// The last connection is gone.
+    idle: Notify,
+}
+
+struct State {
+    proto: proto::Endpoint,
+    connections: BTreeMap<ConnectionHandle, Arc<Shared>>,
+    backlog: VecDeque<Connecting>,
+    client: Option<ClientConfig>,
+    /// By [`Endpoint::close`].
+    closed: bool,
+    /// No [`Endpoint`] is left.
+    abandoned: bool,
+}
 
 impl Endpoint {
     /// Binds sockets one by one.
@@ -37,21 +94,22 @@ impl Endpoint {
     }
 
     /// The configuration that [`connect`](Self::connect) uses from now on.
-    pub fn set_default_client_config(&self, _config: ClientConfig) {
-        todo!()
+    pub fn set_default_client_config(&self, config: ClientConfig) {
+        self.inner.lock().client = Some(config);
     }
 
     /// Changes how connections are accepted from now on; `None` accepts no more.
-    pub fn set_server_config(&self, _config: Option<ServerConfig>) {
-        todo!()
+    pub fn set_server_config(&self, config: Option<ServerConfig>) {
+        self.inner.lock().proto.set_server_config(config.map(|config| config.to_proto()));
     }
 
     /// Starts connecting to `remote`, whose certificate must be valid for `server_name` unless the key is pinned.
     ///
     /// # Errors
     /// If there is no default client configuration, or the connection cannot even start.
-    pub fn connect(&self, _remote: SocketAddr, _server_name: &str) -> Result<Connecting, ConnectError> {
-        todo!()
+    pub fn connect(&self, remote: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
+        let config = self.inner.lock().client.clone().ok_or(ConnectError::NoClientConfig)?;
+        self.connect_with(&config, remote, server_name)
     }
 
     /// Starts connecting with a configuration of its own.
@@ -60,11 +118,12 @@ impl Endpoint {
     /// If the connection cannot even start.
     pub fn connect_with(
         &self,
-        _config: &ClientConfig,
-        _remote: SocketAddr,
-        _server_name: &str,
+        config: &ClientConfig,
+        remote: SocketAddr,
+        server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        todo!()
+        let socket = self.inner.sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
+        self.inner.connect(config, NetworkPath { local: socket.local(), remote }, server_name)
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the options' remote address,
@@ -74,53 +133,296 @@ impl Endpoint {
     /// If the interface or address cannot be used, or the connection cannot even start.
     pub fn connect_via(
         &self,
-        _config: &ClientConfig,
-        _path: &PathOptions,
-        _remote: SocketAddr,
-        _server_name: &str,
+        config: &ClientConfig,
+        path: &PathOptions,
+        remote: SocketAddr,
+        server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        todo!()
+        let socket = self.inner.path_socket(path, remote)?;
+        let local = NetworkPath { local: socket.socket.local(), remote };
+        let connecting = self.inner.connect(config, local, server_name)?;
+        if let Some(socket) = socket.keep() {
+            connecting.own_socket(PathId(0), socket);
+        }
+        Ok(connecting)
     }
 
     /// The next connection from a client; `None` once the endpoint is closed. Cancel safe.
     pub async fn accept(&self) -> Option<Connecting> {
-        todo!()
+        loop {
+            let incoming = self.inner.incoming.notified();
+            {
+                let mut state = self.inner.lock();
+                if let Some(connecting) = state.backlog.pop_front() {
+                    return Some(connecting);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            incoming.await;
+        }
     }
 
     /// Closes all connections with an application code and reason, and accepts no more.
-    pub fn close(&self, _code: u64, _reason: &[u8]) {
-        todo!()
+    pub fn close(&self, code: u64, reason: &[u8]) {
+        let mut state = self.inner.lock();
+        state.closed = true;
+        state.proto.set_server_config(None);
+        let connections: Vec<Arc<Shared>> = state.connections.values().cloned().collect();
+        let backlog = std::mem::take(&mut state.backlog);
+        drop(state);
+        for connection in connections {
+            connection.close(code, reason);
+        }
+        drop(backlog);
+        self.inner.incoming.notify_waiters();
     }
 
-    /// Waits until no connection is left, with its closing handshake done.
+    /// Waits until no connection is left, those that are closing included.
     pub async fn wait_idle(&self) {
-        todo!()
+        loop {
+            let idle = self.inner.idle.notified();
+            if self.open_connections() == 0 {
+                return;
+            }
+            idle.await;
+        }
     }
 
-    /// Connections that exist, with those that are closing.
+    /// Connections that exist, those that are closing included.
     pub fn open_connections(&self) -> usize {
-        todo!()
+        self.inner.lock().connections.len()
     }
 
-    /// The addresses of the sockets, in the order they were bound.
+    /// The addresses of the sockets, in the order they were bound, those bound for single paths included.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        todo!()
+        self.inner.sockets.local_addrs()
     }
 
     /// Binds one more socket and returns its address, for paths from there.
     ///
     /// # Errors
     /// If the socket cannot be bound.
-    pub fn bind(&self, _local: SocketAddr) -> io::Result<SocketAddr> {
-        todo!()
+    pub fn bind(&self, local: SocketAddr) -> io::Result<SocketAddr> {
+        self.add_socket(bind(local).map_err(with_address)?)
     }
 
     /// Takes one more socket, bound by the caller, and returns its address.
     ///
     /// # Errors
     /// If the socket cannot be used with the runtime.
-    pub fn add_socket(&self, _socket: UdpSocket) -> io::Result<SocketAddr> {
-        todo!()
+    pub fn add_socket(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
+        Ok(self.inner.add_socket(socket, false)?.local())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("local_addrs", &self.local_addrs()).finish_non_exhaustive()
+    }
+}
+
+/// The operating system's kind of error, with the address in its text.
+fn with_address(error: BindError) -> io::Error {
+    let kind = match &error {
+        BindError::Io { source, .. } => source.kind(),
+        _ => io::ErrorKind::AddrNotAvailable,
+    };
+    io::Error::new(kind, error)
+}
+
+/// A socket for a path; one that was bound for it closes again unless kept.
+pub(crate) struct PathSocket {
+    pub(crate) socket: Arc<Socket>,
+    fresh: bool,
+}
+
+impl PathSocket {
+    /// The socket, if it was bound for the path: its keeper closes it.
+    pub(crate) fn keep(mut self) -> Option<Arc<Socket>> {
+        std::mem::take(&mut self.fresh).then(|| self.socket.clone())
+    }
+}
+
+impl Drop for PathSocket {
+    fn drop(&mut self) {
+        if self.fresh {
+            self.socket.close();
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn connect(
+        self: &Arc<Self>,
+        config: &ClientConfig,
+        path: NetworkPath,
+        server_name: &str,
+    ) -> Result<Connecting, ConnectError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let (handle, proto) = state.proto.connect(clock::now(), config.to_proto(), path, server_name)?;
+        let connecting = self.insert(&mut state, handle, path.remote, proto);
+        drop(state);
+        self.drive(&connecting);
+        Ok(connecting)
+    }
+
+    fn insert(
+        self: &Arc<Self>,
+        state: &mut State,
+        handle: ConnectionHandle,
+        remote: SocketAddr,
+        proto: Box<proto::Connection>,
+    ) -> Connecting {
+        let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto);
+        state.connections.insert(handle, shared.clone());
+        Connecting::new(shared, handshake)
+    }
+
+    /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at once.
+    fn drive(&self, connecting: &Connecting) {
+        self.runtime.spawn(Driver::new(connecting.shared().clone()));
+    }
+
+    fn add_socket(self: &Arc<Self>, socket: UdpSocket, dedicated: bool) -> io::Result<Arc<Socket>> {
+        let _within = self.runtime.enter();
+        let socket = Arc::new(Socket::new(socket, dedicated)?);
+        debug!(local = %socket.local(), "socket bound");
+        self.sockets.add(socket.clone());
+        self.runtime.spawn(receive(self.clone(), socket.clone()));
+        Ok(socket)
+    }
+
+    /// The socket for a path: one that is bound to the port asked for, or else a fresh one.
+    pub(crate) fn path_socket(
+        self: &Arc<Self>,
+        options: &PathOptions,
+        remote: SocketAddr,
+    ) -> Result<PathSocket, BindError> {
+        let bound = options.local.filter(|local| local.port() != 0 && options.interface.is_none());
+        if let Some(socket) = bound.and_then(|local| self.sockets.select(local))
+            && socket.reaches(remote.ip())
+        {
+            return Ok(PathSocket { socket, fresh: false });
+        }
+        let socket = bind_path(options, remote)?;
+        let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
+        let socket = self.add_socket(socket, true).map_err(|source| BindError::Io { local, source })?;
+        Ok(PathSocket { socket, fresh: true })
+    }
+
+    /// The endpoint, locked for datagrams that arrived.
+    pub(crate) fn arrivals<'a>(self: &'a Arc<Self>) -> Arrivals<'a> {
+        Arrivals { endpoint: self, state: Some(self.lock()), accepted: Vec::new() }
+    }
+
+    /// Takes a connection's news; `answers` are for it.
+    pub(crate) fn handle_events(
+        &self,
+        handle: ConnectionHandle,
+        events: &mut Vec<EndpointEvent>,
+        answers: &mut VecDeque<ConnectionEvent>,
+    ) {
+        let mut state = self.lock();
+        for event in events.drain(..) {
+            answers.extend(state.proto.handle_event(handle, event));
+        }
+    }
+
+    /// Nothing is left of the connection.
+    pub(crate) fn forget(&self, handle: ConnectionHandle) {
+        let mut state = self.lock();
+        let connection = state.connections.remove(&handle);
+        let idle = state.connections.is_empty();
+        let abandoned = state.abandoned;
+        drop(state);
+        drop(connection);
+        if idle {
+            self.idle.notify_waiters();
+            if abandoned {
+                self.sockets.close();
+            }
+        }
+    }
+
+    /// The last handle is gone: nobody can accept.
+    fn abandon(&self) {
+        let mut state = self.lock();
+        state.abandoned = true;
+        state.proto.set_server_config(None);
+        let backlog = std::mem::take(&mut state.backlog);
+        let idle = state.connections.is_empty();
+        drop(state);
+        drop(backlog);
+        if idle {
+            self.sockets.close();
+        }
+    }
+}
+
+/// The endpoint, locked while a run of datagrams is sorted.
+pub(crate) struct Arrivals<'a> {
+    endpoint: &'a Arc<Inner>,
+    /// `None` only while being dropped.
+    state: Option<MutexGuard<'a, State>>,
+    accepted: Vec<Connecting>,
+}
+
+impl Arrivals<'_> {
+    pub(crate) fn handle_datagram(
+        &mut self,
+        now: Instant,
+        datagram: Datagram<'_>,
+        reply: &mut Vec<u8>,
+    ) -> Option<EndpointOutput> {
+        self.state.as_mut()?.proto.handle_datagram(now, datagram, reply)
+    }
+
+    /// A new connection; its driver starts when the endpoint is unlocked.
+    pub(crate) fn accept(
+        &mut self,
+        handle: ConnectionHandle,
+        remote: SocketAddr,
+        proto: Box<proto::Connection>,
+    ) {
+        if let Some(state) = &mut self.state {
+            let connecting = self.endpoint.insert(state, handle, remote, proto);
+            self.accepted.push(connecting);
+        }
+    }
+
+    pub(crate) fn deliver(&self, handle: ConnectionHandle, events: &mut Vec<ConnectionEvent>) {
+        match self.state.as_ref().and_then(|state| state.connections.get(&handle)) {
+            Some(connection) => connection.deliver(events),
+            None => events.clear(),
+        }
+    }
+}
+
+impl Drop for Arrivals<'_> {
+    fn drop(&mut self) {
+        self.state = None;
+        if self.accepted.is_empty() {
+            return;
+        }
+        self.accepted.iter().for_each(|connecting| self.endpoint.drive(connecting));
+        let mut state = self.endpoint.lock();
+        if !state.closed && !state.abandoned {
+            let room = MAX_BACKLOG.saturating_sub(state.backlog.len());
+            let taken = self.accepted.len().min(room);
+            state.backlog.extend(self.accepted.drain(..taken));
+        }
+        drop(state);
+        // What is left here was not taken, and closes.
+        self.endpoint.incoming.notify_waiters();
     }
 }
 
@@ -134,7 +436,7 @@ pub struct EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// Binds a socket here; may be called several times. Without any, a client socket is bound to any address.
+    /// Binds a socket here; may be called several times. Without any, one is bound to any IPv4 address and port.
     #[must_use]
     pub fn bind(mut self, local: SocketAddr) -> Self {
         self.bind.push(local);
@@ -166,7 +468,35 @@ impl EndpointBuilder {
     ///
     /// # Errors
     /// If a socket cannot be bound, or there is no tokio runtime here.
-    pub fn build(self) -> io::Result<Endpoint> {
-        todo!()
+    pub fn build(mut self) -> io::Result<Endpoint> {
+        let runtime = Handle::try_current().map_err(io::Error::other)?;
+        if self.bind.is_empty() && self.sockets.is_empty() {
+            self.bind.push(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
+        }
+        let mut seed = [0; 32];
+        SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("no randomness from the system"))?;
+        let state = State {
+            proto: proto::Endpoint::new(self.server.map(|config| config.to_proto()), seed),
+            connections: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            client: self.client,
+            closed: false,
+            abandoned: false,
+        };
+        let inner = Arc::new(Inner {
+            runtime,
+            sockets: Sockets::default(),
+            state: Mutex::new(state),
+            incoming: Notify::new(),
+            idle: Notify::new(),
+        });
+        let endpoint = Endpoint { _last: Arc::new(LastHandle(inner.clone())), inner };
+        for local in self.bind {
+            endpoint.bind(local)?;
+        }
+        for socket in self.sockets {
+            endpoint.add_socket(socket)?;
+        }
+        Ok(endpoint)
     }
 }

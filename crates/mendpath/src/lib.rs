@@ -9,17 +9,68 @@
 //! trusts a server without verification.
 //!
 //! Start with [`Endpoint`], which owns UDP sockets, and [`Connection`], which it makes.
+//!
+//! ```
+//! use mendpath::{ClientConfig, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let identity = Identity::self_signed(["localhost"])?;
+//! let server = Endpoint::server(ServerConfig::with_identity(&identity)?, "127.0.0.1:0".parse()?)?;
+//! let address = server.local_addrs()[0];
+//! tokio::spawn(async move {
+//!     let connection = server.accept().await.expect("the server is open").await?;
+//!     let (mut send, mut recv) = connection.accept_bi().await?;
+//!     tokio::io::copy(&mut recv, &mut send).await?;
+//!     send.finish()?;
+//!     connection.closed().await;
+//!     Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! });
+//!
+//! // The client knows the server by its key alone.
+//! let config = ClientConfig::with_pinned_key(identity.pin()).recovery(RecoveryKind::Cofuso);
+//! let client = Endpoint::client("127.0.0.1:0".parse()?)?;
+//! let connection = client.connect_with(&config, address, "localhost")?.await?;
+//! connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
+//!
+//! let (mut send, mut recv) = connection.open_bi().await?;
+//! send.write_all(b"over two paths").await?;
+//! send.finish()?;
+//! assert_eq!(recv.read_to_end(1_024).await?, b"over two paths");
+//! for path in connection.paths() {
+//!     println!("{}: rtt {}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
+//! }
+//! connection.close(0, b"done");
+//! # Ok(())
+//! # })
+//! # }
+//! ```
+//!
+//! # Tasks and locks
+//!
+//! Every socket has a task that receives in batches and sorts datagrams by connection. Every connection has a task, its
+//! driver, which feeds them to the transport, sends what the transport wants sent by the socket of the path in question,
+//! and keeps one timer. An idle connection wakes nobody up. A datagram that a socket refuses to send counts as lost, so
+//! that an interface that disappears takes its paths with it and nothing else.
 
+mod bind;
 mod clock;
 mod config;
 mod connecting;
 mod connection;
+mod driver;
 mod endpoint;
 mod error;
 mod identity;
+mod lock;
+mod open_path;
 mod path;
+mod receive;
 mod recv_stream;
 mod send_stream;
+mod shared;
+mod socket;
+mod sockets;
 mod verifier;
 
 pub use config::{ClientConfig, DEFAULT_ALPN, ServerConfig};

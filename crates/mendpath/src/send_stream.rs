@@ -1,43 +1,61 @@
 //! The sending side of a stream.
 
 use std::{
+    fmt,
+    future::poll_fn,
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use proto::StreamId;
 use tokio::io::AsyncWrite;
 
-use crate::{ClosedStream, WriteError};
+use crate::{
+    ClosedStream, Connection, WriteError,
+    shared::{Sender, Shared, State},
+};
 
 /// The sending side of a stream.
 ///
 /// Dropped without [`finish`](Self::finish) or [`reset`](Self::reset), it finishes: what was written still arrives. As
 /// [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
-#[derive(Debug)]
-pub struct SendStream {}
+pub struct SendStream {
+    connection: Connection,
+    id: StreamId,
+    /// Finished or reset by us.
+    ended: bool,
+}
 
 impl SendStream {
+    pub(crate) fn new(connection: Connection, id: StreamId) -> Self {
+        connection.shared().lock().senders.insert(id, Sender::default());
+        Self { connection, id, ended: false }
+    }
+
     /// The stream's id, the same at the peer.
     pub fn id(&self) -> StreamId {
-        todo!()
+        self.id
     }
 
     /// Takes some of `data`, as soon as there is room, and returns how many bytes. Cancel safe.
     ///
     /// # Errors
     /// If the peer stopped the stream, it is finished or reset, or the connection has ended.
-    pub async fn write(&mut self, _data: &[u8]) -> Result<usize, WriteError> {
-        todo!()
+    pub async fn write(&mut self, data: &[u8]) -> Result<usize, WriteError> {
+        poll_fn(|cx| self.poll_some(cx, data)).await
     }
 
     /// Takes all of `data`. Not cancel safe: a part may have been taken.
     ///
     /// # Errors
     /// As [`write`](Self::write).
-    pub async fn write_all(&mut self, _data: &[u8]) -> Result<(), WriteError> {
-        todo!()
+    pub async fn write_all(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
+        while !data.is_empty() {
+            let taken = self.write(data).await?;
+            data = &data[taken..];
+        }
+        Ok(())
     }
 
     /// No more data follows. Does not wait: see [`finished`](Self::finished).
@@ -45,7 +63,7 @@ impl SendStream {
     /// # Errors
     /// If it was finished or reset before.
     pub fn finish(&mut self) -> Result<(), ClosedStream> {
-        todo!()
+        self.end(|state, id| state.proto.finish(id))
     }
 
     /// Waits until the peer's transport has acknowledged everything, the end included; call [`finish`](Self::finish)
@@ -54,15 +72,18 @@ impl SendStream {
     /// # Errors
     /// If the peer stopped the stream, it was reset, or the connection ended before.
     pub async fn finished(&mut self) -> Result<(), WriteError> {
-        todo!()
+        match self.stopped().await? {
+            None => Ok(()),
+            Some(code) => Err(WriteError::Stopped(code)),
+        }
     }
 
     /// Gives the stream up, with a code for the peer; what was not acknowledged may never arrive.
     ///
     /// # Errors
-    /// If it was finished and acknowledged, or reset, before.
-    pub fn reset(&mut self, _code: u64) -> Result<(), ClosedStream> {
-        todo!()
+    /// If everything was acknowledged, or it was reset, before.
+    pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
+        self.end(|state, id| state.proto.reset(id, code))
     }
 
     /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was acknowledged instead.
@@ -71,28 +92,102 @@ impl SendStream {
     /// # Errors
     /// If the connection ended before.
     pub async fn stopped(&mut self) -> Result<Option<u64>, WriteError> {
-        todo!()
+        poll_fn(|cx| self.poll_end(cx)).await
     }
 
     /// Streams of higher priority are sent first; 0 is the default.
     ///
     /// # Errors
-    /// If it was finished and acknowledged, or reset, before.
-    pub fn set_priority(&self, _priority: i32) -> Result<(), ClosedStream> {
-        todo!()
+    /// If everything was acknowledged, or it was reset, before.
+    pub fn set_priority(&self, priority: i32) -> Result<(), ClosedStream> {
+        self.shared().lock().proto.set_priority(self.id, priority).map_err(|_| ClosedStream)
+    }
+
+    fn shared(&self) -> &Shared {
+        self.connection.shared()
+    }
+
+    fn end(
+        &mut self,
+        how: impl FnOnce(&mut State, StreamId) -> Result<(), proto::StreamError>,
+    ) -> Result<(), ClosedStream> {
+        let result = how(&mut self.shared().lock(), self.id);
+        self.shared().wake_driver();
+        self.ended |= result.is_ok();
+        result.map_err(|_| ClosedStream)
+    }
+
+    fn poll_some(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
+        let mut state = self.shared().lock();
+        state.alive()?;
+        let result = match state.proto.write(self.id, data) {
+            Err(proto::WriteError::Blocked) => {
+                state.senders.entry(self.id).or_default().writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Ok(taken) => Poll::Ready(Ok(taken)),
+            Err(proto::WriteError::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
+            Err(proto::WriteError::Closed | proto::WriteError::Unknown) => {
+                let stopped = state.senders.get(&self.id).and_then(|sender| sender.stopped);
+                Poll::Ready(Err(stopped.map_or(WriteError::ClosedStream, WriteError::Stopped)))
+            }
+        };
+        drop(state);
+        self.shared().wake_driver();
+        result
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
+        let mut state = self.shared().lock();
+        let lost = state.alive();
+        let sender = state.senders.entry(self.id).or_default();
+        if sender.finished {
+            return Poll::Ready(Ok(None));
+        }
+        if let Some(code) = sender.stopped {
+            return Poll::Ready(Ok(Some(code)));
+        }
+        lost?;
+        sender.finisher = Some(cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        let mut state = self.shared().lock();
+        let stopped = state.senders.remove(&self.id).and_then(|sender| sender.stopped);
+        if !self.ended && state.error.is_none() {
+            // Refused if the stream has come to its end already.
+            let _ = match stopped {
+                Some(code) => state.proto.reset(self.id, code),
+                None => state.proto.finish(self.id),
+            };
+        }
+        drop(state);
+        self.shared().wake_driver();
     }
 }
 
 impl AsyncWrite for SendStream {
-    fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, _data: &[u8]) -> Poll<io::Result<usize>> {
-        todo!()
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let taken = ready!(self.poll_some(cx, data))?;
+        Poll::Ready(Ok(taken))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        todo!()
+    fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Shutting down twice, or after a reset, is no mistake here.
+        let _ = self.finish();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream").field("id", &self.id).finish_non_exhaustive()
     }
 }

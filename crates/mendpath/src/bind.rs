@@ -1,0 +1,122 @@
+//! Binding sockets: to an address, or to a network interface by its name.
+
+use std::{
+    collections::BTreeSet,
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket},
+};
+
+use socket2::{Domain, Protocol, Type};
+use tracing::debug;
+
+use crate::{BindError, PathOptions};
+
+/// Binds a socket to `local`. The IPv6 wildcard address takes IPv4 too.
+pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, BindError> {
+    bind_on(local, None).map_err(|source| BindError::Io { local, source })
+}
+
+/// Binds a fresh socket from which `remote` is to be reached as `options` say.
+pub(crate) fn bind_path(options: &PathOptions, remote: SocketAddr) -> Result<UdpSocket, BindError> {
+    let local = match (options.local, &options.interface) {
+        (Some(local), _) => local,
+        (None, Some(name)) => SocketAddr::new(interface_address(name, remote)?, 0),
+        (None, None) => SocketAddr::new(any(remote), 0),
+    };
+    if local.is_ipv4() != remote.is_ipv4() && !(local.is_ipv6() && local.ip().is_unspecified()) {
+        return Err(BindError::FamilyMismatch { local, remote });
+    }
+    bind_on(local, options.interface.as_deref()).map_err(|source| BindError::Io { local, source })
+}
+
+fn any(remote: SocketAddr) -> IpAddr {
+    if remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = socket2::Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
+    if local.is_ipv6() && local.ip().is_unspecified() {
+        // Without this, whether IPv4 arrives depends on a system-wide setting.
+        if let Err(error) = socket.set_only_v6(false) {
+            debug!(%local, %error, "no dual-stack socket");
+        }
+    }
+    if let Some(name) = interface {
+        tie_to_interface(&socket, name)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&local.into())?;
+    Ok(socket.into())
+}
+
+/// Makes packets leave by that interface whatever the routing table says. Its address alone does that only with
+/// routing rules, so where this is not permitted, a debug message says so.
+fn tie_to_interface(socket: &socket2::Socket, name: &str) -> io::Result<()> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    match socket.bind_device(Some(name.as_bytes())) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            debug!(name, %error, "not permitted to tie a socket to the interface: only its address is bound");
+        }
+        result => return result,
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = (socket, name);
+    Ok(())
+}
+
+/// The interface's address of the remote's family; for IPv6, a global one rather than link-local, unless the remote
+/// is link-local itself.
+fn interface_address(name: &str, remote: SocketAddr) -> Result<IpAddr, BindError> {
+    let interfaces = if_addrs::get_if_addrs()
+        .map_err(|source| BindError::Io { local: SocketAddr::new(any(remote), 0), source })?;
+    let addresses: Vec<IpAddr> = interfaces
+        .iter()
+        .filter(|interface| interface.name == name)
+        .map(|interface| interface.ip())
+        .collect();
+    if addresses.is_empty() {
+        let known: BTreeSet<String> = interfaces.into_iter().map(|interface| interface.name).collect();
+        return Err(BindError::NoSuchInterface { name: name.to_owned(), known: known.into_iter().collect() });
+    }
+    best_address(&addresses, remote).ok_or_else(|| BindError::NoAddress { name: name.to_owned(), remote })
+}
+
+fn best_address(addresses: &[IpAddr], remote: SocketAddr) -> Option<IpAddr> {
+    let same_family = addresses.iter().filter(|ip| ip.is_ipv4() == remote.is_ipv4());
+    let wanted = is_link_local(&remote.ip());
+    same_family.min_by_key(|ip| is_link_local(ip) != wanted).copied()
+}
+
+fn is_link_local(ip: &IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_the_right_family_and_scope_is_chosen() {
+        let addresses: Vec<IpAddr> =
+            ["fe80::1", "2001:db8::1", "192.0.2.1"].into_iter().map(|ip| ip.parse().unwrap()).collect();
+        let choose =
+            |remote: &str| best_address(&addresses, remote.parse().unwrap()).map(|ip| ip.to_string());
+        assert_eq!(choose("198.51.100.1:1").as_deref(), Some("192.0.2.1"));
+        assert_eq!(choose("[2001:db8::2]:1").as_deref(), Some("2001:db8::1"));
+        assert_eq!(choose("[fe80::2]:1").as_deref(), Some("fe80::1"));
+        assert_eq!(best_address(&addresses[..2], "198.51.100.1:1".parse().unwrap()), None);
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let remote = "192.0.2.1:1".parse().unwrap();
+        let error = bind_path(&PathOptions::new().interface("no-such-if0"), remote).unwrap_err();
+        assert!(error.to_string().starts_with("no interface `no-such-if0`; this host has "), "{error}");
+        let local = "[::1]:0".parse().unwrap();
+        let error = bind_path(&PathOptions::new().local(local), remote).unwrap_err();
+        assert_eq!(error.to_string(), "cannot reach 192.0.2.1:1 from [::1]:0: different address families");
+    }
+}

@@ -1,0 +1,282 @@
+//! The task that drives one connection: datagrams in, datagrams out, timers, news.
+
+use std::{
+    cell::RefCell,
+    collections::{BTreeSet, VecDeque},
+    future::Future,
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use proto::{ConnectionEvent, EndpointEvent, Event, Transmit};
+use tokio::time::Sleep;
+use tracing::{debug, trace};
+use units::{Duration, Instant};
+
+use crate::{ConnectionError, PathEvent, clock, shared::Shared, socket::Socket};
+
+/// Datagrams taken in before answers are sent and others may use the connection.
+const RECEIVE_BUDGET: usize = 256;
+
+/// Batches sent before other tasks get their turn.
+const SEND_BUDGET: usize = 16;
+
+/// Datagrams per batch: what fits one system call with segmentation offload at the usual MTU.
+const BATCH: usize = 44;
+
+/// Local addresses whose failure is remembered, so that it is reported once.
+const MAX_FAILING: usize = 32;
+
+/// The shortest time that the runtime's timer distinguishes.
+const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// Packets are built here, so that idle connections own no buffer.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Drives a connection until nothing is left of it.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    /// Datagrams taken from the inbox, not yet handled.
+    backlog: VecDeque<ConnectionEvent>,
+    /// News for the endpoint on their way.
+    outbox: Vec<EndpointEvent>,
+    pending: Option<Pending>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// When due timers were last handled.
+    now: Instant,
+    /// What the timer is set to.
+    armed: Option<Instant>,
+    /// Local addresses from which the operating system refuses to send.
+    failing: BTreeSet<SocketAddr>,
+}
+
+/// The one batch that waits for a full socket.
+struct Pending {
+    transmit: Transmit,
+    bytes: Vec<u8>,
+    sent: usize,
+    writable: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// How sending went.
+#[derive(PartialEq, Eq)]
+enum Sent {
+    /// Everything there was.
+    All,
+    /// The budget is used up.
+    Some,
+    /// A socket is full.
+    Blocked,
+}
+
+impl Driver {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            backlog: VecDeque::new(),
+            outbox: Vec::new(),
+            pending: None,
+            timer: None,
+            now: Instant::ORIGIN,
+            armed: None,
+            failing: BTreeSet::new(),
+        }
+    }
+
+    /// Datagrams and due timers.
+    fn receive(&mut self) {
+        let mut state = self.shared.lock();
+        let now = clock::now();
+        self.now = now;
+        let count = self.backlog.len().min(RECEIVE_BUDGET);
+        for event in self.backlog.drain(..count) {
+            state.proto.handle_event(now, event);
+        }
+        if state.proto.poll_timeout().is_some_and(|deadline| deadline <= now) {
+            state.proto.handle_timeout(now);
+        }
+        drop(state);
+        if count > 0 {
+            self.shared.progress.notify_waiters();
+        }
+    }
+
+    /// Sends until nothing is left, a socket is full, or the budget is used up.
+    fn send(&mut self, cx: &mut Context<'_>) -> Sent {
+        if let Some(pending) = self.pending.take()
+            && self.resume(cx, pending).is_pending()
+        {
+            return Sent::Blocked;
+        }
+        let mut bytes = BUFFER.take();
+        for _ in 0..SEND_BUDGET {
+            bytes.clear();
+            let transmit = self.shared.lock().proto.poll_transmit(clock::now(), BATCH, &mut bytes);
+            let Some(transmit) = transmit else {
+                BUFFER.replace(bytes);
+                return Sent::All;
+            };
+            if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
+                let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
+                if self.resume(cx, pending).is_pending() {
+                    return Sent::Blocked;
+                }
+                bytes = BUFFER.take();
+            }
+        }
+        BUFFER.replace(bytes);
+        Sent::Some
+    }
+
+    /// Goes on with the batch that waits; keeps it if the socket is still full.
+    fn resume(&mut self, cx: &mut Context<'_>, mut pending: Pending) -> Poll<()> {
+        while pending.writable.as_mut().poll(cx).is_ready() {
+            match self.send_batch(&pending.transmit, &pending.bytes, pending.sent) {
+                Some((sent, socket)) => {
+                    pending.sent = sent;
+                    pending.writable = Box::pin(socket.writable());
+                }
+                None => {
+                    BUFFER.replace(pending.bytes);
+                    return Poll::Ready(());
+                }
+            }
+        }
+        self.pending = Some(pending);
+        Poll::Pending
+    }
+
+    /// Sends the datagrams from byte `sent` on. If the socket is full, returns it and how far it went.
+    fn send_batch(
+        &mut self,
+        transmit: &Transmit,
+        bytes: &[u8],
+        mut sent: usize,
+    ) -> Option<(usize, Arc<Socket>)> {
+        let Some(socket) = self.shared.endpoint.sockets.select(transmit.path.local) else {
+            self.note_failure(transmit, &io::Error::other("no socket is bound there"));
+            return None;
+        };
+        while sent < transmit.size {
+            let (size, result) = socket.try_send(transmit, bytes, sent);
+            match result {
+                Ok(()) => self.note_success(transmit),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Some((sent, socket)),
+                Err(error) => self.note_failure(transmit, &error),
+            }
+            sent += size;
+        }
+        None
+    }
+
+    /// What could not be sent counts as lost; the transport finds out as with any loss.
+    fn note_failure(&mut self, transmit: &Transmit, error: &io::Error) {
+        let path = &transmit.path;
+        if quinn_udp::is_msg_size_err(error) {
+            debug!(local = %path.local, remote = %path.remote, size = transmit.size, "packet above the link's MTU");
+            return;
+        }
+        if self.failing.len() < MAX_FAILING && self.failing.insert(path.local) {
+            debug!(local = %path.local, remote = %path.remote, %error, "cannot send");
+            let event = PathEvent::LocalFailure { local: path.local, reason: error.to_string() };
+            self.shared.lock().announce(event);
+        }
+    }
+
+    fn note_success(&mut self, transmit: &Transmit) {
+        if !self.failing.is_empty() && self.failing.remove(&transmit.path.local) {
+            debug!(local = %transmit.path.local, "can send again");
+            self.shared.lock().announce(PathEvent::LocalRecovery { local: transmit.path.local });
+        }
+    }
+
+    /// Tells the application and the endpoint what happened. Returns whether the connection is drained, and when it
+    /// wants to be woken.
+    fn report(&mut self) -> (bool, Option<Instant>) {
+        let mut state = self.shared.lock();
+        while let Some(event) = state.proto.poll_endpoint_event() {
+            self.outbox.push(event);
+        }
+        let mut drained = state.proto.is_drained();
+        while let Some(event) = state.proto.poll_event() {
+            trace!(?event);
+            drained |= matches!(event, Event::Drained);
+            self.shared.dispatch(&mut state, event);
+        }
+        (drained, state.proto.poll_timeout())
+    }
+
+    /// Forwards news to the endpoint; its answers wait in the backlog.
+    fn tell_endpoint(&mut self) {
+        if !self.outbox.is_empty() {
+            self.shared.endpoint.handle_events(self.shared.handle, &mut self.outbox, &mut self.backlog);
+        }
+    }
+
+    /// Sets the timer. Returns whether it is time already.
+    fn arm(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
+        let Some(at) = deadline.and_then(clock::timer) else {
+            self.armed = None;
+            self.timer = None;
+            return false;
+        };
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
+        if self.armed != deadline {
+            timer.as_mut().reset(at);
+            self.armed = deadline;
+        }
+        let due = timer.as_mut().poll(cx).is_ready();
+        if due {
+            self.armed = None;
+        }
+        due
+    }
+
+    /// A deadline that stays although it was handled waits for something to be sent: for the socket, if that is full.
+    /// Never spin.
+    fn patient(&self, deadline: Option<Instant>, sent: &Sent) -> Option<Instant> {
+        match deadline {
+            Some(at) if at <= self.now && *sent == Sent::Blocked => None,
+            Some(at) if at <= self.now => Some(self.now + TIMER_GRANULARITY),
+            deadline => deadline,
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        this.shared.collect(cx.waker(), &mut this.backlog);
+        this.receive();
+        let sent = this.send(cx);
+        let (drained, deadline) = this.report();
+        this.tell_endpoint();
+        if drained {
+            return Poll::Ready(());
+        }
+        let deadline = this.patient(deadline, &sent);
+        let due = this.arm(cx, deadline);
+        if due || sent == Sent::Some || !this.backlog.is_empty() {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    /// Drained, or the runtime is shut down, or the transport panicked: in any case nobody drives the connection now.
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        self.shared.end(&mut state, ConnectionError::EndpointGone);
+        state.retire_sockets();
+        drop(state);
+        self.shared.endpoint.forget(self.shared.handle);
+    }
+}

@@ -1,0 +1,106 @@
+//! Opening a path: a socket for it, connection ids from the peer, and the peer's answer.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use proto::{NetworkPath, PathId};
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::{
+    ConnectionError, PathError, PathOptions, clock,
+    endpoint::PathSocket,
+    shared::{Shared, State},
+};
+
+/// The error code for paths that the application does not want (draft-ietf-quic-multipath, APPLICATION_ABANDON_PATH).
+pub(crate) const APPLICATION_ABANDON_PATH: u64 = 0x3e;
+
+/// A path between being opened and being validated; given up when dropped.
+struct Attempt<'a> {
+    shared: &'a Arc<Shared>,
+    id: PathId,
+    validated: bool,
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.validated {
+            return;
+        }
+        let mut state = self.shared.lock();
+        // Refused if the path is gone already, which is just as well.
+        let _ = state.proto.close_path(clock::now(), self.id, APPLICATION_ABANDON_PATH);
+        state.forget_path(self.id);
+        drop(state);
+        self.shared.wake_driver();
+    }
+}
+
+pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Result<PathId, PathError> {
+    let remote = remote(shared, options)?;
+    let socket = shared.endpoint.path_socket(options, remote)?;
+    let network = NetworkPath { local: socket.socket.local(), remote };
+    let mut attempt = None;
+    let result = timeout(options.timeout.into(), async {
+        let (opened, validated) = start(shared, network, socket, options.backup).await?;
+        let attempt = attempt.insert(opened);
+        validated.await.unwrap_or(Err(ConnectionError::EndpointGone.into()))?;
+        attempt.validated = true;
+        Ok(attempt.id)
+    })
+    .await;
+    match (result, &attempt) {
+        (Ok(result), _) => result,
+        (Err(_), Some(_)) => Err(PathError::TimedOut { after: options.timeout }),
+        (Err(_), None) => Err(PathError::NotReady),
+    }
+}
+
+fn remote(shared: &Shared, options: &PathOptions) -> Result<SocketAddr, PathError> {
+    let state = shared.lock();
+    state.alive()?;
+    let first = || state.proto.paths().first().map_or(shared.remote, |path| path.network.remote);
+    Ok(options.remote.unwrap_or_else(first))
+}
+
+/// Opens the path as soon as the peer is ready for it.
+async fn start(
+    shared: &Arc<Shared>,
+    network: NetworkPath,
+    socket: PathSocket,
+    backup: bool,
+) -> Result<(Attempt<'_>, oneshot::Receiver<Result<(), PathError>>), PathError> {
+    loop {
+        let progress = shared.progress.notified();
+        {
+            let mut state = shared.lock();
+            state.alive()?;
+            match state.proto.open_path(clock::now(), network) {
+                Err(proto::PathError::NotReady | proto::PathError::NoConnectionId) => {}
+                Err(error) => return Err(error.into()),
+                Ok(id) => {
+                    let validated = adopt(&mut state, id, socket, backup);
+                    drop(state);
+                    shared.wake_driver();
+                    return Ok((Attempt { shared, id, validated: false }, validated));
+                }
+            }
+        }
+        progress.await;
+    }
+}
+
+fn adopt(
+    state: &mut State,
+    id: PathId,
+    socket: PathSocket,
+    backup: bool,
+) -> oneshot::Receiver<Result<(), PathError>> {
+    if let Some(socket) = socket.keep() {
+        state.own_socket(id, socket);
+    }
+    if backup {
+        // The path exists: it was opened under this very lock.
+        let _ = state.proto.set_path_backup(id, true);
+    }
+    state.watch_path(id)
+}

@@ -1,0 +1,329 @@
+//! What a connection's handles, its driver and the receiving tasks share.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Waker,
+};
+
+use proto::{ConnectionEvent, ConnectionHandle, Dir, Event, PathId, StreamEvent, StreamId};
+use tokio::sync::{Notify, broadcast, oneshot};
+use tracing::trace;
+
+use crate::{ConnectionError, PathError, PathEvent, clock, endpoint::Inner, lock::lock, socket::Socket};
+
+/// Datagrams that may wait for a connection's driver; more are dropped, as a full socket buffer would.
+const MAX_INBOX: usize = 4_096;
+
+/// Path events that a slow listener may leave waiting before it misses some.
+const PATH_EVENTS: usize = 64;
+
+/// One connection.
+pub(crate) struct Shared {
+    pub(crate) endpoint: Arc<Inner>,
+    pub(crate) handle: ConnectionHandle,
+    pub(crate) stable_id: u64,
+    /// The peer's address when the connection began.
+    pub(crate) remote: SocketAddr,
+    state: Mutex<State>,
+    inbox: Mutex<Inbox>,
+    /// The peer opened a stream, by direction.
+    pub(crate) opened: [Notify; 2],
+    /// The peer allows more streams, by direction.
+    pub(crate) available: [Notify; 2],
+    pub(crate) datagram_received: Notify,
+    pub(crate) datagrams_unblocked: Notify,
+    pub(crate) closed: Notify,
+    /// Packets have been processed: what was not possible for lack of connection ids may be now.
+    pub(crate) progress: Notify,
+}
+
+/// Index of a direction in a pair.
+pub(crate) fn index(dir: Dir) -> usize {
+    match dir {
+        Dir::Bi => 0,
+        Dir::Uni => 1,
+    }
+}
+
+/// Where receiving tasks leave datagrams, and everybody finds the driver.
+#[derive(Default)]
+struct Inbox {
+    events: VecDeque<ConnectionEvent>,
+    driver: Option<Waker>,
+}
+
+/// What needs the connection's lock.
+pub(crate) struct State {
+    pub(crate) proto: Box<proto::Connection>,
+    /// Every live [`SendStream`](crate::SendStream).
+    pub(crate) senders: BTreeMap<StreamId, Sender>,
+    /// Every live [`RecvStream`](crate::RecvStream), and who waits for its data.
+    pub(crate) receivers: BTreeMap<StreamId, Option<Waker>>,
+    /// Who waits for the handshake.
+    connected: Option<oneshot::Sender<()>>,
+    /// Why the connection ended.
+    pub(crate) error: Option<ConnectionError>,
+    /// `None` once the connection ended, so that listeners hear the end.
+    path_events: Option<broadcast::Sender<PathEvent>>,
+    /// Who waits for a path to be validated.
+    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), PathError>>>,
+    /// Sockets bound for one path, which close with it.
+    path_sockets: BTreeMap<PathId, Arc<Socket>>,
+}
+
+/// The sending side of a stream as far as its handle must know.
+#[derive(Default)]
+pub(crate) struct Sender {
+    /// Waits for room.
+    pub(crate) writer: Option<Waker>,
+    /// Waits for the end.
+    pub(crate) finisher: Option<Waker>,
+    /// The peer has acknowledged everything.
+    pub(crate) finished: bool,
+    /// The peer wants no more, for this reason.
+    pub(crate) stopped: Option<u64>,
+}
+
+impl Sender {
+    fn wake(&mut self) {
+        for waker in [self.writer.take(), self.finisher.take()].into_iter().flatten() {
+            waker.wake();
+        }
+    }
+}
+
+impl Shared {
+    /// A new connection, and what resolves when its handshake is done.
+    pub(crate) fn new(
+        endpoint: Arc<Inner>,
+        handle: ConnectionHandle,
+        remote: SocketAddr,
+        proto: Box<proto::Connection>,
+    ) -> (Arc<Self>, oneshot::Receiver<()>) {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        let (connected, handshake) = oneshot::channel();
+        let state = State {
+            proto,
+            senders: BTreeMap::new(),
+            receivers: BTreeMap::new(),
+            connected: Some(connected),
+            error: None,
+            path_events: Some(broadcast::Sender::new(PATH_EVENTS)),
+            path_waiters: BTreeMap::new(),
+            path_sockets: BTreeMap::new(),
+        };
+        let shared = Self {
+            endpoint,
+            handle,
+            stable_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            remote,
+            state: Mutex::new(state),
+            inbox: Mutex::default(),
+            opened: Default::default(),
+            available: Default::default(),
+            datagram_received: Notify::new(),
+            datagrams_unblocked: Notify::new(),
+            closed: Notify::new(),
+            progress: Notify::new(),
+        };
+        (Arc::new(shared), handshake)
+    }
+
+    /// The connection's lock; nothing else may be locked meanwhile except the inbox.
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Hands datagrams over to the driver, which empties `events`.
+    pub(crate) fn deliver(&self, events: &mut Vec<ConnectionEvent>) {
+        let mut inbox = lock(&self.inbox);
+        let room = MAX_INBOX.saturating_sub(inbox.events.len());
+        if events.len() > room {
+            trace!(dropped = events.len() - room, "the connection falls behind");
+            events.truncate(room);
+        }
+        inbox.events.extend(events.drain(..));
+        inbox.wake();
+    }
+
+    /// Lets the driver look at the connection again: something changed.
+    pub(crate) fn wake_driver(&self) {
+        lock(&self.inbox).wake();
+    }
+
+    /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has arrived.
+    pub(crate) fn collect(&self, driver: &Waker, backlog: &mut VecDeque<ConnectionEvent>) {
+        let mut inbox = lock(&self.inbox);
+        match &mut inbox.driver {
+            Some(known) => known.clone_from(driver),
+            unknown => *unknown = Some(driver.clone()),
+        }
+        if backlog.is_empty() {
+            std::mem::swap(&mut inbox.events, backlog);
+        }
+    }
+
+    /// Closes with an application code; the first close counts.
+    pub(crate) fn close(&self, code: u64, reason: &[u8]) {
+        let mut state = self.lock();
+        if state.error.is_none() {
+            state.proto.close(clock::now(), code, reason);
+            self.end(&mut state, ConnectionError::LocallyClosed);
+        }
+        drop(state);
+        self.wake_driver();
+    }
+
+    /// Notes why the connection ended and wakes everybody who waits for anything.
+    pub(crate) fn end(&self, state: &mut State, error: ConnectionError) {
+        if state.error.is_some() {
+            return;
+        }
+        for (_, waiter) in std::mem::take(&mut state.path_waiters) {
+            let _ = waiter.send(Err(error.clone().into()));
+        }
+        state.error = Some(error);
+        state.connected = None;
+        state.path_events = None;
+        state.senders.values_mut().for_each(Sender::wake);
+        state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
+        let all = self.opened.iter().chain(&self.available);
+        for notify in
+            all.chain([&self.datagram_received, &self.datagrams_unblocked, &self.closed, &self.progress])
+        {
+            notify.notify_waiters();
+        }
+    }
+
+    /// Tells whom it concerns.
+    pub(crate) fn dispatch(&self, state: &mut State, event: Event) {
+        match event {
+            Event::HandshakeDataReady | Event::Drained => {}
+            Event::Connected => {
+                if let Some(connected) = state.connected.take() {
+                    let _ = connected.send(());
+                }
+            }
+            Event::Stream(event) => self.dispatch_stream(state, event),
+            Event::DatagramReceived => self.datagram_received.notify_waiters(),
+            Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
+            Event::Path(event) => state.dispatch_path(&event),
+            Event::ConnectionLost(error) => self.end(state, error.into()),
+        }
+    }
+
+    fn dispatch_stream(&self, state: &mut State, event: StreamEvent) {
+        match event {
+            StreamEvent::Opened { dir } => self.opened[index(dir)].notify_waiters(),
+            StreamEvent::Available { dir } => self.available[index(dir)].notify_waiters(),
+            StreamEvent::Readable(id) => {
+                if let Some(waker) = state.receivers.get_mut(&id).and_then(Option::take) {
+                    waker.wake();
+                }
+            }
+            StreamEvent::Writable(id) => {
+                if let Some(waker) = state.senders.get_mut(&id).and_then(|sender| sender.writer.take()) {
+                    waker.wake();
+                }
+            }
+            StreamEvent::Finished(id) => {
+                if let Some(sender) = state.senders.get_mut(&id) {
+                    sender.finished = true;
+                    sender.wake();
+                }
+            }
+            StreamEvent::Stopped { id, code } => {
+                if let Some(sender) = state.senders.get_mut(&id) {
+                    sender.stopped = Some(code);
+                    sender.wake();
+                }
+            }
+        }
+    }
+}
+
+impl Inbox {
+    fn wake(&self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+impl State {
+    /// `Err` once the connection has ended.
+    pub(crate) fn alive(&self) -> Result<(), ConnectionError> {
+        self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Tells listeners; there may be none.
+    pub(crate) fn announce(&self, event: PathEvent) {
+        if let Some(events) = &self.path_events {
+            let _ = events.send(event);
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathEvent> {
+        match &self.path_events {
+            Some(events) => events.subscribe(),
+            None => broadcast::channel(1).1,
+        }
+    }
+
+    /// Binds the life of a socket to that of a path.
+    pub(crate) fn own_socket(&mut self, path: PathId, socket: Arc<Socket>) {
+        self.path_sockets.insert(path, socket);
+    }
+
+    /// Resolves when the path is validated, or never will be.
+    pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), PathError>> {
+        let (waiter, validated) = oneshot::channel();
+        self.path_waiters.insert(path, waiter);
+        validated
+    }
+
+    /// Forgets a path that failed, and closes its socket.
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.path_waiters.remove(&path);
+        if let Some(socket) = self.path_sockets.remove(&path) {
+            socket.retire();
+        }
+    }
+
+    /// The connection is gone: so are the sockets of its paths.
+    pub(crate) fn retire_sockets(&mut self) {
+        for (_, socket) in std::mem::take(&mut self.path_sockets) {
+            socket.retire();
+        }
+    }
+
+    fn dispatch_path(&mut self, event: &proto::PathEvent) {
+        match *event {
+            proto::PathEvent::Validated(path) => {
+                if let Some(waiter) = self.path_waiters.remove(&path) {
+                    let _ = waiter.send(Ok(()));
+                }
+            }
+            proto::PathEvent::Closed { path, by_peer, code } => {
+                if let Some(waiter) = self.path_waiters.remove(&path) {
+                    let _ = waiter.send(Err(PathError::Closed { by_peer, code }));
+                }
+                self.forget_path(path);
+            }
+            proto::PathEvent::Suspect(_) | proto::PathEvent::Recovered(_) => {}
+        }
+        self.announce(PathEvent::from_proto(event));
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("stable_id", &self.stable_id).field("remote", &self.remote).finish()
+    }
+}

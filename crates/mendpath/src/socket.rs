@@ -1,0 +1,193 @@
+//! One UDP socket, with batches, offload, ECN and the exact local address of every packet.
+
+use std::{
+    io::{self, IoSliceMut},
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use proto::{Ecn, NetworkPath, Transmit};
+use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
+use tokio::{io::Interest, net::UdpSocket, sync::watch, time::timeout};
+
+/// Longest UDP payload over IPv4, bytes; one system call cannot send more, offload or not.
+const MAX_UDP_PAYLOAD: usize = 65_507;
+
+/// Receive and send buffers asked of the operating system, bytes; it may grant less.
+const BUFFER_SIZE: usize = 4 << 20;
+
+/// How long a retired socket still receives what is under way to it.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How long a socket is to live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Open,
+    Retired,
+    Closed,
+}
+
+/// A bound UDP socket.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    io: UdpSocket,
+    udp: UdpSocketState,
+    local: SocketAddr,
+    /// Bound for one path of one connection: connections do not choose it by themselves.
+    dedicated: bool,
+    life: watch::Sender<Life>,
+}
+
+impl Socket {
+    /// Takes over a bound socket; must be called within the runtime.
+    pub(crate) fn new(socket: std::net::UdpSocket, dedicated: bool) -> io::Result<Self> {
+        let udp = UdpSocketState::new((&socket).into())?;
+        let local = socket.local_addr()?;
+        let _ = udp.set_recv_buffer_size((&socket).into(), BUFFER_SIZE);
+        let _ = udp.set_send_buffer_size((&socket).into(), BUFFER_SIZE);
+        let io = UdpSocket::from_std(socket)?;
+        Ok(Self { io, udp, local, dedicated, life: watch::Sender::new(Life::Open) })
+    }
+
+    /// The address it is bound to.
+    pub(crate) fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Whether packets to `remote` can leave here, by address family.
+    pub(crate) fn reaches(&self, remote: IpAddr) -> bool {
+        self.local.is_ipv4() == remote.is_ipv4() || self.is_dual_stack()
+    }
+
+    pub(crate) fn is_dedicated(&self) -> bool {
+        self.dedicated
+    }
+
+    /// How well it fits a path's local address: 3 bound exactly there, 2 bound to any address with that port, 1 and 0
+    /// the same where the path leaves the port open; `None` if it does not.
+    pub(crate) fn fits(&self, local: SocketAddr) -> Option<u8> {
+        let exact = self.local.ip() == local.ip();
+        let any = self.local.ip().is_unspecified() && self.reaches(local.ip());
+        match (self.local.port() == local.port(), local.port() == 0, exact, any) {
+            (true, _, true, _) => Some(3),
+            (true, _, _, true) => Some(2),
+            (_, true, true, _) => Some(1),
+            (_, true, _, true) => Some(0),
+            _ => None,
+        }
+    }
+
+    fn is_dual_stack(&self) -> bool {
+        self.local.is_ipv6() && self.local.ip().is_unspecified()
+    }
+
+    /// Sends datagrams of `transmit` from byte `sent` on, as many as one system call takes. Returns the number of
+    /// bytes of that call, beside its result: on errors other than `WouldBlock` these bytes count as lost.
+    pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, io::Result<()>) {
+        let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
+        let segments = (MAX_UDP_PAYLOAD / segment).min(self.udp.max_gso_segments()).max(1);
+        let end = transmit.size.min(sent.saturating_add(segment.saturating_mul(segments)));
+        let contents = &bytes[sent..end];
+        let out = quinn_udp::Transmit {
+            destination: self.outward(transmit.path.remote),
+            ecn: transmit.ecn.map(to_codepoint),
+            contents,
+            segment_size: (contents.len() > segment).then_some(segment),
+            src_ip: self.source(&transmit.path),
+        };
+        let result = self.io.try_io(Interest::WRITABLE, || self.udp.try_send((&self.io).into(), &out));
+        (contents.len(), result)
+    }
+
+    /// The destination in the family of the socket.
+    fn outward(&self, remote: SocketAddr) -> SocketAddr {
+        match remote.ip() {
+            IpAddr::V4(ip) if self.local.is_ipv6() => {
+                SocketAddr::new(ip.to_ipv6_mapped().into(), remote.port())
+            }
+            _ => remote,
+        }
+    }
+
+    /// The source address to ask for; none where the socket's own says it already, or the kernel shall choose.
+    fn source(&self, path: &NetworkPath) -> Option<IpAddr> {
+        if !self.local.ip().is_unspecified() || path.local.ip().is_unspecified() {
+            return None;
+        }
+        Some(match path.local.ip() {
+            IpAddr::V4(ip) if self.local.is_ipv6() => ip.to_ipv6_mapped().into(),
+            ip => ip,
+        })
+    }
+
+    /// Waits until sending may work again, or never will.
+    pub(crate) async fn writable(self: Arc<Self>) {
+        // An error shows again when sending, where it is dealt with.
+        let _ = self.io.writable().await;
+    }
+
+    /// Waits until receiving may work.
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.io.readable().await
+    }
+
+    /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many buffers were used.
+    pub(crate) fn try_recv(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, || self.udp.recv((&self.io).into(), buffers, meta))
+    }
+
+    /// Between which addresses a received datagram travelled.
+    pub(crate) fn path_of(&self, meta: &RecvMeta) -> NetworkPath {
+        let ip = meta.dst_ip.map_or(self.local.ip(), |ip| ip.to_canonical());
+        let remote = match meta.addr.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::new(ip.into(), meta.addr.port()),
+            IpAddr::V6(_) => meta.addr,
+        };
+        NetworkPath { local: SocketAddr::new(ip, self.local.port()), remote }
+    }
+
+    /// Its path is gone: receive what is under way, then close.
+    pub(crate) fn retire(&self) {
+        self.life.send_if_modified(|life| {
+            let open = *life == Life::Open;
+            *life = if open { Life::Retired } else { *life };
+            open
+        });
+    }
+
+    /// Close now.
+    pub(crate) fn close(&self) {
+        self.life.send_replace(Life::Closed);
+    }
+
+    /// Returns when it is time to close.
+    pub(crate) async fn end_of_life(&self) {
+        let mut life = self.life.subscribe();
+        let now = life.wait_for(|life| *life != Life::Open).await.map_or(Life::Closed, |life| *life);
+        if now == Life::Retired {
+            let _ = timeout(LINGER, life.wait_for(|life| *life == Life::Closed)).await;
+        }
+    }
+}
+
+/// The ECN mark of a received datagram.
+pub(crate) fn ecn(meta: &RecvMeta) -> Option<Ecn> {
+    meta.ecn.map(|codepoint| match codepoint {
+        EcnCodepoint::Ect0 => Ecn::Ect0,
+        EcnCodepoint::Ect1 => Ecn::Ect1,
+        EcnCodepoint::Ce => Ecn::Ce,
+    })
+}
+
+fn to_codepoint(ecn: Ecn) -> EcnCodepoint {
+    match ecn {
+        Ecn::Ect0 => EcnCodepoint::Ect0,
+        Ecn::Ect1 => EcnCodepoint::Ect1,
+        Ecn::Ce => EcnCodepoint::Ce,
+    }
+}

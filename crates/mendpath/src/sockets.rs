@@ -1,0 +1,191 @@
+//! The sockets of an endpoint, and which of them a packet leaves by.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use crate::socket::Socket;
+
+/// The sockets, in the order they were bound.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets(RwLock<Vec<Arc<Socket>>>);
+
+impl Sockets {
+    pub(crate) fn add(&self, socket: Arc<Socket>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(socket);
+    }
+
+    pub(crate) fn remove(&self, socket: &Arc<Socket>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).retain(|other| !Arc::ptr_eq(other, socket));
+    }
+
+    /// Closes all of them.
+    pub(crate) fn close(&self) {
+        for socket in self.0.write().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            socket.close();
+        }
+    }
+
+    /// The socket that packets with this local address leave by: the one bound exactly there, else one with that port on
+    /// any address, else (port 0) the first that fits.
+    pub(crate) fn select(&self, local: SocketAddr) -> Option<Arc<Socket>> {
+        self.with(|sockets| best(sockets.iter().map(|socket| (socket.fits(local), socket))).cloned())
+    }
+
+    /// The first socket not bound for a path of its own from which `remote` can be reached.
+    pub(crate) fn towards(&self, remote: SocketAddr) -> Option<Arc<Socket>> {
+        self.with(|sockets| {
+            sockets.iter().find(|socket| !socket.is_dedicated() && socket.reaches(remote.ip())).cloned()
+        })
+    }
+
+    pub(crate) fn local_addrs(&self) -> Vec<SocketAddr> {
+        self.with(|sockets| sockets.iter().map(|socket| socket.local()).collect())
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&[Arc<Socket>]) -> T) -> T {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The candidate that fits best, the first of equals.
+fn best<T>(candidates: impl Iterator<Item = (Option<u8>, T)>) -> Option<T> {
+    let mut best: Option<(u8, T)> = None;
+    for (fit, candidate) in candidates {
+        if let Some(fit) = fit
+            && best.as_ref().is_none_or(|(other, _)| fit > *other)
+        {
+            best = Some((fit, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{ErrorKind, IoSliceMut},
+        net::UdpSocket,
+    };
+
+    use proto::{Ecn, NetworkPath, Transmit};
+    use quinn_udp::RecvMeta;
+
+    use super::*;
+    use crate::{bind::bind, socket};
+
+    fn bound(local: &str) -> Arc<Socket> {
+        Arc::new(Socket::new(bind(local.parse().unwrap()).unwrap(), false).unwrap())
+    }
+
+    #[tokio::test]
+    async fn the_socket_that_fits_best_is_selected() {
+        let (any, one, two) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"), bound("127.0.0.2:0"));
+        let sockets = Sockets::default();
+        [&any, &one, &two].into_iter().for_each(|socket| sockets.add(socket.clone()));
+        let select = |local: SocketAddr| sockets.select(local).map(|socket| socket.local());
+        for socket in [&any, &one, &two] {
+            assert_eq!(select(socket.local()), Some(socket.local()));
+        }
+        let elsewhere = |socket: &Socket| SocketAddr::new([192, 0, 2, 1].into(), socket.local().port());
+        assert_eq!(select(elsewhere(&any)), Some(any.local()), "bound to any address");
+        assert_eq!(select(elsewhere(&two)), None, "bound to another address");
+        assert_eq!(select("127.0.0.2:0".parse().unwrap()), Some(two.local()));
+        assert_eq!(select("192.0.2.1:0".parse().unwrap()), Some(any.local()));
+        assert_eq!(select("[::1]:0".parse().unwrap()), None);
+        sockets.remove(&any);
+        assert_eq!(select("192.0.2.1:0".parse().unwrap()), None);
+        assert_eq!(sockets.towards("192.0.2.1:1".parse().unwrap()).unwrap().local(), one.local());
+    }
+
+    /// Everything that one transmit holds, in as many calls as it takes.
+    async fn send(socket: &Arc<Socket>, transmit: &Transmit, bytes: &[u8]) {
+        let mut sent = 0;
+        while sent < transmit.size {
+            match socket.try_send(transmit, bytes, sent) {
+                (size, Ok(())) => sent += size,
+                (_, Err(error)) if error.kind() == ErrorKind::WouldBlock => socket.clone().writable().await,
+                (_, Err(error)) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Receives until `count` datagrams are there; returns their sizes and what was known about the last of them.
+    async fn receive(socket: &Socket, count: usize) -> (Vec<usize>, RecvMeta) {
+        let mut buffer = vec![0; 1 << 16];
+        let mut sizes = Vec::new();
+        let mut meta = [RecvMeta::default()];
+        while sizes.len() < count {
+            socket.readable().await.unwrap();
+            if socket.try_recv(&mut [IoSliceMut::new(&mut buffer)], &mut meta).is_ok() {
+                sizes.extend(buffer[..meta[0].len].chunks(meta[0].stride).map(<[u8]>::len));
+            }
+        }
+        (sizes, meta[0])
+    }
+
+    #[tokio::test]
+    async fn a_batch_above_the_limit_of_one_call_is_divided() {
+        let (sender, receiver) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let path = NetworkPath { local: sender.local(), remote: receiver.local() };
+        let bytes = vec![3; 70 * 1_200 + 7];
+        let transmit = Transmit { path, ecn: Some(Ecn::Ect0), size: bytes.len(), segment_size: Some(1_200) };
+        send(&sender, &transmit, &bytes).await;
+        let (sizes, meta) = receive(&receiver, 71).await;
+        assert_eq!(sizes[..70], [1_200; 70]);
+        assert_eq!(sizes[70..], [7]);
+        assert_eq!(socket::ecn(&meta), Some(Ecn::Ect0));
+        assert_eq!(receiver.path_of(&meta), NetworkPath { local: receiver.local(), remote: sender.local() });
+    }
+
+    #[tokio::test]
+    async fn a_wildcard_socket_answers_from_the_address_that_was_asked() {
+        let (server, client) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
+        let asked: SocketAddr = SocketAddr::new([127, 0, 0, 3].into(), server.local().port());
+        let path = NetworkPath { local: client.local(), remote: asked };
+        send(&client, &Transmit { path, ecn: None, size: 5, segment_size: None }, b"hello").await;
+        let (_, meta) = receive(&server, 1).await;
+        let path = server.path_of(&meta);
+        assert_eq!(path, NetworkPath { local: asked, remote: client.local() });
+        send(&server, &Transmit { path, ecn: None, size: 5, segment_size: None }, b"hello").await;
+        let (_, meta) = receive(&client, 1).await;
+        assert_eq!(client.path_of(&meta).remote, asked);
+    }
+
+    #[tokio::test]
+    async fn a_dual_stack_socket_speaks_ipv4() {
+        let Ok(server) = UdpSocket::bind("[::1]:0").and_then(|_| bind_dual()) else {
+            eprintln!("skipped: no IPv6 here");
+            return;
+        };
+        let client = bound("127.0.0.1:0");
+        let asked = SocketAddr::new([127, 0, 0, 1].into(), server.local().port());
+        let path = NetworkPath { local: client.local(), remote: asked };
+        send(&client, &Transmit { path, ecn: None, size: 2, segment_size: None }, b"v4").await;
+        let (_, meta) = receive(&server, 1).await;
+        let path = server.path_of(&meta);
+        assert_eq!(path, NetworkPath { local: asked, remote: client.local() });
+        assert_eq!(server.fits(path.local), Some(2));
+        send(&server, &Transmit { path, ecn: None, size: 2, segment_size: None }, b"v4").await;
+        assert_eq!(receive(&client, 1).await.1.addr, asked);
+    }
+
+    fn bind_dual() -> std::io::Result<Arc<Socket>> {
+        let socket = bind("[::]:0".parse().unwrap()).map_err(std::io::Error::other)?;
+        Socket::new(socket, false).map(Arc::new)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retired_socket_lingers_and_a_closed_one_does_not() {
+        let (retired, closed) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let before = tokio::time::Instant::now();
+        closed.close();
+        closed.retire();
+        closed.end_of_life().await;
+        assert_eq!(tokio::time::Instant::now(), before);
+        retired.retire();
+        retired.end_of_life().await;
+        assert!(tokio::time::Instant::now() > before);
+    }
+}

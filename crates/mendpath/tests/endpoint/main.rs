@@ -1,0 +1,8 @@
+//! The endpoint over real sockets on loopback. Nothing here depends on how fast the machine is: the only clocks are
+//! watchdogs, and timeouts that are the thing under test.
+
+mod closing;
+mod common;
+mod datagrams;
+mod paths;
+mod streams;

@@ -1,0 +1,179 @@
+//! Several paths: opened, used, lost and closed while data flows.
+
+use std::{net::IpAddr, time::Duration};
+
+use mendpath::{BindError, Connection, PathError, PathEvent, PathId, PathOptions, PathState};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::common::{LOOPBACK, Pair, check_pattern, watchdog, write_pattern};
+
+/// Any port of loopback, as a path starts there.
+fn fresh() -> PathOptions {
+    PathOptions::new().local(LOOPBACK).timeout(Duration::from_secs(60))
+}
+
+/// Checks one stream from the peer and returns its length.
+fn receiver(server: Connection) -> JoinHandle<(u64, Connection)> {
+    tokio::spawn(async move {
+        let mut recv = server.accept_uni().await.unwrap();
+        (check_pattern(&mut recv, 0).await, server)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_come_and_go_during_a_transfer() {
+    const PART: u64 = 4 << 20;
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut events = client.path_events();
+        let received = receiver(server);
+        let mut send = client.open_uni().await.unwrap();
+
+        write_pattern(&mut send, 0, PART).await;
+        let second = client.add_path(fresh()).await.unwrap();
+        assert_ne!(second, PathId(0));
+        assert_eq!(client.paths().len(), 2);
+        assert_eq!(pair.client.local_addrs().len(), 2, "the path has a socket of its own");
+
+        write_pattern(&mut send, PART, PART).await;
+        client.remove_path(PathId(0)).unwrap();
+        write_pattern(&mut send, 2 * PART, PART).await;
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+
+        let (length, server) = received.await.unwrap();
+        assert_eq!(length, 3 * PART);
+        let carried = server.paths().iter().find(|path| path.id == second).unwrap().bytes_received;
+        assert!(carried >= PART, "the second path carried the last part alone, at least: {carried}");
+        assert_eq!(client.paths().iter().filter(|path| path.state == PathState::Active).count(), 1);
+
+        let mut seen = Vec::new();
+        while !matches!(seen.last(), Some(PathEvent::Closed { .. })) {
+            seen.push(events.next().await.unwrap());
+        }
+        assert!(seen.contains(&PathEvent::Validated(second)), "{seen:?}");
+        assert!(
+            matches!(seen.last(), Some(PathEvent::Closed { path: PathId(0), by_peer: false, .. })),
+            "{seen:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_socket_of_a_path_closes_with_it() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let before = pair.client.local_addrs();
+        let path = client.add_path(fresh()).await.unwrap();
+        assert_eq!(pair.client.local_addrs().len(), before.len() + 1);
+        client.remove_path(path).unwrap();
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while pair.client.local_addrs() != before {
+            tick.tick().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_bound_socket_is_used_for_its_port() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, _server) = pair.connect().await;
+        let local = pair.client.bind(LOOPBACK).unwrap();
+        let path = client.add_path(PathOptions::new().local(local)).await.unwrap();
+        assert_eq!(pair.client.local_addrs().len(), 2);
+        let stats = client.paths().into_iter().find(|stats| stats.id == path).unwrap();
+        assert_eq!(stats.network.local, local);
+        let error = client.add_path(PathOptions::new().local(local)).await.unwrap_err();
+        assert!(matches!(error, PathError::AlreadyOpen(open) if open == path), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn paths_that_cannot_be() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let missing = PathOptions::new().interface("no-such-if0");
+        let error = client.add_path(missing).await.unwrap_err();
+        assert!(matches!(error, PathError::Local(BindError::NoSuchInterface { .. })), "{error}");
+        let foreign = PathOptions::new().local_ip(IpAddr::from([192, 0, 2, 77]));
+        let error = client.add_path(foreign).await.unwrap_err();
+        assert!(matches!(error, PathError::Local(BindError::Io { .. })), "{error}");
+        let error = client.remove_path(PathId(0)).unwrap_err();
+        assert!(matches!(error, PathError::LastPath), "{error}");
+        let error = client.remove_path(PathId(99)).unwrap_err();
+        assert!(matches!(error, PathError::Unknown(PathId(99))), "{error}");
+        // Nobody answers there.
+        let silent = std::net::UdpSocket::bind(LOOPBACK).unwrap();
+        let options = fresh().remote(silent.local_addr().unwrap()).timeout(Duration::from_millis(200));
+        let error = client.add_path(options).await.unwrap_err();
+        assert!(matches!(error, PathError::TimedOut { .. } | PathError::Closed { .. }), "{error}");
+        client.close(0, b"");
+        let error = client.add_path(fresh()).await.unwrap_err();
+        assert!(matches!(error, PathError::ConnectionLost(_)), "{error}");
+        drop(server);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_transfer_survives_a_path_whose_packets_vanish() {
+    const LENGTH: u64 = 8 << 20;
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let relay = Relay::start(pair.address()).await;
+        let path = client.add_path(fresh().remote(relay.address)).await.unwrap();
+        let received = receiver(server);
+        let mut send = client.open_uni().await.unwrap();
+        write_pattern(&mut send, 0, LENGTH / 2).await;
+        relay.cut.send(()).unwrap();
+        write_pattern(&mut send, LENGTH / 2, LENGTH / 2).await;
+        send.finish().unwrap();
+        send.finished().await.unwrap();
+        assert_eq!(received.await.unwrap().0, LENGTH);
+        assert!(client.paths().iter().any(|stats| stats.id == path), "a silent path is kept and probed");
+    })
+    .await;
+}
+
+/// Forwards datagrams between one client and the server until it is cut.
+struct Relay {
+    address: std::net::SocketAddr,
+    cut: oneshot::Sender<()>,
+}
+
+impl Relay {
+    async fn start(server: std::net::SocketAddr) -> Self {
+        let near = tokio::net::UdpSocket::bind(LOOPBACK).await.unwrap();
+        let far = tokio::net::UdpSocket::bind(LOOPBACK).await.unwrap();
+        far.connect(server).await.unwrap();
+        let address = near.local_addr().unwrap();
+        let (cut, mut is_cut) = oneshot::channel();
+        tokio::spawn(async move {
+            let (mut there, mut back) = ([0; 2_048], [0; 2_048]);
+            let mut client = None;
+            loop {
+                tokio::select! {
+                    _ = &mut is_cut => std::future::pending().await,
+                    Ok((size, from)) = near.recv_from(&mut there) => {
+                        client = Some(from);
+                        let _ = far.send(&there[..size]).await;
+                    }
+                    Ok(size) = far.recv(&mut back) => {
+                        if let Some(client) = client {
+                            let _ = near.send_to(&back[..size], client).await;
+                        }
+                    }
+                }
+            }
+        });
+        Self { address, cut }
+    }
+}
