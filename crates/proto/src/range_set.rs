@@ -53,8 +53,7 @@ impl RangeSet {
         self.covered - before
     }
 
-    /// Removes the entries that start within `start + 1..=end`, and returns the end of the union with them. An
-    /// entry that starts at `start` itself is swallowed too unless it ends there.
+    /// Removes the entries that start within `start..=end`, and returns where the union with them ends.
     fn swallow(&mut self, start: u64, mut end: u64) -> u64 {
         while let Some((&next, &next_end)) = self.ranges.range(start..=end).next() {
             self.ranges.remove(&next);
@@ -321,7 +320,7 @@ mod tests {
         for i in (0..40_000u64).rev() {
             assert!(set.insert_one(2 * i + 1));
         }
-        assert_eq!(set.iter().collect::<Vec<_>>(), [0..80_000]);
+        assert_eq!((set.len(), set.first()), (1, Some(0..80_000)));
         assert_eq!(set.remove(1..79_999), 79_998);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0..1, 79_999..80_000]);
     }
@@ -331,7 +330,7 @@ mod tests {
         let mut set = RangeSet::new();
         assert_eq!(set.insert(u64::MAX - 2..u64::MAX), 2);
         assert_eq!(set.insert(0..1), 1);
-        assert_eq!(set.missing_within(0..u64::MAX).collect::<Vec<_>>(), [1..u64::MAX - 2]);
+        assert!(set.missing_within(0..u64::MAX).eq(std::iter::once(1..u64::MAX - 2)));
         assert_eq!(set.max(), Some(u64::MAX - 1));
         assert_eq!(set.remove(0..u64::MAX), 3);
         assert!(set.is_empty());

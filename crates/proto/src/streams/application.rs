@@ -1,7 +1,6 @@
 //! What the application does with streams.
 
 use super::outgoing::ControlKey;
-use super::send::Waiting;
 use super::{CloseError, FinishError, LOST, NEW, Read, ReadError, Streams, WriteError};
 use crate::wire::{Dir, StreamId};
 
@@ -66,16 +65,13 @@ impl Streams {
     fn note_write_blocked(&mut self, id: StreamId) {
         let Some(half) = self.send.get_mut(&id) else { return };
         if half.credit.available() == 0 {
-            half.waiting = Waiting::Stream;
+            half.wants_credit = true;
             if half.credit.note_blocked() {
                 self.control.insert(ControlKey::StreamDataBlocked(id));
             }
             return;
         }
-        if half.waiting != Waiting::Connection {
-            half.waiting = Waiting::Connection;
-            self.writers.push_back(id);
-        }
+        self.add_writer(id);
         if self.credit.available() == 0 && self.credit.note_blocked() {
             self.control.insert(ControlKey::DataBlocked);
         }
@@ -141,7 +137,6 @@ impl Streams {
         if self.recv.get(&id).is_some_and(|half| half.wants_stop()) {
             self.control.insert(ControlKey::StopSending(id));
         } else {
-            self.consume_final_size(id);
             self.forget_recv(id);
         }
         Ok(())
@@ -192,12 +187,5 @@ impl Streams {
         if self.recv.get(&id).is_some_and(|half| half.wants_more() && half.window.is_update_due()) {
             self.control.insert(ControlKey::MaxStreamData(id));
         }
-    }
-
-    /// Counts a stream with known final size, of which nothing more is wanted, as received and consumed to its end.
-    pub(super) fn consume_final_size(&mut self, id: StreamId) {
-        let Some(half) = self.recv.get_mut(&id) else { return };
-        let unconsumed = half.discard();
-        self.consume(unconsumed);
     }
 }

@@ -3,6 +3,8 @@
 //! RFC 9000 section 4. The same arithmetic serves the bytes of a stream, the bytes of the connection, and the number
 //! of streams.
 
+use crate::wire::MAX_VARINT;
+
 /// What the peer allows us to send or open.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Credit {
@@ -73,6 +75,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn new(size: u64) -> Self {
+        let size = size.min(MAX_VARINT);
         Self { size, received: 0, consumed: 0, advertised: size, confirmed: size }
     }
 
@@ -115,7 +118,7 @@ impl Window {
 
     /// The highest limit that could be announced now.
     pub(super) fn target(&self) -> u64 {
-        (self.consumed + self.size).min(crate::wire::MAX_VARINT)
+        self.consumed.saturating_add(self.size).min(MAX_VARINT)
     }
 
     /// Notes that the current target has been announced.

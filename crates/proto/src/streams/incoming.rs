@@ -56,12 +56,9 @@ impl Streams {
         final_size: u64,
     ) -> Result<(), TransportError> {
         self.check_receiving(id)?;
-        if !self.receive_up_to(id, final_size, true)? {
-            return Ok(());
-        }
-        // The data is all here: the application may as well have it (section 3.2).
-        if self.recv.get(&id).is_some_and(|half| half.is_complete()) {
-            self.events.push(StreamEvent::Readable(id));
+        let was_complete = self.recv.get(&id).is_some_and(|half| half.is_complete());
+        // Everything up to a FIN is here: the application may as well have it (section 3.2).
+        if !self.receive_up_to(id, final_size, true)? || was_complete {
             return Ok(());
         }
         let unread = self.with_recv(id, |half| {
@@ -93,7 +90,8 @@ impl Streams {
         }
         if half.stopped.is_some() {
             let ended = half.final_size.is_some();
-            self.consume_final_size(id);
+            let unwanted = half.discard();
+            self.consume(unwanted);
             if ended {
                 self.forget_recv(id);
             }

@@ -42,13 +42,13 @@ pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
 pub use event::StreamEvent;
 pub use sent::{SentStreamFrames, StreamControl, StreamRange};
 
-use crate::wire::{Dir, Side, StreamId, TransportParameters};
+use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
 use event::EventQueue;
 use flow::{Credit, Window};
 use outgoing::ControlKey;
 use queue::SendQueue;
 use recv::RecvHalf;
-use send::{SendHalf, SendTally, Waiting};
+use send::{SendHalf, SendTally};
 
 /// The most gaps in received stream data that a connection bears, over all streams; one more closes it. Only a peer
 /// that means harm, or a loss of tens of thousands of single packets in one round trip, gets there.
@@ -98,10 +98,11 @@ impl StreamsConfig {
 
     /// Writes these limits into the transport parameters that are sent to the peer.
     pub fn apply(&self, parameters: &mut TransportParameters) {
-        parameters.initial_max_data = self.receive_window;
-        parameters.initial_max_stream_data_bidi_local = self.stream_receive_window;
-        parameters.initial_max_stream_data_bidi_remote = self.stream_receive_window;
-        parameters.initial_max_stream_data_uni = self.stream_receive_window;
+        parameters.initial_max_data = self.receive_window.min(MAX_VARINT);
+        let stream = self.stream_receive_window.min(MAX_VARINT);
+        parameters.initial_max_stream_data_bidi_local = stream;
+        parameters.initial_max_stream_data_bidi_remote = stream;
+        parameters.initial_max_stream_data_uni = stream;
         parameters.initial_max_streams_bidi = self.max_concurrent(Dir::Bi);
         parameters.initial_max_streams_uni = self.max_concurrent(Dir::Uni);
     }
@@ -326,6 +327,9 @@ impl Streams {
                 self.queues[queue].remove(half.priority, id);
             }
         }
+        if half.in_writers {
+            self.writers.retain(|&waiting| waiting != id);
+        }
         self.send.remove(&id);
         self.control.remove(&ControlKey::ResetStream(id));
         self.control.remove(&ControlKey::StreamDataBlocked(id));
@@ -372,9 +376,8 @@ impl Streams {
         let Some(half) = self.send.get_mut(&id) else { return };
         if half.credit.raise(limit) {
             self.control.remove(&ControlKey::StreamDataBlocked(id));
-            if half.waiting == Waiting::Stream {
-                half.waiting = Waiting::Connection;
-                self.writers.push_back(id);
+            if std::mem::take(&mut half.wants_credit) {
+                self.add_writer(id);
                 self.wake_writers();
             }
         }
@@ -390,6 +393,15 @@ impl Streams {
         }
     }
 
+    /// Lets a blocked write wait for the connection's credit or for room in the send buffer.
+    fn add_writer(&mut self, id: StreamId) {
+        if let Some(half) = self.send.get_mut(&id)
+            && !std::mem::replace(&mut half.in_writers, true)
+        {
+            self.writers.push_back(id);
+        }
+    }
+
     /// Tells waiting writers to go on, once there is credit and an eighth of the send buffer is free: waking them for
     /// every acknowledged packet would cut their data into crumbs.
     fn wake_writers(&mut self) {
@@ -398,10 +410,8 @@ impl Streams {
             return;
         }
         for id in self.writers.drain(..) {
-            if let Some(half) = self.send.get_mut(&id)
-                && half.waiting == Waiting::Connection
-            {
-                half.waiting = Waiting::No;
+            if let Some(half) = self.send.get_mut(&id) {
+                half.in_writers = false;
                 self.events.push(StreamEvent::Writable(id));
             }
         }

@@ -3,7 +3,7 @@
 use super::send::Wrote;
 use super::sent::{SentStreamFrames, StreamControl, StreamRange};
 use super::{LOST, NEW, Streams};
-use crate::wire::{Dir, StreamId, put_varint};
+use crate::wire::{self, Dir, StreamId};
 
 /// A control frame that waits to be sent. Its values are looked up when it is written, so they are never stale. The
 /// order is the order of sending: first what ends things, then what lets the peer go on, then what only informs.
@@ -69,42 +69,42 @@ impl Streams {
         Some(match key {
             ControlKey::ResetStream(id) => {
                 let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
-                put(out, &[0x04, id.0, reset.code, reset.final_size]);
+                wire::ResetStream { id, error_code: reset.code, final_size: reset.final_size }.encode(out);
                 StreamControl::ResetStream(id)
             }
             ControlKey::StopSending(id) => {
                 let half = self.recv.get(&id).filter(|half| half.wants_stop())?;
-                put(out, &[0x05, id.0, half.stopped?]);
+                wire::StopSending { id, error_code: half.stopped? }.encode(out);
                 StreamControl::StopSending(id)
             }
             ControlKey::MaxData => {
                 let limit = self.window.target();
-                put(out, &[0x10, limit]);
+                wire::MaxData { maximum: limit }.encode(out);
                 StreamControl::MaxData(limit)
             }
             ControlKey::MaxStreamData(id) => {
                 let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
-                put(out, &[0x11, id.0, limit]);
+                wire::MaxStreamData { id, maximum: limit }.encode(out);
                 StreamControl::MaxStreamData { id, limit }
             }
             ControlKey::MaxStreams(dir) => {
                 let limit = self.remote[dir as usize].window.target();
-                put(out, &[0x12 + dir as u64, limit]);
+                wire::MaxStreams { dir, maximum: limit }.encode(out);
                 StreamControl::MaxStreams { dir, limit }
             }
             ControlKey::DataBlocked => {
                 let limit = self.credit.limit();
-                put(out, &[0x14, limit]);
+                wire::DataBlocked { limit }.encode(out);
                 StreamControl::DataBlocked(limit)
             }
             ControlKey::StreamDataBlocked(id) => {
                 let limit = self.send.get(&id)?.credit.limit();
-                put(out, &[0x15, id.0, limit]);
+                wire::StreamDataBlocked { id, limit }.encode(out);
                 StreamControl::StreamDataBlocked { id, limit }
             }
             ControlKey::StreamsBlocked(dir) => {
                 let limit = self.local[dir as usize].credit.limit();
-                put(out, &[0x16 + dir as u64, limit]);
+                wire::StreamsBlocked { dir, limit }.encode(out);
                 StreamControl::StreamsBlocked { dir, limit }
             }
         })
@@ -176,11 +176,5 @@ impl Streams {
             }
         }
         out.len() > start
-    }
-}
-
-fn put(out: &mut Vec<u8>, fields: &[u64]) {
-    for &field in fields {
-        put_varint(out, field);
     }
 }

@@ -11,7 +11,7 @@ use super::flow::Credit;
 use super::send_buffer::SendBuffer;
 use super::sent::{SentStreamFrames, StreamRange};
 use crate::range_set::RangeSet;
-use crate::wire::{StreamId, put_varint, varint_len};
+use crate::wire::{StreamHeader, StreamId};
 
 /// Whether the end of the stream is known, sent and acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,18 +37,6 @@ pub(super) struct Reset {
     pub(super) final_size: u64,
     /// Whether the peer knows it.
     pub(super) acked: bool,
-}
-
-/// What a `Blocked` write waits for.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Waiting {
-    /// No write is blocked.
-    #[default]
-    No,
-    /// Credit of the stream.
-    Stream,
-    /// Credit of the connection, or room in the send buffer.
-    Connection,
 }
 
 /// What a send half contributes to the connection's totals.
@@ -84,7 +72,7 @@ pub(super) enum Wrote {
 }
 
 /// A frame with fewer bytes than this is only made if all that is left fits, or nothing else is in the packet.
-const MIN_FRAGMENT: u64 = 32;
+const MIN_FRAGMENT: u32 = 32;
 
 /// The sending half of a stream.
 #[derive(Debug)]
@@ -104,7 +92,10 @@ pub(super) struct SendHalf {
     pub(super) credit: Credit,
     /// Whether the application has ended the stream or knows that the peer did.
     pub(super) app_done: bool,
-    pub(super) waiting: Waiting,
+    /// Whether a blocked write waits for credit of the stream.
+    pub(super) wants_credit: bool,
+    /// Whether the stream is in the queue of those whose writes wait for the connection.
+    pub(super) in_writers: bool,
     pub(super) priority: i32,
     /// Whether the stream is in the queue of lost data, of new data.
     pub(super) queued: [bool; 2],
@@ -125,7 +116,8 @@ impl SendHalf {
             stopped: None,
             credit,
             app_done: false,
-            waiting: Waiting::No,
+            wants_credit: false,
+            in_writers: false,
             priority: 0,
             queued: [false; 2],
         }
@@ -304,24 +296,18 @@ impl SendHalf {
         limit: usize,
         sent: &mut SentStreamFrames,
     ) -> Option<StreamRange> {
-        let offset_len = if frame.offset > 0 { varint_len(frame.offset) } else { 0 };
-        let room = limit.checked_sub(out.len() + 1 + varint_len(self.id.0) + offset_len)? as u64;
-        let fits = payload_that_fits(room)?.min(u64::from(frame.len)) as u32;
+        let room = limit.checked_sub(out.len())?;
+        let fits = StreamHeader::max_data(frame.id, frame.offset, room, true)?.min(frame.len as usize) as u32;
         if fits < frame.len {
             let too_little = if sent.ranges.is_empty() { 1 } else { MIN_FRAGMENT };
-            if u64::from(fits) < too_little {
+            if fits < too_little {
                 return None;
             }
             frame.len = fits;
             frame.fin = false;
         }
-        let offset_bit = if frame.offset > 0 { 0x04 } else { 0 };
-        out.push(0x08 | 0x02 | offset_bit | u8::from(frame.fin));
-        put_varint(out, self.id.0);
-        if frame.offset > 0 {
-            put_varint(out, frame.offset);
-        }
-        put_varint(out, u64::from(frame.len));
+        let StreamRange { id, offset, fin, .. } = frame;
+        StreamHeader { id, offset, fin, data_len: Some(frame.len as usize) }.encode(out);
         self.buffer.copy_to(frame.offset..frame.end(), out);
         sent.ranges.push(frame);
         Some(frame)
@@ -372,15 +358,4 @@ impl SendHalf {
             reset.acked = true;
         }
     }
-}
-
-/// The longest payload that fits into `room` bytes together with its length; `None` if not even a length fits.
-fn payload_that_fits(room: u64) -> Option<u64> {
-    let mut best = None;
-    for (len_len, max) in [(1, 0x3f), (2, 0x3fff), (4, 0x3fff_ffff)] {
-        if room >= len_len {
-            best = best.max(Some((room - len_len).min(max)));
-        }
-    }
-    best
 }

@@ -1,0 +1,165 @@
+//! Credit: how it is kept, blocked on, and given back.
+
+use super::*;
+
+fn tiny(receive_window: u64, stream_receive_window: u64) -> StreamsConfig {
+    StreamsConfig { receive_window, stream_receive_window, ..config() }
+}
+
+#[test]
+fn writes_stop_at_the_streams_limit_and_go_on_after_it_grows() {
+    let (mut client, mut server) = pair(&config(), &tiny(1_000, 10));
+    let id = client.open(Dir::Uni).unwrap();
+    assert_eq!(client.write(id, &[1; 30]), Ok(10));
+    assert_eq!(client.write(id, &[1; 20]), Err(WriteError::Blocked));
+    assert_eq!(client.write(id, &[1; 20]), Err(WriteError::Blocked));
+    let (payload, sent) = packet(&mut client, 100);
+    assert_eq!(sent.control, [StreamControl::StreamDataBlocked { id, limit: 10 }]);
+    receive(&mut server, &payload).unwrap();
+    client.on_acked(&sent);
+    assert_eq!(events(&mut client), []);
+    assert_eq!(read_all(&mut server, id).0.len(), 10);
+    transfer(&mut server, &mut client);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(id)]);
+    assert_eq!(client.write(id, &[1; 20]), Ok(10));
+}
+
+#[test]
+fn writes_stop_at_the_connections_limit() {
+    let (mut client, mut server) = pair(&config(), &tiny(10, 1_000));
+    let (a, b) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(a, &[1; 6]), Ok(6));
+    assert_eq!(client.write(b, &[1; 6]), Ok(4));
+    assert_eq!(client.write(a, &[1; 6]), Err(WriteError::Blocked));
+    assert_eq!(client.write(b, &[1; 6]), Err(WriteError::Blocked));
+    let (payload, _) = packet(&mut client, 100);
+    receive(&mut server, &payload).unwrap();
+    assert_eq!(read_all(&mut server, a).0.len(), 6);
+    transfer(&mut server, &mut client);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(a), StreamEvent::Writable(b)]);
+    assert_eq!(client.write(b, &[1; 9]), Ok(6));
+}
+
+#[test]
+fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
+    let (mut client, mut server) = pair(&config(), &tiny(10, 1_000));
+    let (a, b) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
+    client.write(a, &[1; 10]).unwrap();
+    assert_eq!(client.write(b, &[1; 10]), Err(WriteError::Blocked));
+    client.reset(a, 0).unwrap();
+    assert_eq!(events(&mut client), [StreamEvent::Writable(b)]);
+    assert_eq!(client.write(b, &[1; 10]), Ok(10));
+    transfer(&mut client, &mut server);
+    assert_eq!(server.stats().receive_buffered, 10);
+}
+
+#[test]
+fn the_send_buffer_is_shared_and_frees_up_by_acknowledgements() {
+    let small = StreamsConfig { send_buffer: 80, ..config() };
+    let (mut client, mut server) = pair(&small, &config());
+    let (a, b) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
+    assert_eq!(client.write(a, &[1; 100]), Ok(80));
+    assert_eq!(client.write(b, &[1; 100]), Err(WriteError::Blocked));
+    let (payload, sent) = packet(&mut client, 1_000);
+    receive(&mut server, &payload).unwrap();
+    assert!(!client.has_pending(), "no BLOCKED frame: the limit is our own");
+    assert_eq!(events(&mut client), []);
+    client.on_acked(&sent);
+    assert_eq!(events(&mut client), [StreamEvent::Writable(b)]);
+}
+
+#[test]
+fn sparse_data_costs_no_more_than_the_window() {
+    let (_, mut server) = pair(&config(), &tiny(10_000, 4_000));
+    let mut granted = 10_000;
+    for index in 0.. {
+        let id = StreamId::new(Side::Client, Dir::Uni, index);
+        let offset = 4_000u64.min(granted) - 1;
+        server.on_stream(id, offset, &[1], false).unwrap();
+        granted -= offset + 1;
+        assert_eq!(server.stats().receive_buffered, 10_000 - granted);
+        if granted == 0 {
+            break;
+        }
+    }
+    let stats = server.stats();
+    assert_eq!((stats.receive_buffered_max, stats.gaps), (10_000, 3));
+    assert!(!server.has_pending());
+    // Stopping a stream frees its memory and its credit at once.
+    server.stop(CLIENT_UNI, 0).unwrap();
+    assert_eq!(server.stats().receive_buffered, 6_000);
+    let (_, sent) = packet(&mut server, 100);
+    assert_eq!(sent.control, [StreamControl::StopSending(CLIENT_UNI), StreamControl::MaxData(14_000)]);
+}
+
+#[test]
+fn lost_limits_are_repeated_with_current_values() {
+    let (mut client, mut server) = pair(&config(), &tiny(100, 100));
+    let id = client.open(Dir::Uni).unwrap();
+    client.write(id, &[1; 100]).unwrap();
+    transfer(&mut client, &mut server);
+    let mut buf = [0; 50];
+    server.read(id, &mut buf).unwrap();
+    let (_, mut old) = packet(&mut server, 100);
+    assert_eq!(old.control, [StreamControl::MaxData(150), StreamControl::MaxStreamData { id, limit: 150 }]);
+    server.read(id, &mut buf[..10]).unwrap();
+    assert!(!server.has_pending(), "ten bytes are not worth a frame");
+    server.on_lost(&mut old);
+    let (_, mut new) = packet(&mut server, 100);
+    assert_eq!(new.control, [StreamControl::MaxData(160), StreamControl::MaxStreamData { id, limit: 160 }]);
+    assert!(!server.unacked_remaining(&old) && server.unacked_remaining(&new));
+    server.on_acked(&new);
+    server.on_lost(&mut new);
+    assert!(!server.has_pending());
+}
+
+#[test]
+fn stream_credit_returns_when_both_directions_are_closed() {
+    let few = StreamsConfig { max_concurrent_bidi: 1, ..config() };
+    let (mut client, mut server) = pair(&config(), &few);
+    for index in 0..5 {
+        let id = client.open(Dir::Bi).unwrap();
+        assert_eq!(id.index(), index);
+        assert_eq!(client.open(Dir::Bi), None);
+        client.finish(id).unwrap();
+        transfer(&mut client, &mut server);
+        assert_eq!(server.accept(Dir::Bi), Some(id));
+        assert_eq!(read_all(&mut server, id), (vec![], Ok(Read::Finished)));
+        assert!(!server.has_pending(), "our half is still open");
+        server.finish(id).unwrap();
+        transfer(&mut server, &mut client);
+        transfer(&mut server, &mut client);
+        assert!(events(&mut client).contains(&StreamEvent::Available { dir: Dir::Bi }));
+        assert_eq!(read_all(&mut client, id), (vec![], Ok(Read::Finished)));
+    }
+}
+
+#[test]
+fn long_lived_streams_do_not_hold_back_the_credit_of_short_ones() {
+    let (mut client, mut server) = pair(&config(), &StreamsConfig { max_concurrent_uni: 8, ..config() });
+    for _ in 0..7 {
+        let id = client.open(Dir::Uni).unwrap();
+        client.write(id, b"stays").unwrap();
+    }
+    for _ in 0..20 {
+        let id = client.open(Dir::Uni).expect("one place is free");
+        client.finish(id).unwrap();
+        transfer(&mut client, &mut server);
+        assert_eq!(read_all(&mut server, id).1, Ok(Read::Finished));
+        transfer(&mut server, &mut client);
+    }
+}
+
+#[test]
+fn remembered_limits_grow_into_the_real_ones() {
+    let mut client = Streams::new(Side::Client, &config());
+    assert_eq!(client.open(Dir::Bi), None);
+    client.set_peer_limits(&parameters(&tiny(100, 10)));
+    assert_eq!(events(&mut client), [StreamEvent::Available { dir: Dir::Bi }]);
+    let id = client.open(Dir::Bi).unwrap();
+    assert_eq!(client.write(id, &[0; 50]), Ok(10));
+    assert_eq!(client.write(id, &[0; 50]), Err(WriteError::Blocked));
+    client.set_peer_limits(&parameters(&tiny(100, 30)));
+    assert_eq!(events(&mut client), [StreamEvent::Writable(id)]);
+    assert_eq!(client.write(id, &[0; 50]), Ok(20));
+}
