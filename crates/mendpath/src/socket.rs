@@ -43,6 +43,7 @@ impl Socket {
     /// Takes over a bound socket; must be called within the runtime.
     pub(crate) fn new(socket: std::net::UdpSocket, dedicated: bool) -> io::Result<Self> {
         let udp = UdpSocketState::new((&socket).into())?;
+        without_timestamps(&socket);
         let local = socket.local_addr()?;
         let _ = udp.set_recv_buffer_size((&socket).into(), BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), BUFFER_SIZE);
@@ -173,6 +174,18 @@ impl Socket {
             let _ = timeout(LINGER, life.wait_for(|life| *life == Life::Closed)).await;
         }
     }
+}
+
+/// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making room for them: coalesced
+/// datagrams would come without their ECN mark, and over IPv6 without their local address.
+fn without_timestamps(socket: &std::net::UdpSocket) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use nix::sys::socket::{setsockopt, sockopt::ReceiveTimestampns};
+        let _ = setsockopt(socket, ReceiveTimestampns, &false);
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = socket;
 }
 
 /// The ECN mark of a received datagram.
