@@ -1,0 +1,239 @@
+//! Connection ids of both directions, per path (RFC 9000 section 5.1, draft-ietf-quic-multipath-21 section 3.2).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use rand_chacha::rand_core::RngCore;
+use ring::hmac;
+
+use crate::wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode};
+
+/// Length of the connection ids that we issue.
+pub const CID_LEN: usize = 8;
+/// Connection ids that the peer may have active for us, per path: our active_connection_id_limit.
+pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
+/// Connection ids that we keep issued per path, within the peer's limit: one in use, one to migrate to.
+const ISSUED_PER_PATH: u64 = 2;
+
+/// A connection id we issued; the peer puts it into packets for us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LocalCid {
+    pub(crate) sequence: u64,
+    pub(crate) cid: ConnectionId,
+    pub(crate) token: ResetToken,
+}
+
+/// A connection id the peer issued; we put it into packets for the peer.
+#[derive(Clone, Copy, Debug)]
+struct RemoteCid {
+    sequence: u64,
+    cid: ConnectionId,
+}
+
+#[derive(Debug, Default)]
+struct LocalPathCids {
+    issued: Vec<LocalCid>,
+    next_sequence: u64,
+}
+
+#[derive(Debug, Default)]
+struct RemotePathCids {
+    /// The first one is in use.
+    known: VecDeque<RemoteCid>,
+    retire_prior_to: u64,
+    largest_sequence: Option<u64>,
+}
+
+/// Both ends' connection ids.
+pub(crate) struct CidRegistry {
+    local: BTreeMap<PathId, LocalPathCids>,
+    by_cid: BTreeMap<ConnectionId, PathId>,
+    remote: BTreeMap<PathId, RemotePathCids>,
+    reset_key: hmac::Key,
+}
+
+impl CidRegistry {
+    /// A registry for a connection whose first packets carry `local` (ours) and `remote` (what we send to).
+    pub(crate) fn new(local: ConnectionId, remote: ConnectionId, reset_key: hmac::Key) -> Self {
+        let mut registry =
+            Self { local: BTreeMap::new(), by_cid: BTreeMap::new(), remote: BTreeMap::new(), reset_key };
+        let first = LocalCid { sequence: 0, cid: local, token: registry.reset_token(&local) };
+        registry.local.insert(PathId::ZERO, LocalPathCids { issued: vec![first], next_sequence: 1 });
+        registry.by_cid.insert(local, PathId::ZERO);
+        registry.set_initial_remote(remote);
+        registry
+    }
+
+    /// Replaces the remote connection id of the handshake: the peer's first packet names its own choice.
+    pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
+        let known = VecDeque::from([RemoteCid { sequence: 0, cid }]);
+        let cids = RemotePathCids { known, retire_prior_to: 0, largest_sequence: Some(0) };
+        self.remote.insert(PathId::ZERO, cids);
+    }
+
+    /// Token that lets the peer recognise our stateless reset for `cid` (RFC 9000 section 10.3.2).
+    fn reset_token(&self, cid: &ConnectionId) -> ResetToken {
+        let tag = hmac::sign(&self.reset_key, cid);
+        let mut token = [0; 16];
+        token.copy_from_slice(&tag.as_ref()[..16]);
+        ResetToken(token)
+    }
+
+    /// The path that a packet to `cid` belongs to.
+    pub(crate) fn path_of(&self, cid: &ConnectionId) -> Option<PathId> {
+        self.by_cid.get(cid).copied()
+    }
+
+    /// Every connection id that packets for us may carry.
+    pub(crate) fn local_cids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
+        self.by_cid.keys().copied()
+    }
+
+    /// Issues connection ids for `path` until the peer has enough; the new ones are returned.
+    pub(crate) fn issue(&mut self, path: PathId, peer_limit: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
+        let mut new = Vec::new();
+        let target = ISSUED_PER_PATH.min(peer_limit) as usize;
+        while self.local.entry(path).or_default().issued.len() < target {
+            let mut bytes = [0; CID_LEN];
+            rng.fill_bytes(&mut bytes);
+            let cid = ConnectionId::new(&bytes).expect("eight bytes fit");
+            let token = self.reset_token(&cid);
+            let cids = self.local.entry(path).or_default();
+            let local = LocalCid { sequence: cids.next_sequence, cid, token };
+            cids.next_sequence += 1;
+            cids.issued.push(local);
+            self.by_cid.insert(cid, path);
+            new.push(local);
+        }
+        new
+    }
+
+    /// The record of an issued and not retired connection id.
+    pub(crate) fn local(&self, path: PathId, sequence: u64) -> Option<LocalCid> {
+        self.local.get(&path)?.issued.iter().find(|c| c.sequence == sequence).copied()
+    }
+
+    /// The peer will not use one of ours again; returns it if it was still active.
+    pub(crate) fn on_retire(
+        &mut self,
+        path: PathId,
+        sequence: u64,
+    ) -> Result<Option<ConnectionId>, TransportError> {
+        let Some(cids) = self.local.get_mut(&path) else { return Ok(None) };
+        if sequence >= cids.next_sequence {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "a connection id was retired that was never issued",
+            ));
+        }
+        let Some(at) = cids.issued.iter().position(|c| c.sequence == sequence) else { return Ok(None) };
+        let cid = cids.issued.remove(at).cid;
+        self.by_cid.remove(&cid);
+        Ok(Some(cid))
+    }
+
+    /// The peer offers a connection id. Returns the sequence numbers to retire in answer.
+    pub(crate) fn on_new(
+        &mut self,
+        path: PathId,
+        sequence: u64,
+        retire_prior_to: u64,
+        cid: ConnectionId,
+    ) -> Result<Vec<u64>, TransportError> {
+        let cids = self.remote.entry(path).or_default();
+        let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        if let Some(same) = cids.known.iter().find(|c| c.sequence == sequence || c.cid == cid) {
+            if same.sequence != sequence || same.cid != cid {
+                return violation("a connection id was issued twice with different content");
+            }
+            return Ok(Vec::new());
+        }
+        cids.retire_prior_to = cids.retire_prior_to.max(retire_prior_to);
+        let mut retired: Vec<u64> = Vec::new();
+        let floor = cids.retire_prior_to;
+        cids.known.retain(|c| {
+            let keep = c.sequence >= floor;
+            if !keep {
+                retired.push(c.sequence);
+            }
+            keep
+        });
+        let seen_before = cids.largest_sequence.is_some_and(|largest| sequence <= largest);
+        if sequence < floor
+            || (seen_before && sequence + ACTIVE_CID_LIMIT * 4 < cids.largest_sequence.unwrap_or(0))
+        {
+            retired.push(sequence);
+        } else {
+            cids.known.push_back(RemoteCid { sequence, cid });
+        }
+        cids.largest_sequence = Some(cids.largest_sequence.map_or(sequence, |l| l.max(sequence)));
+        if cids.known.len() as u64 > ACTIVE_CID_LIMIT {
+            return Err(TransportError::new(
+                TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
+                "more connection ids than active_connection_id_limit",
+            ));
+        }
+        Ok(retired)
+    }
+
+    /// What to put into packets on `path`.
+    pub(crate) fn remote(&self, path: PathId) -> Option<ConnectionId> {
+        Some(self.remote.get(&path)?.known.front()?.cid)
+    }
+
+    /// Forgets everything about an abandoned path; returns our connection ids that nobody may use any more.
+    pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
+        self.remote.remove(&path);
+        let cids: Vec<_> =
+            self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect());
+        cids.iter().for_each(|cid| drop(self.by_cid.remove(cid)));
+        cids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
+
+    fn cid(n: u8) -> ConnectionId {
+        ConnectionId::new(&[n; CID_LEN]).unwrap()
+    }
+
+    fn registry() -> CidRegistry {
+        CidRegistry::new(cid(1), cid(2), hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]))
+    }
+
+    #[test]
+    fn issues_up_to_the_peers_limit_and_replaces_retired_ones() {
+        let mut rng = ChaCha12Rng::from_seed([7; 32]);
+        let mut cids = registry();
+        let new = cids.issue(PathId(3), 8, &mut rng);
+        assert_eq!(new.iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(cids.path_of(&new[0].cid), Some(PathId(3)));
+        assert_eq!(cids.on_retire(PathId(3), 0).unwrap(), Some(new[0].cid));
+        assert_eq!(cids.on_retire(PathId(3), 0).unwrap(), None, "a repeated frame is harmless");
+        assert!(cids.on_retire(PathId(3), 2).is_err());
+        assert_eq!(cids.path_of(&new[0].cid), None);
+        assert_eq!(cids.issue(PathId(3), 8, &mut rng)[0].sequence, 2);
+    }
+
+    #[test]
+    fn a_peer_that_issues_too_many_or_contradicts_itself_is_refused() {
+        let mut cids = registry();
+        for n in 1..ACTIVE_CID_LIMIT {
+            assert!(cids.on_new(PathId::ZERO, n, 0, cid(10 + n as u8)).unwrap().is_empty());
+        }
+        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(11)).unwrap().is_empty(), "repetition");
+        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(12)).is_err());
+        let error = cids.on_new(PathId::ZERO, 9, 0, cid(40)).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::CONNECTION_ID_LIMIT_ERROR);
+    }
+
+    #[test]
+    fn retire_prior_to_moves_on() {
+        let mut cids = registry();
+        assert_eq!(cids.on_new(PathId::ZERO, 1, 1, cid(11)).unwrap(), [0]);
+        assert_eq!(cids.remote(PathId::ZERO), Some(cid(11)));
+        assert_eq!(cids.on_new(PathId::ZERO, 0, 0, cid(2)).unwrap(), [0], "late and already retired");
+    }
+}

@@ -1,0 +1,217 @@
+//! What an application chooses: limits, timers, and the policies by name.
+
+use core::{fmt, str::FromStr};
+use std::sync::Arc;
+
+use congestion::ControllerKind;
+use units::Duration;
+
+use crate::streams::StreamsConfig;
+
+/// Settings of one connection, the same type for both roles.
+#[derive(Clone, Debug)]
+pub struct TransportConfig {
+    /// Silence after which the connection is dropped (RFC 9000 section 10.1); zero disables it. Default 30 s.
+    pub max_idle_timeout: Duration,
+    /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default `None`.
+    pub keep_alive: Option<Duration>,
+    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4). Default 16 MiB.
+    pub receive_window: u64,
+    /// The same for each stream. Default 8 MiB.
+    pub stream_receive_window: u64,
+    /// Bytes that the application may hand over before they are acknowledged, all streams together. Default 8 MiB.
+    pub send_buffer: u64,
+    /// Bidirectional streams that the peer may have open. Default 256.
+    pub max_concurrent_bidi: u64,
+    /// Unidirectional streams that the peer may have open. Default 256.
+    pub max_concurrent_uni: u64,
+    /// Bytes of received datagrams (RFC 9221) kept for the application; the oldest is dropped first. Default 1 MiB.
+    pub datagram_receive_buffer: usize,
+    /// Bytes of datagrams waiting to be sent; zero refuses datagrams in both directions. Default 1 MiB.
+    pub datagram_send_buffer: usize,
+    /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
+    pub max_paths: u32,
+    /// Initial congestion window of each path in packets (RFC 9002 section 7.2). Default 10.
+    pub initial_window_packets: u64,
+    /// Round-trip time assumed before the first sample (RFC 9002 section 6.2.2). Default 333 ms.
+    pub initial_rtt: Duration,
+    /// UDP payload of the largest packet sent, in bytes, 1,200 to 65,527. The network must carry it on every path. Default 1,200.
+    pub max_datagram_size: u16,
+    /// What spare window is used for.
+    pub recovery: RecoveryKind,
+    /// Congestion controller of every path.
+    pub controller: ControllerKind,
+    /// Which path carries the next data.
+    pub scheduler: SchedulerKind,
+    /// Limits of the repair extension.
+    pub repair: RepairConfig,
+}
+
+impl Default for TransportConfig {
+    fn default() -> Self {
+        Self {
+            max_idle_timeout: Duration::from_secs(30),
+            keep_alive: None,
+            receive_window: 16 << 20,
+            stream_receive_window: 8 << 20,
+            send_buffer: 8 << 20,
+            max_concurrent_bidi: 256,
+            max_concurrent_uni: 256,
+            datagram_receive_buffer: 1 << 20,
+            datagram_send_buffer: 1 << 20,
+            max_paths: 8,
+            initial_window_packets: 10,
+            initial_rtt: Duration::from_millis(333),
+            max_datagram_size: 1_200,
+            recovery: RecoveryKind::default(),
+            controller: ControllerKind::Cubic,
+            scheduler: SchedulerKind::default(),
+            repair: RepairConfig::default(),
+        }
+    }
+}
+
+impl TransportConfig {
+    pub(crate) fn streams(&self) -> StreamsConfig {
+        StreamsConfig {
+            receive_window: self.receive_window,
+            stream_receive_window: self.stream_receive_window,
+            send_buffer: self.send_buffer,
+            max_concurrent_bidi: self.max_concurrent_bidi,
+            max_concurrent_uni: self.max_concurrent_uni,
+        }
+    }
+}
+
+/// Limits of the repair extension (docs/wire-format.md).
+#[derive(Clone, Debug)]
+pub struct RepairConfig {
+    /// Whether to tell the peer that we decode repair symbols. Default true.
+    pub accept: bool,
+    /// M_max: most repair symbols of one block, 1 to 32 (CoFUSO section 4.2). Default 3.
+    pub m_max: u8,
+    /// K_max: most source symbols of one block, 1 to 255 (COF-A3). Default 128.
+    pub k_max: u8,
+    /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4 MiB.
+    pub decoder_memory: u64,
+    /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected. Default 4 MiB.
+    pub source_memory: u64,
+}
+
+impl Default for RepairConfig {
+    fn default() -> Self {
+        Self { accept: true, m_max: 3, k_max: 128, decoder_memory: 4 << 20, source_memory: 4 << 20 }
+    }
+}
+
+/// A client's settings.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// TLS: TLS 1.3, root certificates or another verifier, ALPN.
+    pub tls: Arc<rustls::ClientConfig>,
+    /// Transport.
+    pub transport: TransportConfig,
+}
+
+/// A server's settings.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// TLS: TLS 1.3, certificate, ALPN.
+    pub tls: Arc<rustls::ServerConfig>,
+    /// Transport.
+    pub transport: TransportConfig,
+    /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
+    pub max_connections: usize,
+}
+
+/// A name that is not in a registry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    what: &'static str,
+    name: String,
+    known: String,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unknown {} `{}`; there are: {}", self.what, self.name, self.known)
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+/// A registry of policies: one line per policy gives its variant, its name and what it does.
+macro_rules! registry {
+    ($(#[$meta:meta])* $kind:ident, $what:literal, $default:ident; $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum $kind { $($(#[$doc])* $variant),+ }
+
+        impl $kind {
+            /// Every choice there is.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The name that users type.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl Default for $kind {
+            fn default() -> Self { Self::$default }
+        }
+
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.name()) }
+        }
+
+        impl FromStr for $kind {
+            type Err = UnknownName;
+
+            fn from_str(s: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|kind| kind.name() == s).ok_or_else(|| UnknownName {
+                    what: $what,
+                    name: s.to_owned(),
+                    known: Self::ALL.iter().map(|k| k.name()).collect::<Vec<_>>().join(", "),
+                })
+            }
+        }
+    };
+}
+
+registry! {
+    /// What spare congestion window is used for.
+    RecoveryKind, "recovery scheme", Cofuso;
+    /// Nothing: plain RFC 9002.
+    None = "none",
+    /// Every data packet twice on its own path, at once: the bad example.
+    Proactive = "proactive",
+    /// Un-ACKed packets of the worst path again over the best (FUSO section III-B).
+    Fuso = "fuso",
+    /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO section 4.2).
+    Cofuso = "cofuso",
+}
+
+registry! {
+    /// Which path carries the next data.
+    SchedulerKind, "scheduler", EarliestDelivery;
+    /// The path that delivers first, waiting for a fast path where a slow one would end later.
+    EarliestDelivery = "earliest-delivery",
+    /// The path with the smallest round-trip time that has window left (MPTCP's default).
+    LowestRtt = "lowest-rtt",
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_errors_list_them() {
+        for kind in RecoveryKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(*kind));
+        }
+        let error = "fussy".parse::<RecoveryKind>().unwrap_err().to_string();
+        assert_eq!(error, "unknown recovery scheme `fussy`; there are: none, proactive, fuso, cofuso");
+    }
+}

@@ -1,0 +1,315 @@
+//! ACKs, loss detection and probe timeouts (RFC 9002 sections 5, 6 and 7.6).
+
+use units::{Duration, Instant};
+
+use super::{Connection, Event, PathEvent, receive::FrameContext};
+use crate::{
+    crypto::Level,
+    path::Path,
+    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
+};
+
+/// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
+const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+
+impl Connection {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        context: FrameContext,
+        ack: &Ack<'_>,
+        delay: Duration,
+    ) -> Result<(), TransportError> {
+        let id = ack.path.unwrap_or(PathId::ZERO);
+        let mut acked = core::mem::take(&mut self.scratch.acked);
+        let space = match context.level {
+            Level::OneRtt => self.paths.get_mut(&id).map(|p| &mut p.space),
+            level => self.handshake.space_mut(level).map(|s| &mut s.space),
+        };
+        let Some(space) = space else {
+            self.scratch.acked = acked;
+            return self.check_ack_of_unknown_path(id);
+        };
+        let largest_is_new = space.largest_acked.is_none_or(|largest| ack.largest > largest);
+        let result = space.on_ack(ack.largest, ack.ranges(), &mut acked);
+        if result.is_ok() && !acked.packets.is_empty() {
+            let delay = if context.level == Level::OneRtt {
+                delay.min(self.peer_max_ack_delay())
+            } else {
+                Duration::ZERO
+            };
+            if context.level == Level::OneRtt && self.side == Side::Client && !self.handshake.is_confirmed() {
+                // An ACK of 1-RTT data shows that the server has finished (RFC 9001 section 4.1.2).
+                self.confirm_handshake(now);
+            }
+            let sampled = acked.packets.iter().any(|(_, p)| p.ack_eliciting) && largest_is_new;
+            let sent_at = acked.largest_sent_at.filter(|_| sampled);
+            self.on_newly_acked(now, context.level, id, sent_at, delay, &mut acked.packets);
+        }
+        self.scratch.acked = acked;
+        result
+    }
+
+    /// An ACK for a path that is gone is late; one for a path that never was is a lie.
+    fn check_ack_of_unknown_path(&self, id: PathId) -> Result<(), TransportError> {
+        if self.path_is_gone(id) || id == PathId::ZERO {
+            return Ok(());
+        }
+        Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "ACK for a path that never existed"))
+    }
+
+    fn on_newly_acked(
+        &mut self,
+        now: Instant,
+        level: Level,
+        id: PathId,
+        largest_sent_at: Option<Instant>,
+        delay: Duration,
+        packets: &mut Vec<(u64, SentPacket)>,
+    ) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if let Some(sent_at) = largest_sent_at {
+            path.rtt.update(now, now - sent_at, delay);
+        }
+        if path.pto_count > 0
+            && (self.handshake.is_complete() || self.side == Side::Server || level == Level::Handshake)
+        {
+            path.pto_count = 0;
+            if path.is_open() && level == Level::OneRtt {
+                self.events.push_back(Event::Path(PathEvent::Recovered(id)));
+            }
+        }
+        let in_flight_before = path.in_flight;
+        let bytes: u64 = packets.iter().map(|(_, p)| u64::from(p.size)).sum();
+        path.in_flight = path.in_flight.saturating_sub(bytes);
+        let newest = packets.iter().map(|(_, p)| p.sent_at).max();
+        for (_, packet) in packets.drain(..) {
+            self.on_packet_acked(level, id, packet);
+        }
+        match level {
+            Level::OneRtt => self.detect_lost(now, id),
+            level => self.detect_lost_in_handshake(now, level),
+        }
+        let mut group = core::mem::take(&mut self.scratch.group);
+        self.fill_group(id, &mut group);
+        if let Some(path) = self.paths.get_mut(&id) {
+            let ack = congestion::Ack {
+                now,
+                bytes,
+                largest_sent_at: newest.unwrap_or(now),
+                in_flight_before,
+                app_limited: path.app_limited,
+                rtt: path.rtt.for_congestion(),
+            };
+            path.controller.on_ack(&ack, &group);
+        }
+        self.scratch.group = group;
+    }
+
+    fn on_packet_acked(&mut self, level: Level, id: PathId, packet: SentPacket) {
+        let SentPacket { frames, payload, .. } = packet;
+        self.repair.recycle(payload);
+        self.streams.on_acked(&frames.streams);
+        for range in &frames.crypto {
+            self.handshake.crypto_mut(level).on_acked(*range);
+        }
+        if let Some(largest) = frames.acked_up_to.1.filter(|_| level == Level::OneRtt)
+            && let Some(path) = self.paths.get_mut(&frames.acked_up_to.0)
+        {
+            path.space.received.on_ack_acknowledged(largest);
+        }
+        if let Some((of, number)) = frames.copy_of {
+            self.on_copy_delivered(of, number);
+        }
+        let _ = id;
+    }
+
+    /// What coupled controllers see: every open path's window.
+    fn fill_group(&self, id: PathId, group: &mut Vec<congestion::PathWindow>) {
+        group.clear();
+        group.extend(self.paths.values().filter(|p| p.is_open()).map(|p| congestion::PathWindow {
+            path: p.id.0,
+            window: p.controller.window(),
+            in_flight: p.in_flight,
+            smoothed_rtt: p.rtt.first_sample_at().map_or(Duration::ZERO, |_| p.rtt.smoothed()),
+            slow_start: p.controller.state().phase == congestion::Phase::SlowStart,
+            is_self: p.id == id,
+        }));
+    }
+
+    /// Declares packets of a path lost by number or age.
+    pub(super) fn detect_lost(&mut self, now: Instant, id: PathId) {
+        let mut lost = core::mem::take(&mut self.scratch.lost);
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.space.detect_lost(now, &path.rtt, &mut lost);
+            self.on_lost(now, Level::OneRtt, id, &lost);
+        }
+        self.scratch.lost = lost;
+    }
+
+    /// The same for Initial or Handshake packets, which travel on path 0.
+    pub(super) fn detect_lost_in_handshake(&mut self, now: Instant, level: Level) {
+        let mut lost = core::mem::take(&mut self.scratch.lost);
+        if let (Some(path), Some(space)) = (self.paths.get(&PathId::ZERO), self.handshake.space_mut(level)) {
+            space.space.detect_lost(now, &path.rtt, &mut lost);
+            self.on_lost(now, level, PathId::ZERO, &lost);
+        }
+        self.scratch.lost = lost;
+    }
+
+    fn on_lost(&mut self, now: Instant, level: Level, id: PathId, numbers: &[u64]) {
+        if numbers.is_empty() {
+            return;
+        }
+        let max_ack_delay = self.peer_max_ack_delay();
+        let (mut bytes, mut newest) = (0, Instant::ORIGIN);
+        let mut run = LossRun::default();
+        for &number in numbers {
+            let space = match level {
+                Level::OneRtt => self.paths.get_mut(&id).map(|p| &mut p.space),
+                level => self.handshake.space_mut(level).map(|s| &mut s.space),
+            };
+            let Some(packet) = space.and_then(|s| s.remove(number)) else { continue };
+            bytes += u64::from(packet.size);
+            newest = newest.max(packet.sent_at);
+            run.extend(number, packet.sent_at);
+            self.on_packet_lost(level, id, number, packet);
+        }
+        self.stats.packets_lost += numbers.len() as u64;
+        let mut group = core::mem::take(&mut self.scratch.group);
+        self.fill_group(id, &mut group);
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.in_flight = path.in_flight.saturating_sub(bytes);
+            path.counters.packets_lost += numbers.len() as u64;
+            path.counters.bytes_lost += bytes;
+            path.loss.on_lost(numbers.len() as u64);
+            let loss = congestion::Loss {
+                now,
+                bytes,
+                packets: numbers.len() as u32,
+                largest_sent_at: newest,
+                rtt: path.rtt.for_congestion(),
+            };
+            path.controller.on_loss(&loss, &group);
+            if run.is_persistent_congestion(path, max_ack_delay) {
+                path.controller.on_persistent_congestion(now);
+            }
+        }
+        self.scratch.group = group;
+    }
+
+    fn on_packet_lost(&mut self, level: Level, id: PathId, number: u64, mut packet: SentPacket) {
+        self.note_lost_for_recovery(id, number, &packet);
+        self.repair.recycle(core::mem::take(&mut packet.payload));
+        if !packet.repaired {
+            self.requeue(level, &mut packet.frames);
+        }
+    }
+
+    /// Makes what a packet carried pending again, unless it was delivered otherwise.
+    pub(super) fn requeue(&mut self, level: Level, frames: &mut SentFrames) {
+        self.streams.on_lost(&mut frames.streams);
+        for range in frames.crypto.drain(..) {
+            self.handshake.crypto_mut(level).on_lost(range);
+        }
+        for frame in frames.control.drain(..) {
+            if !self.control.contains(&frame) && self.still_matters(&frame) {
+                self.control.push_front(frame);
+            }
+        }
+    }
+
+    fn still_matters(&self, frame: &ControlFrame) -> bool {
+        match *frame {
+            ControlFrame::NewConnectionId { path, sequence } => self.cids.local(path, sequence).is_some(),
+            ControlFrame::Recovered { .. } => false,
+            ControlFrame::PathStatus { path } => self.paths.contains_key(&path),
+            _ => true,
+        }
+    }
+
+    /// A path's packets have not been answered for a probe timeout.
+    pub(super) fn on_probe_timeout(&mut self, now: Instant, id: PathId) {
+        let another_works = self.another_path_works(id);
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        path.pto_count += 1;
+        path.probes_due = if another_works { 1 } else { 2 };
+        // A fresh start for the next interval, also if no probe can leave.
+        path.space.last_ack_eliciting_at = Some(now);
+        if path.pto_count == 1 && path.is_open() {
+            self.events.push_back(Event::Path(PathEvent::Suspect(id)));
+        }
+        if another_works {
+            self.move_data_off(id);
+        }
+    }
+
+    /// Makes everything un-ACKed of a path pending for the others. The records stay: a late ACK is still an ACK.
+    pub(super) fn move_data_off(&mut self, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let mut space = core::mem::take(&mut path.space);
+        let first = space.sent.oldest().unwrap_or(0);
+        for number in first..space.sent.next_number() {
+            let Some(packet) = space.sent.get_mut(number) else { continue };
+            if !packet.reinjected || packet.purpose != PacketPurpose::Data {
+                packet.reinjected = true;
+            }
+            if !packet.repaired {
+                self.requeue(Level::OneRtt, &mut packet.frames);
+            }
+        }
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.space = space;
+        }
+    }
+
+    /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
+    pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.path_zero().pto_count += 1;
+        self.path_zero().last_activity = now;
+        for level in [Level::Initial, Level::Handshake] {
+            let Some(space) = self.handshake.space_mut(level) else { continue };
+            let in_flight = space.space.has_ack_eliciting_in_flight();
+            let newest = level == Level::Handshake || self.handshake.space(Level::Handshake).is_none();
+            if !in_flight && !newest {
+                continue;
+            }
+            let Some(space) = self.handshake.space_mut(level) else { continue };
+            space.probes_due = 1;
+            space.space.last_ack_eliciting_at = Some(now);
+            // Probes carry the un-ACKed CRYPTO data again.
+            let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
+            for range in ranges {
+                self.handshake.crypto_mut(level).on_lost(range);
+            }
+        }
+    }
+}
+
+/// The longest run of lost packets with no ACK between them, so far.
+#[derive(Default)]
+struct LossRun {
+    run: Option<(u64, Instant, Instant)>,
+    longest: Duration,
+    longest_from: Instant,
+}
+
+impl LossRun {
+    fn extend(&mut self, number: u64, sent_at: Instant) {
+        let run = match self.run {
+            Some((last, from, _)) if last + 1 == number => (number, from, sent_at),
+            _ => (number, sent_at, sent_at),
+        };
+        self.run = Some(run);
+        if run.2 - run.1 > self.longest {
+            (self.longest, self.longest_from) = (run.2 - run.1, run.1);
+        }
+    }
+
+    fn is_persistent_congestion(&self, path: &Path, max_ack_delay: Duration) -> bool {
+        let Some(first_sample) = path.rtt.first_sample_at() else { return false };
+        let period = (path.rtt.pto_base() + max_ack_delay) * PERSISTENT_CONGESTION_THRESHOLD;
+        self.longest_from > first_sample && self.longest > period
+    }
+}

@@ -1,0 +1,171 @@
+//! How a connection ends (RFC 9000 section 10).
+
+use units::{Duration, Instant};
+
+use super::{
+    Connection, ConnectionError, EndpointEvent, Event,
+    event::{EndpointEventKind, PathEvent},
+};
+use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
+
+/// Where a connection is between open and gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Open,
+    /// We closed: CONNECTION_CLOSE is repeated when packets still arrive (section 10.2.1).
+    Closing {
+        close: CloseFrame,
+        until: Instant,
+        /// Paths on which CONNECTION_CLOSE is to be sent.
+        pending: Vec<PathId>,
+        packets_since: u32,
+        next_answer: u32,
+    },
+    /// The peer closed: nothing is sent any more (section 10.2.2).
+    Draining {
+        until: Instant,
+    },
+    Drained,
+}
+
+impl State {
+    pub(super) fn is_closed(&self) -> bool {
+        *self != Self::Open
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        *self == Self::Drained
+    }
+}
+
+/// CONNECTION_CLOSE as we send it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CloseFrame {
+    Transport(TransportError),
+    Application { code: u64, reason: Vec<u8> },
+}
+
+impl CloseFrame {
+    /// The frame for a 1-RTT packet, or for a handshake packet, which does not reveal the application's reason
+    /// (RFC 9000 section 10.2.3).
+    pub(super) fn frame(&self, in_handshake: bool) -> ConnectionClose<'_> {
+        match self {
+            Self::Transport(error) => error.into(),
+            Self::Application { .. } if in_handshake => ConnectionClose::Transport {
+                error_code: TransportErrorCode::APPLICATION_ERROR,
+                frame_type: None,
+                reason: &[],
+            },
+            Self::Application { code, reason } => ConnectionClose::Application { error_code: *code, reason },
+        }
+    }
+}
+
+impl Connection {
+    /// Closes the connection on behalf of the application. Streams are not flushed: finish them and wait for `Finished` first.
+    ///
+    /// `code` is the application's, below 2^62; a reason that does not fit a packet is cut.
+    pub fn close(&mut self, now: Instant, code: u64, reason: &[u8]) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.enter_closing(now, CloseFrame::Application { code, reason: reason.to_vec() });
+        self.events.push_back(Event::ConnectionLost(ConnectionError::LocallyClosed));
+    }
+
+    /// Closes the connection because the peer broke the protocol.
+    pub(super) fn fail(&mut self, now: Instant, error: TransportError) {
+        if self.state.is_closed() {
+            return;
+        }
+        let lost = ConnectionError::TransportClosed {
+            code: error.code.0,
+            reason: error.reason.to_string(),
+            by_peer: false,
+        };
+        self.enter_closing(now, CloseFrame::Transport(error));
+        self.events.push_back(Event::ConnectionLost(lost));
+    }
+
+    fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
+        let until = now + self.close_period();
+        let pending = self.closing_paths();
+        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1 };
+    }
+
+    /// The peer closed.
+    pub(super) fn on_connection_close(&mut self, now: Instant, frame: &ConnectionClose<'_>) {
+        if !self.state.is_closed() {
+            let error = match frame {
+                ConnectionClose::Transport { error_code, reason, .. } => ConnectionError::TransportClosed {
+                    code: error_code.0,
+                    reason: String::from_utf8_lossy(reason).into_owned(),
+                    by_peer: true,
+                },
+                ConnectionClose::Application { error_code, reason } => {
+                    ConnectionError::ApplicationClosed { code: *error_code, reason: reason.to_vec() }
+                }
+            };
+            self.events.push_back(Event::ConnectionLost(error));
+        }
+        if !self.state.is_drained() {
+            self.state = State::Draining { until: now + self.close_period() };
+        }
+    }
+
+    /// Ends at once and silently (RFC 9000 section 10.1).
+    pub(super) fn time_out(&mut self) {
+        if !self.state.is_closed() {
+            self.events.push_back(Event::ConnectionLost(ConnectionError::TimedOut));
+        }
+        self.drain();
+    }
+
+    pub(super) fn on_version_mismatch(&mut self) {
+        if !self.state.is_closed() {
+            self.events.push_back(Event::ConnectionLost(ConnectionError::VersionMismatch));
+        }
+        self.drain();
+    }
+
+    pub(super) fn drain(&mut self) {
+        if self.state.is_drained() {
+            return;
+        }
+        self.state = State::Drained;
+        self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::Drained));
+        self.events.push_back(Event::Drained);
+    }
+
+    /// A packet arrived while closing: answered at exponentially growing intervals (RFC 9000 section 10.2.1).
+    pub(super) fn on_packet_while_closing(&mut self) {
+        let paths = self.closing_paths();
+        if let State::Closing { pending, packets_since, next_answer, .. } = &mut self.state {
+            *packets_since += 1;
+            if *packets_since >= *next_answer {
+                *pending = paths;
+                *packets_since = 0;
+                *next_answer = next_answer.saturating_mul(2);
+            }
+        }
+    }
+
+    /// Every open path: a lossy one alone might not tell the peer.
+    fn closing_paths(&self) -> Vec<PathId> {
+        let open = self.paths.values().filter(|p| p.is_open()).map(|p| p.id);
+        if self.handshake.is_complete() { open.collect() } else { vec![PathId::ZERO] }
+    }
+
+    /// Three probe timeouts of the slowest path.
+    fn close_period(&self) -> Duration {
+        let slowest =
+            self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::from_millis(100));
+        slowest * 3
+    }
+
+    /// No path is left: nothing can be said any more.
+    pub(super) fn lose_last_path(&mut self, path: PathId, by_peer: bool, code: u64) {
+        self.events.push_back(Event::Path(PathEvent::Closed { path, by_peer, code }));
+        self.time_out();
+    }
+}

@@ -1,0 +1,151 @@
+//! What a connection tells its application and its endpoint, and what its calls may answer.
+
+use crate::{
+    Ecn, NetworkPath,
+    streams::StreamEvent,
+    wire::{ConnectionId, PathId},
+};
+
+/// News for the application.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// The handshake is complete: streams may be opened.
+    Connected,
+    /// Something changed on streams.
+    Stream(StreamEvent),
+    /// A datagram can be read.
+    DatagramReceived,
+    /// Datagrams can be queued again.
+    DatagramsUnblocked,
+    /// Something changed about a path.
+    Path(PathEvent),
+    /// The connection carries no more data. Sent once.
+    ConnectionLost(ConnectionError),
+    /// The connection may be dropped.
+    Drained,
+}
+
+/// What happened to a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathEvent {
+    /// The peer answered on this path: it carries data from now on.
+    Validated(PathId),
+    /// The path has stopped answering. It is probed; data goes elsewhere while another path works.
+    Suspect(PathId),
+    /// A suspect path answered again.
+    Recovered(PathId),
+    /// The path is gone.
+    Closed {
+        /// Which.
+        path: PathId,
+        /// Whether the peer abandoned it.
+        by_peer: bool,
+        /// Error code of PATH_ABANDON.
+        code: u64,
+    },
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionError {
+    /// A transport error, ours or the peer's (RFC 9000 section 20.1).
+    #[error("{} closed the connection: {reason} (transport error {code:#x})", if *.by_peer { "the peer" } else { "we" })]
+    TransportClosed {
+        /// The code.
+        code: u64,
+        /// What was wrong.
+        reason: String,
+        /// Whether the peer closed.
+        by_peer: bool,
+    },
+    /// The peer's application closed the connection.
+    #[error("the peer's application closed the connection (code {code}): {}", String::from_utf8_lossy(.reason))]
+    ApplicationClosed {
+        /// Its code.
+        code: u64,
+        /// Its reason.
+        reason: Vec<u8>,
+    },
+    /// Nothing was heard from the peer for the idle timeout.
+    #[error("the peer fell silent")]
+    TimedOut,
+    /// The peer speaks no version that we do.
+    #[error("the peer does not speak QUIC version 1")]
+    VersionMismatch,
+    /// Our application closed the connection.
+    #[error("closed by us")]
+    LocallyClosed,
+}
+
+/// Why a datagram was not queued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatagramError {
+    /// The peer takes none, or the handshake is not complete.
+    #[error("the peer does not take datagrams")]
+    Unsupported,
+    /// It fits no packet.
+    #[error("the datagram is larger than {max} bytes")]
+    TooLarge {
+        /// The most that fits now.
+        max: usize,
+    },
+    /// Too many are waiting.
+    #[error("too many datagrams are waiting")]
+    Blocked,
+}
+
+/// Why a call about a path failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The handshake is not complete, or the connection is closed.
+    #[error("the connection is not established")]
+    NotReady,
+    /// Servers do not open paths.
+    #[error("only clients open paths")]
+    NotClient,
+    /// The peer speaks no multipath, or we were told not to.
+    #[error("multipath was not negotiated")]
+    MultipathNotNegotiated,
+    /// The peer allows no further path now.
+    #[error("no more than {max} paths may be open")]
+    TooManyPaths {
+        /// How many may be open.
+        max: u32,
+    },
+    /// A path between these addresses is open.
+    #[error("a path between these addresses is open already: path {0}")]
+    AlreadyOpen(PathId),
+    /// There is no such path.
+    #[error("there is no path {0}")]
+    Unknown(PathId),
+    /// A connection needs a path.
+    #[error("the last path cannot be removed: close the connection instead")]
+    LastPath,
+    /// The peer has not issued a connection id for the next path yet; try again shortly.
+    #[error("the peer has not provided a connection id for another path yet")]
+    NoConnectionId,
+}
+
+/// From the endpoint to a connection.
+#[derive(Debug)]
+pub struct ConnectionEvent(pub(crate) ConnectionEventKind);
+
+#[derive(Debug)]
+pub(crate) enum ConnectionEventKind {
+    Datagram { path: NetworkPath, ecn: Option<Ecn>, data: Vec<u8> },
+}
+
+/// From a connection to its endpoint.
+#[derive(Debug)]
+pub struct EndpointEvent(pub(crate) EndpointEventKind);
+
+#[derive(Debug)]
+pub(crate) enum EndpointEventKind {
+    /// Packets to this connection id are for the connection.
+    NewCid(ConnectionId),
+    /// No longer.
+    RetiredCid(ConnectionId),
+    /// The connection is over.
+    Drained,
+}

@@ -1,0 +1,272 @@
+//! The handshake: TLS, the two packet number spaces it runs in, and what follows from the transport parameters.
+
+use rustls::quic::Keys;
+use units::{Duration, Instant};
+
+use super::{ACK_DELAY_EXPONENT, Connection, Event, MAX_ACK_DELAY, MaxPathIds};
+use crate::{
+    cids::ACTIVE_CID_LIMIT,
+    config::TransportConfig,
+    crypto::{CryptoStream, Level, NewKeys, OneRttKeys, TlsSession, initial_keys},
+    policy,
+    sent::ControlFrame,
+    space::PacketSpace,
+    wire::{
+        CodeScheme, CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError,
+        TransportErrorCode, TransportParameters,
+    },
+};
+
+/// Initial or Handshake: its keys, its packet numbers and its CRYPTO stream.
+pub(super) struct CryptoSpace {
+    pub(super) keys: Keys,
+    pub(super) space: PacketSpace,
+    /// Probes that may leave regardless of the window.
+    pub(super) probes_due: u8,
+}
+
+/// TLS and everything that is gone once the handshake is confirmed.
+pub(super) struct Handshake {
+    pub(super) tls: TlsSession,
+    initial: Option<CryptoSpace>,
+    handshake: Option<CryptoSpace>,
+    pub(super) one_rtt: Option<OneRttKeys>,
+    crypto: [CryptoStream; 3],
+    /// Level at which TLS writes now.
+    write_level: Level,
+    complete: bool,
+    confirmed: bool,
+    /// Destination of the client's first packet, which the server's parameters must repeat (RFC 9000 section 7.3).
+    original_cid: ConnectionId,
+    /// Source of the peer's first packet, which its parameters must repeat.
+    peer_cid: Option<ConnectionId>,
+}
+
+impl Handshake {
+    pub(super) fn new(tls: TlsSession, side: Side, original_cid: ConnectionId) -> Self {
+        let initial = CryptoSpace {
+            keys: initial_keys(&original_cid, side),
+            space: PacketSpace::default(),
+            probes_due: 0,
+        };
+        Self {
+            tls,
+            initial: Some(initial),
+            handshake: None,
+            one_rtt: None,
+            crypto: Default::default(),
+            write_level: Level::Initial,
+            complete: false,
+            confirmed: false,
+            original_cid,
+            peer_cid: None,
+        }
+    }
+
+    /// TLS has finished (RFC 9001 section 4.1.1): application data may flow.
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// The peer is known to have finished too (RFC 9001 section 4.1.2).
+    pub(super) fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    pub(super) fn space(&self, level: Level) -> Option<&CryptoSpace> {
+        match level {
+            Level::Initial => self.initial.as_ref(),
+            Level::Handshake => self.handshake.as_ref(),
+            Level::OneRtt => None,
+        }
+    }
+
+    pub(super) fn space_mut(&mut self, level: Level) -> Option<&mut CryptoSpace> {
+        match level {
+            Level::Initial => self.initial.as_mut(),
+            Level::Handshake => self.handshake.as_mut(),
+            Level::OneRtt => None,
+        }
+    }
+
+    /// The spaces that still exist, Initial first.
+    pub(super) fn spaces(&self) -> impl Iterator<Item = &CryptoSpace> {
+        self.initial.iter().chain(&self.handshake)
+    }
+
+    pub(super) fn crypto(&self, level: Level) -> &CryptoStream {
+        &self.crypto[level as usize]
+    }
+
+    pub(super) fn crypto_mut(&mut self, level: Level) -> &mut CryptoStream {
+        &mut self.crypto[level as usize]
+    }
+
+    pub(super) fn set_peer_cid(&mut self, cid: ConnectionId) -> bool {
+        let first = self.peer_cid.is_none();
+        self.peer_cid.get_or_insert(cid);
+        first
+    }
+}
+
+/// The transport parameters that we send, but for what only a server sends.
+pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId) -> TransportParameters {
+    let mut parameters = TransportParameters {
+        max_idle_timeout: config.max_idle_timeout,
+        ack_delay_exponent: u64::from(ACK_DELAY_EXPONENT),
+        max_ack_delay: MAX_ACK_DELAY,
+        active_connection_id_limit: ACTIVE_CID_LIMIT,
+        initial_source_connection_id: Some(local_cid),
+        max_datagram_frame_size: if config.datagram_receive_buffer > 0 { 65_535 } else { 0 },
+        initial_max_path_id: (config.max_paths > 1).then(|| initial_max_path_id(config)),
+        repair: config.repair.accept.then_some(RepairParameters {
+            schemes: CodeSchemes::NONE.with(CodeScheme::ReedSolomon),
+            max_block: u64::from(config.repair.k_max.max(1)),
+            decoder_memory: config.repair.decoder_memory,
+        }),
+        ..TransportParameters::default()
+    };
+    config.streams().apply(&mut parameters);
+    parameters
+}
+
+fn initial_max_path_id(config: &TransportConfig) -> PathId {
+    PathId(config.max_paths.clamp(1, 64) - 1)
+}
+
+impl Connection {
+    /// Lets TLS read and write until nothing moves any more.
+    pub(super) fn drive_tls(&mut self, now: Instant) {
+        let mut out = Vec::new();
+        loop {
+            out.clear();
+            let new_keys = self.handshake.tls.write(&mut out);
+            let level = self.handshake.write_level;
+            self.handshake.crypto_mut(level).write(&out);
+            match new_keys {
+                Some(NewKeys::Handshake(keys)) => {
+                    self.handshake.handshake =
+                        Some(CryptoSpace { keys, space: PacketSpace::default(), probes_due: 0 });
+                    self.handshake.write_level = Level::Handshake;
+                }
+                Some(NewKeys::OneRtt(keys)) => {
+                    self.handshake.one_rtt = Some(keys);
+                    self.handshake.write_level = Level::OneRtt;
+                }
+                None if out.is_empty() => break,
+                None => {}
+            }
+        }
+        let complete = !self.handshake.complete
+            && !self.handshake.tls.is_handshaking()
+            && self.handshake.one_rtt.is_some();
+        if complete && let Err(error) = self.on_handshake_complete(now) {
+            self.fail(now, error);
+        }
+    }
+
+    /// CRYPTO bytes arrived.
+    pub(super) fn on_crypto(
+        &mut self,
+        now: Instant,
+        level: Level,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), TransportError> {
+        self.handshake.crypto_mut(level).on_frame(offset, data)?;
+        while let Some(bytes) = self.handshake.crypto_mut(level).read() {
+            self.handshake.tls.read(&bytes)?;
+            self.drive_tls(now);
+        }
+        Ok(())
+    }
+
+    fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {
+        let encoded = self.handshake.tls.peer_parameters().ok_or_else(|| {
+            TransportError::new(TransportErrorCode::crypto(109), "the peer sent no transport parameters")
+        })?;
+        let peer = TransportParameters::decode(encoded, self.side.peer())?;
+        self.authenticate_cids(&peer)?;
+        self.handshake.complete = true;
+        self.streams.set_peer_limits(&peer);
+        self.idle_timeout =
+            [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
+        self.clamp_mtu(peer.max_udp_payload_size);
+        self.negotiate_repair(&peer);
+        self.peer = peer;
+        self.events.push_back(Event::Connected);
+        if self.side == Side::Server {
+            self.queue_control(ControlFrame::HandshakeDone)?;
+            self.confirm_handshake(now);
+        }
+        self.negotiate_multipath()
+    }
+
+    /// The connection ids in the parameters must be those on the wire (RFC 9000 section 7.3).
+    fn authenticate_cids(&self, peer: &TransportParameters) -> Result<(), TransportError> {
+        let original_is_right = self.side == Side::Server
+            || (peer.original_destination_connection_id == Some(self.handshake.original_cid)
+                && peer.retry_source_connection_id.is_none());
+        if !original_is_right || peer.initial_source_connection_id != self.handshake.peer_cid {
+            return Err(TransportError::new(
+                TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
+                "connection ids in the transport parameters differ from those of the packets",
+            ));
+        }
+        Ok(())
+    }
+
+    fn clamp_mtu(&mut self, peer_limit: u64) {
+        let limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(1_200);
+        self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
+        let mtu = self.config.max_datagram_size;
+        for path in self.paths.values_mut().filter(|p| p.mtu > mtu) {
+            path.mtu = mtu;
+            path.controller.on_mtu(u64::from(mtu));
+        }
+    }
+
+    fn negotiate_repair(&mut self, peer: &TransportParameters) {
+        let Some(repair) = &peer.repair else {
+            if self.config.recovery == crate::RecoveryKind::Cofuso {
+                self.stats.recovery.push_str(" (as fuso: the peer does not decode)");
+            }
+            return;
+        };
+        self.repair.set_peer(repair);
+        self.policy = policy::build(self.config.recovery, &self.config.repair, self.repair.peer_decodes());
+    }
+
+    fn negotiate_multipath(&mut self) -> Result<(), TransportError> {
+        if let Some(remote) = self.peer.initial_max_path_id.filter(|_| self.config.max_paths > 1) {
+            self.max_path_id = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
+        }
+        self.issue_cids()
+    }
+
+    /// The handshake is confirmed: its keys and packets are no longer needed (RFC 9001 section 4.9.2).
+    pub(super) fn confirm_handshake(&mut self, now: Instant) {
+        self.handshake.confirmed = true;
+        self.discard_space(now, Level::Handshake);
+    }
+
+    /// Gives up a packet number space with its keys, and with what it had in flight.
+    pub(super) fn discard_space(&mut self, _now: Instant, level: Level) {
+        let space = match level {
+            Level::Initial => self.handshake.initial.take(),
+            Level::Handshake => self.handshake.handshake.take(),
+            Level::OneRtt => None,
+        };
+        let Some(space) = space else { return };
+        let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
+        if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
+            path.in_flight = path.in_flight.saturating_sub(in_flight);
+            path.pto_count = 0;
+        }
+    }
+
+    /// Time without an answer after which the handshake's packets are probed.
+    pub(super) fn handshake_probe_interval(&self, pto_base: Duration, pto_count: u32) -> Duration {
+        pto_base * (1 << pto_count.min(16))
+    }
+}

@@ -1,0 +1,420 @@
+//! One QUIC connection: a struct that owns the subsystems and connects them.
+//!
+//! | file         | concern                                                                   |
+//! |--------------|---------------------------------------------------------------------------|
+//! | `handshake`  | TLS, Initial and Handshake packets, what follows from transport parameters |
+//! | `receive`    | from datagrams to frames to subsystems                                    |
+//! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
+//! | `transmit`   | which packet is next                                                      |
+//! | `packet`     | how a packet is built, sealed and recorded                                |
+//! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
+//! | `paths`      | opening, validating, closing paths                                        |
+//! | `close`      | how a connection ends                                                     |
+//! | `timers`     | deadlines                                                                 |
+
+mod acks;
+mod close;
+mod event;
+mod handshake;
+mod packet;
+mod paths;
+mod receive;
+mod recover;
+mod timers;
+mod transmit;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
+use ring::hmac;
+use units::{Duration, Instant};
+
+pub use event::{
+    ConnectionError, ConnectionEvent, DatagramError, EndpointEvent, Event, PathError, PathEvent,
+};
+pub(crate) use event::{ConnectionEventKind, EndpointEventKind};
+
+use crate::{
+    ConnectionStats, NetworkPath, PathStats,
+    cids::CidRegistry,
+    config::TransportConfig,
+    datagrams::Datagrams,
+    path::{Lifecycle, Path},
+    policy::{self, RecoveryPolicy},
+    range_set::RangeSet,
+    repair::Repair,
+    scheduler::{self, Scheduler},
+    sent::ControlFrame,
+    snapshot::PathSnapshot,
+    space::NewlyAcked,
+    streams::{CloseError, FinishError, Read, ReadError, Streams, WriteError},
+    wire::{
+        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
+        TransportParameters,
+    },
+};
+use close::State;
+use handshake::Handshake;
+
+/// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
+const MAX_PENDING_CONTROL: usize = 4_096;
+/// Our max_ack_delay: how long an ACK may wait for company (RFC 9000 section 18.2).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// Our ack_delay_exponent (the default of RFC 9000 section 18.2).
+const ACK_DELAY_EXPONENT: u8 = 3;
+
+/// What a new connection is made from.
+pub(crate) struct Seed {
+    pub(crate) rng: [u8; 32],
+    pub(crate) reset_key: hmac::Key,
+}
+
+/// One QUIC connection, without I/O.
+///
+/// # Methods
+/// - getters take `&self`;
+/// - `handle_*` take what comes from the network, the endpoint and the clock;
+/// - the application's calls change streams, datagrams and paths;
+/// - `poll_*` give what is to be done.
+///
+/// # Polling order
+/// After any call that may change something: [`poll_endpoint_event`](Self::poll_endpoint_event) until `None` (so that the endpoint
+/// knows new connection ids before the peer does), then [`poll_transmit`](Self::poll_transmit) until `None`, then
+/// [`poll_event`](Self::poll_event) until `None`, then [`poll_timeout`](Self::poll_timeout) once.
+pub struct Connection {
+    side: Side,
+    config: TransportConfig,
+    state: State,
+    rng: ChaCha12Rng,
+    handshake: Handshake,
+    cids: CidRegistry,
+    paths: BTreeMap<PathId, Path>,
+    /// Path ids that were used and are gone.
+    closed_paths: RangeSet,
+    next_path: PathId,
+    /// Error codes of PATH_ABANDON for paths that are closing.
+    abandon_codes: BTreeMap<PathId, u64>,
+    /// Largest path ids that we and the peer allow; `None` until multipath is negotiated.
+    max_path_id: Option<MaxPathIds>,
+    peer: TransportParameters,
+    streams: Streams,
+    datagrams: Datagrams,
+    /// Frames outside of streams that wait to be sent.
+    control: VecDeque<ControlFrame>,
+    repair: Repair,
+    scheduler: Box<dyn Scheduler>,
+    policy: Box<dyn RecoveryPolicy>,
+    /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
+    duplicate: Option<(PathId, u64, PathId)>,
+    idle_timeout: Option<Duration>,
+    idle_deadline: Option<Instant>,
+    events: VecDeque<Event>,
+    endpoint_events: VecDeque<EndpointEvent>,
+    stats: ConnectionStats,
+    scratch: Scratch,
+}
+
+/// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
+#[derive(Clone, Copy, Debug)]
+struct MaxPathIds {
+    local: PathId,
+    remote: PathId,
+}
+
+/// Buffers that are reused from call to call.
+#[derive(Default)]
+struct Scratch {
+    snapshots: Vec<PathSnapshot>,
+    acked: NewlyAcked,
+    lost: Vec<u64>,
+    group: Vec<congestion::PathWindow>,
+}
+
+impl Connection {
+    /// A client's connection; its first packet waits to be transmitted.
+    pub(crate) fn client(
+        now: Instant,
+        config: &crate::ClientConfig,
+        server_name: rustls::pki_types::ServerName<'static>,
+        path: NetworkPath,
+        local_cid: ConnectionId,
+        original_cid: ConnectionId,
+        seed: Seed,
+    ) -> Result<Self, rustls::Error> {
+        let transport = config.transport.clone();
+        let parameters = handshake::local_parameters(&transport, local_cid);
+        let tls = crate::crypto::TlsSession::client(config.tls.clone(), server_name, parameters.encode())?;
+        let handshake = Handshake::new(tls, Side::Client, original_cid);
+        let mut connection =
+            Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
+        connection.path_zero().address_validated = true;
+        connection.drive_tls(now);
+        Ok(connection)
+    }
+
+    /// A server's connection, made for a client's first Initial packet, which it has not seen yet.
+    pub(crate) fn server(
+        now: Instant,
+        config: &crate::ServerConfig,
+        path: NetworkPath,
+        local_cid: ConnectionId,
+        original_cid: ConnectionId,
+        client_cid: ConnectionId,
+        seed: Seed,
+    ) -> Result<Self, rustls::Error> {
+        let transport = config.transport.clone();
+        let mut parameters = handshake::local_parameters(&transport, local_cid);
+        parameters.original_destination_connection_id = Some(original_cid);
+        let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
+        let handshake = Handshake::new(tls, Side::Server, original_cid);
+        Ok(Self::new(now, Side::Server, transport, path, local_cid, client_cid, handshake, seed))
+    }
+
+    #[allow(clippy::too_many_arguments)] // private: the two constructors above are the interface
+    fn new(
+        now: Instant,
+        side: Side,
+        config: TransportConfig,
+        network: NetworkPath,
+        local_cid: ConnectionId,
+        remote_cid: ConnectionId,
+        handshake: Handshake,
+        seed: Seed,
+    ) -> Self {
+        let mut path = Path::new(PathId::ZERO, network, &config, now);
+        path.lifecycle = Lifecycle::Open;
+        let idle_timeout = Some(config.max_idle_timeout).filter(|d| !d.is_zero());
+        Self {
+            side,
+            state: State::Open,
+            rng: ChaCha12Rng::from_seed(seed.rng),
+            handshake,
+            cids: CidRegistry::new(local_cid, remote_cid, seed.reset_key),
+            paths: BTreeMap::from([(PathId::ZERO, path)]),
+            closed_paths: RangeSet::default(),
+            next_path: PathId(1),
+            abandon_codes: BTreeMap::new(),
+            max_path_id: None,
+            peer: TransportParameters::default(),
+            streams: Streams::new(side, &config.streams()),
+            datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
+            control: VecDeque::new(),
+            repair: Repair::new(&config.repair),
+            scheduler: scheduler::build(config.scheduler),
+            policy: policy::build(config.recovery, &config.repair, false),
+            duplicate: None,
+            idle_timeout,
+            idle_deadline: idle_timeout.map(|d| now + d),
+            events: VecDeque::new(),
+            endpoint_events: VecDeque::new(),
+            stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
+            scratch: Scratch::default(),
+            config,
+        }
+    }
+
+    // ---- getters
+
+    /// Which role we have.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Whether the TLS handshake is still under way.
+    pub fn is_handshaking(&self) -> bool {
+        !self.handshake.is_complete()
+    }
+
+    /// Whether the connection carries no more data: closed by either side, timed out, or failed.
+    pub fn is_closed(&self) -> bool {
+        self.state.is_closed()
+    }
+
+    /// Whether everything is over and the connection may be dropped.
+    pub fn is_drained(&self) -> bool {
+        self.state.is_drained()
+    }
+
+    /// Whether several paths may be used.
+    pub fn multipath_negotiated(&self) -> bool {
+        self.max_path_id.is_some()
+    }
+
+    /// Whether the peer rebuilds packets from our repair symbols.
+    pub fn repair_negotiated(&self) -> bool {
+        self.repair.peer_decodes()
+    }
+
+    /// The peer's certificate chain, once the handshake is complete and if it sent one.
+    pub fn peer_certificates(&self) -> Option<Vec<rustls::pki_types::CertificateDer<'static>>> {
+        self.handshake.tls.peer_certificates()
+    }
+
+    /// The negotiated application protocol (RFC 7301).
+    pub fn alpn(&self) -> Option<Vec<u8>> {
+        self.handshake.tls.alpn()
+    }
+
+    /// Live statistics of every path, in path id order.
+    pub fn paths(&self) -> Vec<PathStats> {
+        self.paths.values().map(Path::stats).collect()
+    }
+
+    /// Live statistics of the connection.
+    pub fn stats(&self) -> ConnectionStats {
+        let mut stats = self.stats.clone();
+        self.repair.fill_stats(&mut stats);
+        stats.datagrams_dropped = self.datagrams.dropped();
+        stats
+    }
+
+    /// What streams hold in memory.
+    pub fn stream_stats(&self) -> crate::StreamsStats {
+        self.streams.stats()
+    }
+
+    // ---- streams
+
+    /// Opens a stream; `None` until the peer allows another (an `Available` event tells).
+    pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.open(dir)
+    }
+
+    /// The next stream that the peer opened, if any.
+    pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
+        self.streams.accept(dir)
+    }
+
+    /// Hands bytes over for sending; returns how many were taken.
+    ///
+    /// # Errors
+    /// [`WriteError::Blocked`] if none can be taken now: a `Writable` event tells when to try again.
+    pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
+        let taken = self.streams.write(id, data)?;
+        self.stats.stream_bytes_sent += taken as u64;
+        Ok(taken)
+    }
+
+    /// Ends the sending half after what has been written.
+    pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
+        self.streams.finish(id)
+    }
+
+    /// Abandons the sending half (RESET_STREAM with `code`).
+    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+        self.streams.reset(id, code)
+    }
+
+    /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
+    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+        self.streams.stop(id, code)
+    }
+
+    /// Reads ordered bytes.
+    ///
+    /// # Errors
+    /// [`ReadError::Blocked`] if none are there: a `Readable` event tells when to try again.
+    pub fn read(&mut self, id: StreamId, buffer: &mut [u8]) -> Result<Read, ReadError> {
+        let read = self.streams.read(id, buffer)?;
+        if let Read::Data(n) = read {
+            self.stats.stream_bytes_received += n as u64;
+        }
+        Ok(read)
+    }
+
+    /// Streams of higher priority are sent first; equal ones share. Default 0.
+    pub fn set_priority(&mut self, id: StreamId, priority: i32) {
+        self.streams.set_priority(id, priority);
+    }
+
+    // ---- datagrams
+
+    /// The largest datagram that can be sent now in bytes; `None` if the peer takes none.
+    pub fn max_datagram_size(&self) -> Option<usize> {
+        let peer_limit = self.peer.max_datagram_frame_size;
+        if !self.handshake.is_complete() || peer_limit == 0 {
+            return None;
+        }
+        let room = self.paths.values().filter(|p| p.is_open()).map(|p| self.payload_room(p)).min()?;
+        let room = room.min(usize::try_from(peer_limit).unwrap_or(usize::MAX));
+        // The length field takes two bytes for everything that a packet carries.
+        Some(room.saturating_sub(DatagramHeader::len(64, true)))
+    }
+
+    /// Queues an application datagram.
+    ///
+    /// # Errors
+    /// [`DatagramError`] if the peer takes none, it is too large, or too many wait (a `DatagramsUnblocked` event follows).
+    pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        let max = self.max_datagram_size().ok_or(DatagramError::Unsupported)?;
+        if data.len() > max {
+            return Err(DatagramError::TooLarge { max });
+        }
+        if self.datagrams.send(data) { Ok(()) } else { Err(DatagramError::Blocked) }
+    }
+
+    /// The next received application datagram.
+    pub fn receive_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.receive()
+    }
+
+    // ---- polling
+
+    /// The next thing to tell the endpoint. See the polling order on the type.
+    pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        self.endpoint_events.pop_front()
+    }
+
+    /// The next piece of news for the application.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        if let Some(event) = self.events.pop_front() {
+            return Some(event);
+        }
+        if self.datagrams.take_unblocked() {
+            return Some(Event::DatagramsUnblocked);
+        }
+        if self.state.is_closed() || !self.handshake.is_complete() {
+            return None;
+        }
+        self.streams.poll_event().map(Event::Stream)
+    }
+
+    // ---- shared by the files of this module
+
+    fn path_zero(&mut self) -> &mut Path {
+        self.paths.get_mut(&PathId::ZERO).expect("path 0 exists while the handshake runs")
+    }
+
+    /// Queues a control frame unless it waits already.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION if the peer made us owe too many.
+    fn queue_control(&mut self, frame: ControlFrame) -> Result<(), TransportError> {
+        if self.control.len() >= MAX_PENDING_CONTROL {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "too many frames owed to the peer",
+            ));
+        }
+        if !self.control.contains(&frame) {
+            self.control.push_back(frame);
+        }
+        Ok(())
+    }
+
+    /// The largest delay that the peer adds to ACKs on purpose.
+    fn peer_max_ack_delay(&self) -> Duration {
+        if self.handshake.is_confirmed() { self.peer.max_ack_delay } else { Duration::ZERO }
+    }
+}
+
+impl core::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Connection")
+            .field("side", &self.side)
+            .field("state", &self.state)
+            .field("paths", &self.paths.keys())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,277 @@
+//! How a packet is built: header, frames, sealing, and the record that is kept of it.
+
+use units::Instant;
+
+use super::Connection;
+use crate::{
+    crypto::{self, Level, TAG_LEN},
+    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    wire::{
+        Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, PacketKind, PathAbandon, PathId,
+        PathStatus, RetireConnectionId, ShortHeader, TransportErrorCode, encode_ack, encode_recovered,
+        packet_number_len,
+    },
+};
+
+/// A packet under construction at the end of the output buffer.
+pub(super) struct PacketBuilder {
+    pub(super) path: PathId,
+    pub(super) level: Level,
+    number: u64,
+    at: HeaderPositions,
+    /// The buffer may not grow beyond this; the tag is left out.
+    pub(super) limit: usize,
+    pub(super) frames: SentFrames,
+    pub(super) ack_eliciting: bool,
+    /// Pad the datagram to this size.
+    pub(super) pad_to: usize,
+}
+
+/// A finished packet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Built {
+    pub(super) number: u64,
+    pub(super) size: usize,
+}
+
+impl PacketBuilder {
+    /// Whether no frame has been written yet.
+    pub(super) fn is_empty(&self, out: &[u8]) -> bool {
+        out.len() == self.at.payload
+    }
+}
+
+impl Connection {
+    /// Starts a 1-RTT packet of at most `max_size` bytes on `path`.
+    pub(super) fn begin_one_rtt(
+        &self,
+        id: PathId,
+        max_size: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<PacketBuilder> {
+        let path = self.paths.get(&id)?;
+        let dcid = self.cids.remote(id)?;
+        let number = path.space.sent.next_number();
+        let start = out.len();
+        let header = ShortHeader { dcid, spin: false, key_phase: false };
+        let at = header.encode(number, packet_number_len(number, path.space.largest_acked), out);
+        Some(PacketBuilder {
+            path: id,
+            level: Level::OneRtt,
+            number,
+            at,
+            limit: start + max_size - TAG_LEN,
+            frames: SentFrames::default(),
+            ack_eliciting: false,
+            pad_to: 0,
+        })
+    }
+
+    /// Starts an Initial or Handshake packet that ends at `end` of the buffer at most.
+    pub(super) fn begin_long(&self, level: Level, end: usize, out: &mut Vec<u8>) -> Option<PacketBuilder> {
+        let space = &self.handshake.space(level)?.space;
+        let kind = if level == Level::Initial { PacketKind::Initial } else { PacketKind::Handshake };
+        let scid = self.cids.local(PathId::ZERO, 0)?.cid;
+        let dcid = self.cids.remote(PathId::ZERO)?;
+        let number = space.sent.next_number();
+        let header = LongHeader { kind, token: &[], dcid, scid };
+        let at = header.encode(number, packet_number_len(number, space.largest_acked), out);
+        Some(PacketBuilder {
+            path: PathId::ZERO,
+            level,
+            number,
+            at,
+            limit: end.checked_sub(TAG_LEN)?,
+            frames: SentFrames::default(),
+            ack_eliciting: false,
+            pad_to: 0,
+        })
+    }
+
+    /// Seals the packet and records it; `None`, and nothing left in the buffer, if it has no frames.
+    pub(super) fn finish_packet(
+        &mut self,
+        now: Instant,
+        mut builder: PacketBuilder,
+        purpose: PacketPurpose,
+        out: &mut Vec<u8>,
+    ) -> Option<Built> {
+        let at = builder.at;
+        if builder.is_empty(out) {
+            out.truncate(at.start);
+            return None;
+        }
+        // Long enough to take a sample for header protection, whatever the packet number's length.
+        let shortest = at.pn_offset + 4;
+        let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
+        out.resize(out.len().max(padded), 0);
+        let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
+        let keys = match builder.level {
+            Level::OneRtt => &self.handshake.one_rtt.as_ref()?.keys.local,
+            level => &self.handshake.space(level)?.keys.local,
+        };
+        if crypto::seal(keys, builder.path, builder.number, out, &at).is_err() {
+            // Only exhausted keys fail to seal: such a connection has to end (RFC 9001 section 6.6).
+            out.truncate(at.start);
+            let reason = "packet protection keys are used up";
+            self.fail(now, crate::TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, reason));
+            return None;
+        }
+        let built = Built { number: builder.number, size: out.len() - at.start };
+        self.record(now, builder, purpose, payload, built);
+        Some(built)
+    }
+
+    /// Keeps the plaintext of a packet that coding may have to protect.
+    fn keep_source(
+        &mut self,
+        builder: &mut PacketBuilder,
+        purpose: PacketPurpose,
+        plaintext: &[u8],
+    ) -> Vec<u8> {
+        let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data() && self.policy.codes();
+        if !wanted || builder.level != Level::OneRtt {
+            return Vec::new();
+        }
+        self.repair.keep(plaintext).unwrap_or_else(|| {
+            if let Some(path) = self.paths.get_mut(&builder.path) {
+                path.counters.unprotected += 1;
+            }
+            Vec::new()
+        })
+    }
+
+    fn record(
+        &mut self,
+        now: Instant,
+        builder: PacketBuilder,
+        purpose: PacketPurpose,
+        payload: Vec<u8>,
+        built: Built,
+    ) {
+        let packet = builder.ack_eliciting.then(|| SentPacket {
+            sent_at: now,
+            size: built.size as u16,
+            ack_eliciting: true,
+            purpose,
+            frames: builder.frames,
+            payload,
+            reinjected: false,
+            coded: false,
+            repaired: false,
+        });
+        let size = built.size as u64;
+        self.stats.packets_sent += 1;
+        self.stats.bytes_sent += size;
+        let Some(path) = self.paths.get_mut(&builder.path) else { return };
+        path.counters.packets_sent += 1;
+        path.counters.bytes_sent += size;
+        if builder.ack_eliciting {
+            path.in_flight += size;
+            path.last_activity = now;
+            path.loss.on_sent(1);
+            path.pacer.on_sent(size);
+            path.controller.on_sent(now, size, path.in_flight);
+        }
+        match builder.level {
+            Level::OneRtt => path.space.on_sent(built.number, packet),
+            level => {
+                if let Some(space) = self.handshake.space_mut(level) {
+                    space.space.on_sent(built.number, packet);
+                }
+            }
+        }
+    }
+
+    /// Appends the ACK owed in a space, if any (PATH_ACK once multipath is negotiated).
+    pub(super) fn write_ack(
+        &mut self,
+        now: Instant,
+        of: PathId,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let multipath = self.max_path_id.is_some();
+        let received = match builder.level {
+            Level::OneRtt => self.paths.get_mut(&of).map(|p| &mut p.space.received),
+            level => self.handshake.space_mut(level).map(|s| &mut s.space.received),
+        };
+        let Some(received) = received.filter(|r| r.owes_ack()) else { return };
+        let (path, delay) = match builder.level {
+            Level::OneRtt => (multipath.then_some(of), Self::encode_ack_delay(received.ack_delay(now))),
+            _ => (None, 0),
+        };
+        let room = builder.limit.saturating_sub(out.len());
+        if encode_ack(path, delay, received.ecn_counts(), received.ranges(), room, out) > 0 {
+            builder.frames.acked_up_to = (of, received.largest());
+            received.on_ack_sent();
+        }
+    }
+
+    /// Appends waiting frames outside of streams, as many as fit.
+    pub(super) fn write_control(&mut self, builder: &mut PacketBuilder, out: &mut Vec<u8>) {
+        while let Some(frame) = self.control.front().copied() {
+            let before = out.len();
+            self.encode_control(&frame, out);
+            if out.len() > builder.limit {
+                out.truncate(before);
+                break;
+            }
+            self.control.pop_front();
+            if out.len() > before {
+                builder.frames.control.push(frame);
+                builder.ack_eliciting = true;
+            }
+        }
+    }
+
+    /// Encodes a control frame with today's values; nothing if it has become moot.
+    fn encode_control(&self, frame: &ControlFrame, out: &mut Vec<u8>) {
+        let path_field = |path: PathId| (path != PathId::ZERO).then_some(path);
+        match *frame {
+            ControlFrame::HandshakeDone => Frame::HandshakeDone.encode(out),
+            ControlFrame::NewConnectionId { path, sequence } => {
+                if let Some(cid) = self.cids.local(path, sequence) {
+                    NewConnectionId {
+                        path: path_field(path),
+                        sequence,
+                        retire_prior_to: 0,
+                        id: cid.cid,
+                        reset_token: cid.token,
+                    }
+                    .encode(out);
+                }
+            }
+            ControlFrame::RetireConnectionId { path, sequence } => {
+                RetireConnectionId { path: path_field(path), sequence }.encode(out);
+            }
+            ControlFrame::PathAbandon { path } => {
+                let code = self.abandon_codes.get(&path).copied().unwrap_or_default();
+                PathAbandon { path, error_code: TransportErrorCode(code) }.encode(out);
+            }
+            ControlFrame::PathStatus { path } => {
+                if let Some(p) = self.paths.get(&path) {
+                    let sequence = p.local_status_sequence;
+                    PathStatus { path, sequence, backup: p.local_backup }.encode(out);
+                }
+            }
+            ControlFrame::MaxPathId => {
+                if let Some(max) = self.max_path_id {
+                    MaxPathId { maximum: max.local }.encode(out);
+                }
+            }
+            ControlFrame::Recovered { path, packet } => {
+                encode_recovered(path, core::iter::once(packet..=packet), out);
+            }
+        }
+    }
+
+    /// Appends waiting CRYPTO data of the packet's level.
+    pub(super) fn write_crypto(&mut self, builder: &mut PacketBuilder, out: &mut Vec<u8>) {
+        let limit = builder.limit;
+        while let Some(range) = self.handshake.crypto_mut(builder.level).write_frame(out, limit) {
+            builder.frames.crypto.push(range);
+            builder.ack_eliciting = true;
+        }
+    }
+}

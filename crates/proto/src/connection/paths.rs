@@ -1,0 +1,270 @@
+//! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21 section 3).
+
+use rand_chacha::rand_core::RngCore;
+use units::{Duration, Instant};
+
+use super::{Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind};
+use crate::{
+    NetworkPath,
+    crypto::TAG_LEN,
+    path::{Lifecycle, MAX_CHALLENGES, Path},
+    sent::ControlFrame,
+    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
+};
+
+/// First wait for a PATH_RESPONSE when no path has told a round-trip time that would justify less.
+const CHALLENGE_RETRY: Duration = Duration::from_secs(1);
+/// Never challenge faster than this.
+const MIN_CHALLENGE_RETRY: Duration = Duration::from_millis(100);
+/// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
+const UNSTABLE_OR_POOR: u64 = 0x3e76;
+
+impl Connection {
+    /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
+    ///
+    /// # Errors
+    /// [`PathError`]; `NoConnectionId` right after the handshake means that the peer's connection ids are still on their way.
+    pub fn open_path(&mut self, now: Instant, network: NetworkPath) -> Result<PathId, PathError> {
+        if self.state.is_closed() || !self.handshake.is_complete() {
+            return Err(PathError::NotReady);
+        }
+        if self.side == Side::Server {
+            return Err(PathError::NotClient);
+        }
+        let max = self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        let same = |p: &&Path| p.network == network && !p.is_closing();
+        if let Some(open) = self.paths.values().find(same) {
+            return Err(PathError::AlreadyOpen(open.id));
+        }
+        let id = self.next_path;
+        if id > max.local.min(max.remote) {
+            return Err(PathError::TooManyPaths { max: self.config.max_paths });
+        }
+        if self.cids.remote(id).is_none() {
+            return Err(PathError::NoConnectionId);
+        }
+        self.next_path = id.saturating_next();
+        let mut path = Path::new(id, network, &self.config, now);
+        path.address_validated = true;
+        path.start_validation();
+        self.paths.insert(id, path);
+        Ok(id)
+    }
+
+    /// Abandons a path with an application's error code. Its data moves to the others.
+    ///
+    /// # Errors
+    /// [`PathError::LastPath`] if no other path is there.
+    pub fn close_path(&mut self, now: Instant, id: PathId, code: u64) -> Result<(), PathError> {
+        if self.state.is_closed() || !self.handshake.is_complete() {
+            return Err(PathError::NotReady);
+        }
+        if !self.paths.get(&id).is_some_and(|p| !p.is_closing()) {
+            return Err(PathError::Unknown(id));
+        }
+        if !self.paths.values().any(|p| p.id != id && p.is_open()) {
+            return Err(PathError::LastPath);
+        }
+        self.abandon(now, id, code, false);
+        Ok(())
+    }
+
+    /// Asks the peer to use a path only while no other works, or takes that back (PATH_STATUS_BACKUP and
+    /// PATH_STATUS_AVAILABLE). We do the same.
+    pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
+        self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        if path.local_backup != backup {
+            path.local_backup = backup;
+            path.local_status_sequence += 1;
+            self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
+        }
+        Ok(())
+    }
+
+    /// A path other than `id` carries data and answers.
+    pub(super) fn another_path_works(&self, id: PathId) -> bool {
+        self.paths.values().any(|p| p.id != id && p.is_open() && !p.is_suspect())
+    }
+
+    pub(super) fn path_is_gone(&self, id: PathId) -> bool {
+        self.closed_paths.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
+    }
+
+    /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
+    pub(super) fn payload_room(&self, path: &Path) -> usize {
+        let cid_len = self.cids.remote(path.id).map_or(0, |cid| cid.len());
+        usize::from(path.mtu) - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
+    }
+
+    /// The client's first packet on a new path.
+    pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
+        let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
+        if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
+            return false;
+        }
+        let mut path = Path::new(id, network, &self.config, now);
+        path.start_validation();
+        self.paths.insert(id, path);
+        true
+    }
+
+    pub(super) fn on_path_challenge(&mut self, id: PathId, data: [u8; 8]) -> Result<(), TransportError> {
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.on_challenge(data);
+        }
+        Ok(())
+    }
+
+    /// The answer may come on any path; it validates the one whose challenge it repeats.
+    pub(super) fn on_path_response(&mut self, now: Instant, data: [u8; 8]) -> Result<(), TransportError> {
+        let validated = self.paths.values_mut().find_map(|p| p.on_response(data).then_some(p.id));
+        if let Some(id) = validated {
+            if let Some(path) = self.paths.get_mut(&id) {
+                path.last_activity = now;
+            }
+            self.events.push_back(Event::Path(PathEvent::Validated(id)));
+        }
+        Ok(())
+    }
+
+    /// Data for the challenge that is about to be sent on `id`.
+    pub(super) fn next_challenge(&mut self, now: Instant, id: PathId) -> Option<[u8; 8]> {
+        let slowest =
+            self.paths.values().filter(|p| p.rtt.first_sample_at().is_some()).map(|p| p.rtt.smoothed()).max();
+        let path = self.paths.get_mut(&id)?;
+        let validation = &mut path.validation;
+        if !validation.due {
+            return None;
+        }
+        validation.due = false;
+        let base =
+            slowest.map_or(CHALLENGE_RETRY, |rtt| (rtt * 3).clamp(MIN_CHALLENGE_RETRY, CHALLENGE_RETRY));
+        validation.retry_at = Some(now + base * (1 << validation.challenges_sent.min(3)));
+        validation.challenges_sent += 1;
+        // The same data in every repetition: an answer to any of them counts.
+        let mut fresh = [0; 8];
+        self.rng.fill_bytes(&mut fresh);
+        Some(*validation.challenge.get_or_insert(fresh))
+    }
+
+    pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        path.validation.retry_at = None;
+        if path.validation.challenges_sent < MAX_CHALLENGES {
+            path.validation.due = true;
+        } else if path.lifecycle == Lifecycle::Validating {
+            self.abandon(now, id, UNSTABLE_OR_POOR, false);
+        }
+    }
+
+    pub(super) fn on_path_abandon(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        code: u64,
+    ) -> Result<(), TransportError> {
+        let Some(max) = self.max_path_id else { return Ok(()) };
+        if id > max.local {
+            let reason = "PATH_ABANDON for a path id that is not allowed";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        match self.paths.get(&id) {
+            Some(path) if path.is_closing() => Ok(()),
+            Some(_) => {
+                let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
+                if last {
+                    self.lose_last_path(id, true, code);
+                } else {
+                    self.abandon(now, id, code, true);
+                }
+                Ok(())
+            }
+            // Never opened: its id is used up all the same.
+            None => {
+                self.forget_path_id(id);
+                Ok(())
+            }
+        }
+    }
+
+    fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
+        self.move_data_off(id);
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3 };
+        path.probes_due = 0;
+        self.abandon_codes.insert(id, code);
+        self.policy.on_path_closed(id);
+        // A full queue only delays what the peer will find out anyway.
+        let _ = self.queue_control(ControlFrame::PathAbandon { path: id });
+        self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
+    }
+
+    /// Late packets have had their time: everything about the path is forgotten, and the peer may open another.
+    pub(super) fn remove_closed_path(&mut self, _now: Instant, id: PathId) {
+        self.paths.remove(&id);
+        self.abandon_codes.remove(&id);
+        self.forget_path_id(id);
+    }
+
+    fn forget_path_id(&mut self, id: PathId) {
+        if self.closed_paths.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
+            return;
+        }
+        for cid in self.cids.forget_path(id) {
+            self.retire_cid(cid);
+        }
+        self.repair.forget_path(id);
+        if let Some(max) = &mut self.max_path_id {
+            max.local = max.local.saturating_next();
+        }
+        let _ = self.queue_control(ControlFrame::MaxPathId);
+        let _ = self.issue_cids();
+    }
+
+    pub(super) fn on_path_status(
+        &mut self,
+        id: PathId,
+        backup: bool,
+        sequence: u64,
+    ) -> Result<(), TransportError> {
+        if let Some(path) = self.paths.get_mut(&id)
+            && path.remote_status_sequence.is_none_or(|newest| sequence > newest)
+        {
+            path.remote_status_sequence = Some(sequence);
+            path.remote_backup = backup;
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_max_path_id(&mut self, maximum: PathId) -> Result<(), TransportError> {
+        if let Some(max) = &mut self.max_path_id
+            && maximum > max.remote
+        {
+            max.remote = maximum;
+            return self.issue_cids();
+        }
+        Ok(())
+    }
+
+    /// Keeps the peer supplied with connection ids for every path that may be open.
+    pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
+        let last = self.max_path_id.map_or(PathId::ZERO, |max| max.local.min(max.remote));
+        let limit = self.peer.active_connection_id_limit;
+        let usable: Vec<_> = self.closed_paths.missing_within(0..u64::from(last.0) + 1).flatten().collect();
+        for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
+            if self.paths.get(&id).is_some_and(Path::is_closing) {
+                continue;
+            }
+            for cid in self.cids.issue(id, limit, &mut self.rng) {
+                self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::NewCid(cid.cid)));
+                self.queue_control(ControlFrame::NewConnectionId { path: id, sequence: cid.sequence })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn retire_cid(&mut self, cid: ConnectionId) {
+        self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::RetiredCid(cid)));
+    }
+}

@@ -1,0 +1,375 @@
+//! From datagrams to packets to frames to the subsystems.
+
+use units::Instant;
+
+use super::{
+    ACK_DELAY_EXPONENT, Connection, ConnectionEvent, MAX_ACK_DELAY, close::State, event::ConnectionEventKind,
+};
+use crate::{
+    CID_LEN, Datagram, Ecn, Event, NetworkPath,
+    crypto::{self, Level},
+    received::Arrival,
+    sent::ControlFrame,
+    wire::{
+        Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader, RangeLimits,
+        RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,
+    },
+};
+
+/// What is known about a packet before its frames are read.
+#[derive(Clone, Copy)]
+struct Arrived {
+    network: NetworkPath,
+    ecn: Option<Ecn>,
+    /// Bytes of the datagram, counted once per datagram.
+    size: u64,
+}
+
+/// Where a frame came from.
+#[derive(Clone, Copy)]
+pub(super) struct FrameContext {
+    pub(super) level: Level,
+    pub(super) path: PathId,
+    /// Its packet did not arrive but was rebuilt from repair symbols.
+    pub(super) rebuilt: bool,
+}
+
+impl Connection {
+    /// Takes what the endpoint has for this connection.
+    pub fn handle_event(&mut self, now: Instant, event: ConnectionEvent) {
+        match event.0 {
+            ConnectionEventKind::Datagram { path, ecn, mut data } => {
+                self.handle_datagram(now, Datagram { path, ecn, data: &mut data });
+            }
+        }
+    }
+
+    /// Takes a datagram that the endpoint found to be for this connection.
+    pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
+        match self.state {
+            State::Draining { .. } | State::Drained => return,
+            State::Open | State::Closing { .. } => {}
+        }
+        let Datagram { path: network, ecn, data } = datagram;
+        let mut arrived = Arrived { network, ecn, size: data.len() as u64 };
+        let mut rest = data;
+        while !rest.is_empty() {
+            let Ok(header) = ProtectedHeader::decode(rest, CID_LEN) else {
+                self.stats.malformed_packets += 1;
+                break;
+            };
+            let (number_at, len) = (header.pn_offset, header.len);
+            let (dcid, scid) = (header.dcid, header.scid);
+            let kind = match header.kind {
+                HeaderKind::VersionNegotiation { versions } => {
+                    let known = versions.iter().any(|v| v == crate::wire::VERSION_1);
+                    self.on_version_negotiation(known);
+                    break;
+                }
+                kind => kind.packet_kind(),
+            };
+            let (packet, tail) = rest.split_at_mut(len);
+            match kind {
+                Some(PacketKind::Initial) => {
+                    self.on_long_packet(now, Level::Initial, arrived, packet, number_at, scid);
+                }
+                Some(PacketKind::Handshake) => {
+                    self.on_long_packet(now, Level::Handshake, arrived, packet, number_at, scid);
+                }
+                Some(PacketKind::OneRtt) => match self.cids.path_of(&dcid) {
+                    Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
+                    None => self.stats.malformed_packets += 1,
+                },
+                // 0-RTT is not offered, Retry is not asked for (docs/exceptions.md).
+                Some(PacketKind::ZeroRtt) | None => {}
+            }
+            arrived.size = 0;
+            rest = tail;
+        }
+    }
+
+    fn on_version_negotiation(&mut self, lists_version_1: bool) {
+        let nothing_heard =
+            self.handshake.space(Level::Initial).is_some_and(|s| s.space.received.largest().is_none());
+        if self.side == Side::Client && nothing_heard && !lists_version_1 {
+            self.on_version_mismatch();
+        }
+    }
+
+    /// An Initial or Handshake packet.
+    fn on_long_packet(
+        &mut self,
+        now: Instant,
+        level: Level,
+        arrived: Arrived,
+        packet: &mut [u8],
+        number_at: usize,
+        scid: crate::ConnectionId,
+    ) {
+        let Some(space) = self.handshake.space(level) else { return };
+        let Some(field) = crypto::unprotect(&space.keys.remote, packet, number_at) else { return };
+        let expected = space.space.received.largest().map_or(0, |n| n + 1);
+        let number = expand_packet_number(field.truncated, field.len, expected);
+        if space.space.received.classify(number) == Arrival::Duplicate {
+            return;
+        }
+        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let opened = crypto::open(&space.keys.remote, PathId::ZERO, number, header, payload);
+        let Some(payload) = opened else {
+            self.stats.malformed_packets += 1;
+            return;
+        };
+        if self.state.is_closed() {
+            return self.on_packet_while_closing();
+        }
+        if self.handshake.set_peer_cid(scid) && self.side == Side::Client {
+            self.cids.set_initial_remote(scid);
+        }
+        self.on_authenticated(now, PathId::ZERO, arrived);
+        if level == Level::Handshake && self.side == Side::Server {
+            self.path_zero().address_validated = true;
+            self.discard_space(now, Level::Initial);
+        }
+        let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
+            let context = FrameContext { level, path: PathId::ZERO, rebuilt: false };
+            self.on_payload(now, context, payload)
+        });
+        match result {
+            Ok(ack_eliciting) => {
+                if let Some(space) = self.handshake.space_mut(level) {
+                    let received = &mut space.space.received;
+                    // Handshake ACKs never wait (RFC 9000 section 13.2.1).
+                    received.on_packet(now, number, ack_eliciting, arrived.ecn, units::Duration::ZERO);
+                }
+            }
+            Err(error) => self.fail(now, error),
+        }
+    }
+
+    /// A 1-RTT packet for `path`.
+    fn on_short_packet(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        arrived: Arrived,
+        packet: &mut [u8],
+        number_at: usize,
+    ) {
+        let Some(one_rtt) = self.handshake.one_rtt.as_ref().filter(|_| self.handshake.is_complete()) else {
+            return;
+        };
+        let Some(field) = crypto::unprotect(&one_rtt.keys.remote, packet, number_at) else { return };
+        let space = self.paths.get(&id).map(|p| &p.space);
+        let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
+        let number = expand_packet_number(field.truncated, field.len, expected);
+        let arrival = space.map_or(Arrival::New, |s| s.received.classify(number));
+        if arrival == Arrival::Duplicate || field.key_phase {
+            return;
+        }
+        let (header, payload) = packet.split_at_mut(number_at + field.len);
+        let Some(payload) = crypto::open(&one_rtt.keys.remote, id, number, header, payload) else {
+            self.stats.malformed_packets += 1;
+            return;
+        };
+        if self.state.is_closed() {
+            if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
+                self.state = State::Draining { until: now };
+            }
+            return self.on_packet_while_closing();
+        }
+        if !self.paths.contains_key(&id) && !self.accept_path(now, id, arrived.network) {
+            return;
+        }
+        self.on_authenticated(now, id, arrived);
+        let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
+            // A rebuilt packet has been dealt with; its number alone is news.
+            if arrival == Arrival::AlreadyRebuilt {
+                return Ok(true);
+            }
+            let context = FrameContext { level: Level::OneRtt, path: id, rebuilt: false };
+            let ack_eliciting = self.on_payload(now, context, payload)?;
+            if ack_eliciting {
+                self.on_source_packet(now, id, number, payload)?;
+            }
+            Ok(ack_eliciting)
+        });
+        match result {
+            Ok(ack_eliciting) => {
+                if let Some(path) = self.paths.get_mut(&id) {
+                    path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, MAX_ACK_DELAY);
+                }
+            }
+            Err(error) => self.fail(now, error),
+        }
+    }
+
+    /// Counts a packet that has been authenticated.
+    fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived) {
+        self.restart_idle_timer(now);
+        self.stats.packets_received += 1;
+        self.stats.bytes_received += arrived.size;
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.counters.packets_received += 1;
+            path.counters.bytes_received += arrived.size;
+            path.last_activity = now;
+        }
+    }
+
+    fn check_reserved_bits(&self, zero: bool) -> Result<(), TransportError> {
+        if zero {
+            return Ok(());
+        }
+        Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "reserved header bits are not zero"))
+    }
+
+    /// Deals with the frames of a packet; returns whether any of them asks for an ACK.
+    pub(super) fn on_payload(
+        &mut self,
+        now: Instant,
+        context: FrameContext,
+        payload: &[u8],
+    ) -> Result<bool, TransportError> {
+        let kind = match context.level {
+            Level::Initial => PacketKind::Initial,
+            Level::Handshake => PacketKind::Handshake,
+            Level::OneRtt => PacketKind::OneRtt,
+        };
+        let mut ack_eliciting = false;
+        for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
+            let frame = frame?;
+            if !frame.is_allowed_in(kind) {
+                return Err(TransportError::new(
+                    TransportErrorCode::PROTOCOL_VIOLATION,
+                    "frame not allowed in this packet",
+                )
+                .in_frame(frame.frame_type()));
+            }
+            ack_eliciting |= frame.is_ack_eliciting();
+            self.on_frame(now, context, frame)?;
+            if self.state.is_closed() {
+                break;
+            }
+        }
+        Ok(ack_eliciting)
+    }
+
+    fn on_frame(
+        &mut self,
+        now: Instant,
+        context: FrameContext,
+        frame: Frame<'_>,
+    ) -> Result<(), TransportError> {
+        self.check_negotiated(&frame)?;
+        match frame {
+            Frame::Padding { .. }
+            | Frame::Ping
+            | Frame::PathsBlocked(_)
+            | Frame::PathCidsBlocked(_)
+            | Frame::NewToken(_) => Ok(()),
+            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel.
+            Frame::Ack(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) if context.rebuilt => Ok(()),
+            Frame::Ack(ack) => {
+                let delay = ack.delay.saturating_mul(1_000 << self.peer.ack_delay_exponent.min(20));
+                self.on_ack(now, context, &ack, units::Duration::from_nanos(delay))
+            }
+            Frame::Crypto(crypto) => self.on_crypto(now, context.level, crypto.offset, crypto.data),
+            Frame::Stream(s) => self.streams.on_stream(s.id, s.offset, s.data, s.fin),
+            Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
+            Frame::StopSending(f) => self.streams.on_stop_sending(f.id, f.error_code),
+            Frame::MaxData(f) => {
+                self.streams.on_max_data(f.maximum);
+                Ok(())
+            }
+            Frame::MaxStreamData(f) => self.streams.on_max_stream_data(f.id, f.maximum),
+            Frame::MaxStreams(f) => self.streams.on_max_streams(f.dir, f.maximum),
+            Frame::DataBlocked(f) => {
+                self.streams.on_data_blocked(f.limit);
+                Ok(())
+            }
+            Frame::StreamDataBlocked(f) => self.streams.on_stream_data_blocked(f.id, f.limit),
+            Frame::StreamsBlocked(f) => self.streams.on_streams_blocked(f.dir, f.limit),
+            Frame::Datagram(d) => {
+                if self.datagrams.on_received(d.data) {
+                    self.events.push_back(Event::DatagramReceived);
+                }
+                Ok(())
+            }
+            Frame::ConnectionClose(close) => {
+                self.on_connection_close(now, &close);
+                Ok(())
+            }
+            Frame::HandshakeDone => self.on_handshake_done(now),
+            Frame::NewConnectionId(f) => self.on_new_connection_id(&f),
+            Frame::RetireConnectionId(f) => self.on_retire_connection_id(&f),
+            Frame::PathChallenge(f) => self.on_path_challenge(context.path, f.0),
+            Frame::PathResponse(f) => self.on_path_response(now, f.0),
+            Frame::PathAbandon(f) => self.on_path_abandon(now, f.path, f.error_code.0),
+            Frame::PathStatus(f) => self.on_path_status(f.path, f.backup, f.sequence),
+            Frame::MaxPathId(f) => self.on_max_path_id(f.maximum),
+            Frame::Repair(repair) => self.on_repair(now, &repair),
+            Frame::Recovered(recovered) => self.on_recovered(&recovered),
+        }
+    }
+
+    /// A frame of an extension that was not negotiated is an unknown frame.
+    fn check_negotiated(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
+        use crate::wire::Extension;
+        let negotiated = match frame.extension() {
+            None => true,
+            Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
+            Some(Extension::Multipath) => self.max_path_id.is_some() || self.config.max_paths > 1,
+            Some(Extension::Repair) => self.config.repair.accept || self.repair.peer_decodes(),
+        };
+        if negotiated {
+            return Ok(());
+        }
+        let reason = "frame of an extension that was not negotiated";
+        Err(TransportError::new(TransportErrorCode::FRAME_ENCODING_ERROR, reason)
+            .in_frame(frame.frame_type()))
+    }
+
+    fn on_handshake_done(&mut self, now: Instant) -> Result<(), TransportError> {
+        if self.side == Side::Server {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "HANDSHAKE_DONE from a client",
+            ));
+        }
+        if !self.handshake.is_confirmed() {
+            self.confirm_handshake(now);
+        }
+        Ok(())
+    }
+
+    fn on_new_connection_id(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
+        let path = frame.path.unwrap_or(PathId::ZERO);
+        if self.max_path_id.map_or(path != PathId::ZERO, |max| path > max.local) {
+            return Err(TransportError::new(
+                TransportErrorCode::PROTOCOL_VIOLATION,
+                "connection id for a path id that is not allowed",
+            ));
+        }
+        if self.path_is_gone(path) {
+            return Ok(());
+        }
+        let retired = self.cids.on_new(path, frame.sequence, frame.retire_prior_to, frame.id)?;
+        for sequence in retired {
+            self.queue_control(ControlFrame::RetireConnectionId { path, sequence })?;
+        }
+        Ok(())
+    }
+
+    fn on_retire_connection_id(&mut self, frame: &RetireConnectionId) -> Result<(), TransportError> {
+        let path = frame.path.unwrap_or(PathId::ZERO);
+        if let Some(cid) = self.cids.on_retire(path, frame.sequence)? {
+            self.retire_cid(cid);
+            self.issue_cids()?;
+        }
+        Ok(())
+    }
+
+    /// The ack_delay field of our ACKs.
+    pub(super) fn encode_ack_delay(delay: units::Duration) -> u64 {
+        delay.as_micros() >> ACK_DELAY_EXPONENT
+    }
+}

@@ -1,0 +1,332 @@
+//! Recovery: what happens at an opportunity, and REPAIR and RECOVERED in both directions.
+
+use recovery::{SourceRun, UnackedView, cofuso::Block};
+use std::collections::BTreeMap;
+use units::{Duration, Instant};
+
+use super::{Connection, packet::PacketBuilder, receive::FrameContext};
+use crate::{
+    crypto::Level,
+    path::Path,
+    policy::RecoveryAction,
+    sent::{ControlFrame, PacketPurpose, SentPacket},
+    wire::{CodeScheme, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode},
+};
+
+/// Attempts per opportunity that may come to nothing, because what they wanted to send was delivered meanwhile.
+const MAX_VOID_ATTEMPTS: usize = 64;
+
+/// The un-ACKed packets of all paths, as the pure algorithms ask for them.
+pub(super) struct Unacked<'a>(pub(super) &'a BTreeMap<PathId, Path>);
+
+impl UnackedView for Unacked<'_> {
+    fn oldest_resendable(&self, path: u32) -> Option<u64> {
+        self.0.get(&PathId(path)).and_then(oldest_protectable)
+    }
+
+    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
+        let space = &self.0.get(&PathId(path))?.space;
+        let from = after.map_or(0, |n| n + 1);
+        let mut codable = space.sent.iter_from(from).filter(|(_, p)| p.is_codable()).take(limit as usize);
+        let (first, _) = codable.next()?;
+        let (last, packets) = codable.fold((first, 1), |(_, n), (number, _)| (number, n + 1));
+        Some(SourceRun { first, last, packets })
+    }
+
+    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
+        let Some(path) = self.0.get(&PathId(path)) else { return false };
+        path.space.sent.iter_from(first).take_while(|(n, _)| *n <= last).any(|(_, p)| p.coded && !p.repaired)
+    }
+}
+
+/// The oldest un-ACKed packet that recovery may resend.
+pub(super) fn oldest_protectable(path: &Path) -> Option<u64> {
+    let mut candidates = path.space.sent.iter_from(path.protected_below).filter(|(_, p)| p.is_protectable());
+    candidates.next().map(|(number, _)| number)
+}
+
+impl Connection {
+    /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.
+    pub(super) fn build_recovery(
+        &mut self,
+        now: Instant,
+        batch: Option<PathId>,
+        out: &mut Vec<u8>,
+    ) -> Option<PathId> {
+        for _ in 0..MAX_VOID_ATTEMPTS {
+            let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
+            self.take_snapshots(now, true, &mut snapshots);
+            let action = self.policy.on_opportunity(now, &snapshots, &Unacked(&self.paths));
+            let held =
+                |on: PathId| snapshots.iter().find(|s| s.id == on).map_or(Duration::ZERO, |s| s.pacing_wait);
+            let wait = if let RecoveryAction::Wait { on } = action { held(on) } else { Duration::ZERO };
+            self.scratch.snapshots = snapshots;
+            let on = match action {
+                RecoveryAction::Nothing => return None,
+                RecoveryAction::Wait { on } => {
+                    self.wait_for_pacer(now, on, wait);
+                    return None;
+                }
+                RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
+            };
+            // A batch holds datagrams of one path: the policy is asked again for the next.
+            if batch.is_some_and(|b| b != on) {
+                return None;
+            }
+            let sent = match action {
+                RecoveryAction::Reinject { packet, of, on } => {
+                    self.send_copy(now, of, packet, on, PacketPurpose::Copy, out)
+                }
+                RecoveryAction::Repair { block, index, of, on } => {
+                    self.send_repair(now, &block, index, of, on, out)
+                }
+                RecoveryAction::Nothing | RecoveryAction::Wait { .. } => false,
+            };
+            self.policy.on_done(&action, sent);
+            if sent {
+                return Some(on);
+            }
+        }
+        None
+    }
+
+    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. False if nothing was left.
+    pub(super) fn send_copy(
+        &mut self,
+        now: Instant,
+        of: PathId,
+        number: u64,
+        on: PathId,
+        purpose: PacketPurpose,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.space.sent.get_mut(number)) else {
+            return false;
+        };
+        if purpose == PacketPurpose::Copy {
+            packet.reinjected = true;
+        }
+        let frames = packet.frames.clone();
+        self.note_protected(of);
+        let Some(mtu) = self.paths.get(&on).map(|p| usize::from(p.mtu)) else { return false };
+        let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
+        self.write_frames_again(&frames, &mut builder, out);
+        builder.frames.copy_of = Some((of, number));
+        let Some(built) = self.finish_packet(now, builder, purpose, out) else { return false };
+        if purpose == PacketPurpose::Copy {
+            self.stats.copies_sent += 1;
+            self.stats.recovery_bytes_sent += built.size as u64;
+            if let Some(path) = self.paths.get_mut(&on) {
+                path.counters.copies_sent += 1;
+            }
+        }
+        true
+    }
+
+    pub(super) fn write_frames_again(
+        &mut self,
+        frames: &crate::sent::SentFrames,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let limit = builder.limit;
+        let wrote =
+            self.streams.write_ranges(&frames.streams.ranges, out, limit, &mut builder.frames.streams);
+        for range in &frames.crypto {
+            self.handshake.crypto_mut(Level::OneRtt).on_lost(*range);
+        }
+        self.write_crypto(builder, out);
+        builder.ack_eliciting |= wrote;
+    }
+
+    /// Moves the mark below which nothing of a path is left to protect.
+    fn note_protected(&mut self, of: PathId) {
+        if let Some(path) = self.paths.get_mut(&of) {
+            let next = oldest_protectable(path).unwrap_or(path.space.sent.next_number());
+            path.protected_below = next;
+        }
+    }
+
+    /// Sends repair symbol `index` of a block; the first one makes the block.
+    fn send_repair(
+        &mut self,
+        now: Instant,
+        block: &Block,
+        index: u16,
+        of: PathId,
+        on: PathId,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(mtu) = self.paths.get(&on).map(|p| usize::from(p.mtu)) else { return false };
+        let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
+        let start = out.len();
+        let made = index > 0 || self.make_block(block, of, builder.limit - start);
+        let index = u8::try_from(index).unwrap_or(u8::MAX);
+        let encoded = self.repair.block(of).filter(|_| made);
+        if let Some((encoded, symbol)) = encoded.and_then(|e| Some((e, e.symbol(index)?))) {
+            let header = RepairHeader {
+                path: of,
+                scheme: CodeScheme::ReedSolomon,
+                repair_count: encoded.count(),
+                symbol_id: u64::from(index),
+                symbol_len: symbol.len(),
+            };
+            header.encode(encoded.members(), out);
+            out.extend_from_slice(symbol);
+            if out.len() > builder.limit {
+                out.truncate(start);
+            }
+        }
+        builder.ack_eliciting = true;
+        let Some(built) = self.finish_packet(now, builder, PacketPurpose::Repair, out) else { return false };
+        self.stats.repair_sent += 1;
+        self.stats.recovery_bytes_sent += built.size as u64;
+        if let Some(path) = self.paths.get_mut(&on) {
+            path.counters.repair_sent += 1;
+        }
+        true
+    }
+
+    /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room` are left out.
+    fn make_block(&mut self, block: &Block, of: PathId, room: usize) -> bool {
+        let Some(path) = self.paths.get_mut(&of) else { return false };
+        let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last && p.is_codable();
+        let mut members: Vec<u64> = Vec::with_capacity(usize::from(block.k));
+        let (mut named, mut longest) = (0, 0);
+        for (number, packet) in path.space.sent.iter_from(block.first).filter(in_block) {
+            if members.len() == usize::from(block.k) {
+                break;
+            }
+            let new_run = members.last().is_none_or(|last| last + 1 != number);
+            named += if members.is_empty() {
+                12
+            } else if new_run {
+                4
+            } else {
+                0
+            };
+            longest = longest.max(packet.payload.len());
+            if 16 + named + 2 + longest > room {
+                break;
+            }
+            members.push(number);
+        }
+        for number in block.first..=block.last {
+            if let Some(packet) = path.space.sent.get_mut(number).filter(|p| p.is_codable()) {
+                packet.coded = true;
+            }
+        }
+        let path = &self.paths[&of];
+        let sources: Vec<&[u8]> =
+            members.iter().filter_map(|n| Some(path.space.sent.get(*n)?.payload.as_slice())).collect();
+        let count = u8::try_from(block.m).unwrap_or(u8::MAX);
+        !members.is_empty() && self.repair.encode(of, &members, &sources, count)
+    }
+
+    // ---- receiving
+
+    /// A packet arrived that may be a source symbol: it is kept, and may complete a block.
+    pub(super) fn on_source_packet(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: u64,
+        plaintext: &[u8],
+    ) -> Result<(), TransportError> {
+        // Nothing is kept for a peer that cannot send repair symbols to us: it did not offer the extension.
+        if !self.config.repair.accept || self.peer.repair.is_none() {
+            return Ok(());
+        }
+        let rebuilt = self.repair.decoder.on_source(path, number, plaintext);
+        self.on_rebuilt(now, path, rebuilt)
+    }
+
+    pub(super) fn on_repair(&mut self, now: Instant, repair: &Repair<'_>) -> Result<(), TransportError> {
+        if repair.members.packet_count() > u64::from(self.config.repair.k_max) {
+            let reason = "repair block larger than we allow";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        // A path that is gone, or whose first packet was lost: nothing to rebuild from.
+        let Some(path) = self.paths.get(&repair.path) else { return Ok(()) };
+        let rebuilt = self.repair.decoder.on_repair(repair, &path.space.received);
+        self.on_rebuilt(now, repair.path, rebuilt)
+    }
+
+    /// Deals with the frames of rebuilt packets and tells the sender.
+    fn on_rebuilt(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        rebuilt: Vec<crate::repair::Rebuilt>,
+    ) -> Result<(), TransportError> {
+        for (packet, plaintext) in rebuilt {
+            if let Some(path) = self.paths.get_mut(&path) {
+                path.space.received.on_rebuilt(packet);
+            }
+            let context = FrameContext { level: Level::OneRtt, path, rebuilt: true };
+            self.on_payload(now, context, &plaintext)?;
+            self.queue_control(ControlFrame::Recovered { path, packet })?;
+        }
+        Ok(())
+    }
+
+    /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
+    pub(super) fn on_recovered(&mut self, recovered: &Recovered<'_>) -> Result<(), TransportError> {
+        let Some(path) = self.paths.get(&recovered.path) else { return Ok(()) };
+        if recovered.packets.largest() >= path.space.sent.next_number() {
+            let reason = "RECOVERED for a packet that was never sent";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        for number in recovered.packets.packets() {
+            let Some(path) = self.paths.get_mut(&recovered.path) else { break };
+            path.counters.repaired_by_peer += 1;
+            self.stats.peer_recovered += 1;
+            match path.space.sent.get_mut(number) {
+                Some(packet) => {
+                    packet.repaired = true;
+                    let streams = packet.frames.streams.clone();
+                    self.streams.on_acked(&streams);
+                }
+                None => self.note_mended(recovered.path, number),
+            }
+        }
+        Ok(())
+    }
+
+    /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all the same.
+    pub(super) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
+        let Some(path) = self.paths.get_mut(&of) else { return };
+        match path.space.sent.get_mut(number) {
+            Some(original) => original.repaired = true,
+            None => self.note_mended(of, number),
+        }
+    }
+
+    /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
+    pub(super) fn note_lost_for_recovery(&mut self, of: PathId, number: u64, packet: &SentPacket) {
+        let Some(path) = self.paths.get_mut(&of) else { return };
+        if packet.repaired {
+            path.counters.mended += 1;
+            self.stats.packets_mended += 1;
+        } else if packet.coded || packet.reinjected {
+            path.lost_protected.push(number);
+        }
+    }
+
+    fn note_mended(&mut self, of: PathId, number: u64) {
+        let Some(path) = self.paths.get_mut(&of) else { return };
+        if path.lost_protected.take(number) {
+            path.counters.mended += 1;
+            self.stats.packets_mended += 1;
+        }
+    }
+
+    /// Appends the oldest un-ACKed packet's frames once more, for a probe.
+    pub(super) fn write_oldest_again(&mut self, id: PathId, builder: &mut PacketBuilder, out: &mut Vec<u8>) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let oldest = path.space.sent.iter().find(|(_, p)| p.frames.carries_data() && !p.repaired);
+        if let Some(frames) = oldest.map(|(_, p)| p.frames.clone()) {
+            self.write_frames_again(&frames, builder, out);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Deadlines: each belongs to what it drives, and `poll_timeout` is their minimum.
+
+use units::{Duration, Instant};
+
+use super::{Connection, close::State};
+use crate::{
+    crypto::Level,
+    path::{Lifecycle, Path},
+    wire::{PathId, Side},
+};
+
+impl Connection {
+    /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        match &self.state {
+            State::Closing { until, .. } | State::Draining { until } => Some(*until),
+            State::Drained => None,
+            State::Open => {
+                let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
+                let handshake = self.handshake_deadline();
+                paths.chain(handshake).chain(self.idle_deadline).min()
+            }
+        }
+    }
+
+    /// Acts on every deadline that has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match &self.state {
+            State::Closing { until, .. } | State::Draining { until } => {
+                if *until <= now {
+                    self.drain();
+                }
+                return;
+            }
+            State::Drained => return,
+            State::Open => {}
+        }
+        if self.idle_deadline.is_some_and(|t| t <= now) {
+            return self.time_out();
+        }
+        self.handshake_timeouts(now);
+        let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
+        for id in ids {
+            self.path_timeouts(now, id);
+        }
+    }
+
+    fn path_deadline(&self, path: &Path) -> Option<Instant> {
+        if let Lifecycle::Closing { until } = path.lifecycle {
+            return Some(until);
+        }
+        let ack = path.space.received.ack_deadline().filter(|_| self.handshake.is_complete());
+        [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
+            .into_iter()
+            .chain([self.keep_alive_deadline(path)])
+            .flatten()
+            .min()
+    }
+
+    /// When the path's un-ACKed packets are probed (RFC 9002 section 6.2.1).
+    fn probe_deadline(&self, path: &Path) -> Option<Instant> {
+        let last = path.space.last_ack_eliciting_at?;
+        if !path.space.has_ack_eliciting_in_flight() || path.probes_due > 0 || !self.handshake.is_confirmed()
+        {
+            return None;
+        }
+        Some(last + path.probe_interval(self.peer_max_ack_delay(), !self.another_path_works(path.id)))
+    }
+
+    fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
+        let interval = self.config.keep_alive?;
+        let idle =
+            path.is_open() && self.handshake.is_complete() && !path.space.has_ack_eliciting_in_flight();
+        idle.then(|| path.last_activity + interval)
+    }
+
+    fn path_timeouts(&mut self, now: Instant, id: PathId) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
+        if let Lifecycle::Closing { until } = path.lifecycle {
+            if until <= now {
+                self.remove_closed_path(now, id);
+            }
+            return;
+        }
+        let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
+        let keep_alive = due(self.keep_alive_deadline(path));
+        let challenge = due(path.validation.retry_at);
+        if lost {
+            self.detect_lost(now, id);
+        } else if probe {
+            self.on_probe_timeout(now, id);
+        }
+        if challenge {
+            self.repeat_challenge(now, id);
+        }
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if due(path.paced_until) {
+            path.paced_until = None;
+        }
+        if keep_alive {
+            path.probes_due = path.probes_due.max(1);
+            path.last_activity = now;
+        }
+    }
+
+    /// The earliest deadline of Initial and Handshake packets: loss by age, or a probe.
+    fn handshake_deadline(&self) -> Option<Instant> {
+        let lost = self.handshake.spaces().filter_map(|s| s.space.loss_time).min();
+        lost.into_iter().chain(self.handshake_probe_deadline()).min()
+    }
+
+    /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
+    /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
+    fn handshake_probe_deadline(&self) -> Option<Instant> {
+        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probes_due > 0) {
+            return None;
+        }
+        let path = self.paths.get(&PathId::ZERO)?;
+        let interval = self.handshake_probe_interval(path.rtt.pto_base(), path.pto_count);
+        let in_flight = self.handshake.spaces().filter(|s| s.space.has_ack_eliciting_in_flight());
+        let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at).max();
+        let unanswered_client = self.side == Side::Client && !self.handshake.is_complete();
+        let blocked_server = path.amplification_budget() == 0;
+        match last {
+            Some(last) if !blocked_server => Some(last + interval),
+            None if unanswered_client => Some(path.last_activity + interval),
+            _ => None,
+        }
+    }
+
+    fn handshake_timeouts(&mut self, now: Instant) {
+        for level in [Level::Initial, Level::Handshake] {
+            let lost = self.handshake.space(level).and_then(|s| s.space.loss_time);
+            if lost.is_some_and(|t| t <= now) {
+                self.detect_lost_in_handshake(now, level);
+            }
+        }
+        if self.handshake_probe_deadline().is_some_and(|t| t <= now) {
+            self.on_handshake_probe_timeout(now);
+        }
+    }
+
+    /// Starts the idle period again (RFC 9000 section 10.1).
+    pub(super) fn restart_idle_timer(&mut self, now: Instant) {
+        let Some(timeout) = self.idle_timeout else {
+            self.idle_deadline = None;
+            return;
+        };
+        // No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
+        let slowest = self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::ZERO);
+        self.idle_deadline = Some(now + timeout.max(slowest * 3));
+    }
+}

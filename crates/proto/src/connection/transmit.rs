@@ -1,0 +1,339 @@
+//! Which packet is next: the order of docs/decisions/0001-transport-core.md.
+
+use smallvec::SmallVec;
+use units::Instant;
+
+use super::{Connection, close::State, packet::Built, recover::oldest_protectable};
+use crate::{
+    Transmit,
+    crypto::{Level, TAG_LEN},
+    path::Path,
+    sent::PacketPurpose,
+    snapshot::PathSnapshot,
+    wire::{Frame, PathChallenge, PathId, PathResponse, Side},
+};
+
+/// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1 and 14.1).
+const MIN_INITIAL_SIZE: usize = 1_200;
+/// A Handshake packet is only added to a datagram that has at least this much room left.
+const MIN_COALESCED: usize = 128;
+
+impl Connection {
+    /// The next datagrams to send, appended to `out`, which the caller has cleared: up to `max_datagrams` of equal size, all for
+    /// one network path. `None` when nothing is to be sent now.
+    pub fn poll_transmit(
+        &mut self,
+        now: Instant,
+        max_datagrams: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        match self.state {
+            State::Open => {}
+            State::Closing { .. } => return self.transmit_close(now, out),
+            State::Draining { .. } | State::Drained => return None,
+        }
+        if let Some(transmit) = self.transmit_handshake(now, out) {
+            return Some(transmit);
+        }
+        if !self.handshake.is_complete() {
+            return None;
+        }
+        let transmit = self
+            .transmit_path_bound(now, out)
+            .or_else(|| self.transmit_batch(now, max_datagrams.max(1), out))
+            .or_else(|| self.transmit_acks(now, out));
+        if transmit.is_none() {
+            self.note_limits();
+        }
+        transmit
+    }
+
+    fn transmit(&self, id: PathId, out: &[u8], segment_size: Option<usize>) -> Option<Transmit> {
+        let path = self.paths.get(&id)?;
+        Some(Transmit { path: path.network, ecn: None, size: out.len(), segment_size })
+    }
+
+    // ---- 1: closing
+
+    fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let State::Closing { close, pending, .. } = &mut self.state else { return None };
+        let id = pending.pop()?;
+        let close = close.clone();
+        let levels: &[Level] =
+            if self.handshake.is_complete() { &[Level::OneRtt] } else { &[Level::Initial, Level::Handshake] };
+        for &level in levels {
+            let builder = match level {
+                Level::OneRtt => self.begin_one_rtt(id, MIN_INITIAL_SIZE, out),
+                level => self.begin_long(level, out.len().max(MIN_INITIAL_SIZE), out),
+            };
+            let Some(mut builder) = builder else { continue };
+            let room = builder.limit.saturating_sub(out.len());
+            close.frame(level != Level::OneRtt).fitted(room).encode(out);
+            if level == Level::Initial
+                && self.side == Side::Client
+                && self.handshake.space(Level::Handshake).is_none()
+            {
+                builder.pad_to = MIN_INITIAL_SIZE;
+            }
+            self.finish_packet(now, builder, PacketPurpose::Probe, out);
+        }
+        if out.is_empty() { None } else { self.transmit(id, out, None) }
+    }
+
+    // ---- 2: handshake
+
+    /// Initial and Handshake packets, coalesced into one datagram.
+    fn transmit_handshake(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
+        levels.extend([Level::Initial, Level::Handshake].into_iter().filter(|l| self.handshake_pending(*l)));
+        let path = self.paths.get(&PathId::ZERO)?;
+        let budget = path.amplification_budget();
+        if levels.is_empty()
+            || budget < MIN_INITIAL_SIZE as u64 && path.counters.bytes_received > 0 && budget < 64
+        {
+            return None;
+        }
+        let size = usize::from(path.mtu).min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let mut needs_padding = false;
+        for (i, &level) in levels.iter().enumerate() {
+            let Some(mut builder) = self.begin_long(level, size, out) else { continue };
+            self.write_ack(now, PathId::ZERO, &mut builder, out);
+            self.write_crypto(&mut builder, out);
+            let Some(space) = self.handshake.space_mut(level) else { continue };
+            if space.probes_due > 0 {
+                space.probes_due = 0;
+                if !builder.ack_eliciting {
+                    Frame::Ping.encode(out);
+                    builder.ack_eliciting = true;
+                }
+            }
+            let padded = level == Level::Initial && (self.side == Side::Client || builder.ack_eliciting);
+            needs_padding |= padded && !builder.is_empty(out);
+            let another = levels.get(i + 1).is_some() && out.len() + TAG_LEN + MIN_COALESCED <= size;
+            if needs_padding && !another {
+                builder.pad_to = MIN_INITIAL_SIZE.min(size);
+            }
+            let built = self.finish_packet(now, builder, PacketPurpose::Data, out);
+            if built.is_some() && level == Level::Handshake && self.side == Side::Client {
+                // RFC 9001 section 4.9.1: the first Handshake packet ends the Initial level.
+                self.discard_space(now, Level::Initial);
+            }
+            if !another {
+                break;
+            }
+        }
+        if out.is_empty() { None } else { self.transmit(PathId::ZERO, out, None) }
+    }
+
+    fn handshake_pending(&self, level: Level) -> bool {
+        let Some(space) = self.handshake.space(level) else { return false };
+        space.probes_due > 0 || space.space.received.owes_ack() || self.handshake.crypto(level).has_pending()
+    }
+
+    // ---- 3: what must leave on a certain path
+
+    fn transmit_path_bound(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let ids: SmallVec<[PathId; 8]> =
+            self.paths.values().filter(|p| !p.is_closing()).map(|p| p.id).collect();
+        for id in ids {
+            let path = &self.paths[&id];
+            let built = if path.validation.due || !path.responses.is_empty() {
+                self.send_validation(now, id, out)
+            } else if path.probes_due > 0 {
+                self.send_probe(now, id, out)
+            } else {
+                None
+            };
+            if built.is_some() {
+                return self.transmit(id, out, None);
+            }
+        }
+        None
+    }
+
+    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram that shows that the path carries 1,200 bytes.
+    fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let budget = usize::try_from(self.paths.get(&id)?.amplification_budget()).unwrap_or(usize::MAX);
+        if budget < 64 {
+            return None;
+        }
+        let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
+        self.write_ack(now, id, &mut builder, out);
+        let responses = core::mem::take(&mut self.paths.get_mut(&id)?.responses);
+        for data in responses {
+            PathResponse(data).encode(out);
+        }
+        if let Some(data) = self.next_challenge(now, id) {
+            PathChallenge(data).encode(out);
+        }
+        builder.ack_eliciting = true;
+        builder.pad_to = MIN_INITIAL_SIZE.min(budget);
+        self.finish_packet(now, builder, PacketPurpose::Probe, out)
+    }
+
+    /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest un-ACKed data again, or PING.
+    fn send_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let alone = !self.another_path_works(id);
+        let path = self.paths.get_mut(&id)?;
+        path.probes_due -= 1;
+        let mtu = usize::from(path.mtu);
+        let mut builder = self.begin_one_rtt(id, mtu, out)?;
+        self.write_ack(now, id, &mut builder, out);
+        let suspect = self.paths.get(&id)?.is_suspect();
+        if suspect && alone {
+            if self.has_pending() {
+                self.write_all(&mut builder, out);
+            } else {
+                self.write_oldest_again(id, &mut builder, out);
+            }
+        }
+        if !builder.ack_eliciting {
+            Frame::Ping.encode(out);
+            builder.ack_eliciting = true;
+        }
+        self.finish_packet(now, builder, PacketPurpose::Probe, out)
+    }
+
+    // ---- 4 and 5: data on the scheduler's path, else recovery on the policy's
+
+    fn transmit_batch(&mut self, now: Instant, max_datagrams: usize, out: &mut Vec<u8>) -> Option<Transmit> {
+        for path in self.paths.values_mut() {
+            path.paced_until = None;
+        }
+        let mut batch: Option<(PathId, usize)> = None;
+        for _ in 0..max_datagrams {
+            let before = out.len();
+            let Some(id) = self.build_next(now, batch.map(|(id, _)| id), out) else { break };
+            let size = out.len() - before;
+            let segment = batch.get_or_insert((id, size)).1;
+            // Only full datagrams can be followed by others.
+            let mtu = self.paths.get(&id).map_or(0, |p| usize::from(p.mtu));
+            if size < mtu || segment != mtu {
+                break;
+            }
+        }
+        let (id, segment) = batch?;
+        self.transmit(id, out, (out.len() > segment).then_some(segment))
+    }
+
+    /// Appends one packet with data or for recovery; of a batch, only if it goes to the batch's path.
+    fn build_next(&mut self, now: Instant, batch: Option<PathId>, out: &mut Vec<u8>) -> Option<PathId> {
+        if let Some((of, number, on)) = self.duplicate.take_if(|(_, _, on)| batch.is_none_or(|b| b == *on)) {
+            if self.has_window(on) && self.send_copy(now, of, number, on, PacketPurpose::Copy, out) {
+                return Some(on);
+            }
+        } else if self.duplicate.is_some() {
+            return None;
+        }
+        if !self.has_pending() {
+            return self.build_recovery(now, batch, out);
+        }
+        let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
+        self.take_snapshots(now, false, &mut snapshots);
+        let queued =
+            self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
+        let chosen = self.scheduler.select(now, &snapshots, queued);
+        if chosen.is_none() {
+            for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
+                self.wait_for_pacer(now, held.id, held.pacing_wait);
+            }
+        }
+        self.scratch.snapshots = snapshots;
+        let id = chosen.filter(|id| batch.is_none_or(|b| b == *id))?;
+        self.build_data(now, id, out).map(|_| id)
+    }
+
+    fn build_data(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let mtu = usize::from(self.paths.get(&id)?.mtu);
+        let mut builder = self.begin_one_rtt(id, mtu, out)?;
+        builder.limit -= self.repair.headroom();
+        self.write_ack(now, id, &mut builder, out);
+        self.write_all(&mut builder, out);
+        let carries_data = builder.frames.carries_data();
+        let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
+        if carries_data {
+            self.duplicate = self.policy.duplicate_at_once(id).map(|on| (id, built.number, on));
+        }
+        Some(built)
+    }
+
+    /// Frames that wait: control, CRYPTO, flow control, datagrams, stream data.
+    fn write_all(&mut self, builder: &mut super::packet::PacketBuilder, out: &mut Vec<u8>) {
+        self.write_control(builder, out);
+        self.write_crypto(builder, out);
+        let (limit, before) = (builder.limit, out.len());
+        self.streams.write_control(out, limit, &mut builder.frames.streams);
+        let packet_is_empty = builder.is_empty(out);
+        builder.frames.datagram |= self.datagrams.write(out, limit, packet_is_empty);
+        self.streams.write_data(out, limit, &mut builder.frames.streams);
+        builder.ack_eliciting |= out.len() > before;
+    }
+
+    fn has_pending(&self) -> bool {
+        !self.control.is_empty()
+            || self.streams.has_pending()
+            || self.datagrams.has_pending()
+            || self.handshake.crypto(Level::OneRtt).has_pending()
+    }
+
+    fn has_window(&self, id: PathId) -> bool {
+        self.paths.get(&id).is_some_and(|p| p.is_open() && p.spare_window() >= u64::from(p.mtu))
+    }
+
+    // ---- ACKs that found no company
+
+    fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
+        let due = |p: &&Path| !p.is_closing() && p.space.received.ack_deadline().is_some_and(|t| t <= now);
+        let id = self.paths.values().find(due)?.id;
+        let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE, out)?;
+        self.write_ack(now, id, &mut builder, out);
+        self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
+        self.transmit(id, out, None)
+    }
+
+    // ---- what policies see
+
+    /// Fills `snapshots` with every path that carries data or has carried it. What is protectable is only looked up for recovery.
+    pub(super) fn take_snapshots(
+        &mut self,
+        now: Instant,
+        for_recovery: bool,
+        snapshots: &mut Vec<PathSnapshot>,
+    ) {
+        snapshots.clear();
+        let works = |p: &Path| p.is_open() && !p.is_suspect();
+        let preferred = |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
+        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        for path in self.paths.values_mut().filter(|p| p.is_open()) {
+            let rate = path.pacing_rate();
+            path.pacer.refill(now, rate);
+            snapshots.push(PathSnapshot {
+                id: path.id,
+                window: path.controller.window(),
+                in_flight: path.in_flight,
+                mtu: u64::from(path.mtu),
+                rtt: path.rtt.smoothed(),
+                rtt_variance: path.rtt.variance(),
+                loss: path.loss.estimate(),
+                slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
+                pacing_wait: path.pacer.wait(u64::from(path.mtu), rate),
+                ever_sent: path.loss.ever_sent(),
+                usable: preferred(path) || !any_preferred && (works(path) || !any_works),
+                protectable: for_recovery && oldest_protectable(path).is_some(),
+            });
+        }
+    }
+
+    pub(super) fn wait_for_pacer(&mut self, now: Instant, id: PathId, wait: units::Duration) {
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.paced_until = Some(now + wait);
+        }
+    }
+
+    /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8; waiting for the pacer is neither.)
+    fn note_limits(&mut self) {
+        for path in self.paths.values_mut() {
+            path.app_limited = path.spare_window() >= u64::from(path.mtu) && path.paced_until.is_none();
+        }
+    }
+}

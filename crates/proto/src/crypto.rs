@@ -1,0 +1,313 @@
+//! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
+
+use rustls::quic::{DirectionalKeys, KeyChange, Keys, Secrets, Suite, Version};
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{
+    range_set::RangeSet,
+    sent::CryptoRange,
+    wire::{
+        ConnectionId, CryptoHeader, HeaderParts, HeaderPositions, PacketNumberField, PathId, Side,
+        TransportError, TransportErrorCode,
+    },
+};
+
+/// Bytes that every packet's authentication adds.
+pub(crate) const TAG_LEN: usize = 16;
+/// Out-of-order CRYPTO bytes accepted ahead of what TLS has read (RFC 9000 section 7.5 asks for at least 4,096).
+const CRYPTO_WINDOW: u64 = 64 << 10;
+
+/// Encryption levels that we send in (0-RTT is not among them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Initial,
+    Handshake,
+    OneRtt,
+}
+
+/// Keys of the Initial level: anyone who sees the client's first packet can derive them (RFC 9001 section 5.2).
+pub(crate) fn initial_keys(client_destination: &ConnectionId, side: Side) -> Keys {
+    let side = match side {
+        Side::Client => rustls::Side::Client,
+        Side::Server => rustls::Side::Server,
+    };
+    initial_suite().keys(client_destination, side, Version::V1)
+}
+
+fn initial_suite() -> Suite {
+    rustls::crypto::ring::cipher_suite::TLS13_AES_128_GCM_SHA256
+        .tls13()
+        .and_then(|suite| suite.quic_suite())
+        .expect("AES-128-GCM has a QUIC suite")
+}
+
+/// Keys of the 1-RTT level.
+pub(crate) struct OneRttKeys {
+    pub(crate) keys: Keys,
+    /// What the next key update derives from (RFC 9001 section 6).
+    pub(crate) next: Secrets,
+}
+
+/// Encrypts the packet at the end of `out`, whose header stands at `at`, then protects its header.
+///
+/// Packets of a path other than zero mix the path id into the nonce (draft-ietf-quic-multipath-21 section 2.4).
+pub(crate) fn seal(
+    keys: &DirectionalKeys,
+    path: PathId,
+    number: u64,
+    out: &mut Vec<u8>,
+    at: &HeaderPositions,
+) -> Result<(), rustls::Error> {
+    at.patch_length(out, TAG_LEN);
+    let (header, payload) = out[at.start..].split_at_mut(at.payload - at.start);
+    let tag = match path {
+        PathId::ZERO => keys.packet.encrypt_in_place(number, header, payload)?,
+        PathId(id) => keys.packet.encrypt_in_place_for_path(id, number, header, payload)?,
+    };
+    out.extend_from_slice(tag.as_ref());
+    let number_len = at.payload - at.pn_offset;
+    let parts = HeaderParts::of(&mut out[at.start..], at.pn_offset - at.start);
+    let parts = parts.expect("a packet is padded until it can be sampled");
+    keys.header.encrypt_in_place(parts.sample, parts.first, &mut parts.packet_number[..number_len])
+}
+
+/// Removes header protection in place; `None` if the packet is too short to hold a sample.
+pub(crate) fn unprotect(
+    keys: &DirectionalKeys,
+    packet: &mut [u8],
+    number_at: usize,
+) -> Option<PacketNumberField> {
+    let parts = HeaderParts::of(packet, number_at)?;
+    keys.header.decrypt_in_place(parts.sample, parts.first, parts.packet_number).ok()?;
+    PacketNumberField::read(packet, number_at)
+}
+
+/// Decrypts a payload in place; `None` if it does not authenticate.
+pub(crate) fn open<'a>(
+    keys: &DirectionalKeys,
+    path: PathId,
+    number: u64,
+    header: &[u8],
+    payload: &'a mut [u8],
+) -> Option<&'a [u8]> {
+    match path {
+        PathId::ZERO => keys.packet.decrypt_in_place(number, header, payload),
+        PathId(id) => keys.packet.decrypt_in_place_for_path(id, number, header, payload),
+    }
+    .ok()
+}
+
+/// One direction pair of CRYPTO data at one level: what TLS wants sent, and what arrived for it.
+#[derive(Default)]
+pub(crate) struct CryptoStream {
+    // sending
+    buffer: VecDeque<u8>,
+    buffer_start: u64,
+    unsent: u64,
+    acked: RangeSet,
+    lost: RangeSet,
+    // receiving
+    arrived: RangeSet,
+    assembly: VecDeque<u8>,
+    read: u64,
+}
+
+impl CryptoStream {
+    pub(crate) fn write(&mut self, data: &[u8]) {
+        self.buffer.extend(data);
+    }
+
+    fn end(&self) -> u64 {
+        self.buffer_start + self.buffer.len() as u64
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        self.unsent < self.end() || !self.lost.is_empty()
+    }
+
+    /// Appends one CRYPTO frame if anything waits and fits below `limit`.
+    pub(crate) fn write_frame(&mut self, out: &mut Vec<u8>, limit: usize) -> Option<CryptoRange> {
+        let (start, end) = match self.lost.first() {
+            Some(range) => (range.start, range.end),
+            None if self.unsent < self.end() => (self.unsent, self.end()),
+            None => return None,
+        };
+        let room = CryptoHeader::max_data(start, limit.checked_sub(out.len())?).filter(|n| *n > 0)?;
+        let len = (end - start).min(room as u64);
+        CryptoHeader { offset: start, data_len: len as usize }.encode(out);
+        let from = (start - self.buffer_start) as usize;
+        out.extend(self.buffer.range(from..from + len as usize));
+        self.lost.remove(start..start + len);
+        self.unsent = self.unsent.max(start + len);
+        Some(CryptoRange { offset: start, len })
+    }
+
+    pub(crate) fn on_acked(&mut self, range: CryptoRange) {
+        let range = range.offset..range.offset + range.len;
+        self.lost.remove(range.clone());
+        self.acked.insert(range);
+        if let Some(first) = self.acked.first().filter(|r| r.start <= self.buffer_start) {
+            let done = first.end.saturating_sub(self.buffer_start);
+            self.buffer.drain(..done as usize);
+            self.buffer_start += done;
+        }
+    }
+
+    pub(crate) fn on_lost(&mut self, range: CryptoRange) {
+        for missing in self.acked.missing_within(range.offset..range.offset + range.len) {
+            self.lost.insert(missing);
+        }
+    }
+
+    /// Takes a CRYPTO frame's bytes into order.
+    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+        let end = offset + data.len() as u64;
+        if end > self.read + CRYPTO_WINDOW {
+            return Err(TransportError::new(
+                TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
+                "CRYPTO data too far ahead of what TLS has read",
+            ));
+        }
+        let start = offset.max(self.read);
+        if start >= end {
+            return Ok(());
+        }
+        let needed = (end - self.read) as usize;
+        if self.assembly.len() < needed {
+            self.assembly.resize(needed, 0);
+        }
+        for (slot, byte) in self
+            .assembly
+            .range_mut((start - self.read) as usize..needed)
+            .zip(&data[(start - offset) as usize..])
+        {
+            *slot = *byte;
+        }
+        self.arrived.insert(start..end);
+        Ok(())
+    }
+
+    /// Hands over the bytes that are now in order.
+    pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
+        let ready = self.arrived.first().filter(|r| r.start <= self.read)?;
+        let len = (ready.end - self.read) as usize;
+        self.arrived.pop_first();
+        self.read = ready.end;
+        Some(self.assembly.drain(..len).collect())
+    }
+}
+
+/// The TLS 1.3 session of a connection.
+pub(crate) struct TlsSession {
+    session: rustls::quic::Connection,
+}
+
+/// Keys that TLS has just made available.
+pub(crate) enum NewKeys {
+    Handshake(Keys),
+    OneRtt(OneRttKeys),
+}
+
+impl TlsSession {
+    pub(crate) fn client(
+        config: Arc<rustls::ClientConfig>,
+        server_name: rustls::pki_types::ServerName<'static>,
+        parameters: Vec<u8>,
+    ) -> Result<Self, rustls::Error> {
+        let session = rustls::quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
+        Ok(Self { session: session.into() })
+    }
+
+    pub(crate) fn server(
+        config: Arc<rustls::ServerConfig>,
+        parameters: Vec<u8>,
+    ) -> Result<Self, rustls::Error> {
+        let session = rustls::quic::ServerConnection::new(config, Version::V1, parameters)?;
+        Ok(Self { session: session.into() })
+    }
+
+    /// Feeds ordered CRYPTO bytes; a TLS alert becomes the matching close code (RFC 9001 section 4.8).
+    pub(crate) fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
+        self.session.read_hs(data).map_err(|error| match self.session.alert() {
+            Some(alert) => {
+                TransportError::new(TransportErrorCode::crypto(u8::from(alert)), error.to_string())
+            }
+            None => TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, error.to_string()),
+        })
+    }
+
+    /// Appends what TLS wants sent at the current level; stops where keys change.
+    pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
+        Some(match self.session.write_hs(out)? {
+            KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
+            KeyChange::OneRtt { keys, next } => NewKeys::OneRtt(OneRttKeys { keys, next }),
+        })
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.session.is_handshaking()
+    }
+
+    pub(crate) fn peer_parameters(&self) -> Option<&[u8]> {
+        self.session.quic_transport_parameters()
+    }
+
+    pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
+        self.session.alpn_protocol().map(<[u8]>::to_vec)
+    }
+
+    pub(crate) fn peer_certificates(&self) -> Option<Vec<rustls::pki_types::CertificateDer<'static>>> {
+        Some(self.session.peer_certificates()?.iter().map(|c| c.clone().into_owned()).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ShortHeader;
+
+    #[test]
+    fn crypto_stream_reorders_loses_and_resends() {
+        let (mut a, mut b) = (CryptoStream::default(), CryptoStream::default());
+        a.write(&(0..=255).collect::<Vec<u8>>());
+        let mut frames = Vec::new();
+        while a.has_pending() {
+            let mut out = Vec::new();
+            let range = a.write_frame(&mut out, 40).expect("fits");
+            frames.push((range, out));
+        }
+        assert!(frames.len() > 6);
+        a.on_lost(frames[1].0);
+        a.on_lost(frames[1].0);
+        a.on_acked(frames[0].0);
+        let mut out = Vec::new();
+        let again = a.write_frame(&mut out, 1_200).expect("lost range is sent again");
+        assert_eq!(again, frames[1].0);
+        assert!(!a.has_pending());
+        for (range, out) in frames.iter().rev() {
+            b.on_frame(range.offset, &out[out.len() - range.len as usize..]).unwrap();
+        }
+        assert_eq!(b.read().unwrap(), (0..=255).collect::<Vec<u8>>());
+        assert!(b.read().is_none());
+        b.on_frame(0, &[9; 20]).unwrap();
+        assert!(b.read().is_none(), "old data is not handed over again");
+        assert!(b.on_frame(CRYPTO_WINDOW + 256, &[1]).is_err());
+    }
+
+    /// The nonce example of draft-ietf-quic-multipath: two sealed packets differ by path, and only the right path opens.
+    #[test]
+    fn path_id_is_part_of_the_nonce() {
+        let cid = ConnectionId::new(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+        let client = initial_keys(&cid, Side::Client);
+        let server = initial_keys(&cid, Side::Server);
+        let mut packet = Vec::new();
+        let at = ShortHeader { dcid: cid, spin: false, key_phase: false }.encode(54_321, 4, &mut packet);
+        packet.extend_from_slice(&[7; 40]);
+        seal(&client.local, PathId(3), 54_321, &mut packet, &at).unwrap();
+        let number = unprotect(&server.remote, &mut packet, at.pn_offset).unwrap();
+        assert_eq!((number.truncated, number.len), (54_321, 4));
+        let (header, payload) = packet.split_at_mut(at.payload);
+        assert!(open(&server.remote, PathId(2), 54_321, header, &mut payload.to_vec()).is_none());
+        assert_eq!(open(&server.remote, PathId(3), 54_321, header, payload), Some(&[7u8; 40][..]));
+    }
+}

@@ -1,0 +1,67 @@
+//! Spreads a window over a round trip (RFC 9002 section 7.7) as a token bucket.
+
+use units::{BitRate, Duration, Instant};
+
+/// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its capacity go.
+#[derive(Clone, Debug)]
+pub(crate) struct Pacer {
+    capacity: u64,
+    tokens: f64,
+    refilled_at: Instant,
+}
+
+impl Pacer {
+    /// A full bucket that holds `burst` bytes (RFC 9002 section 7.7 allows the initial window).
+    pub(crate) fn new(now: Instant, burst: u64) -> Self {
+        Self { capacity: burst, tokens: burst as f64, refilled_at: now }
+    }
+
+    /// Adds what `rate` gave since the last call.
+    pub(crate) fn refill(&mut self, now: Instant, rate: BitRate) {
+        let elapsed = now - self.refilled_at;
+        self.refilled_at = self.refilled_at.max(now);
+        let earned = elapsed.as_secs_f64() * rate.bits_per_second() as f64 / 8.0;
+        // Coarse timers must not cost throughput: the bucket always holds two milliseconds of the rate.
+        let capacity = (self.capacity as f64).max(rate.bits_per_second() as f64 / 8.0 * 0.002);
+        self.tokens = (self.tokens + earned).min(capacity);
+    }
+
+    /// How long until `bytes` may leave; zero now.
+    pub(crate) fn wait(&self, bytes: u64, rate: BitRate) -> Duration {
+        let missing = bytes as f64 - self.tokens;
+        if missing <= 0.0 {
+            return Duration::ZERO;
+        }
+        rate.time_to_send(missing.ceil() as u64)
+    }
+
+    /// Takes `bytes` out; may overdraw, since ACK-only packets and probes are not held back.
+    pub(crate) fn on_sent(&mut self, bytes: u64) {
+        self.tokens -= bytes as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_then_the_rate() {
+        let rate = BitRate::from_mbps(8); // one byte per microsecond
+        let mut pacer = Pacer::new(Instant::ORIGIN, 12_000);
+        pacer.on_sent(12_000);
+        assert_eq!(pacer.wait(1_200, rate), Duration::from_micros(1_200));
+        let later = Instant::ORIGIN + Duration::from_micros(1_200);
+        pacer.refill(later, rate);
+        assert_eq!(pacer.wait(1_200, rate), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_bucket_never_holds_more_than_the_burst() {
+        let rate = BitRate::from_mbps(8);
+        let mut pacer = Pacer::new(Instant::ORIGIN, 3_000);
+        pacer.refill(Instant::ORIGIN + Duration::from_secs(10), rate);
+        pacer.on_sent(3_000);
+        assert_eq!(pacer.wait(1_000, rate), Duration::from_millis(1));
+    }
+}

@@ -1,0 +1,269 @@
+//! One path: its addresses, validation, round-trip time, window and packet number space.
+
+use std::collections::VecDeque;
+
+use congestion::Controller;
+use recovery::PathLoss;
+use smallvec::SmallVec;
+use units::{BitRate, Duration, Instant};
+
+use crate::{
+    NetworkPath,
+    config::TransportConfig,
+    pacer::Pacer,
+    rtt::RttEstimator,
+    space::PacketSpace,
+    stats::{PathState, PathStats},
+    wire::PathId,
+};
+
+/// PATH_RESPONSEs owed at once; further challenges are ignored (the peer repeats those it needs).
+const MAX_RESPONSES: usize = 4;
+/// Bytes an unvalidated address may get for each byte it sent (RFC 9000 section 8.1).
+const AMPLIFICATION_FACTOR: u64 = 3;
+/// PATH_CHALLENGEs sent before a path that never answered is given up.
+pub(crate) const MAX_CHALLENGES: u32 = 6;
+/// Longest time between probes of a silent path: its return is noticed within this.
+const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// The same for a connection's only path, where probes may meet nothing but a full queue.
+const MAX_PROBE_INTERVAL_ALONE: Duration = Duration::from_secs(4);
+
+/// Path validation that we drive (RFC 9000 section 8.2).
+#[derive(Debug, Default)]
+pub(crate) struct Validation {
+    /// The data of the last challenge; only it may be answered.
+    pub(crate) challenge: Option<[u8; 8]>,
+    pub(crate) challenges_sent: u32,
+    /// A challenge must leave now.
+    pub(crate) due: bool,
+    /// When to repeat it.
+    pub(crate) retry_at: Option<Instant>,
+}
+
+/// Why a path may or may not carry data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lifecycle {
+    /// Our challenge has not been answered yet.
+    Validating,
+    /// Carries data.
+    Open,
+    /// Abandoned by either side; kept until late packets have passed.
+    Closing { until: Instant },
+}
+
+/// Counters that only ever grow.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PathCounters {
+    pub(crate) packets_sent: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) packets_received: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) bytes_lost: u64,
+    pub(crate) copies_sent: u64,
+    pub(crate) repair_sent: u64,
+    pub(crate) repaired_by_peer: u64,
+    pub(crate) mended: u64,
+    pub(crate) unprotected: u64,
+}
+
+/// A path of a connection.
+pub(crate) struct Path {
+    pub(crate) id: PathId,
+    pub(crate) network: NetworkPath,
+    pub(crate) lifecycle: Lifecycle,
+    /// The peer's address has shown that it receives (RFC 9000 section 8): no amplification limit.
+    pub(crate) address_validated: bool,
+    pub(crate) validation: Validation,
+    pub(crate) responses: SmallVec<[[u8; 8]; MAX_RESPONSES]>,
+    pub(crate) rtt: RttEstimator,
+    pub(crate) controller: Box<dyn Controller>,
+    pub(crate) pacer: Pacer,
+    /// Loss history as FUSO and CoFUSO estimate it.
+    pub(crate) loss: PathLoss,
+    pub(crate) space: PacketSpace,
+    /// Bytes in flight, all packet number spaces together.
+    pub(crate) in_flight: u64,
+    /// Probe timeouts since the last new ACK.
+    pub(crate) pto_count: u32,
+    /// Probes that may leave regardless of the window.
+    pub(crate) probes_due: u8,
+    /// The sender last stopped for want of data, not of window (RFC 9002 section 7.8).
+    pub(crate) app_limited: bool,
+    /// The pacer holds a packet back until then.
+    pub(crate) paced_until: Option<Instant>,
+    /// Either side asked to use other paths first (PATH_STATUS_BACKUP).
+    pub(crate) local_backup: bool,
+    pub(crate) remote_backup: bool,
+    pub(crate) local_status_sequence: u64,
+    pub(crate) remote_status_sequence: Option<u64>,
+    pub(crate) last_activity: Instant,
+    pub(crate) mtu: u16,
+    /// Packets below this number are not protectable any more.
+    pub(crate) protected_below: u64,
+    pub(crate) lost_protected: LostProtected,
+    pub(crate) counters: PathCounters,
+}
+
+/// Numbers of protected packets that were declared lost lately: news of their copies or repair may still come.
+#[derive(Debug, Default)]
+pub(crate) struct LostProtected(VecDeque<u64>);
+
+impl LostProtected {
+    const LIMIT: usize = 1_024;
+
+    pub(crate) fn push(&mut self, number: u64) {
+        if self.0.len() == Self::LIMIT {
+            self.0.pop_front();
+        }
+        self.0.push_back(number);
+    }
+
+    /// Removes `number`; false if it is not there.
+    pub(crate) fn take(&mut self, number: u64) -> bool {
+        match self.0.iter().position(|n| *n == number) {
+            Some(at) => self.0.remove(at).is_some(),
+            None => false,
+        }
+    }
+}
+
+impl Path {
+    pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
+        let mtu = config.max_datagram_size;
+        let controller = config.controller.build(&congestion::Config {
+            initial_window_packets: config.initial_window_packets,
+            max_datagram_size: u64::from(mtu),
+            ..congestion::Config::default()
+        });
+        Self {
+            id,
+            network,
+            lifecycle: Lifecycle::Validating,
+            address_validated: false,
+            validation: Validation::default(),
+            responses: SmallVec::new(),
+            rtt: RttEstimator::new(config.initial_rtt),
+            pacer: Pacer::new(now, config.initial_window_packets * u64::from(mtu)),
+            controller,
+            loss: PathLoss::default(),
+            space: PacketSpace::default(),
+            in_flight: 0,
+            pto_count: 0,
+            probes_due: 0,
+            app_limited: true,
+            paced_until: None,
+            local_backup: false,
+            remote_backup: false,
+            local_status_sequence: 0,
+            remote_status_sequence: None,
+            last_activity: now,
+            mtu,
+            protected_below: 0,
+            lost_protected: LostProtected::default(),
+            counters: PathCounters::default(),
+        }
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(self.lifecycle, Lifecycle::Closing { .. })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.lifecycle == Lifecycle::Open
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.pto_count > 0
+    }
+
+    /// Bytes that may still be put in flight.
+    pub(crate) fn spare_window(&self) -> u64 {
+        self.controller.window().saturating_sub(self.in_flight)
+    }
+
+    /// Bytes that may be sent before the peer's address is validated.
+    pub(crate) fn amplification_budget(&self) -> u64 {
+        if self.address_validated {
+            return u64::MAX;
+        }
+        (self.counters.bytes_received * AMPLIFICATION_FACTOR).saturating_sub(self.counters.bytes_sent)
+    }
+
+    pub(crate) fn pacing_rate(&self) -> BitRate {
+        if self.rtt.first_sample_at().is_none() {
+            return BitRate(u64::MAX);
+        }
+        self.controller.pacing_rate(&self.rtt.for_congestion())
+    }
+
+    /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that a path's return is noticed.
+    pub(crate) fn probe_interval(&self, max_ack_delay: Duration, alone: bool) -> Duration {
+        let base = self.rtt.pto_base() + max_ack_delay;
+        let cap = if alone { MAX_PROBE_INTERVAL_ALONE } else { MAX_PROBE_INTERVAL };
+        (base * (1 << self.pto_count.min(16))).min(cap.max(base))
+    }
+
+    /// Asks for a challenge with fresh data.
+    pub(crate) fn start_validation(&mut self) {
+        self.validation.due = true;
+        self.validation.challenges_sent = 0;
+    }
+
+    /// Notes a PATH_CHALLENGE to answer.
+    pub(crate) fn on_challenge(&mut self, data: [u8; 8]) {
+        if self.responses.len() < MAX_RESPONSES && !self.responses.contains(&data) {
+            self.responses.push(data);
+        }
+    }
+
+    /// Whether `data` answers our challenge; if so the path is validated. Returns true the first time.
+    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
+        if self.validation.challenge != Some(data) {
+            return false;
+        }
+        self.validation = Validation::default();
+        self.address_validated = true;
+        if self.lifecycle != Lifecycle::Validating {
+            return false;
+        }
+        self.lifecycle = Lifecycle::Open;
+        true
+    }
+
+    pub(crate) fn stats(&self) -> PathStats {
+        let state = match self.lifecycle {
+            Lifecycle::Closing { .. } => PathState::Closing,
+            Lifecycle::Validating => PathState::Validating,
+            Lifecycle::Open if self.is_suspect() => PathState::Suspect,
+            Lifecycle::Open if self.local_backup || self.remote_backup => PathState::Backup,
+            Lifecycle::Open => PathState::Active,
+        };
+        let c = &self.counters;
+        PathStats {
+            id: self.id,
+            network: self.network,
+            state,
+            rtt: self.rtt.smoothed(),
+            rtt_min: self.rtt.min(),
+            rtt_variance: self.rtt.variance(),
+            window: self.controller.window(),
+            in_flight: self.in_flight,
+            mtu: self.mtu,
+            packets_sent: c.packets_sent,
+            packets_received: c.packets_received,
+            bytes_sent: c.bytes_sent,
+            bytes_received: c.bytes_received,
+            packets_lost: c.packets_lost,
+            bytes_lost: c.bytes_lost,
+            pto_count: self.pto_count,
+            loss_estimate: self.loss.estimate(),
+            packets_recovered: c.mended,
+            copies_sent: c.copies_sent,
+            repair_sent: c.repair_sent,
+            repair_used: c.repaired_by_peer,
+            repair_wasted: c.repair_sent.saturating_sub(c.repaired_by_peer),
+            packets_unprotected: c.unprotected,
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The packet numbers that arrived in one space, and which ACK is owed for them (RFC 9000 section 13.2).
+
+use units::{Duration, Instant};
+
+use crate::{Ecn, range_set::RangeSet, wire::EcnCounts};
+
+/// Ranges remembered; older ones are forgotten and their packets then count as duplicates.
+const MAX_RANGES: usize = 256;
+/// Ack-eliciting packets after which an ACK leaves without waiting for the delay (RFC 9000 section 13.2.2).
+const ACK_EVERY: u32 = 2;
+
+/// Received packet numbers of one space.
+#[derive(Debug, Default)]
+pub(crate) struct ReceivedPackets {
+    arrived: RangeSet,
+    /// Rebuilt by the decoder but not arrived: not acknowledged (docs/decisions/0001-transport-core.md).
+    rebuilt: RangeSet,
+    /// Every number below counts as seen.
+    floor: u64,
+    largest: Option<u64>,
+    largest_at: Instant,
+    /// Ack-eliciting packets since the last ACK was sent.
+    unacknowledged: u32,
+    ack_deadline: Option<Instant>,
+    ecn: EcnCounts,
+    saw_ecn: bool,
+}
+
+/// What the space knew about a packet number when it arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    New,
+    /// Its frames were processed when the decoder rebuilt it; the number is new to the path all the same.
+    AlreadyRebuilt,
+    Duplicate,
+}
+
+impl ReceivedPackets {
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        number < self.floor || self.arrived.contains(number)
+    }
+
+    pub(crate) fn contains_or_rebuilt(&self, number: u64) -> bool {
+        self.contains(number) || self.rebuilt.contains(number)
+    }
+
+    /// Whether the packet was already known; does not record it, since the packet may still fail to decrypt.
+    pub(crate) fn classify(&self, number: u64) -> Arrival {
+        if self.contains(number) {
+            Arrival::Duplicate
+        } else if self.rebuilt.contains(number) {
+            Arrival::AlreadyRebuilt
+        } else {
+            Arrival::New
+        }
+    }
+
+    /// Records an authenticated packet and decides when its ACK must leave.
+    pub(crate) fn on_packet(
+        &mut self,
+        now: Instant,
+        number: u64,
+        ack_eliciting: bool,
+        ecn: Option<Ecn>,
+        max_ack_delay: Duration,
+    ) {
+        let in_order = self.largest.is_none_or(|largest| number == largest + 1);
+        self.arrived.insert(number..number + 1);
+        self.rebuilt.remove(number..number + 1);
+        if self.largest.is_none_or(|largest| number > largest) {
+            self.largest = Some(number);
+            self.largest_at = now;
+        }
+        self.count_ecn(ecn);
+        self.forget_oldest();
+        if !ack_eliciting {
+            return;
+        }
+        self.unacknowledged += 1;
+        // A gap or a congestion mark is news that the sender should get at once.
+        let at_once = !in_order || ecn == Some(Ecn::Ce) || self.unacknowledged >= ACK_EVERY;
+        let deadline = if at_once { now } else { now + max_ack_delay };
+        self.ack_deadline = Some(self.ack_deadline.map_or(deadline, |d| d.min(deadline)));
+    }
+
+    pub(crate) fn on_rebuilt(&mut self, number: u64) {
+        self.rebuilt.insert(number..number + 1);
+        while self.rebuilt.len() > MAX_RANGES {
+            self.rebuilt.pop_first();
+        }
+    }
+
+    fn count_ecn(&mut self, ecn: Option<Ecn>) {
+        match ecn {
+            Some(Ecn::Ect0) => self.ecn.ect0 += 1,
+            Some(Ecn::Ect1) => self.ecn.ect1 += 1,
+            Some(Ecn::Ce) => self.ecn.ce += 1,
+            None => return,
+        }
+        self.saw_ecn = true;
+    }
+
+    fn forget_oldest(&mut self) {
+        while self.arrived.len() > MAX_RANGES {
+            if let Some(range) = self.arrived.pop_first() {
+                self.floor = self.floor.max(range.end);
+            }
+        }
+    }
+
+    /// When an ACK must leave at the latest, if one is owed.
+    pub(crate) fn ack_deadline(&self) -> Option<Instant> {
+        self.ack_deadline
+    }
+
+    /// Asks for an ACK at once.
+    pub(crate) fn ack_now(&mut self, now: Instant) {
+        if self.largest.is_some() {
+            self.ack_deadline = Some(now);
+        }
+    }
+
+    /// Whether an ACK is worth adding to a packet that leaves anyway.
+    pub(crate) fn owes_ack(&self) -> bool {
+        self.ack_deadline.is_some()
+    }
+
+    /// Ranges to acknowledge, newest first, as inclusive bounds.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = core::ops::RangeInclusive<u64>> + Clone + '_ {
+        self.arrived.iter().rev().map(|r| r.start..=r.end - 1)
+    }
+
+    pub(crate) fn largest(&self) -> Option<u64> {
+        self.largest
+    }
+
+    /// How long ago the largest packet arrived: the ACK Delay field.
+    pub(crate) fn ack_delay(&self, now: Instant) -> Duration {
+        now - self.largest_at
+    }
+
+    pub(crate) fn ecn_counts(&self) -> Option<EcnCounts> {
+        self.saw_ecn.then_some(self.ecn)
+    }
+
+    pub(crate) fn on_ack_sent(&mut self) {
+        self.unacknowledged = 0;
+        self.ack_deadline = None;
+    }
+
+    /// The peer has seen our ACK up to `largest`: those numbers need not be acknowledged again.
+    pub(crate) fn on_ack_acknowledged(&mut self, largest: u64) {
+        // The newest number stays, so that an ACK always has something to say.
+        let Some(keep) = self.largest else { return };
+        let end = (largest + 1).min(keep);
+        self.arrived.remove(0..end);
+        self.floor = self.floor.max(end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DELAY: Duration = Duration::from_millis(25);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn second_packet_or_gap_is_acknowledged_at_once() {
+        let mut received = ReceivedPackets::default();
+        received.on_packet(at(0), 0, true, None, DELAY);
+        assert_eq!(received.ack_deadline(), Some(at(25)));
+        received.on_packet(at(1), 1, true, None, DELAY);
+        assert_eq!(received.ack_deadline(), Some(at(1)));
+        received.on_ack_sent();
+        received.on_packet(at(2), 2, false, None, DELAY);
+        assert_eq!(received.ack_deadline(), None, "ACK-only packets are not acknowledged by themselves");
+        received.on_packet(at(3), 5, true, None, DELAY);
+        assert_eq!(received.ack_deadline(), Some(at(3)));
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [5..=5, 0..=2]);
+    }
+
+    #[test]
+    fn many_gaps_are_forgotten_from_the_oldest_and_stay_duplicates() {
+        let mut received = ReceivedPackets::default();
+        for n in 0..2 * MAX_RANGES as u64 {
+            received.on_packet(at(0), 2 * n, true, None, DELAY);
+        }
+        assert_eq!(received.ranges().count(), MAX_RANGES);
+        assert_eq!(received.classify(0), Arrival::Duplicate);
+        assert_eq!(received.classify(1), Arrival::Duplicate, "below the floor nothing is new");
+        assert_eq!(received.classify(4 * MAX_RANGES as u64), Arrival::New);
+    }
+
+    #[test]
+    fn rebuilt_is_not_arrived() {
+        let mut received = ReceivedPackets::default();
+        received.on_packet(at(0), 0, true, None, DELAY);
+        received.on_rebuilt(1);
+        assert_eq!(received.classify(1), Arrival::AlreadyRebuilt);
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [0..=0]);
+        received.on_packet(at(0), 1, true, None, DELAY);
+        assert_eq!(received.classify(1), Arrival::Duplicate);
+    }
+
+    #[test]
+    fn acknowledged_acks_shrink_the_next_one_but_never_empty_it() {
+        let mut received = ReceivedPackets::default();
+        for n in [0, 2, 4] {
+            received.on_packet(at(0), n, true, None, DELAY);
+        }
+        received.on_ack_acknowledged(2);
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [4..=4]);
+        received.on_ack_acknowledged(4);
+        assert_eq!(received.ranges().collect::<Vec<_>>(), [4..=4]);
+        assert_eq!(received.classify(3), Arrival::Duplicate);
+    }
+}

@@ -1,0 +1,121 @@
+//! The repair extension: source symbols that are kept, repair symbols that are sent, and the decoder
+//! (docs/wire-format.md).
+//!
+//! A source symbol is the exact plaintext of one packet. The sender keeps those of un-ACKed packets while a coding scheme is
+//! in use; the receiver keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
+//! protected, which is counted.
+
+mod decoder;
+mod encoder;
+
+use std::collections::BTreeMap;
+
+use crate::{
+    config::RepairConfig,
+    stats::ConnectionStats,
+    wire::{CodeScheme, PathId, RepairParameters},
+};
+pub(crate) use decoder::{Decoder, Rebuilt};
+pub(crate) use encoder::EncodedBlock;
+
+/// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size: type 4, path id 4, scheme and
+/// count 2, symbol id 2, symbol length 2 and the virtual symbol's length prefix 2 bytes; the rest is for the members: 8 bytes for
+/// the first number and 2 for each end of a run.
+const HEADROOM: usize = 48;
+
+/// Both directions of the extension for one connection.
+pub(crate) struct Repair {
+    config: RepairConfig,
+    peer: Option<RepairParameters>,
+    /// Buffers of plaintexts that are not in use.
+    free: Vec<Vec<u8>>,
+    kept_bytes: u64,
+    blocks: BTreeMap<PathId, EncodedBlock>,
+    pub(crate) decoder: Decoder,
+}
+
+impl Repair {
+    pub(crate) fn new(config: &RepairConfig) -> Self {
+        Self {
+            decoder: Decoder::new(config.decoder_memory),
+            config: config.clone(),
+            peer: None,
+            free: Vec::new(),
+            kept_bytes: 0,
+            blocks: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
+        let usable = peer.schemes.contains(CodeScheme::ReedSolomon) && peer.max_block > 0;
+        self.peer = usable.then(|| peer.clone());
+        if usable {
+            let peer_max = u8::try_from(peer.max_block).unwrap_or(u8::MAX);
+            self.config.k_max = self.config.k_max.min(peer_max);
+        }
+    }
+
+    /// Whether the peer rebuilds packets from our repair symbols.
+    pub(crate) fn peer_decodes(&self) -> bool {
+        self.peer.is_some()
+    }
+
+    /// Bytes that every data packet leaves free.
+    pub(crate) fn headroom(&self) -> usize {
+        if self.peer_decodes() { HEADROOM } else { 0 }
+    }
+
+    /// The limits of blocks, the peer's included.
+    pub(crate) fn config(&self) -> &RepairConfig {
+        &self.config
+    }
+
+    /// Keeps a plaintext; `None` if the memory for source symbols is used up.
+    pub(crate) fn keep(&mut self, plaintext: &[u8]) -> Option<Vec<u8>> {
+        if self.kept_bytes + plaintext.len() as u64 > self.config.source_memory {
+            return None;
+        }
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(plaintext);
+        self.kept_bytes += plaintext.len() as u64;
+        Some(buffer)
+    }
+
+    /// Takes a kept plaintext back.
+    pub(crate) fn recycle(&mut self, payload: Vec<u8>) {
+        if payload.capacity() == 0 {
+            return;
+        }
+        self.kept_bytes = self.kept_bytes.saturating_sub(payload.len() as u64);
+        // Idle connections do not hold on to the buffers of their busiest moment.
+        if self.free.len() < 64 {
+            self.free.push(payload);
+        }
+    }
+
+    /// The block whose repair symbols are being sent for `path`.
+    pub(crate) fn block(&self, path: PathId) -> Option<&EncodedBlock> {
+        self.blocks.get(&path)
+    }
+
+    /// Codes a new block, which replaces the path's last one.
+    pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
+        self.blocks.entry(path).or_default().encode(members, sources, count)
+    }
+
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        self.blocks.remove(&path);
+        self.decoder.forget_path(path);
+    }
+
+    pub(crate) fn fill_stats(&self, stats: &mut ConnectionStats) {
+        let counters = self.decoder.counters();
+        stats.repair_received = counters.received;
+        stats.repair_used = counters.used;
+        stats.repair_wasted = counters.wasted;
+        stats.packets_recovered = counters.rebuilt;
+        stats.decoder_memory = self.decoder.memory();
+        stats.decoder_memory_peak = counters.memory_peak;
+    }
+}

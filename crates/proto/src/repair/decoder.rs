@@ -1,0 +1,258 @@
+//! The receiving side: recent plaintexts per path, blocks that wait, and decoding as soon as enough is there.
+//!
+//! CoFUSO sections 4.3 and 5.3. A block waits while more of its packets are missing than repair symbols have come. It is
+//! given up when one of its received members is no longer kept (COF-A12), when a newer block needs its place, or when its
+//! path is closed.
+//!
+//! # Bounds
+//! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks wait. What a hostile peer can
+//! make us compute is bounded by the bytes it sends: a block is decoded once at most.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use fec::reed_solomon::{DecodeScratch, decode};
+
+use crate::{
+    received::ReceivedPackets,
+    wire::{CodeScheme, PathId, Repair},
+};
+
+/// Blocks that may wait for packets or repair symbols at once.
+const MAX_BLOCKS: usize = 64;
+
+/// What the decoder has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) received: u64,
+    pub(crate) used: u64,
+    pub(crate) wasted: u64,
+    pub(crate) rebuilt: u64,
+    pub(crate) memory_peak: u64,
+}
+
+/// A packet that was rebuilt: its number and its plaintext.
+pub(crate) type Rebuilt = (u64, Vec<u8>);
+
+struct WaitingBlock {
+    path: PathId,
+    members: Vec<u64>,
+    missing: usize,
+    symbols: Vec<(u8, Vec<u8>)>,
+}
+
+impl WaitingBlock {
+    fn bytes(&self) -> u64 {
+        self.symbols.iter().map(|(_, s)| s.len() as u64).sum::<u64>() + self.members.len() as u64 * 8
+    }
+}
+
+/// Received plaintexts and waiting blocks of one connection.
+pub(crate) struct Decoder {
+    budget: u64,
+    memory: u64,
+    sources: BTreeMap<PathId, BTreeMap<u64, Vec<u8>>>,
+    /// The order in which sources came, for eviction.
+    order: VecDeque<(PathId, u64)>,
+    blocks: VecDeque<WaitingBlock>,
+    free: Vec<Vec<u8>>,
+    scratch: DecodeScratch,
+    counters: Counters,
+}
+
+impl Decoder {
+    pub(crate) fn new(budget: u64) -> Self {
+        Self {
+            budget,
+            memory: 0,
+            sources: BTreeMap::new(),
+            order: VecDeque::new(),
+            blocks: VecDeque::new(),
+            free: Vec::new(),
+            scratch: DecodeScratch::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Keeps an arrived packet's plaintext, and decodes the block that it completes.
+    pub(crate) fn on_source(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
+        self.keep(path, number, plaintext);
+        let mut rebuilt = Vec::new();
+        let mut at = 0;
+        while at < self.blocks.len() {
+            let block = &mut self.blocks[at];
+            if block.path != path || block.members.binary_search(&number).is_err() {
+                at += 1;
+                continue;
+            }
+            block.missing = block.missing.saturating_sub(1);
+            if block.missing == 0 {
+                self.drop_block(at);
+            } else if block.missing <= block.symbols.len() {
+                rebuilt.extend(self.decode_block(at));
+            } else {
+                at += 1;
+            }
+        }
+        rebuilt
+    }
+
+    /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
+    pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
+        self.counters.received += 1;
+        let index = u8::try_from(repair.symbol_id).ok();
+        let (CodeScheme::ReedSolomon, Some(index)) = (repair.scheme, index) else {
+            self.counters.wasted += 1;
+            return Vec::new();
+        };
+        let Some(at) = self.find_or_open(repair, received) else {
+            self.counters.wasted += 1;
+            return Vec::new();
+        };
+        let block = &mut self.blocks[at];
+        let len = repair.symbol.len();
+        let repeated = block.symbols.iter().any(|(i, s)| *i == index || s.len() != len);
+        if repeated {
+            self.counters.wasted += 1;
+            return Vec::new();
+        }
+        let mut symbol = self.free.pop().unwrap_or_default();
+        symbol.clear();
+        symbol.extend_from_slice(repair.symbol);
+        block.symbols.push((index, symbol));
+        let ready = block.missing <= block.symbols.len();
+        self.add_memory(len as u64);
+        if ready { self.decode_block(at) } else { Vec::new() }
+    }
+
+    /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is missing or it cannot be decoded.
+    fn find_or_open(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Option<usize> {
+        let same = |b: &WaitingBlock| {
+            b.path == repair.path && repair.members.packets().eq(b.members.iter().copied())
+        };
+        if let Some(at) = self.blocks.iter().position(same) {
+            return Some(at);
+        }
+        let kept = self.sources.get(&repair.path);
+        let mut missing = 0;
+        for number in repair.members.packets() {
+            if kept.is_some_and(|k| k.contains_key(&number)) {
+                continue;
+            }
+            // Arrived, but no longer kept: the block can never be decoded.
+            if received.contains_or_rebuilt(number) {
+                return None;
+            }
+            missing += 1;
+        }
+        if missing == 0 || missing > usize::from(repair.repair_count) {
+            return None;
+        }
+        if self.blocks.len() >= MAX_BLOCKS {
+            self.drop_block(0);
+        }
+        let members: Vec<u64> = repair.members.packets().collect();
+        let block = WaitingBlock { path: repair.path, members, missing, symbols: Vec::new() };
+        self.memory += block.bytes();
+        self.blocks.push_back(block);
+        Some(self.blocks.len() - 1)
+    }
+
+    /// Decodes and removes a block that has enough symbols.
+    fn decode_block(&mut self, at: usize) -> Vec<Rebuilt> {
+        let Some(block) = self.blocks.remove(at) else { return Vec::new() };
+        self.memory = self.memory.saturating_sub(block.bytes());
+        let kept = self.sources.get(&block.path);
+        let sources: Vec<Option<&[u8]>> =
+            block.members.iter().map(|n| kept.and_then(|k| k.get(n)).map(Vec::as_slice)).collect();
+        let symbols: Vec<(u8, &[u8])> = block.symbols.iter().map(|(i, s)| (*i, s.as_slice())).collect();
+        let lost = sources.iter().filter(|s| s.is_none()).count();
+        let rebuilt: Vec<Rebuilt> = match decode(&sources, &symbols, &mut self.scratch) {
+            Ok(recovered) => recovered.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
+            Err(_) => Vec::new(),
+        };
+        let used = if rebuilt.is_empty() { 0 } else { lost as u64 };
+        self.counters.used += used;
+        self.counters.wasted += block.symbols.len() as u64 - used;
+        self.counters.rebuilt += rebuilt.len() as u64;
+        for (number, plaintext) in &rebuilt {
+            // Other blocks may need it.
+            self.keep(block.path, *number, plaintext);
+        }
+        self.recycle_block(block);
+        rebuilt
+    }
+
+    fn drop_block(&mut self, at: usize) {
+        let Some(block) = self.blocks.remove(at) else { return };
+        self.memory = self.memory.saturating_sub(block.bytes());
+        self.counters.wasted += block.symbols.len() as u64;
+        self.recycle_block(block);
+    }
+
+    fn recycle_block(&mut self, block: WaitingBlock) {
+        for (_, symbol) in block.symbols {
+            self.recycle(symbol);
+        }
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.free.len() < 32 {
+            self.free.push(buffer);
+        }
+    }
+
+    fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
+        let mut buffer = self.free.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(plaintext);
+        if self.sources.entry(path).or_default().insert(number, buffer).is_none() {
+            self.order.push_back((path, number));
+            self.add_memory(plaintext.len() as u64);
+        }
+    }
+
+    /// Counts new bytes, and makes room for them: the oldest plaintexts go first, then the oldest blocks.
+    fn add_memory(&mut self, bytes: u64) {
+        self.memory += bytes;
+        while self.memory > self.budget {
+            if let Some((path, number)) = self.order.pop_front() {
+                self.evict(path, number);
+            } else if self.blocks.is_empty() {
+                break;
+            } else {
+                self.drop_block(0);
+            }
+        }
+        self.counters.memory_peak = self.counters.memory_peak.max(self.memory);
+    }
+
+    fn evict(&mut self, path: PathId, number: u64) {
+        let Some(buffer) = self.sources.get_mut(&path).and_then(|kept| kept.remove(&number)) else { return };
+        self.memory = self.memory.saturating_sub(buffer.len() as u64);
+        self.recycle(buffer);
+        // Blocks that need it can no longer be decoded.
+        while let Some(at) =
+            self.blocks.iter().position(|b| b.path == path && b.members.binary_search(&number).is_ok())
+        {
+            self.drop_block(at);
+        }
+    }
+
+    pub(crate) fn forget_path(&mut self, path: PathId) {
+        let kept = self.sources.remove(&path).unwrap_or_default();
+        self.memory = self.memory.saturating_sub(kept.values().map(|b| b.len() as u64).sum());
+        self.order.retain(|(p, _)| *p != path);
+        while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
+            self.drop_block(at);
+        }
+    }
+}

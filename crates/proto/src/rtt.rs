@@ -1,0 +1,120 @@
+//! Round-trip time of one path (RFC 9002 section 5).
+
+use units::{Duration, Instant};
+
+/// Timer granularity assumed by loss detection (RFC 9002 section 6.1.2).
+pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
+
+/// Smoothed round-trip time, its variation and its minimum.
+///
+/// | RFC 9002   | here       |
+/// |------------|------------|
+/// | latest_rtt | `latest`   |
+/// | smoothed_rtt | `smoothed` |
+/// | rttvar     | `variance` |
+/// | min_rtt    | `min`      |
+#[derive(Clone, Debug)]
+pub(crate) struct RttEstimator {
+    latest: Duration,
+    smoothed: Duration,
+    variance: Duration,
+    min: Duration,
+    first_sample_at: Option<Instant>,
+}
+
+impl RttEstimator {
+    pub(crate) fn new(initial: Duration) -> Self {
+        Self {
+            latest: initial,
+            smoothed: initial,
+            variance: initial / 2,
+            min: initial,
+            first_sample_at: None,
+        }
+    }
+
+    /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer says it added.
+    pub(crate) fn update(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
+        self.latest = sample;
+        if self.first_sample_at.is_none() {
+            self.first_sample_at = Some(now);
+            self.min = sample;
+            self.smoothed = sample;
+            self.variance = sample / 2;
+            return;
+        }
+        self.min = self.min.min(sample);
+        // The peer's delay is only believed as far as the sample stays above the minimum.
+        let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
+        self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
+        self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+    }
+
+    pub(crate) fn latest(&self) -> Duration {
+        self.latest
+    }
+
+    pub(crate) fn smoothed(&self) -> Duration {
+        self.smoothed
+    }
+
+    pub(crate) fn variance(&self) -> Duration {
+        self.variance
+    }
+
+    pub(crate) fn min(&self) -> Duration {
+        self.min
+    }
+
+    /// When the first sample was taken; persistent congestion needs it (RFC 9002 section 7.6.2).
+    pub(crate) fn first_sample_at(&self) -> Option<Instant> {
+        self.first_sample_at
+    }
+
+    /// Probe timeout before backoff, without the peer's maximum ACK delay (RFC 9002 section 6.2.1).
+    pub(crate) fn pto_base(&self) -> Duration {
+        self.smoothed + (self.variance * 4).max(GRANULARITY)
+    }
+
+    /// Age at which an un-ACKed packet counts as lost once a later one was ACKed (RFC 9002 section 6.1.2).
+    pub(crate) fn loss_delay(&self) -> Duration {
+        let longest = self.smoothed.max(self.latest);
+        (longest * 9 / 8).max(GRANULARITY)
+    }
+
+    pub(crate) fn for_congestion(&self) -> congestion::Rtt {
+        congestion::Rtt {
+            latest: self.latest,
+            smoothed: self.smoothed,
+            min: self.min,
+            variance: self.variance,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn follows_rfc_9002_section_5_3() {
+        let mut rtt = RttEstimator::new(Duration::from_millis(333));
+        rtt.update(Instant::ORIGIN, MS * 50, Duration::ZERO);
+        assert_eq!((rtt.smoothed(), rtt.variance(), rtt.min()), (MS * 50, MS * 25, MS * 50));
+        // 90 ms with 20 ms of delay counts as 70 ms: variance (75 + 20) / 4, smoothed (350 + 70) / 8.
+        rtt.update(Instant::ORIGIN, MS * 90, MS * 20);
+        assert_eq!(rtt.variance(), Duration::from_micros(23_750));
+        assert_eq!(rtt.smoothed(), Duration::from_micros(52_500));
+        assert_eq!(rtt.loss_delay(), Duration::from_micros(101_250));
+    }
+
+    #[test]
+    fn ack_delay_never_pulls_a_sample_below_the_minimum() {
+        let mut rtt = RttEstimator::new(MS);
+        rtt.update(Instant::ORIGIN, MS * 50, Duration::ZERO);
+        rtt.update(Instant::ORIGIN, MS * 51, MS * 25);
+        assert_eq!(rtt.smoothed(), Duration::from_micros(50_125));
+    }
+}

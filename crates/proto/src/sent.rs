@@ -1,0 +1,233 @@
+//! The un-ACKed packets of one packet number space, in number order.
+//!
+//! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout and a reinjection
+//! are all answered from it. The plaintext is kept beside it only while a coding scheme may need it as a source
+//! symbol, in buffers of a limited pool; see docs/decisions/0001-transport-core.md.
+
+use std::collections::VecDeque;
+
+use smallvec::SmallVec;
+use units::Instant;
+
+use crate::{streams::SentStreamFrames, wire::PathId};
+
+/// What a packet is for: decides whether recovery may protect it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PacketPurpose {
+    /// New or retransmitted frames.
+    Data,
+    /// Frames of an un-ACKed packet once more (FUSO's recovery packet).
+    Copy,
+    /// A REPAIR frame (CoFUSO's parity).
+    Repair,
+    /// Only there to get an ACK, to validate a path or to measure it.
+    Probe,
+}
+
+/// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlFrame {
+    HandshakeDone,
+    NewConnectionId {
+        path: PathId,
+        sequence: u64,
+    },
+    RetireConnectionId {
+        path: PathId,
+        sequence: u64,
+    },
+    PathAbandon {
+        path: PathId,
+    },
+    PathStatus {
+        path: PathId,
+    },
+    MaxPathId,
+    /// RECOVERED for one packet of a path.
+    Recovered {
+        path: PathId,
+        packet: u64,
+    },
+}
+
+/// A range of a CRYPTO stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CryptoRange {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
+}
+
+/// Everything retransmittable that a packet carried.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SentFrames {
+    pub(crate) streams: SentStreamFrames,
+    pub(crate) crypto: SmallVec<[CryptoRange; 1]>,
+    pub(crate) control: Vec<ControlFrame>,
+    /// The packet numbers that the ACK in this packet covered: path and largest.
+    pub(crate) acked_up_to: (PathId, Option<u64>),
+    /// The packet that this one is a recovery copy of.
+    pub(crate) copy_of: Option<(PathId, u64)>,
+    /// Whether the packet carried a DATAGRAM frame (never retransmitted, but worth coding).
+    pub(crate) datagram: bool,
+}
+
+impl SentFrames {
+    /// Whether losing the packet would lose something for an application.
+    pub(crate) fn carries_data(&self) -> bool {
+        !self.streams.is_empty() || !self.crypto.is_empty() || self.datagram
+    }
+}
+
+/// The record of one packet in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct SentPacket {
+    pub(crate) sent_at: Instant,
+    pub(crate) size: u16,
+    pub(crate) ack_eliciting: bool,
+    pub(crate) purpose: PacketPurpose,
+    pub(crate) frames: SentFrames,
+    /// The plaintext, kept only where it may become a source symbol; empty otherwise.
+    pub(crate) payload: Vec<u8>,
+    /// Recovery has resent its frames, or a probe timeout has moved them to another path.
+    pub(crate) reinjected: bool,
+    /// It is a source symbol of a block.
+    pub(crate) coded: bool,
+    /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
+    pub(crate) repaired: bool,
+}
+
+impl SentPacket {
+    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
+    pub(crate) fn is_codable(&self) -> bool {
+        !self.payload.is_empty() && !self.coded && !self.reinjected && !self.repaired
+    }
+
+    /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).
+    pub(crate) fn is_protectable(&self) -> bool {
+        self.purpose == PacketPurpose::Data
+            && !self.reinjected
+            && !self.repaired
+            && self.frames.carries_data()
+    }
+}
+
+/// Ring of records indexed by packet number: constant-time insert, look-up and removal.
+#[derive(Debug, Default)]
+pub(crate) struct SentPackets {
+    /// Packet number of the ring's first slot.
+    first: u64,
+    ring: VecDeque<Option<SentPacket>>,
+    /// How many slots hold a record.
+    held: usize,
+}
+
+impl SentPackets {
+    /// The packet number that `insert` expects next; every smaller number has been used.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.first + self.ring.len() as u64
+    }
+
+    /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
+    pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
+        debug_assert_eq!(number, self.next_number());
+        self.held += usize::from(packet.is_some());
+        if packet.is_none() && self.ring.is_empty() {
+            self.first += 1;
+        } else {
+            self.ring.push_back(packet);
+        }
+    }
+
+    pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
+        self.ring.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
+        self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, number: u64) -> Option<SentPacket> {
+        let slot = self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+        let packet = slot.take()?;
+        self.held -= 1;
+        while let Some(None) = self.ring.front() {
+            self.ring.pop_front();
+            self.first += 1;
+        }
+        Some(packet)
+    }
+
+    /// Records in ascending number order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &SentPacket)> {
+        self.iter_from(0)
+    }
+
+    /// Records whose number is at least `from`, ascending.
+    pub(crate) fn iter_from(&self, from: u64) -> impl Iterator<Item = (u64, &SentPacket)> {
+        let skip =
+            usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.ring.len());
+        let first = self.first + skip as u64;
+        let slots = self.ring.range(skip..).enumerate();
+        slots.filter_map(move |(i, slot)| Some((first + i as u64, slot.as_ref()?)))
+    }
+
+    /// Number of the oldest record.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        (!self.ring.is_empty()).then_some(self.first)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.held
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet() -> SentPacket {
+        SentPacket {
+            sent_at: Instant::ORIGIN,
+            size: 1_200,
+            ack_eliciting: true,
+            purpose: PacketPurpose::Data,
+            frames: SentFrames::default(),
+            payload: Vec::new(),
+            reinjected: false,
+            coded: false,
+            repaired: false,
+        }
+    }
+
+    #[test]
+    fn numbers_stay_right_when_the_front_is_removed() {
+        let mut sent = SentPackets::default();
+        sent.insert(0, None);
+        for n in 1..6 {
+            sent.insert(n, (n != 3).then(packet));
+        }
+        assert_eq!(sent.next_number(), 6);
+        assert!(sent.get(0).is_none() && sent.get(3).is_none() && sent.get(6).is_none());
+        assert!(sent.remove(2).is_some() && sent.remove(2).is_none());
+        assert_eq!(sent.oldest(), Some(1));
+        assert!(sent.remove(1).is_some());
+        assert_eq!(sent.oldest(), Some(4), "empty slots at the front are dropped");
+        assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
+        assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);
+        assert_eq!(sent.len(), 2);
+        assert_eq!(sent.next_number(), 6);
+    }
+
+    #[test]
+    fn a_run_of_unrecorded_packets_takes_no_memory() {
+        let mut sent = SentPackets::default();
+        for n in 0..1_000 {
+            sent.insert(n, None);
+        }
+        assert_eq!((sent.ring.len(), sent.next_number()), (0, 1_000));
+    }
+}

@@ -1,0 +1,66 @@
+//! What policies see of a path: an immutable copy.
+
+use units::Duration;
+
+use crate::wire::PathId;
+
+/// One path that may carry data, at the moment a policy is asked. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct PathSnapshot {
+    /// Path id.
+    pub id: PathId,
+    /// Congestion window.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Largest datagram.
+    pub mtu: u64,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// Round-trip time variation.
+    pub rtt_variance: Duration,
+    /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1.
+    pub loss: f64,
+    /// Whether the controller is in slow start.
+    pub slow_start: bool,
+    /// How long the pacer holds the next packet back; zero: not at all.
+    pub pacing_wait: Duration,
+    /// Whether any packet with data has ever been sent on it.
+    pub ever_sent: bool,
+    /// Whether new data may use it. A path that is silent or a backup may not while another works; its un-ACKed packets can
+    /// still be protected.
+    pub usable: bool,
+    /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending (FUSO-A3).
+    pub protectable: bool,
+}
+
+impl PathSnapshot {
+    /// An idle, usable path with a window of ten packets.
+    pub fn new(id: PathId, rtt: Duration, mtu: u64) -> Self {
+        Self {
+            id,
+            window: 10 * mtu,
+            in_flight: 0,
+            mtu,
+            rtt,
+            rtt_variance: Duration::ZERO,
+            loss: 0.0,
+            slow_start: false,
+            pacing_wait: Duration::ZERO,
+            ever_sent: true,
+            usable: true,
+            protectable: false,
+        }
+    }
+
+    /// Whether the window has room for a full packet.
+    pub fn has_window(&self) -> bool {
+        self.usable && self.in_flight + self.mtu <= self.window
+    }
+
+    /// Whether a packet may leave at this moment.
+    pub fn may_send(&self) -> bool {
+        self.has_window() && self.pacing_wait.is_zero()
+    }
+}

@@ -1,0 +1,122 @@
+//! What a connection tells about itself.
+
+use units::Duration;
+
+use crate::{NetworkPath, wire::PathId};
+
+/// What a path is good for at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// Our challenge has not been answered yet.
+    Validating,
+    /// Carries data.
+    Active,
+    /// Carries data only while no active path works.
+    Backup,
+    /// Has stopped answering; it is probed, and data goes elsewhere.
+    Suspect,
+    /// Abandoned; late packets may still arrive.
+    Closing,
+}
+
+/// Live statistics of one path. Sizes in bytes of UDP payload.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// Path id.
+    pub id: PathId,
+    /// Its two addresses.
+    pub network: NetworkPath,
+    /// What it is good for.
+    pub state: PathState,
+    /// Smoothed round-trip time (RFC 9002 section 5.3).
+    pub rtt: Duration,
+    /// Smallest round-trip time.
+    pub rtt_min: Duration,
+    /// Round-trip time variation.
+    pub rtt_variance: Duration,
+    /// Congestion window.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Largest datagram sent.
+    pub mtu: u16,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received and authenticated.
+    pub packets_received: u64,
+    /// Bytes sent.
+    pub bytes_sent: u64,
+    /// Bytes received.
+    pub bytes_received: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Their bytes.
+    pub bytes_lost: u64,
+    /// Probe timeouts since the last answer.
+    pub pto_count: u32,
+    /// Loss estimate of FUSO section III-B.1, 0 to 1.
+    pub loss_estimate: f64,
+    /// Lost packets of this path whose data had already reached the peer, by repair or copy, when they were declared lost.
+    pub packets_recovered: u64,
+    /// Recovery copies that this path carried.
+    pub copies_sent: u64,
+    /// Repair symbols that this path carried.
+    pub repair_sent: u64,
+    /// Packets of this path that the peer rebuilt from repair symbols, as far as RECOVERED told.
+    pub repair_used: u64,
+    /// Repair symbols that this path carried and that no RECOVERED has answered, those in flight included.
+    pub repair_wasted: u64,
+    /// Packets that coding could not protect, because the memory for source symbols was used up.
+    pub packets_unprotected: u64,
+}
+
+/// Live statistics of a connection.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct ConnectionStats {
+    /// UDP payload bytes sent, all paths.
+    pub bytes_sent: u64,
+    /// UDP payload bytes received and accepted, all paths.
+    pub bytes_received: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets received.
+    pub packets_received: u64,
+    /// Packets declared lost.
+    pub packets_lost: u64,
+    /// Stream bytes sent for the first time.
+    pub stream_bytes_sent: u64,
+    /// Stream bytes received for the first time.
+    pub stream_bytes_received: u64,
+    /// Stream bytes received again.
+    pub duplicate_stream_bytes: u64,
+    /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that it fell back.
+    pub recovery: String,
+    /// Bytes of packets sent for recovery: copies and repair symbols.
+    pub recovery_bytes_sent: u64,
+    /// Recovery copies sent.
+    pub copies_sent: u64,
+    /// Repair symbols sent.
+    pub repair_sent: u64,
+    /// Repair symbols received.
+    pub repair_received: u64,
+    /// Received repair symbols that rebuilt a packet.
+    pub repair_used: u64,
+    /// Received repair symbols that were not needed or not usable.
+    pub repair_wasted: u64,
+    /// Packets rebuilt for us by our decoder.
+    pub packets_recovered: u64,
+    /// Packets of ours that the peer told us it rebuilt.
+    pub peer_recovered: u64,
+    /// Lost packets of ours whose data had already reached the peer, by repair or copy, when we declared them lost.
+    pub packets_mended: u64,
+    /// Bytes that the decoder holds, and the most it ever held.
+    pub decoder_memory: u64,
+    /// The most the decoder ever held.
+    pub decoder_memory_peak: u64,
+    /// Received application datagrams dropped because nobody read them.
+    pub datagrams_dropped: u64,
+    /// Packets that did not authenticate or made no sense.
+    pub malformed_packets: u64,
+}
