@@ -134,8 +134,8 @@ impl ClientConfig {
 
     shared_setters!();
 
-    pub(crate) fn to_proto(&self) -> Arc<proto::ClientConfig> {
-        Arc::new(proto::ClientConfig { tls: Arc::new(self.tls.clone()), transport: self.transport.clone() })
+    pub(crate) fn to_proto(&self) -> proto::ClientConfig {
+        proto::ClientConfig { tls: Arc::new(self.tls.clone()), transport: self.transport.clone() }
     }
 }
 
@@ -147,7 +147,6 @@ pub struct ServerConfig {
     tls: rustls::ServerConfig,
     transport: TransportConfig,
     max_connections: usize,
-    retry: bool,
 }
 
 impl ServerConfig {
@@ -179,7 +178,6 @@ impl ServerConfig {
             tls,
             transport: TransportConfig::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
-            retry: false,
         })
     }
 
@@ -192,19 +190,11 @@ impl ServerConfig {
         self
     }
 
-    /// Makes every client prove its address first (Retry, RFC 9000 section 8.1.2), which costs it a round trip.
-    #[must_use]
-    pub fn retry(mut self, retry: bool) -> Self {
-        self.retry = retry;
-        self
-    }
-
     pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
         Arc::new(proto::ServerConfig {
             tls: Arc::new(self.tls.clone()),
             transport: self.transport.clone(),
             max_connections: self.max_connections,
-            retry: self.retry,
         })
     }
 }

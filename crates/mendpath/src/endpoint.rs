@@ -268,7 +268,7 @@ impl Inner {
         if state.closed {
             return Err(ConnectError::EndpointClosed);
         }
-        let (handle, proto) = state.proto.connect(clock::now(), config.to_proto(), path, server_name)?;
+        let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
         let connecting = self.insert(&mut state, handle, path.remote, proto);
         drop(state);
         self.drive(&connecting);

@@ -33,9 +33,6 @@ pub enum ConnectionError {
     /// No path brought an answer for the idle timeout.
     #[error("no answer from the peer within the idle timeout")]
     TimedOut,
-    /// The peer has lost its state and answered with a stateless reset (RFC 9000 section 10.3).
-    #[error("the peer no longer knows the connection")]
-    Reset,
     /// The peer speaks no version of QUIC that we speak.
     #[error("the peer does not speak QUIC version 1")]
     VersionMismatch,
@@ -56,11 +53,8 @@ impl From<proto::ConnectionError> for ConnectionError {
         use proto::ConnectionError as E;
         match error {
             E::TransportClosed { code, reason, by_peer } => Self::TransportClosed { code, reason, by_peer },
-            E::ApplicationClosed { code, reason, by_peer } => {
-                Self::ApplicationClosed { code, reason, by_peer }
-            }
+            E::ApplicationClosed { code, reason } => Self::ApplicationClosed { code, reason, by_peer: true },
             E::TimedOut => Self::TimedOut,
-            E::Reset => Self::Reset,
             E::VersionMismatch => Self::VersionMismatch,
             E::LocallyClosed => Self::LocallyClosed,
         }
@@ -71,7 +65,6 @@ impl From<ConnectionError> for io::Error {
     fn from(error: ConnectionError) -> Self {
         let kind = match error {
             ConnectionError::TimedOut => io::ErrorKind::TimedOut,
-            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
             ConnectionError::ApplicationClosed { .. } | ConnectionError::TransportClosed { .. } => {
                 io::ErrorKind::ConnectionAborted
             }
@@ -91,12 +84,6 @@ pub enum ConnectError {
     /// Not a name that a certificate can carry.
     #[error("`{0}` is not a valid server name")]
     InvalidServerName(String),
-    /// The endpoint holds as many connections as it can.
-    #[error("the endpoint holds as many connections as it can")]
-    TooManyConnections,
-    /// The configuration asks for a QUIC version that does not exist here.
-    #[error("the configuration asks for an unsupported version of QUIC")]
-    UnsupportedVersion,
     /// TLS refused the configuration.
     #[error("TLS refused the configuration: {0}")]
     Tls(String),
@@ -115,8 +102,6 @@ impl From<proto::ConnectError> for ConnectError {
     fn from(error: proto::ConnectError) -> Self {
         match error {
             proto::ConnectError::InvalidServerName(name) => Self::InvalidServerName(name),
-            proto::ConnectError::TooManyConnections => Self::TooManyConnections,
-            proto::ConnectError::UnsupportedVersion => Self::UnsupportedVersion,
             proto::ConnectError::Tls(reason) => Self::Tls(reason),
         }
     }
@@ -171,6 +156,9 @@ pub enum PathError {
     /// The handshake has not finished, or the peer has not offered connection ids for another path in time.
     #[error("the peer is not ready for another path")]
     NotReady,
+    /// Only clients open paths.
+    #[error("only clients open paths")]
+    NotClient,
     /// The peer does not speak the multipath extension.
     #[error("the peer does not speak multipath QUIC")]
     MultipathNotNegotiated,
@@ -181,10 +169,10 @@ pub enum PathError {
         max: u32,
     },
     /// A path between these two addresses is open.
-    #[error("path {} between these addresses is open already", .0.0)]
+    #[error("path {0} between these addresses is open already")]
     AlreadyOpen(PathId),
     /// No such path.
-    #[error("there is no path {}", .0.0)]
+    #[error("there is no path {0}")]
     Unknown(PathId),
     /// The last path cannot be removed: close the connection instead.
     #[error("the last path cannot be removed: close the connection instead")]
@@ -216,6 +204,7 @@ impl From<proto::PathError> for PathError {
         use proto::PathError as E;
         match error {
             E::NotReady | E::NoConnectionId => Self::NotReady,
+            E::NotClient => Self::NotClient,
             E::MultipathNotNegotiated => Self::MultipathNotNegotiated,
             E::TooManyPaths { max } => Self::TooManyPaths { max },
             E::AlreadyOpen(path) => Self::AlreadyOpen(path),

@@ -84,8 +84,8 @@ pub use error::{
 pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
-    ConnectionStats, ControllerKind, Dir, PathId, PathState, PathStats, RecoveryKind, RepairConfig,
-    SchedulerKind, Side, StreamId, TransportConfig,
+    ConnectionStats, ControllerKind, PathId, PathState, PathStats, RecoveryKind, RepairConfig, SchedulerKind,
+    Side, StreamId, TransportConfig, UnknownName,
 };
 pub use recv_stream::RecvStream;
 pub use rustls;

@@ -108,7 +108,7 @@ impl RecvStream {
             }
             Ok(Read::Finished) => Ok(()),
             Err(proto::ReadError::Reset(code)) => Err(ReadError::Reset(code)),
-            Err(proto::ReadError::Unknown) => {
+            Err(proto::ReadError::Closed | proto::ReadError::Unknown) => {
                 Err(state.alive().err().map_or(ReadError::ClosedStream, Into::into))
             }
         };

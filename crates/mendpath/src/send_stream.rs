@@ -61,9 +61,9 @@ impl SendStream {
     /// No more data follows. Does not wait: see [`finished`](Self::finished).
     ///
     /// # Errors
-    /// If it was finished or reset before.
+    /// If it was finished or reset before, or the peer stopped it.
     pub fn finish(&mut self) -> Result<(), ClosedStream> {
-        self.end(|state, id| state.proto.finish(id))
+        self.end(|state, id| state.proto.finish(id).is_ok())
     }
 
     /// Waits until the peer's transport has acknowledged everything, the end included; call [`finish`](Self::finish)
@@ -83,7 +83,7 @@ impl SendStream {
     /// # Errors
     /// If everything was acknowledged, or it was reset, before.
     pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
-        self.end(|state, id| state.proto.reset(id, code))
+        self.end(|state, id| state.proto.reset(id, code).is_ok())
     }
 
     /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was acknowledged instead.
@@ -95,26 +95,20 @@ impl SendStream {
         poll_fn(|cx| self.poll_end(cx)).await
     }
 
-    /// Streams of higher priority are sent first; 0 is the default.
-    ///
-    /// # Errors
-    /// If everything was acknowledged, or it was reset, before.
-    pub fn set_priority(&self, priority: i32) -> Result<(), ClosedStream> {
-        self.shared().lock().proto.set_priority(self.id, priority).map_err(|_| ClosedStream)
+    /// Streams of higher priority are sent first; 0 is the default. Without effect once the stream has ended.
+    pub fn set_priority(&self, priority: i32) {
+        self.shared().lock().proto.set_priority(self.id, priority);
     }
 
     fn shared(&self) -> &Shared {
         self.connection.shared()
     }
 
-    fn end(
-        &mut self,
-        how: impl FnOnce(&mut State, StreamId) -> Result<(), proto::StreamError>,
-    ) -> Result<(), ClosedStream> {
-        let result = how(&mut self.shared().lock(), self.id);
+    fn end(&mut self, how: impl FnOnce(&mut State, StreamId) -> bool) -> Result<(), ClosedStream> {
+        let done = how(&mut self.shared().lock(), self.id);
         self.shared().wake_driver();
-        self.ended |= result.is_ok();
-        result.map_err(|_| ClosedStream)
+        self.ended |= done;
+        if done { Ok(()) } else { Err(ClosedStream) }
     }
 
     fn poll_some(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
@@ -160,8 +154,8 @@ impl Drop for SendStream {
         if !self.ended && state.error.is_none() {
             // Refused if the stream has come to its end already.
             let _ = match stopped {
-                Some(code) => state.proto.reset(self.id, code),
-                None => state.proto.finish(self.id),
+                Some(code) => state.proto.reset(self.id, code).is_ok(),
+                None => state.proto.finish(self.id).is_ok(),
             };
         }
         drop(state);

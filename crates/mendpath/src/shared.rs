@@ -204,7 +204,6 @@ impl Shared {
     /// Tells whom it concerns.
     pub(crate) fn dispatch(&self, state: &mut State, event: Event) {
         match event {
-            Event::HandshakeDataReady | Event::Drained => {}
             Event::Connected => {
                 if let Some(connected) = state.connected.take() {
                     let _ = connected.send(());
@@ -215,6 +214,8 @@ impl Shared {
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
             Event::Path(event) => state.dispatch_path(&event),
             Event::ConnectionLost(error) => self.end(state, error.into()),
+            // The driver deals with the end, and what a later transport may tell concerns nobody here.
+            _ => {}
         }
     }
 
