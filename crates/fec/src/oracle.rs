@@ -48,9 +48,8 @@ pub(crate) fn rank(mut rows: Vec<Vec<u8>>) -> usize {
         let scale = inv(rows[rank][column]);
         for r in rank + 1..rows.len() {
             let factor = mul(rows[r][column], scale);
-            for c in 0..columns {
-                rows[r][c] ^= mul(factor, rows[rank][c]);
-            }
+            let pivot = rows[rank].clone();
+            rows[r].iter_mut().zip(pivot).for_each(|(to, from)| *to ^= mul(factor, from));
         }
         rank += 1;
     }

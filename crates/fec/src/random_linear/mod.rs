@@ -36,7 +36,7 @@ pub fn coefficient(seed: u32, index: u32, source: u8) -> u8 {
 
 /// The coefficients of a range of sources.
 fn coefficients(seed: u32, index: u32, sources: std::ops::Range<usize>) -> impl Iterator<Item = u8> {
-    let state = u64::from(seed) << 32 | u64::from(index);
+    let state = (u64::from(seed) << 32) | u64::from(index);
     let (mut word, mut at) = (0, usize::MAX);
     sources.map(move |i| {
         if i / 8 != at {
@@ -44,14 +44,14 @@ fn coefficients(seed: u32, index: u32, sources: std::ops::Range<usize>) -> impl 
             word = split_mix(state, at as u64);
         }
         let byte = word.to_le_bytes()[i % 8];
-        1 + (u16::from(byte) * 255 >> 8) as u8
+        1 + ((u16::from(byte) * 255) >> 8) as u8
     })
 }
 
 /// Output `n` of SplitMix64.
 fn split_mix(state: u64, n: u64) -> u64 {
     let z = state.wrapping_add((n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    let z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }

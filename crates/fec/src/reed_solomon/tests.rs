@@ -43,9 +43,9 @@ fn check_recovery(
 
 #[test]
 fn coefficients_follow_the_formula() {
-    for j in 0..255 {
-        for i in 0..255 - j {
-            assert_eq!(COEFFICIENTS[j][i], oracle_coefficient(j, i), "c({j}, {i})");
+    for (j, row) in COEFFICIENTS.iter().enumerate() {
+        for (i, &c) in row[..255 - j].iter().enumerate() {
+            assert_eq!(c, oracle_coefficient(j, i), "c({j}, {i})");
         }
     }
 }
