@@ -22,6 +22,22 @@
 //! symbol that was changed on the way is noticed only by chance.
 //!
 //! Start with [`reed_solomon::encode`] and [`reed_solomon::decode`].
+//!
+//! ```
+//! use fec::{reed_solomon, symbol_len};
+//!
+//! let sources: [&[u8]; 3] = [b"any", b"three", b"packets"];
+//! let mut repairs = vec![vec![0; symbol_len(&sources)]; 2];
+//! for (index, repair) in (0..).zip(&mut repairs) {
+//!     reed_solomon::encode(&sources, index, repair)?;
+//! }
+//!
+//! let received = [None, Some(sources[1]), None];
+//! let mut scratch = reed_solomon::DecodeScratch::new();
+//! let recovered = reed_solomon::decode(&received, &[(0, &repairs[0]), (1, &repairs[1])], &mut scratch)?;
+//! assert!(recovered.eq([(0, sources[0]), (2, sources[2])]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod random_linear;
 pub mod reed_solomon;

@@ -53,7 +53,7 @@ fn xor(bencher: Bencher<'_, '_>, isa: Isa) {
     product::<1>(bencher, isa);
 }
 
-#[divan::bench(args = supported(), consts = [2, 3, 4, 5, 6])]
+#[divan::bench(args = supported(), consts = [2, 3, 4, 6, 8])]
 fn product<const M: usize>(bencher: Bencher<'_, '_>, isa: Isa) {
     let kernels = Kernels::with(isa).unwrap();
     let data = sources();

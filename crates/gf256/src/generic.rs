@@ -179,8 +179,8 @@ impl<'a, const M: usize> Tile<'a, M> {
 /// coefficients of its row: `out[j] = init[j] + sum of rows[j][i] * sources[i]`, every shorter slice being continued by
 /// zeros.
 ///
-/// Works down columns that are `WIDE` vectors wide, and at their end `NARROW`; the sums of a column stay in
-/// registers while all sources pass by.
+/// Works down columns that are `WIDE` vectors wide for up to four outputs, `MIDDLE` for more, and `NARROW` at the end
+/// of slices; the sums of a column stay in registers while all sources pass by.
 ///
 /// # Safety
 /// As for [`Vector`].
@@ -188,7 +188,7 @@ impl<'a, const M: usize> Tile<'a, M> {
 /// # Panics
 /// If there are too many outputs, if they differ in length, or a row does not match `sources`.
 #[inline(always)]
-pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const NARROW: usize>(
+pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const MIDDLE: usize, const NARROW: usize>(
     outs: &mut [&mut [u8]],
     init: &[&[u8]],
     rows: &[&[u8]],
@@ -196,14 +196,14 @@ pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const NARROW: usize>(
 ) {
     /// The columns for `$m` outputs, if this instruction set can have so many.
     macro_rules! tile {
-        ($m:literal) => {{
+        ($m:literal, $width:ident) => {{
             if $m <= V::TILE {
                 let tile = Tile::<$m>::new(outs, init, rows, sources);
                 // Codes have a first row of ones; it then costs no multiplication.
                 if rows[0].iter().fold(true, |ones, &c| ones & (c == 1)) {
-                    columns::<V, $m, WIDE, NARROW, true>(&tile);
+                    columns::<V, $m, $width, NARROW, true>(&tile);
                 } else {
-                    columns::<V, $m, WIDE, NARROW, false>(&tile);
+                    columns::<V, $m, $width, NARROW, false>(&tile);
                 }
             }
         }};
@@ -212,12 +212,14 @@ pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const NARROW: usize>(
     // SAFETY: the caller's promise; the tile's pointers come from exclusive borrows that last to the end.
     unsafe {
         match outs.len() {
-            1 => tile!(1),
-            2 => tile!(2),
-            3 => tile!(3),
-            4 => tile!(4),
-            5 => tile!(5),
-            6 => tile!(6),
+            1 => tile!(1, WIDE),
+            2 => tile!(2, WIDE),
+            3 => tile!(3, WIDE),
+            4 => tile!(4, WIDE),
+            5 => tile!(5, MIDDLE),
+            6 => tile!(6, MIDDLE),
+            7 => tile!(7, MIDDLE),
+            8 => tile!(8, MIDDLE),
             _ => {}
         }
     }

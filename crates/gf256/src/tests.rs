@@ -198,7 +198,7 @@ fn products_at_every_length_and_alignment() {
             let source = noise(400, len as u64);
             let sources =
                 [&source[align..align + len], &source[..len * align / 31], &source[7..7 + len + align]];
-            let m = 1 + (len + align) % 6;
+            let m = 1 + (len + align) % 9;
             let matrix = noise(3 * m, align as u64);
             let mut rows: Vec<&[u8]> = matrix.chunks(3).collect();
             if align % 2 == 0 {

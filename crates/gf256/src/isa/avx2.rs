@@ -71,7 +71,7 @@ impl Vector for V256 {
 
 operations! {
     /// The processor has AVX2.
-    Avx2, V256, [target_feature(enable = "avx2")], 2, 1
+    Avx2, V256, [target_feature(enable = "avx2")], 2, 1, 1
 }
 
 impl Avx2 {

@@ -56,7 +56,7 @@ impl Vector for G256 {
 
 operations! {
     /// The processor has AVX2 and GFNI.
-    Gfni256, G256, [target_feature(enable = "avx2,gfni")], 2, 1
+    Gfni256, G256, [target_feature(enable = "avx2,gfni")], 2, 2, 1
 }
 
 impl Gfni256 {

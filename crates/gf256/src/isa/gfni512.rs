@@ -13,7 +13,7 @@ pub(crate) struct G512(__m512i);
 
 impl Vector for G512 {
     const BYTES: usize = 64;
-    const TILE: usize = 6;
+    const TILE: usize = 8;
     const SUM_OF_THREE: bool = true;
     /// The matrix of the factor, eight times.
     type Factor = __m512i;
@@ -57,7 +57,7 @@ impl Vector for G512 {
 
 operations! {
     /// The processor has AVX-512F and GFNI.
-    Gfni512, G512, [target_feature(enable = "avx512f,gfni")], 4, 2
+    Gfni512, G512, [target_feature(enable = "avx512f,gfni")], 4, 2, 2
 }
 
 impl Gfni512 {

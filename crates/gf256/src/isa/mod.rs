@@ -3,9 +3,9 @@
 
 /// Defines a token and its operations: the algorithms of [`crate::generic`] compiled with the module's features.
 ///
-/// `$wide` and `$narrow` are the vectors per column, and per column at the end of slices.
+/// `$wide`, `$middle` and `$narrow` are the widths of columns, see [`crate::generic::product`].
 macro_rules! operations {
-    ($(#[$doc:meta])* $token:ident, $vector:ty, [$($feature:meta)?], $wide:literal, $narrow:literal) => {
+    ($(#[$doc:meta])* $token:ident, $vector:ty, [$($feature:meta)?], $wide:literal, $middle:literal, $narrow:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $token(());
@@ -73,7 +73,7 @@ macro_rules! operations {
                 $(#[$feature])?
                 unsafe fn inner(outs: &mut [&mut [u8]], init: &[&[u8]], rows: &[&[u8]], sources: &[&[u8]]) {
                     // SAFETY: this function has the features.
-                    unsafe { $crate::generic::product::<$vector, $wide, $narrow>(outs, init, rows, sources) }
+                    unsafe { $crate::generic::product::<$vector, $wide, $middle, $narrow>(outs, init, rows, sources) }
                 }
                 // SAFETY: the token proves that the processor has the features.
                 unsafe { inner(outs, init, rows, sources) }

@@ -60,7 +60,7 @@ impl Vector for N128 {
 
 operations! {
     /// The processor has NEON.
-    Neon, N128, [target_feature(enable = "neon")], 4, 1
+    Neon, N128, [target_feature(enable = "neon")], 4, 1, 1
 }
 
 impl Neon {

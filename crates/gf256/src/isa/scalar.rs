@@ -51,7 +51,7 @@ impl Vector for u64 {
 
 operations! {
     /// Needs nothing.
-    Scalar, u64, [], 1, 1
+    Scalar, u64, [], 1, 1, 1
 }
 
 impl Scalar {

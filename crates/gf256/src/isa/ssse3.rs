@@ -64,7 +64,7 @@ impl Vector for V128 {
 
 operations! {
     /// The processor has SSSE3.
-    Ssse3, V128, [target_feature(enable = "ssse3")], 2, 1
+    Ssse3, V128, [target_feature(enable = "ssse3")], 2, 1, 1
 }
 
 impl Ssse3 {
