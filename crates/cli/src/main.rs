@@ -1,3 +1,27 @@
-//! Skeleton; filled in by the commits that follow.
+//! The binary: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use mendpath_cli::{args::Cli, commands, console};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    console::init_logs(cli.verbose);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            console::say(format_args!(
+                "error: cannot start: {error}. Check this user's limits of threads and open files."
+            ));
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(commands::run(cli)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console::say(format_args!("error: {failure}"));
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! The command line. What `--help` prints is written to teach: what a command does, and how it is typed.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+use mendpath::{ControllerKind, RecoveryKind};
+use units::Bytes;
+
+use crate::{
+    client::{Credentials, Forward, PathSpec},
+    demo,
+    transport::{parse_congestion, parse_recovery},
+};
+
+/// Multipath QUIC that repairs loss before it costs a round trip.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mendpath",
+    version,
+    about = "Multipath QUIC that repairs loss before it costs a round trip",
+    long_about = "Multipath QUIC that repairs loss before it costs a round trip.\n\n\
+                  A client and a server share one connection over several network paths (WiFi and cellular, two providers, ...). What one \
+                  path loses is mended over the others. Applications use it through a SOCKS5 or HTTP proxy, or forwarded ports.",
+    after_help = "Examples:\n  \
+                  mendpath demo                                  see what it gains, on this machine, in under a minute\n  \
+                  mendpath server                                on a host with good connectivity: prints an invitation\n  \
+                  mendpath client 'mendpath://...'               at home: a SOCKS5 proxy on 127.0.0.1:1080\n  \
+                  curl --socks5-hostname 127.0.0.1:1080 https://example.org/"
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Log what happens on stderr: -v the events, -vv the decisions, -vvv everything.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compare recovery schemes over emulated paths, on this machine.
+    Demo(DemoArgs),
+    /// Let invited clients reach other hosts from here.
+    Server(ServerArgs),
+    /// Offer proxies on this machine, carried over every usable path.
+    Client(ClientArgs),
+    /// Hand a file over to `mendpath receive`.
+    Send(SendArgs),
+    /// Wait for one file from `mendpath send`.
+    Receive(ReceiveArgs),
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Compare recovery schemes over emulated paths, on this machine.\n\n\
+                  Real endpoints talk over real UDP sockets; between them, emulated links delay and lose packets. Needs neither root nor \
+                  set-up. Every response has a connection of its own; the time runs from the request to the response's last byte. The n-th \
+                  response of every row meets the same losses.",
+    after_help = "A path is described by rate=50mbit,delay=20ms,loss=1% and, if wanted, loss-up=, burst=, jitter=, queue=.\n\
+                  delay is the round-trip time; loss is from server to client, loss-up the other way; burst is the mean length\n\
+                  of a burst of losses in packets; jitter varies the one-way delay; queue is what may wait before the link.\n\n\
+                  Examples:\n  \
+                  mendpath demo\n  \
+                  mendpath demo --html demo.html --json demo.json\n  \
+                  mendpath demo --path rate=50mbit,delay=20ms,loss=1% --path rate=10mbit,delay=80ms,loss=3%,burst=2\n  \
+                  mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500"
+)]
+pub struct DemoArgs {
+    /// An emulated path; give it several times for several [default: two of 100mbit and 50ms, the second with loss=2%].
+    #[arg(long = "path", value_name = "PATH")]
+    pub paths: Vec<demo::PathSpec>,
+    /// Size of each response.
+    #[arg(long, default_value = "60kB")]
+    pub size: Bytes,
+    /// Responses per row [default: 200, with --quick 24].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub count: Option<u32>,
+    /// Schemes to compare over all paths: none, proactive, fuso, cofuso [default: all].
+    #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
+    pub recovery: Vec<RecoveryKind>,
+    /// Congestion controller of every path: cubic, newreno.
+    #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
+    pub congestion: ControllerKind,
+    /// Number from which all losses derive.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Responses under way at a time, each on links of its own [default: 12].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub lanes: Option<u16>,
+    /// A few seconds instead of most of a minute; too few responses for a 99th percentile worth the name.
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the results as JSON (`-` for stdout, instead of the table).
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Write a page with a picture and the numbers.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// Arguments of `server`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Let invited clients reach other hosts from here.\n\n\
+                  Prints one line on stdout: the invitation. Whoever has it may use this server, so hand it over like a password. The \
+                  server's key and the secret behind its tokens are made on first use and kept in --state; the invitation stays the same \
+                  until they are deleted.",
+    after_help = "Examples:\n  \
+                  mendpath server --listen 0.0.0.0:4433\n  \
+                  mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
+                  mendpath server --allow-private          clients may also reach this server's own network"
+)]
+pub struct ServerArgs {
+    /// UDP address to listen on; [::]:4433 takes IPv4 and IPv6.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
+    pub listen: SocketAddr,
+    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this machine's].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub advertise: Option<String>,
+    /// Directory of the key and the token secret [default: ~/.local/state/mendpath].
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Let clients reach private, loopback and link-local addresses as well.
+    #[arg(long)]
+    pub allow_private: bool,
+    /// Clients at a time.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_clients: u32,
+    /// Proxied connections per client at a time.
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_streams: u32,
+    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso.
+    #[arg(long, value_name = "SCHEME", default_value = "cofuso", value_parser = parse_recovery)]
+    pub recovery: RecoveryKind,
+    /// Congestion controller of what this side sends: cubic, newreno.
+    #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    pub congestion: ControllerKind,
+}
+
+/// The server and the ways to it, for `client` and `send`.
+#[derive(Debug, Args)]
+pub struct DialArgs {
+    /// The line that the other side printed (quote it: it contains `?`).
+    #[arg(value_name = "INVITATION")]
+    pub invitation: String,
+    /// Network interface or local address to use, several times for several [default: every usable interface].
+    #[arg(long = "path", value_name = "IFACE|IP")]
+    pub paths: Vec<PathSpec>,
+    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso.
+    #[arg(long, value_name = "SCHEME", default_value = "cofuso", value_parser = parse_recovery)]
+    pub recovery: RecoveryKind,
+    /// Congestion controller of what this side sends: cubic, newreno.
+    #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    pub congestion: ControllerKind,
+}
+
+/// Arguments of `client`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Offer proxies on this machine, carried over every usable path.\n\n\
+                  Paths come and go with their interfaces while the client runs; connections through it go on as long as one path works. \
+                  When all are gone for too long, it reconnects by itself. Without --socks5, --http or --forward it offers SOCKS5 on \
+                  127.0.0.1:1080.",
+    after_help = "Examples:\n  \
+                  mendpath client 'mendpath://...'\n  \
+                  mendpath client 'mendpath://...' --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
+                  mendpath client 'mendpath://...' --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
+                  curl --socks5-hostname 127.0.0.1:1080 https://example.org/"
+)]
+pub struct ClientArgs {
+    /// Where and how.
+    #[command(flatten)]
+    pub dial: DialArgs,
+    /// Offer a SOCKS5 proxy (CONNECT and UDP ASSOCIATE) here.
+    #[arg(long, value_name = "ADDR")]
+    pub socks5: Option<SocketAddr>,
+    /// Offer an HTTP proxy (CONNECT and plain http://) here.
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<SocketAddr>,
+    /// Forward a local port to HOST:PORT as seen from the server; several times for several.
+    #[arg(long = "forward", value_name = "LISTEN=HOST:PORT")]
+    pub forwards: Vec<Forward>,
+    /// Ask programs for this user and password; needed to offer proxies beyond this machine.
+    #[arg(long, value_name = "USER:PASS")]
+    pub proxy_auth: Option<Credentials>,
+    /// Show statistics here: /paths and /stats as JSON, /metrics for Prometheus.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// Seconds without an answer on any path until the connection is made anew.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
+    pub give_up: u64,
+    /// Keep trying when the server does not answer at the start, as a service should.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Arguments of `send`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  mendpath send holiday.tar 'mendpath://...' --path wlan0 --path wwan0")]
+pub struct SendArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Where and how.
+    #[command(flatten)]
+    pub dial: DialArgs,
+}
+
+/// Arguments of `receive`.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Wait for one file from `mendpath send`.\n\n\
+                  Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.",
+    after_help = "Example:\n  mendpath receive --out ~/Downloads"
+)]
+pub struct ReceiveArgs {
+    /// UDP address to listen on; port 0 takes any.
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4434")]
+    pub listen: SocketAddr,
+    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this machine's].
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub advertise: Option<String>,
+    /// Directory for the file.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// Directory of the key and the token secret [default: ~/.local/state/mendpath].
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Replace a file of the same name.
+    #[arg(long)]
+    pub force: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn values_not_there_yet_are_refused_with_what_exists() {
+        let error =
+            Cli::try_parse_from(["mendpath", "client", "x", "--recovery", "auto"]).unwrap_err().to_string();
+        assert!(
+            error.contains("`auto` is planned and not there yet: use one of none, proactive, fuso, cofuso"),
+            "{error}"
+        );
+        let error =
+            Cli::try_parse_from(["mendpath", "server", "--congestion", "olia"]).unwrap_err().to_string();
+        assert!(error.contains("use one of cubic, newreno"), "{error}");
+    }
+
+    #[test]
+    fn lists_may_be_repeated_or_separated() {
+        let cli =
+            Cli::try_parse_from(["mendpath", "demo", "--recovery", "none,fuso", "--recovery", "cofuso"])
+                .unwrap();
+        let Command::Demo(args) = cli.command else { panic!("not demo") };
+        assert_eq!(args.recovery, [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso]);
+    }
+}

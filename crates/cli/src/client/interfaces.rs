@@ -1,0 +1,247 @@
+//! Which paths there should be, given what the user asked for and what this machine has at the moment.
+
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+use mendpath::PathOptions;
+
+use super::routes::Routes;
+
+/// What `--path` names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathSpec {
+    /// A local address.
+    Address(IpAddr),
+    /// A network interface.
+    Interface(String),
+}
+
+impl FromStr for PathSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(ip) = text.trim_start_matches('[').trim_end_matches(']').parse() {
+            return Ok(Self::Address(ip));
+        }
+        // IFNAMSIZ is 16 with its end mark.
+        let legal = |c: char| !c.is_whitespace() && c != '/' && !c.is_control();
+        if (1..=15).contains(&text.len()) && text.chars().all(legal) {
+            return Ok(Self::Interface(text.to_owned()));
+        }
+        Err(format!("`{text}` is neither a local address nor the name of an interface"))
+    }
+}
+
+impl fmt::Display for PathSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(ip) => ip.fmt(f),
+            Self::Interface(name) => f.write_str(name),
+        }
+    }
+}
+
+/// One address of one interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The interface.
+    pub interface: String,
+    /// Its address.
+    pub ip: IpAddr,
+    /// Whether it carries packets at the moment.
+    pub up: bool,
+}
+
+/// A path that there should be. Two that differ in `copy` alone run in parallel from ports of their own.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WantedPath {
+    /// The interface to tie the path to; `None` when an address was asked for.
+    pub interface: Option<String>,
+    /// The local address.
+    pub ip: IpAddr,
+    /// The how-manieth such path this is.
+    pub copy: usize,
+}
+
+impl WantedPath {
+    /// As the transport is told.
+    pub fn options(&self) -> PathOptions {
+        let options = PathOptions::new().local_ip(self.ip);
+        match &self.interface {
+            Some(name) => options.interface(name),
+            None => options,
+        }
+    }
+}
+
+impl fmt::Display for WantedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(name) => write!(f, "{name} ({})", self.ip)?,
+            None => self.ip.fmt(f)?,
+        }
+        if self.copy > 0 {
+            write!(f, " #{}", self.copy + 1)?;
+        }
+        Ok(())
+    }
+}
+
+/// The addresses of this machine.
+///
+/// # Errors
+/// When the system does not say.
+pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
+    let interfaces = if_addrs::get_if_addrs()?;
+    let addresses = interfaces.into_iter().map(|interface| LocalAddress {
+        up: interface.is_oper_up(),
+        ip: interface.ip(),
+        interface: interface.name,
+    });
+    Ok(addresses.collect())
+}
+
+/// The paths to `server` that there should be now; in the order of `specs`, or of the machine's interfaces when there are none.
+///
+/// # Errors
+/// When the system does not say what it has.
+pub fn usable_paths(specs: &[PathSpec], server: SocketAddr) -> io::Result<Vec<WantedPath>> {
+    Ok(wanted(specs, &local_addresses()?, &Routes::read(), server))
+}
+
+fn wanted(specs: &[PathSpec], have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> Vec<WantedPath> {
+    if specs.is_empty() {
+        return every_usable(have, routes, server);
+    }
+    let mut copies: BTreeMap<(Option<String>, IpAddr), usize> = BTreeMap::new();
+    let mut paths = Vec::new();
+    for spec in specs {
+        let found = match spec {
+            PathSpec::Address(ip) => has_address(have, *ip, server).then_some((None, *ip)),
+            PathSpec::Interface(name) => best_address(have, name, server).map(|ip| (Some(name.clone()), ip)),
+        };
+        if let Some((interface, ip)) = found {
+            let copy = copies.entry((interface.clone(), ip)).or_default();
+            paths.push(WantedPath { interface, ip, copy: *copy });
+            *copy += 1;
+        }
+    }
+    paths
+}
+
+fn has_address(have: &[LocalAddress], ip: IpAddr, server: SocketAddr) -> bool {
+    // All of 127.0.0.0/8 is local, though interfaces list 127.0.0.1 alone.
+    let loopback = ip.is_loopback() && server.ip().is_loopback();
+    ip.is_ipv4() == server.is_ipv4() && (loopback || have.iter().any(|local| local.up && local.ip == ip))
+}
+
+fn best_address(have: &[LocalAddress], interface: &str, server: SocketAddr) -> Option<IpAddr> {
+    have.iter().find(|local| local.interface == interface && suits(local, server)).map(|local| local.ip)
+}
+
+/// Up, of the server's family, and with a scope that reaches it.
+fn suits(local: &LocalAddress, server: SocketAddr) -> bool {
+    local.up
+        && local.ip.is_ipv4() == server.is_ipv4()
+        && is_link_local(local.ip) == is_link_local(server.ip())
+        && (!local.ip.is_loopback() || server.ip().is_loopback())
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// One path for each interface that leads to the server: with a route there, or all that suit where routes are unknown.
+fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> Vec<WantedPath> {
+    let mut paths: Vec<WantedPath> = Vec::new();
+    // Loopback reaches a server on this machine, and nothing else does.
+    let on_this_machine = |local: &LocalAddress| local.ip.is_loopback() == server.ip().is_loopback();
+    for local in have.iter().filter(|local| suits(local, server) && on_this_machine(local)) {
+        let name = Some(local.interface.clone());
+        if paths.iter().all(|path| path.interface != name) {
+            paths.push(WantedPath { interface: name, ip: local.ip, copy: 0 });
+        }
+    }
+    let routed =
+        |path: &&WantedPath| path.interface.as_deref().is_some_and(|name| routes.leads(name, server.ip()));
+    let with_route: Vec<_> = paths.iter().filter(routed).cloned().collect();
+    if with_route.is_empty() { paths } else { with_route }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn local(interface: &str, ip: &str, up: bool) -> LocalAddress {
+        LocalAddress { interface: interface.into(), ip: ip.parse().unwrap(), up }
+    }
+
+    fn machine() -> Vec<LocalAddress> {
+        vec![
+            local("lo", "127.0.0.1", true),
+            local("lo", "::1", true),
+            local("wlan0", "192.168.1.5", true),
+            local("wlan0", "fe80::5", true),
+            local("wlan0", "2001:db8:1::5", true),
+            local("wwan0", "10.20.0.9", true),
+            local("eth0", "172.16.0.3", false),
+            local("docker0", "172.17.0.1", true),
+        ]
+    }
+
+    fn routes() -> Routes {
+        Routes::parse(
+            "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n\
+             wlan0\t00000000\t0101A8C0\t0003\t0\t0\t600\t00000000\n\
+             wwan0\t00000000\t00000000\t0001\t0\t0\t700\t00000000\n\
+             docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\n",
+            "",
+        )
+    }
+
+    fn names(specs: &[&str], server: &str) -> Vec<String> {
+        let specs: Vec<PathSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+        let paths = wanted(&specs, &machine(), &routes(), server.parse().unwrap());
+        paths.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn without_a_choice_every_interface_with_a_route() {
+        assert_eq!(names(&[], "198.51.100.1:1"), ["wlan0 (192.168.1.5)", "wwan0 (10.20.0.9)"]);
+        assert_eq!(names(&[], "[2001:db8::1]:1"), ["wlan0 (2001:db8:1::5)"]);
+        assert_eq!(names(&[], "127.0.0.1:1"), ["lo (127.0.0.1)"]);
+        // A route to that network alone is a route, too.
+        assert_eq!(names(&[], "172.17.0.9:1").last().unwrap(), "docker0 (172.17.0.1)");
+    }
+
+    #[test]
+    fn a_choice_is_followed_as_far_as_the_machine_can() {
+        assert_eq!(
+            names(&["wwan0", "wlan0"], "198.51.100.1:1"),
+            ["wwan0 (10.20.0.9)", "wlan0 (192.168.1.5)"]
+        );
+        assert_eq!(names(&["10.20.0.9", "eth0", "usb7"], "198.51.100.1:1"), ["10.20.0.9"]);
+        assert_eq!(
+            names(&["wlan0", "wlan0"], "198.51.100.1:1"),
+            ["wlan0 (192.168.1.5)", "wlan0 (192.168.1.5) #2"]
+        );
+        assert_eq!(names(&["127.0.0.2", "127.0.0.3"], "127.0.0.1:1"), ["127.0.0.2", "127.0.0.3"]);
+        assert_eq!(names(&["127.0.0.2"], "198.51.100.1:1"), [""; 0]);
+    }
+
+    #[test]
+    fn path_specs() {
+        assert_eq!("wlan0".parse(), Ok(PathSpec::Interface("wlan0".into())));
+        assert_eq!("[::1]".parse(), Ok(PathSpec::Address("::1".parse().unwrap())));
+        assert!("".parse::<PathSpec>().is_err());
+        assert!("an interface".parse::<PathSpec>().is_err());
+        assert!("0123456789abcdef".parse::<PathSpec>().is_err());
+    }
+}

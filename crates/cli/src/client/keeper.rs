@@ -1,0 +1,148 @@
+//! Keeps a connection's paths as they should be while interfaces come and go.
+
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+
+use mendpath::{Connection, PathEvent, PathId};
+use tokio::{
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tracing::debug;
+
+use super::interfaces::{PathSpec, WantedPath, usable_paths};
+use crate::{backoff::Backoff, console::say};
+
+/// How often the machine's interfaces are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between attempts to open a path that does not answer.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// PATH_ABANDON code for a path whose interface is gone needs none of its own: the transport uses "no error".
+type Added = (WantedPath, Result<PathId, mendpath::PathError>);
+
+/// The paths of one connection as the keeper knows them.
+struct Keeper {
+    connection: Connection,
+    server: SocketAddr,
+    open: BTreeMap<WantedPath, PathId>,
+    /// Open in the transport, though their interface is gone: the last path cannot be removed before another is there.
+    stale: Vec<PathId>,
+    adding: JoinSet<Added>,
+    under_way: Vec<WantedPath>,
+    waiting: BTreeMap<WantedPath, (Instant, Backoff)>,
+    multipath: bool,
+}
+
+/// Opens and removes paths until the connection ends. `first` is the path it began with.
+pub async fn keep_paths(connection: Connection, first: WantedPath, server: SocketAddr, specs: Vec<PathSpec>) {
+    let mut keeper = Keeper::new(connection.clone(), first, server);
+    let mut look = interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut events = connection.path_events();
+    loop {
+        tokio::select! {
+            _ = look.tick() => match usable_paths(&specs, server) {
+                Ok(wanted) => keeper.adjust(&wanted),
+                Err(error) => debug!(%error, "cannot list interfaces"),
+            },
+            Some(added) = keeper.adding.join_next() => match added {
+                Ok(added) => keeper.added(added),
+                Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+            },
+            event = events.next() => match event {
+                Some(event) => keeper.tell(&event),
+                None => return,
+            },
+        }
+    }
+}
+
+impl Keeper {
+    fn new(connection: Connection, first: WantedPath, server: SocketAddr) -> Self {
+        let id = connection.paths().first().map_or(PathId(0), |path| path.id);
+        Self {
+            multipath: connection.multipath_negotiated(),
+            connection,
+            server,
+            open: BTreeMap::from([(first, id)]),
+            stale: Vec::new(),
+            adding: JoinSet::new(),
+            under_way: Vec::new(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    fn adjust(&mut self, wanted: &[WantedPath]) {
+        let known: Vec<PathId> = self.connection.paths().iter().map(|path| path.id).collect();
+        self.open.retain(|_, id| known.contains(id));
+        self.stale.retain(|id| known.contains(id));
+        self.remove_unwanted(wanted);
+        if self.multipath {
+            self.add_missing(wanted);
+        }
+    }
+
+    fn remove_unwanted(&mut self, wanted: &[WantedPath]) {
+        let gone: Vec<_> = self.open.keys().filter(|path| !wanted.contains(path)).cloned().collect();
+        for path in gone {
+            say(format_args!("path {path} is gone"));
+            self.stale.extend(self.open.remove(&path));
+        }
+        self.waiting.retain(|path, _| wanted.contains(path));
+        self.stale.retain(|id| self.connection.remove_path(*id).is_err());
+    }
+
+    fn add_missing(&mut self, wanted: &[WantedPath]) {
+        let now = Instant::now();
+        for path in wanted {
+            let due = self.waiting.get(path).is_none_or(|(at, _)| *at <= now);
+            if self.open.contains_key(path) || self.under_way.contains(path) || !due {
+                continue;
+            }
+            debug!(%path, "opening");
+            self.under_way.push(path.clone());
+            let (connection, path) = (self.connection.clone(), path.clone());
+            let options = path.options().remote(self.server);
+            self.adding.spawn(async move { (path, connection.add_path(options).await) });
+        }
+    }
+
+    fn added(&mut self, (path, result): Added) {
+        self.under_way.retain(|other| *other != path);
+        match result {
+            Ok(id) => {
+                say(format_args!("path {path} is open"));
+                self.waiting.remove(&path);
+                self.open.insert(path, id);
+            }
+            Err(error) => {
+                let entry = self.waiting.entry(path);
+                let first_time = matches!(entry, std::collections::btree_map::Entry::Vacant(_));
+                let name = entry.key().to_string();
+                let (at, backoff) =
+                    entry.or_insert_with(|| (Instant::now(), Backoff::new(FIRST_WAIT, LONGEST_WAIT)));
+                *at = Instant::now() + backoff.next_wait();
+                if first_time {
+                    say(format_args!("path {name} does not work: {error}; trying again from time to time"));
+                }
+                debug!(path = name, %error, "cannot open");
+            }
+        }
+    }
+
+    fn tell(&self, event: &PathEvent) {
+        let name = |id: &PathId| {
+            self.open
+                .iter()
+                .find(|(_, open)| *open == id)
+                .map_or_else(|| format!("#{}", id.0), |(path, _)| path.to_string())
+        };
+        match event {
+            PathEvent::Suspect(id) => {
+                say(format_args!("path {} does not answer; the others carry its traffic", name(id)))
+            }
+            PathEvent::Recovered(id) => say(format_args!("path {} answers again", name(id))),
+            other => debug!(?other, "path event"),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! `mendpath client`: proxies on this machine, carried by one connection over every usable path.
+
+mod admin;
+mod dial;
+mod forward;
+mod http;
+mod interfaces;
+mod keeper;
+mod listener;
+mod routes;
+mod socks5;
+mod socks5_udp;
+mod tunnel;
+mod uplink;
+
+pub use dial::{DialOptions, Dialled, dial};
+pub use forward::{Forward, ForwardError};
+pub use interfaces::{PathSpec, usable_paths};
+pub use keeper::keep_paths;
+pub use uplink::{Session, Uplink};
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use tokio::task::JoinSet;
+
+use crate::{console::say, failure::Failure, target::Target};
+
+/// How a client behaves.
+#[derive(Clone, Debug)]
+pub struct ClientOptions {
+    /// How to reach the server.
+    pub dial: DialOptions,
+    /// Where to offer SOCKS5.
+    pub socks5: Option<SocketAddr>,
+    /// Where to offer an HTTP proxy.
+    pub http: Option<SocketAddr>,
+    /// Ports that lead to fixed places.
+    pub forwards: Vec<Forward>,
+    /// Where to show statistics.
+    pub admin: Option<SocketAddr>,
+    /// What programs must show before they may use the proxies.
+    pub credentials: Option<Credentials>,
+    /// Whether to keep trying when the server does not answer at the start.
+    pub wait_for_server: bool,
+}
+
+/// User and password of the proxies.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    /// The user's name, 1 to 255 bytes.
+    pub user: String,
+    /// The password, 1 to 255 bytes.
+    pub password: String,
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Credentials({}:..)", self.user)
+    }
+}
+
+impl std::str::FromStr for Credentials {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let fits = |part: &str| (1..=255).contains(&part.len());
+        match text.split_once(':') {
+            Some((user, password)) if fits(user) && fits(password) => {
+                Ok(Self { user: user.to_owned(), password: password.to_owned() })
+            }
+            _ => Err("write USER:PASS, each of 1 to 255 bytes".into()),
+        }
+    }
+}
+
+impl Credentials {
+    /// Whether these are they, in a time that does not tell how much was right.
+    pub fn match_pair(&self, user: &str, password: &str) -> bool {
+        let hash = |text: &str| ring::digest::digest(&ring::digest::SHA256, text.as_bytes());
+        // Comparing digests: what an attacker could learn from the time is of no use to him.
+        hash(user).as_ref() == hash(&self.user).as_ref()
+            && hash(password).as_ref() == hash(&self.password).as_ref()
+    }
+}
+
+/// What every local connection needs.
+pub(crate) struct Shared {
+    pub(crate) uplink: Uplink,
+    pub(crate) credentials: Option<Credentials>,
+}
+
+/// For a program to say what it wants; hung ones are dropped.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
+/// Without traffic, until a proxied connection is closed; the server's own limit is usually shorter.
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(2 * 3_600);
+/// Local connections per listener at a time.
+pub(crate) const MAX_LOCAL: usize = 1_024;
+
+/// A client whose listeners are bound and whose server answered.
+pub struct Client {
+    tasks: JoinSet<Failure>,
+    /// The addresses listened on, for tests and messages.
+    pub addresses: Addresses,
+    /// The connection.
+    pub uplink: Uplink,
+}
+
+/// Where a client listens.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    /// The SOCKS5 proxy.
+    pub socks5: Option<SocketAddr>,
+    /// The HTTP proxy.
+    pub http: Option<SocketAddr>,
+    /// The forwarded ports, in the order given.
+    pub forwards: Vec<SocketAddr>,
+    /// The statistics.
+    pub admin: Option<SocketAddr>,
+}
+
+impl Client {
+    /// Binds every listener, connects to the server, and starts to serve.
+    ///
+    /// # Errors
+    /// When an address cannot be listened on, or the server not be reached or not be used.
+    pub async fn start(options: ClientOptions) -> Result<Self, Failure> {
+        // Busy ports show before anybody waits for the server.
+        let socks5 = bind_proxy(options.socks5, "SOCKS5", "--socks5", &options).await?;
+        let http = bind_proxy(options.http, "HTTP", "--http", &options).await?;
+        let admin = admin::bind(options.admin).await?;
+        let mut forwards = Vec::new();
+        for forward in &options.forwards {
+            forwards.push((forward.bind().await?, forward.target.clone()));
+        }
+
+        let mut tasks = JoinSet::new();
+        let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server).await?;
+        tasks.spawn(keeping);
+        let shared = Arc::new(Shared { uplink: uplink.clone(), credentials: options.credentials });
+        let mut addresses = Addresses::default();
+        if let Some(listener) = socks5 {
+            addresses.socks5 = Some(listener.address);
+            tasks.spawn(listener.serve(shared.clone(), socks5::serve));
+        }
+        if let Some(listener) = http {
+            addresses.http = Some(listener.address);
+            tasks.spawn(listener.serve(shared.clone(), http::serve));
+        }
+        for (listener, target) in forwards {
+            addresses.forwards.push(listener.address);
+            say(format_args!("forwarding {} to {target}", listener.address));
+            let target: Arc<Target> = Arc::new(target);
+            tasks.spawn(
+                listener
+                    .serve(shared.clone(), move |tcp, shared| forward::serve(tcp, shared, target.clone())),
+            );
+        }
+        if let Some(listener) = admin {
+            addresses.admin = Some(listener.address);
+            tasks.spawn(listener.serve(shared.clone(), admin::serve));
+        }
+        for (what, address) in [
+            ("SOCKS5 proxy", addresses.socks5),
+            ("HTTP proxy", addresses.http),
+            ("statistics", addresses.admin),
+        ] {
+            if let Some(address) = address {
+                say(format_args!("{what} on {address}"));
+            }
+        }
+        Ok(Self { tasks, addresses, uplink })
+    }
+
+    /// Serves until something fails for good, and returns what.
+    pub async fn run(mut self) -> Failure {
+        match self.tasks.join_next().await {
+            Some(Ok(failure)) => failure,
+            _ => Failure::new(
+                "the client stopped",
+                "a task ended unexpectedly",
+                "Please report this with the output of -vv",
+            ),
+        }
+    }
+}
+
+/// Binds a proxy's listener; without a password only on loopback, since otherwise everybody near could use the server.
+async fn bind_proxy(
+    address: Option<SocketAddr>,
+    what: &str,
+    option: &str,
+    options: &ClientOptions,
+) -> Result<Option<listener::Listener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    if !address.ip().is_loopback() && options.credentials.is_none() {
+        return Err(Failure::usage(
+            format!("refusing to offer {what} on {address}"),
+            "everybody who reaches that address could use it",
+            format!("Add --proxy-auth USER:PASS, or use {option} 127.0.0.1:{}", address.port()),
+        ));
+    }
+    listener::Listener::bind(address, what, option).await.map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_compared_whole_and_never_shown() {
+        let credentials: Credentials = "alice:a:b".parse().unwrap();
+        assert!(credentials.match_pair("alice", "a:b"));
+        assert!(!credentials.match_pair("alice", "a"));
+        assert!(!credentials.match_pair("bob", "a:b"));
+        assert_eq!(format!("{credentials:?}"), "Credentials(alice:..)");
+        for bad in ["alice", ":x", "alice:"] {
+            assert!(bad.parse::<Credentials>().is_err());
+        }
+    }
+}

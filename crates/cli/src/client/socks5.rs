@@ -1,0 +1,121 @@
+//! The SOCKS5 front end (RFC 1928, RFC 1929): CONNECT and UDP ASSOCIATE.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use fast_socks5::{
+    ReplyError, Socks5Command,
+    server::{Socks5ServerProtocol, SocksServerError, states::CommandRead},
+    util::target_addr::TargetAddr,
+};
+use tokio::net::TcpStream;
+use tracing::debug;
+
+use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, socks5_udp, tunnel};
+use crate::{
+    protocol::Reply,
+    splice::splice,
+    target::{Host, Target, is_name},
+};
+
+/// A program that has said what it wants and waits for the answer.
+pub(super) type Waiting = Socks5ServerProtocol<TcpStream, CommandRead>;
+
+/// Where the proxied connection comes from is not told: it would be an address of the server.
+const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
+
+/// Serves one connection to the proxy.
+pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
+    let (Ok(local), Ok(program)) = (tcp.local_addr(), tcp.peer_addr()) else { return };
+    let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(tcp, shared.credentials.as_ref())).await;
+    let (waiting, command, address) = match greeted {
+        Ok(Ok(greeted)) => greeted,
+        Ok(Err(error)) => return debug!(%program, %error, "not SOCKS5, or not let in"),
+        Err(_) => return debug!(%program, "the SOCKS5 handshake took too long"),
+    };
+    match command {
+        Socks5Command::TCPConnect => connect(waiting, address, &shared).await,
+        Socks5Command::UDPAssociate => socks5_udp::serve(waiting, local.ip(), program, &shared).await,
+        Socks5Command::TCPBind => refuse(waiting, ReplyError::CommandNotSupported).await,
+    }
+}
+
+async fn greet(
+    tcp: TcpStream,
+    credentials: Option<&Credentials>,
+) -> Result<(Waiting, Socks5Command, TargetAddr), SocksServerError> {
+    let authenticated = match credentials {
+        None => Socks5ServerProtocol::accept_no_auth(tcp).await?,
+        Some(credentials) => {
+            let check = |user: String, password: String| credentials.match_pair(&user, &password);
+            Socks5ServerProtocol::accept_password_auth(tcp, check).await?.0
+        }
+    };
+    authenticated.read_command().await
+}
+
+async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
+    let Some(target) = target_of(address) else {
+        return refuse(waiting, ReplyError::AddressTypeNotSupported).await;
+    };
+    match tunnel::connect(&shared.uplink, target.clone()).await {
+        Ok((send, receive)) => {
+            let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
+            let summary = splice(tcp.into_split(), (receive, send), IDLE_TIMEOUT).await;
+            debug!(%target, ?summary, "connection ended");
+        }
+        Err(reply) => {
+            debug!(%target, reply.text, "refused");
+            refuse(waiting, reply_error(&reply)).await;
+        }
+    }
+}
+
+/// `None` for names that no resolver takes.
+pub(super) fn target_of(address: TargetAddr) -> Option<Target> {
+    match address {
+        TargetAddr::Ip(address) => Some(Target::from_addr(address)),
+        TargetAddr::Domain(name, port) => {
+            // Some programs send literal addresses as names.
+            let host = match name.parse() {
+                Ok(ip) => Host::Ip(ip),
+                Err(_) if is_name(&name) => Host::Name(name),
+                Err(_) => return None,
+            };
+            Some(Target { host, port })
+        }
+    }
+}
+
+pub(super) async fn refuse(waiting: Waiting, error: ReplyError) {
+    let _ = waiting.reply_error(&error).await;
+}
+
+/// The server's answer in SOCKS5's words.
+pub(super) fn reply_error(reply: &Reply) -> ReplyError {
+    ReplyError::from_u8(reply.status.socks5())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::Status;
+
+    #[test]
+    fn answers_keep_their_meaning() {
+        for (status, code) in
+            [(Status::Forbidden, 2), (Status::Refused, 5), (Status::TimedOut, 4), (Status::Unsupported, 7)]
+        {
+            assert_eq!(reply_error(&Reply::new(status, "")).as_u8(), code);
+        }
+    }
+
+    #[test]
+    fn literal_addresses_in_names_are_addresses() {
+        let target =
+            |name: &str| target_of(TargetAddr::Domain(name.into(), 80)).map(|target| target.to_string());
+        assert_eq!(target("192.0.2.1").as_deref(), Some("192.0.2.1:80"));
+        assert_eq!(target("2001:db8::1").as_deref(), Some("[2001:db8::1]:80"));
+        assert_eq!(target("example.org").as_deref(), Some("example.org:80"));
+        assert_eq!(target("exa\nmple"), None);
+    }
+}

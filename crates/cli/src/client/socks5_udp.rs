@@ -1,0 +1,126 @@
+//! SOCKS5's UDP ASSOCIATE (RFC 1928 section 7): a local UDP port for as long as the program's TCP connection lasts.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
+use tokio::{io::AsyncReadExt as _, net::UdpSocket};
+use tracing::debug;
+
+use super::{
+    Shared,
+    socks5::{Waiting, refuse, reply_error, target_of},
+    tunnel,
+};
+use crate::{
+    association::Association,
+    protocol::{Packet, Request},
+    target::{Host, Target},
+};
+
+/// The longest UDP payload with SOCKS5's header.
+const MAX_DATAGRAM: usize = 65_535;
+
+/// Names associations; wrapping around after four thousand million is harmless, since a used id is refused.
+static NEXT_ID: AtomicU32 = AtomicU32::new(1);
+
+/// Serves one association until the program closes its TCP connection, or the server ends it.
+pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, shared: &Shared) {
+    let Ok(socket) = UdpSocket::bind((local, 0)).await else {
+        return refuse(waiting, ReplyError::GeneralFailure).await;
+    };
+    let Ok(address) = socket.local_addr() else { return };
+    let association = match associate(shared).await {
+        Ok(association) => association,
+        Err(error) => return refuse(waiting, error).await,
+    };
+    let Ok(mut tcp) = waiting.reply_success(address).await else { return };
+    let mut unexpected = [0];
+    tokio::select! {
+        () = relay(&socket, association, program.ip()) => {}
+        // The program says nothing more here; the end of its connection ends the association.
+        _ = tcp.read(&mut unexpected) => {}
+    }
+    debug!(%program, "UDP association ended");
+}
+
+async fn associate(shared: &Shared) -> Result<Association, ReplyError> {
+    let session = shared.uplink.session().await.map_err(|reply| reply_error(&reply))?;
+    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let stream =
+        tunnel::request(&session, &Request::Associate { id }).await.map_err(|reply| reply_error(&reply))?;
+    Association::begin(&session.hub, id, stream).ok_or(ReplyError::GeneralFailure)
+}
+
+/// Moves packets between the program and the association.
+async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr) {
+    let mut buffer = vec![0; MAX_DATAGRAM];
+    // The port is the one of the program's first packet; strangers on this machine are not listened to.
+    let mut peer: Option<SocketAddr> = None;
+    loop {
+        tokio::select! {
+            received = socket.recv_from(&mut buffer) => {
+                let Ok((n, from)) = received else { continue };
+                if from.ip() != program || peer.is_some_and(|known| known != from) {
+                    continue;
+                }
+                if let Some(packet) = unwrap(&buffer[..n]).await {
+                    peer = Some(from);
+                    association.send(&packet);
+                }
+            }
+            packet = association.receive() => {
+                let Some(packet) = packet else { return };
+                if let (Some(peer), Some(datagram)) = (peer, wrap(&packet)) {
+                    let _ = socket.send_to(&datagram, peer).await;
+                }
+            }
+        }
+    }
+}
+
+/// Takes SOCKS5's header off; `None` for fragments (which may be dropped, RFC 1928 section 7) and for what is malformed.
+async fn unwrap(datagram: &[u8]) -> Option<Packet> {
+    let (fragment, address, payload) = parse_udp_request(datagram).await.ok()?;
+    let peer = target_of(address)?;
+    (fragment == 0).then(|| Packet { peer, payload: payload.to_vec() })
+}
+
+/// Puts SOCKS5's header on.
+fn wrap(packet: &Packet) -> Option<Vec<u8>> {
+    let Target { host, port } = &packet.peer;
+    let header = match host {
+        Host::Ip(ip) => new_udp_header(SocketAddr::new(*ip, *port)),
+        Host::Name(name) => new_udp_header((name.as_str(), *port)),
+    };
+    let mut datagram = header.ok()?;
+    datagram.extend(&packet.payload);
+    Some(datagram)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn headers_come_off_and_go_on() {
+        for peer in ["192.0.2.1:53", "[2001:db8::1]:53"] {
+            let packet = Packet { peer: peer.parse().unwrap(), payload: b"query".to_vec() };
+            assert_eq!(unwrap(&wrap(&packet).unwrap()).await, Some(packet));
+        }
+        assert_eq!(unwrap(b"\0\0\0\x03\x01a\0\x35x").await.unwrap().peer.to_string(), "a:53");
+        assert_eq!(unwrap(b"\0\0\x01\x03\x01a\0\x35x").await, None, "a fragment");
+    }
+
+    proptest! {
+        #[test]
+        fn any_datagram_is_survived(datagram in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let _ = runtime.block_on(unwrap(&datagram));
+        }
+    }
+}

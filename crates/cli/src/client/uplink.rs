@@ -1,0 +1,146 @@
+//! The connection to the server, made anew whenever it is lost.
+
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+
+use mendpath::Connection;
+use tokio::sync::watch;
+use tracing::info;
+
+use super::{
+    dial::{DialOptions, Dialled, dial},
+    keeper::keep_paths,
+};
+use crate::{
+    association::Hub,
+    backoff::{Backoff, pause},
+    console::say,
+    failure::Failure,
+    protocol::{Reply, Status},
+    transport::{Retry, explain},
+};
+
+/// How long a program waits for a connection that is being made anew.
+const PATIENCE: Duration = Duration::from_secs(20);
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// One life of the connection.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// The connection.
+    pub connection: Connection,
+    /// Its datagrams.
+    pub hub: Arc<Hub>,
+    /// How many connections there were before.
+    pub reconnects: u64,
+}
+
+/// The connection as its users see it: there, or being made anew. Clones are handles of the same.
+#[derive(Clone, Debug)]
+pub struct Uplink {
+    session: watch::Receiver<Option<Session>>,
+}
+
+impl Uplink {
+    /// Connects, and returns the handle and what must run to keep the connection; that ends when trying again is useless.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or used, unless `wait_for_server` says to keep trying.
+    pub async fn start(
+        options: DialOptions,
+        wait_for_server: bool,
+    ) -> Result<(Self, impl Future<Output = Failure> + Send + 'static), Failure> {
+        let dialled = match dial(&options).await {
+            Ok(dialled) => dialled,
+            Err((failure, Retry::Useful)) if wait_for_server => {
+                say(format_args!("{failure} Trying again"));
+                redial(&options).await?
+            }
+            Err((failure, _)) => return Err(failure),
+        };
+        let (publish, session) = watch::channel(None);
+        Ok((Self { session }, keep(options, dialled, publish)))
+    }
+
+    /// The present connection, or the next one if it comes soon.
+    ///
+    /// # Errors
+    /// An answer for the waiting program when it takes too long.
+    pub async fn session(&self) -> Result<Session, Reply> {
+        let mut session = self.session.clone();
+        let found = tokio::time::timeout(PATIENCE, session.wait_for(Option::is_some)).await;
+        match found {
+            Ok(Ok(session)) => Ok(session.clone().expect("waited for Some")),
+            _ => {
+                Err(Reply::new(Status::HostUnreachable, "the connection to the server is lost; still trying"))
+            }
+        }
+    }
+
+    /// The present connection, if there is one.
+    pub fn now(&self) -> Option<Session> {
+        self.session.borrow().clone()
+    }
+}
+
+/// Keeps one connection after the other until trying again is useless.
+async fn keep(
+    options: DialOptions,
+    mut dialled: Dialled,
+    publish: watch::Sender<Option<Session>>,
+) -> Failure {
+    let mut reconnects = 0;
+    loop {
+        let Dialled { connection, first_path, server, control } = dialled;
+        announce(&connection, &first_path.to_string(), server, reconnects);
+        let hub = Arc::new(Hub::new(connection.clone()));
+        publish.send_replace(Some(Session { connection: connection.clone(), hub: hub.clone(), reconnects }));
+        let error = tokio::select! {
+            error = connection.closed() => error,
+            () = keep_paths(connection.clone(), first_path, server, options.paths.clone()) => connection.closed().await,
+            () = hub.run() => connection.closed().await,
+        };
+        drop(control);
+        publish.send_replace(None);
+        let (failure, retry) = explain(&error, &options.invitation.server);
+        if retry == Retry::Useless {
+            return failure;
+        }
+        say(format_args!("lost the connection: {error}; reconnecting"));
+        dialled = match redial(&options).await {
+            Ok(dialled) => dialled,
+            Err(failure) => return failure,
+        };
+        reconnects += 1;
+    }
+}
+
+fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects: u64) {
+    let again = if reconnects == 0 { "" } else { " again" };
+    say(format_args!("connected{again} to {server} over {path}"));
+    if !connection.multipath_negotiated() {
+        say("the server does not speak multipath: one path is used");
+    }
+    info!(repair = connection.repair_negotiated(), "connection is up");
+}
+
+/// Dials until it works, or cannot work.
+async fn redial(options: &DialOptions) -> Result<Dialled, Failure> {
+    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let mut told = String::new();
+    loop {
+        pause(backoff.next_wait()).await;
+        match dial(options).await {
+            Ok(dialled) => return Ok(dialled),
+            Err((failure, Retry::Useless)) => return Err(failure),
+            Err((failure, Retry::Useful)) => {
+                // The same trouble is told once, not every half minute.
+                let text = failure.to_string();
+                if text != told {
+                    say(format_args!("{text} Still trying"));
+                    told = text;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `mendpath demo`.
+
+use std::path::Path;
+
+use super::{interrupted, print};
+use crate::{
+    args::DemoArgs,
+    demo::{self, DemoOptions, Report},
+    failure::{Failure, io_reason},
+};
+
+/// Responses per row with `--quick`.
+const QUICK: u32 = 24;
+
+pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
+    let (json, html) = (args.json.clone(), args.html.clone());
+    let options = options(args)?;
+    // A file that cannot be written should show before the work, not after it.
+    for file in [&json, &html].into_iter().flatten() {
+        check_writable(file)?;
+    }
+    let report = tokio::select! {
+        report = demo::run(options) => report?,
+        () = interrupted() => return Err(Failure::new("stopped the demonstration", "it was interrupted", "Start it again")),
+    };
+    if let Some(file) = &html {
+        write(file, &demo::html(&report))?;
+    }
+    let to_stdout = json.as_deref() == Some(Path::new("-"));
+    if let Some(file) = &json {
+        let text = to_json(&report);
+        if to_stdout { print(&text) } else { write(file, &text)? }
+    }
+    if !to_stdout {
+        print(&format!("{}\n{}\n", demo::table(&report), report.summary));
+    }
+    Ok(())
+}
+
+fn options(args: DemoArgs) -> Result<DemoOptions, Failure> {
+    let defaults = DemoOptions::default();
+    if args.size.get() == 0 || args.size.get() > 1 << 30 {
+        return Err(Failure::usage(
+            "cannot use --size",
+            "responses have 1 byte to 1 GiB",
+            "Write for example --size 60kB",
+        ));
+    }
+    let mut recovery = args.recovery;
+    recovery.dedup();
+    Ok(DemoOptions {
+        paths: if args.paths.is_empty() { defaults.paths } else { args.paths },
+        size: args.size,
+        count: args.count.unwrap_or(if args.quick { QUICK } else { defaults.count }),
+        recovery: if recovery.is_empty() { defaults.recovery } else { recovery },
+        congestion: args.congestion,
+        seed: args.seed,
+        lanes: args.lanes.map_or(defaults.lanes, usize::from),
+    })
+}
+
+fn to_json(report: &Report) -> String {
+    serde_json::to_string_pretty(report).expect("the report is plain data") + "\n"
+}
+
+fn check_writable(file: &Path) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.map(|_| ()).map_err(|error| unwritable(file, &error))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}", file.display()), io_reason(error), "Name another file")
+}

@@ -1,0 +1,86 @@
+//! From arguments to work and its result; one file per command.
+
+mod client;
+mod demo;
+mod receive;
+mod send;
+mod server;
+
+use std::{path::PathBuf, time::Duration};
+
+use crate::{
+    args::{Cli, Command, DialArgs},
+    client::DialOptions,
+    failure::Failure,
+    identity::default_state_dir,
+    invitation::Invitation,
+    server::Advertise,
+    token::Service,
+    transport::Choice,
+};
+
+/// Does what the command line says.
+///
+/// # Errors
+/// What the user is to be told.
+pub async fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Demo(args) => demo::run(args).await,
+        Command::Server(args) => server::run(args).await,
+        Command::Client(args) => client::run(args).await,
+        Command::Send(args) => send::run(args).await,
+        Command::Receive(args) => receive::run(args).await,
+    }
+}
+
+fn state_dir(chosen: Option<PathBuf>) -> Result<PathBuf, Failure> {
+    chosen.map_or_else(default_state_dir, Ok)
+}
+
+fn advertise(text: Option<&str>) -> Result<Option<Advertise>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    let parsed = text.parse().map(Advertise::Target).or_else(|_| text.parse().map(Advertise::Host));
+    parsed.map(Some).map_err(|error: crate::target::TargetError| {
+        Failure::usage("cannot use --advertise", error, "Write HOST or HOST:PORT as clients can reach it")
+    })
+}
+
+fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {
+    let invitation: Invitation = args.invitation.parse().map_err(|error| {
+        Failure::usage(
+            "cannot use the invitation",
+            error,
+            "Copy the whole line that the other side printed, in quotes",
+        )
+    })?;
+    let mut options = DialOptions::new(invitation, service);
+    options.paths = args.paths.clone();
+    options.transport = Choice { recovery: args.recovery, congestion: args.congestion };
+    Ok(options)
+}
+
+/// Returns when the user or the system wants the program to end.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate()).ok();
+    let terminated = async {
+        match &mut terminate {
+            Some(terminate) => _ = terminate.recv().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+/// For connections to say goodbye at the end.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Prints a result on stdout. A closed pipe is the reader's choice, not a failure.
+fn print(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,39 @@
+//! `mendpath receive`.
+
+use super::{advertise, interrupted, print, state_dir};
+use crate::{
+    args::ReceiveArgs,
+    console::say,
+    failure::Failure,
+    transfer::{ReceiveOptions, Receiver},
+    transport::Choice,
+};
+
+pub(super) async fn run(args: ReceiveArgs) -> Result<(), Failure> {
+    let options = ReceiveOptions {
+        listen: args.listen,
+        advertise: advertise(args.advertise.as_deref())?,
+        state: state_dir(args.state)?,
+        out: args.out,
+        force: args.force,
+        transport: Choice::default(),
+    };
+    let receiver = Receiver::bind(&options)?;
+    print(&format!("{}\n", receiver.invitation()));
+    say("waiting for `mendpath send FILE INVITATION`; the invitation is on stdout");
+    let received = tokio::select! {
+        received = receiver.receive_one() => Some(received?),
+        () = interrupted() => None,
+    };
+    if let Some(file) = received {
+        let seconds = file.took.as_secs_f64();
+        say(format_args!(
+            "received {}: {} in {seconds:.2} s, {:.1} Mbit/s, checksum right",
+            file.path.display(),
+            units::Bytes(file.size),
+            file.size as f64 * 8.0 / seconds.max(1e-9) / 1e6
+        ));
+    }
+    receiver.close().await;
+    Ok(())
+}

@@ -1,0 +1,42 @@
+//! `mendpath server`.
+
+use super::{GOODBYE, advertise, interrupted, print, state_dir};
+use crate::{
+    args::ServerArgs,
+    console::say,
+    destination::DestinationPolicy,
+    failure::Failure,
+    protocol::CloseCode,
+    server::{Limits, ProxyServer, ServerOptions},
+    transport::Choice,
+};
+
+pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
+    let policy =
+        if args.allow_private { DestinationPolicy::AllowPrivate } else { DestinationPolicy::PublicOnly };
+    let options = ServerOptions {
+        listen: args.listen,
+        advertise: advertise(args.advertise.as_deref())?,
+        state: state_dir(args.state)?,
+        policy,
+        limits: Limits {
+            clients: args.max_clients as usize,
+            streams: args.max_streams as usize,
+            ..Limits::default()
+        },
+        transport: Choice { recovery: args.recovery, congestion: args.congestion },
+    };
+    let server = ProxyServer::bind(&options)?;
+    let endpoint = server.endpoint().clone();
+    for address in endpoint.local_addrs() {
+        say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
+    }
+    print(&format!("{}\n", server.invitation()));
+    tokio::select! {
+        () = server.run() => {}
+        () = interrupted() => say("stopping"),
+    }
+    endpoint.close(CloseCode::Unavailable as u64, b"the server stops");
+    let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
+    Ok(())
+}

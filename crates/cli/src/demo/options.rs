@@ -1,0 +1,47 @@
+//! What the demonstration compares.
+
+use mendpath::{ControllerKind, RecoveryKind};
+use units::{BitRate, Bytes, Duration, LossRate};
+
+use super::PathSpec;
+
+/// What the demonstration compares.
+#[derive(Clone, Debug)]
+pub struct DemoOptions {
+    /// The emulated paths, the first of which carries the handshake.
+    pub paths: Vec<PathSpec>,
+    /// The size of each response.
+    pub size: Bytes,
+    /// Responses per row.
+    pub count: u32,
+    /// The schemes to compare over all paths.
+    pub recovery: Vec<RecoveryKind>,
+    /// The congestion controller of every path.
+    pub congestion: ControllerKind,
+    /// From which all losses derive.
+    pub seed: u64,
+    /// Responses under way at a time, each on links of its own.
+    pub lanes: usize,
+}
+
+impl Default for DemoOptions {
+    fn default() -> Self {
+        use RecoveryKind::{Cofuso, Fuso, None, Proactive};
+        Self {
+            paths: default_paths(),
+            size: Bytes(60_000),
+            count: 200,
+            recovery: vec![None, Proactive, Fuso, Cofuso],
+            congestion: ControllerKind::Cubic,
+            seed: 1,
+            lanes: 12,
+        }
+    }
+}
+
+/// Two paths of 100 Mbit/s and 50 ms round trip, of which the second loses 2 % from server to client.
+pub fn default_paths() -> Vec<PathSpec> {
+    let clean = PathSpec::new(BitRate::from_mbps(100), Duration::from_millis(50));
+    let lossy = PathSpec { loss: LossRate::new(0.02).expect("2 % is a probability"), ..clean.clone() };
+    vec![clean, lossy]
+}

@@ -1,0 +1,60 @@
+//! The results as a table for a terminal of 80 columns.
+
+use super::{Report, ReportRow};
+
+const HEADINGS: [&str; 10] =
+    ["paths", "recovery", "mean", "p50", "p99", "max", "Mbit/s", "extra", "lost", "mended"];
+
+/// The table, with a line above that says what its numbers are.
+pub fn table(report: &Report) -> String {
+    let cells: Vec<[String; 10]> = report.rows.iter().map(cells).collect();
+    let width = |column: usize| {
+        let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        longest.max(HEADINGS[column].len())
+    };
+    let widths: [usize; 10] = std::array::from_fn(width);
+    let line = |row: &[String; 10]| {
+        let mut text = String::new();
+        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let gap = if column == 0 { "" } else { "  " };
+            text += &if column < 2 { format!("{gap}{cell:<width$}") } else { format!("{gap}{cell:>width$}") };
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut out = heading(report);
+    out += &line(&HEADINGS.map(str::to_owned));
+    for row in &cells {
+        out += &line(row);
+    }
+    out
+}
+
+fn heading(report: &Report) -> String {
+    let scenario = &report.scenario;
+    let mut out = String::new();
+    for (place, path) in scenario.paths.iter().enumerate() {
+        out += &format!("path #{}: {}\n", place + 1, path.text);
+    }
+    let size = units::Bytes(scenario.size_bytes);
+    out += &format!(
+        "{} responses of {size} per row; times from request to last byte in ms; mended = before a retransmission\n\n",
+        scenario.count
+    );
+    out
+}
+
+fn cells(row: &ReportRow) -> [String; 10] {
+    let ms = |value: f64| format!("{value:.1}");
+    [
+        row.name.clone(),
+        row.recovery.clone(),
+        ms(row.mean_ms),
+        ms(row.p50_ms),
+        ms(row.p99_ms),
+        ms(row.max_ms),
+        format!("{:.2}", row.goodput_mbps),
+        format!("{:.1}%", row.extra_bytes_ratio * 100.0),
+        row.lost.to_string(),
+        row.mended.to_string(),
+    ]
+}

@@ -1,0 +1,95 @@
+//! What a command tells its user when it cannot do its work: one line that says what was tried, what went wrong and
+//! what to do next.
+
+use std::fmt;
+
+/// Who can put it right, which decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The work failed: exit code 1.
+    Failed,
+    /// The command line cannot mean anything useful: exit code 2.
+    Usage,
+}
+
+/// A failure in the three parts every message has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    kind: FailureKind,
+    tried: String,
+    wrong: String,
+    next: String,
+}
+
+impl Failure {
+    /// Work that failed. `tried` and `wrong` are clauses without a full stop, `next` is an imperative sentence without one.
+    pub fn new(tried: impl Into<String>, wrong: impl fmt::Display, next: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Failed, tried: tried.into(), wrong: wrong.to_string(), next: next.into() }
+    }
+
+    /// A command line that contradicts itself or asks for what does not exist.
+    pub fn usage(tried: impl Into<String>, wrong: impl fmt::Display, next: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Usage, ..Self::new(tried, wrong, next) }
+    }
+
+    /// 1 for failed work, 2 for wrong usage.
+    pub fn exit_code(&self) -> u8 {
+        match self.kind {
+            FailureKind::Failed => 1,
+            FailureKind::Usage => 2,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. {}.", self.tried, self.wrong, self.next)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What an operating system error means, in words: `address already in use` instead of `Address already in use (os error 98)`.
+pub fn io_reason(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::AddrInUse => "another program uses that address".into(),
+        ErrorKind::AddrNotAvailable => "this machine does not have that address".into(),
+        ErrorKind::PermissionDenied => "permission denied".into(),
+        ErrorKind::NotFound => "there is no such file or directory".into(),
+        ErrorKind::AlreadyExists => "it exists already".into(),
+        ErrorKind::StorageFull => "the disk is full".into(),
+        _ => {
+            let text = error.to_string();
+            text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_with_three_parts() {
+        let failure = Failure::new(
+            "cannot listen on 127.0.0.1:1080 for SOCKS5",
+            io_reason(&std::io::ErrorKind::AddrInUse.into()),
+            "Stop it or choose another port with --socks5",
+        );
+        let text = failure.to_string();
+        assert_eq!(
+            text,
+            "cannot listen on 127.0.0.1:1080 for SOCKS5: another program uses that address. \
+             Stop it or choose another port with --socks5."
+        );
+        assert!(!text.contains('\n'));
+        assert_eq!(failure.exit_code(), 1);
+        assert_eq!(Failure::usage("a", "b", "c").exit_code(), 2);
+    }
+
+    #[test]
+    fn system_errors_lose_their_numbers() {
+        assert!(!io_reason(&std::io::Error::from_raw_os_error(113)).contains("os error"));
+    }
+}

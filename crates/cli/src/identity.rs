@@ -1,0 +1,247 @@
+//! Who a server is: its key and its token secret, kept in the state directory. The certificate is made from the key at every start;
+//! clients look at the key alone.
+//!
+//! Everything is made on first use. The directory has mode 0700 and the files 0600; a file that others may read is refused rather
+//! than repaired, because its content may be known already. A file appears under its name complete or not at all, and the first
+//! of two servers that start at the same moment wins.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ring::rand::SecureRandom as _;
+
+use crate::{
+    failure::{Failure, io_reason},
+    token::{SECRET_BYTES, TokenSecret},
+};
+
+/// The only name in the certificate; clients look at the key instead.
+pub const CERTIFICATE_NAME: &str = "mendpath";
+
+const KEY_FILE: &str = "server-key.pem";
+const SECRET_FILE: &str = "token-secret";
+
+/// A server's identity.
+#[derive(Debug)]
+pub struct Identity {
+    /// The key with a certificate of its own; its pin is what clients compare.
+    pub server: mendpath::Identity,
+    /// What tokens are made from.
+    pub tokens: TokenSecret,
+}
+
+/// Where state lives unless `--state` says otherwise: `$XDG_STATE_HOME/mendpath`, else `~/.local/state/mendpath`.
+///
+/// # Errors
+/// When neither variable is set.
+pub fn default_state_dir() -> Result<PathBuf, Failure> {
+    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .map(|base| base.join("mendpath"))
+        .ok_or_else(|| {
+            Failure::new(
+                "cannot find a place for the server's key",
+                "HOME is not set",
+                "Name a directory with --state DIR",
+            )
+        })
+}
+
+impl Identity {
+    /// Reads the identity in `dir`, and makes what is missing.
+    ///
+    /// # Errors
+    /// When the directory or a file cannot be made or read, when a file's mode lets others read it, or when a file is damaged.
+    pub fn load_or_create(dir: &Path) -> Result<Self, Failure> {
+        make_private_dir(dir)?;
+        let key_file = dir.join(KEY_FILE);
+        let key = stored_or_new(&key_file, || {
+            let fresh = mendpath::Identity::self_signed([CERTIFICATE_NAME]);
+            fresh.expect("the system has random numbers").to_pem()
+        })?;
+        let server = mendpath::Identity::from_pem(&key, [CERTIFICATE_NAME])
+            .map_err(|_| damaged(&key_file, "it holds no private key in PKCS #8 PEM"))?;
+        Ok(Self { server, tokens: load_secret(&dir.join(SECRET_FILE))? })
+    }
+}
+
+fn load_secret(path: &Path) -> Result<TokenSecret, Failure> {
+    let text = stored_or_new(path, || URL_SAFE_NO_PAD.encode(TokenSecret::generate().as_bytes()) + "\n")?;
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim()).ok();
+    let bytes: Option<[u8; SECRET_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
+    bytes.map(TokenSecret::from_bytes).ok_or_else(|| damaged(path, "it is not 32 bytes of base64url"))
+}
+
+fn damaged(path: &Path, why: impl std::fmt::Display) -> Failure {
+    Failure::new(
+        format!("cannot use {}", path.display()),
+        why,
+        "Restore it, or delete it for a new one (clients then need the new invitation)",
+    )
+}
+
+fn make_private_dir(dir: &Path) -> Result<(), Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(
+            format!("cannot make the state directory {}", dir.display()),
+            io_reason(&error),
+            "Name a directory of your own with --state DIR",
+        )
+    };
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    let mode = fs::metadata(dir).map_err(failed)?.permissions().mode();
+    // Others may look into it (as with a directory made by hand), but nobody else may replace the files inside.
+    if mode & 0o022 != 0 {
+        return Err(open_to_others(dir, mode, "chmod 700"));
+    }
+    Ok(())
+}
+
+fn open_to_others(path: &Path, mode: u32, cure: &str) -> Failure {
+    Failure::new(
+        format!("refusing to use {}", path.display()),
+        format!("its mode {:03o} opens it to other users", mode & 0o777),
+        format!("Run: {cure} {}", path.display()),
+    )
+}
+
+/// The text of the private file `path`, which is created with `make`'s if it does not exist.
+fn stored_or_new(path: &Path, make: impl FnOnce() -> String) -> Result<String, Failure> {
+    let failed = |error: io::Error| {
+        Failure::new(
+            format!("cannot read or write {}", path.display()),
+            io_reason(&error),
+            "Check who owns the directory, or name another with --state DIR",
+        )
+    };
+    match read_private(path) {
+        Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(Unreadable::Io(error)) => return Err(failed(error)),
+        Err(Unreadable::Mode(mode)) => return Err(open_to_others(path, mode, "chmod 600")),
+        Ok(text) => return Ok(text),
+    }
+    create_private(path, make().as_bytes()).map_err(failed)?;
+    // Whoever won a race: what is stored counts.
+    read_private(path).map_err(|unreadable| match unreadable {
+        Unreadable::Io(error) => failed(error),
+        Unreadable::Mode(mode) => open_to_others(path, mode, "chmod 600"),
+    })
+}
+
+enum Unreadable {
+    Io(io::Error),
+    Mode(u32),
+}
+
+impl From<io::Error> for Unreadable {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn read_private(path: &Path) -> Result<String, Unreadable> {
+    let file = fs::File::open(path)?;
+    // Asked of the open file: the name may point elsewhere a moment later.
+    let mode = file.metadata()?.mode();
+    if mode & 0o077 != 0 {
+        return Err(Unreadable::Mode(mode));
+    }
+    Ok(io::read_to_string(file)?)
+}
+
+/// Creates `path` with mode 0600, complete or not at all. An existing file stays as it is, which is no error.
+fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
+    use io::Write as _;
+    let mut random = [0; 12];
+    ring::rand::SystemRandom::new().fill(&mut random).map_err(|_| io::Error::other("no random numbers"))?;
+    let name =
+        format!(".{}.{}", path.file_name().unwrap_or_default().display(), URL_SAFE_NO_PAD.encode(random));
+    let temporary = path.with_file_name(name);
+    let written = (|| {
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        // Unlike a rename, a link never replaces what another server has just made.
+        match fs::hard_link(&temporary, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
+    })();
+    let removed = fs::remove_file(&temporary);
+    written.and(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::token::Service;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn made_once_and_private() {
+        let base = tempfile::tempdir().unwrap();
+        let dir = base.path().join("deep/state");
+        let first = Identity::load_or_create(&dir).unwrap();
+        assert_eq!(mode(&dir), 0o700);
+        let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, [KEY_FILE, SECRET_FILE]);
+        for name in names {
+            assert_eq!(mode(&dir.join(name)), 0o600);
+        }
+        let second = Identity::load_or_create(&dir).unwrap();
+        assert_eq!(first.server.pin(), second.server.pin());
+        assert!(
+            second.tokens.accepts(Service::Proxy, first.tokens.invitation_token(Service::Proxy).as_bytes())
+        );
+    }
+
+    #[test]
+    fn a_readable_secret_is_refused_with_its_cure() {
+        for (name, bad) in [(SECRET_FILE, 0o640), (KEY_FILE, 0o604)] {
+            let dir = tempfile::tempdir().unwrap();
+            Identity::load_or_create(dir.path()).unwrap();
+            let path = dir.path().join(name);
+            fs::set_permissions(&path, fs::Permissions::from_mode(bad)).unwrap();
+            let message = Identity::load_or_create(dir.path()).unwrap_err().to_string();
+            assert!(message.contains(&format!("chmod 600 {}", path.display())), "{message}");
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();
+        let message = Identity::load_or_create(dir.path()).unwrap_err().to_string();
+        assert!(message.contains("chmod 700"), "{message}");
+    }
+
+    #[test]
+    fn damage_is_named() {
+        for name in [SECRET_FILE, KEY_FILE] {
+            let dir = tempfile::tempdir().unwrap();
+            Identity::load_or_create(dir.path()).unwrap();
+            fs::write(dir.path().join(name), "nonsense").unwrap();
+            let message = Identity::load_or_create(dir.path()).unwrap_err().to_string();
+            assert!(message.contains(name) && message.contains("delete it"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_first_writer_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        create_private(&path, b"first").unwrap();
+        create_private(&path, b"second").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,102 @@
+//! The first message of every stream after the control stream.
+
+use super::{DecodeError, Reader, decode_target, encode_target};
+use crate::target::Target;
+
+const CONNECT: u8 = 1;
+const ASSOCIATE: u8 = 2;
+const FILE: u8 = 3;
+
+/// What a stream is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A TCP connection; the stream then carries its bytes.
+    Connect(Target),
+    /// A UDP association; the stream then carries packets too large for a QUIC datagram, and its end ends the association.
+    Associate {
+        /// Chosen by the client, unused by its other associations; names the association in QUIC datagrams.
+        id: u32,
+    },
+    /// A file; the stream then carries its bytes and their SHA-256.
+    File {
+        /// Its size in bytes.
+        size: u64,
+        /// Its name, as the sender has it; the receiver does not trust it.
+        name: String,
+    },
+}
+
+impl Request {
+    /// The message's bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Self::Connect(target) => {
+                out.push(CONNECT);
+                encode_target(target, &mut out);
+            }
+            Self::Associate { id } => {
+                out.push(ASSOCIATE);
+                out.extend(id.to_be_bytes());
+            }
+            Self::File { size, name } => {
+                out.push(FILE);
+                out.extend(size.to_be_bytes());
+                out.extend(name.as_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// [`DecodeError::Unknown`] with `"request"` for a kind that this version does not know.
+    pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(body);
+        let request = match reader.u8()? {
+            CONNECT => Self::Connect(decode_target(&mut reader)?),
+            ASSOCIATE => Self::Associate { id: reader.u32()? },
+            FILE => Self::File { size: reader.u64()?, name: reader.text()?.to_owned() },
+            _ => return Err(DecodeError::Unknown("request")),
+        };
+        reader.end()?;
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn reads_back() {
+        let requests = [
+            Request::Connect("example.org:443".parse().unwrap()),
+            Request::Associate { id: 0xdead_beef },
+            Request::File { size: 1 << 40, name: "Urlaub.jpg".into() },
+        ];
+        for request in requests {
+            assert_eq!(Request::decode(&request.encode()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn damage_is_refused() {
+        assert_eq!(Request::decode(&[]), Err(DecodeError::Short));
+        assert_eq!(Request::decode(&[9]), Err(DecodeError::Unknown("request")));
+        assert_eq!(Request::decode(&[2, 0, 0, 0, 1, 0]), Err(DecodeError::Trailing));
+        assert_eq!(Request::decode(&[3, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]), Err(DecodeError::Text));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            if let Ok(request) = Request::decode(&bytes) {
+                prop_assert_eq!(request.encode(), bytes);
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The address that an invitation names.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+
+use super::Advertise;
+use crate::{
+    console::say,
+    destination::DestinationPolicy,
+    target::{Host, Target},
+};
+
+/// Where clients reach a server that listens on `listening`: what the operator says, else that address, else, when it stands for
+/// every address, the one from which this machine reaches the internet.
+pub fn advertised(chosen: Option<&Advertise>, listening: SocketAddr) -> Target {
+    match chosen {
+        Some(Advertise::Target(target)) => target.clone(),
+        Some(Advertise::Host(host)) => Target { host: host.clone(), port: listening.port() },
+        None if !listening.ip().is_unspecified() => Target::from_addr(listening),
+        None => guessed(listening),
+    }
+}
+
+fn guessed(listening: SocketAddr) -> Target {
+    let ip = source_towards(Ipv4Addr::new(192, 0, 2, 1).into())
+        .or_else(|| {
+            listening
+                .is_ipv6()
+                .then(|| source_towards(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into()))
+                .flatten()
+        })
+        .unwrap_or(Ipv4Addr::LOCALHOST.into());
+    if DestinationPolicy::PublicOnly.check(ip).is_err() {
+        say(format_args!(
+            "the invitation names {ip}, which only this network reaches; --advertise HOST names another"
+        ));
+    }
+    Target { host: Host::Ip(ip), port: listening.port() }
+}
+
+/// The address that packets to `destination` would come from. Connecting a UDP socket looks up the route and sends nothing.
+fn source_towards(destination: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match destination {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((destination, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_operator_knows_best() {
+        let listening = "0.0.0.0:4433".parse().unwrap();
+        let host = Advertise::Host("vps.example".parse().unwrap());
+        assert_eq!(advertised(Some(&host), listening).to_string(), "vps.example:4433");
+        let target = Advertise::Target("vps.example:443".parse().unwrap());
+        assert_eq!(advertised(Some(&target), listening).to_string(), "vps.example:443");
+        assert_eq!(advertised(None, "192.0.2.8:1".parse().unwrap()).to_string(), "192.0.2.8:1");
+    }
+
+    #[test]
+    fn a_guess_is_never_the_wildcard() {
+        assert!(!advertised(None, "0.0.0.0:4433".parse().unwrap()).to_string().starts_with("0.0.0.0"));
+    }
+}

@@ -1,0 +1,174 @@
+//! `mendpath server`: lets invited clients reach other hosts from here.
+
+mod advertise;
+mod associate;
+mod connect;
+mod gate;
+mod session;
+
+pub use advertise::advertised;
+pub use gate::{Gate, HELLO_TIMEOUT};
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use mendpath::{Endpoint, ServerConfig};
+use tokio::sync::Semaphore;
+use tracing::info;
+
+use crate::{
+    destination::DestinationPolicy,
+    failure::{Failure, io_reason},
+    identity::Identity,
+    invitation::Invitation,
+    protocol::{ALPN, CloseCode},
+    target::Target,
+    token::Service,
+    transport::Choice,
+};
+
+/// How a server behaves.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The UDP address to listen on.
+    pub listen: SocketAddr,
+    /// Host, or host and port, for the invitation; guessed when `None`.
+    pub advertise: Option<Advertise>,
+    /// Where the identity lives.
+    pub state: PathBuf,
+    /// Where clients may connect to.
+    pub policy: DestinationPolicy,
+    /// What clients may use up.
+    pub limits: Limits,
+    /// How the server sends.
+    pub transport: Choice,
+}
+
+/// What the invitation says about where the server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Advertise {
+    /// This host, with the port listened on.
+    Host(crate::target::Host),
+    /// This host and port.
+    Target(Target),
+}
+
+/// What clients may use up.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Clients at a time.
+    pub clients: usize,
+    /// Proxied connections and associations per client at a time.
+    pub streams: usize,
+    /// For a connection to another host to be made.
+    pub connect_timeout: Duration,
+    /// Without traffic, until a proxied connection is closed.
+    pub tcp_idle: Duration,
+    /// Without traffic, until an association is closed.
+    pub udp_idle: Duration,
+    /// Without a sign of life, until a client is forgotten.
+    pub client_idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            clients: 256,
+            streams: 1_024,
+            connect_timeout: Duration::from_secs(10),
+            tcp_idle: Duration::from_secs(3_600),
+            udp_idle: Duration::from_secs(120),
+            client_idle: Duration::from_secs(60),
+        }
+    }
+}
+
+/// What every session needs.
+struct Shared {
+    gate: Gate,
+    policy: DestinationPolicy,
+    limits: Limits,
+}
+
+/// A server that listens.
+pub struct ProxyServer {
+    endpoint: Endpoint,
+    invitation: Invitation,
+    shared: Arc<Shared>,
+}
+
+impl ProxyServer {
+    /// Loads or makes the identity and listens.
+    ///
+    /// # Errors
+    /// When the state cannot be used or the address not listened on.
+    pub fn bind(options: &ServerOptions) -> Result<Self, Failure> {
+        let identity = Identity::load_or_create(&options.state)?;
+        let transport =
+            options.transport.config(options.limits.client_idle, options.limits.streams as u64 + 1);
+        let endpoint = listen(options.listen, &identity, transport, options.limits.clients)?;
+        let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
+        let invitation = Invitation {
+            token: identity.tokens.invitation_token(Service::Proxy),
+            server: advertised(options.advertise.as_ref(), listening),
+            pin: identity.server.pin(),
+        };
+        let gate = Gate::new(identity.tokens, Service::Proxy);
+        let shared = Arc::new(Shared { gate, policy: options.policy, limits: options.limits });
+        Ok(Self { endpoint, invitation, shared })
+    }
+
+    /// The line that lets a client in.
+    pub fn invitation(&self) -> &Invitation {
+        &self.invitation
+    }
+
+    /// A handle to close the server with.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Serves until the endpoint is closed.
+    pub async fn run(self) {
+        let room = Arc::new(Semaphore::new(self.shared.limits.clients));
+        while let Some(connecting) = self.endpoint.accept().await {
+            let Ok(seat) = room.clone().try_acquire_owned() else {
+                connecting.refuse(CloseCode::Unavailable as u64, b"too many clients");
+                continue;
+            };
+            let shared = self.shared.clone();
+            tokio::spawn(async move {
+                let from = connecting.remote_address();
+                let ended = session::serve(connecting, &shared).await;
+                info!(%from, "client gone: {ended}");
+                drop(seat);
+            });
+        }
+    }
+}
+
+/// Listens for QUIC with the proxy protocol.
+///
+/// # Errors
+/// When the address cannot be listened on.
+pub fn listen(
+    addr: SocketAddr,
+    identity: &Identity,
+    transport: mendpath::TransportConfig,
+    clients: usize,
+) -> Result<Endpoint, Failure> {
+    let tried = format!("cannot listen on UDP {addr}");
+    let config = ServerConfig::with_identity(&identity.server)
+        .map_err(|error| Failure::new(&tried, error, "Delete the key in the state directory for a new one"))?
+        .alpn([ALPN])
+        .transport(transport)
+        // Those that have not shown a token yet need room as well.
+        .max_connections(clients.saturating_mul(2).saturating_add(64));
+    Endpoint::server(config, addr).map_err(|error| {
+        let next = match error.kind() {
+            std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",
+            std::io::ErrorKind::PermissionDenied => "Choose a port above 1023 with --listen",
+            _ => "Choose an address of this machine with --listen",
+        };
+        Failure::new(&tried, io_reason(&error), next)
+    })
+}

@@ -1,0 +1,91 @@
+//! One client of the server.
+
+use std::sync::Arc;
+
+use mendpath::{Connecting, ConnectionError, RecvStream, SendStream};
+use tokio::sync::Semaphore;
+use tracing::{debug, info};
+
+use super::{HELLO_TIMEOUT, Shared, associate, connect};
+use crate::{
+    association::Hub,
+    protocol::{MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
+    splice::Abort as _,
+};
+
+/// Serves one client until it is gone; says why it went.
+pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) -> String {
+    let from = connecting.remote_address();
+    let connection = match tokio::time::timeout(HELLO_TIMEOUT, connecting).await {
+        Ok(Ok(connection)) => connection,
+        Ok(Err(error)) => return error.to_string(),
+        Err(_) => return "the handshake took too long".into(),
+    };
+    let (_control, mut control) = match shared.gate.admit(&connection).await {
+        Ok(streams) => streams,
+        Err(code) => return format!("not let in: {code:?}"),
+    };
+    info!(%from, "client let in");
+    let hub = Arc::new(Hub::new(connection.clone()));
+    let streams = Arc::new(Semaphore::new(shared.limits.streams));
+    let accept = async {
+        loop {
+            let stream = match connection.accept_bi().await {
+                Ok(stream) => stream,
+                Err(error) => break error,
+            };
+            tokio::spawn(answer(stream, shared.clone(), hub.clone(), streams.clone()));
+        }
+    };
+    let goodbye = async {
+        // The client says nothing more on its control stream; its end is the end.
+        let _ = read_frame(&mut control, MAX_MESSAGE).await;
+        ConnectionError::LocallyClosed
+    };
+    let error = tokio::select! {
+        error = accept => error,
+        error = goodbye => error,
+        () = hub.run() => ConnectionError::LocallyClosed,
+    };
+    connection.close(crate::protocol::CloseCode::Done as u64, b"");
+    error.to_string()
+}
+
+/// Answers one stream's request.
+async fn answer(
+    (mut send, mut receive): (SendStream, RecvStream),
+    shared: Arc<Shared>,
+    hub: Arc<Hub>,
+    streams: Arc<Semaphore>,
+) {
+    let body = tokio::time::timeout(HELLO_TIMEOUT, read_frame(&mut receive, MAX_MESSAGE)).await;
+    let request = match body {
+        Ok(Ok(Some(body))) => Request::decode(&body),
+        // Nothing that could be answered.
+        _ => {
+            send.abort(StreamCode::Malformed);
+            return receive.abort(StreamCode::Malformed);
+        }
+    };
+    let Ok(_seat) = streams.try_acquire() else {
+        return refuse(send, receive, Reply::new(Status::TooMany, "too many connections of this client"))
+            .await;
+    };
+    debug!(?request, "request");
+    match request {
+        Ok(Request::Connect(target)) => connect::serve(&target, (send, receive), &shared).await,
+        Ok(Request::Associate { id }) => associate::serve(id, (send, receive), &hub, &shared).await,
+        Ok(Request::File { .. }) => {
+            refuse(send, receive, Reply::new(Status::Unsupported, "this server takes no files")).await;
+        }
+        Err(error) => refuse(send, receive, Reply::new(Status::Unsupported, error)).await,
+    }
+}
+
+/// Answers with a failure and ends the stream.
+pub(super) async fn refuse(mut send: SendStream, mut receive: RecvStream, reply: Reply) {
+    debug!(status = ?reply.status, reply.text, "refused");
+    let _ = write_frame(&mut send, &reply.encode()).await;
+    let _ = send.finish();
+    receive.abort(StreamCode::Cancelled);
+}

@@ -1,0 +1,264 @@
+//! Connects two byte streams: what one side says the other hears, including how it ends.
+//!
+//! An end of stream passes on as an end of stream while the other direction goes on (half-close). A reset of one side, or silence
+//! on both for too long, resets everything, so that neither program mistakes a broken transfer for a complete one.
+
+use std::{
+    io,
+    pin::pin,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    time::Duration,
+};
+
+use mendpath::{RecvStream, SendStream};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    net::{
+        TcpStream,
+        tcp::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    time::{Instant, sleep_until},
+};
+
+use crate::protocol::StreamCode;
+
+/// Bytes read at a time and direction; with 1,024 streams 32 MiB at most.
+const CHUNK: usize = 16 * 1024;
+
+/// A half that can be given up in a way that the other end notices.
+pub trait Abort {
+    /// Gives it up.
+    fn abort(&mut self, code: StreamCode);
+}
+
+impl Abort for SendStream {
+    fn abort(&mut self, code: StreamCode) {
+        // An error means that it has ended already.
+        let _ = self.reset(code as u64);
+    }
+}
+
+impl Abort for RecvStream {
+    fn abort(&mut self, code: StreamCode) {
+        let _ = self.stop(code as u64);
+    }
+}
+
+/// Makes the close that follows a reset.
+fn reset_on_close(stream: &TcpStream) {
+    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+}
+
+impl Abort for OwnedReadHalf {
+    fn abort(&mut self, _code: StreamCode) {
+        reset_on_close(self.as_ref());
+    }
+}
+
+impl Abort for OwnedWriteHalf {
+    fn abort(&mut self, _code: StreamCode) {
+        reset_on_close(self.as_ref());
+    }
+}
+
+/// How a splice ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Both directions reached their end.
+    Complete,
+    /// One side failed; both were reset.
+    Broken(io::Error),
+    /// Nothing passed for the idle time; both were reset.
+    Idle,
+}
+
+/// What passed, and how it ended.
+#[derive(Debug)]
+pub struct Summary {
+    /// Bytes from the first side to the second.
+    pub forth: u64,
+    /// Bytes from the second side to the first.
+    pub back: u64,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// Connects `one` and `other`, each a reading and a writing half, until both directions have ended or one side breaks.
+pub async fn splice<R1, W1, R2, W2>(one: (R1, W1), other: (R2, W2), idle: Duration) -> Summary
+where
+    R1: AsyncRead + Abort + Unpin,
+    W1: AsyncWrite + Abort + Unpin,
+    R2: AsyncRead + Abort + Unpin,
+    W2: AsyncWrite + Abort + Unpin,
+{
+    let ((mut read1, mut write1), (mut read2, mut write2)) = (one, other);
+    let (forth, back) = (AtomicU64::new(0), AtomicU64::new(0));
+    let ended = {
+        let copying = async {
+            tokio::try_join!(copy(&mut read1, &mut write2, &forth), copy(&mut read2, &mut write1, &back))
+        };
+        tokio::select! {
+            result = copying => match result {
+                Ok(_) => Ended::Complete,
+                Err(error) => Ended::Broken(error),
+            },
+            () = silence(idle, || forth.load(Relaxed) + back.load(Relaxed)) => Ended::Idle,
+        }
+    };
+    let code = match ended {
+        Ended::Complete => None,
+        Ended::Broken(_) => Some(StreamCode::Reset),
+        Ended::Idle => Some(StreamCode::Idle),
+    };
+    if let Some(code) = code {
+        read1.abort(code);
+        write1.abort(code);
+        read2.abort(code);
+        write2.abort(code);
+    }
+    Summary { forth: forth.into_inner(), back: back.into_inner(), ended }
+}
+
+async fn copy(
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: &AtomicU64,
+) -> io::Result<()> {
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let n = from.read(&mut chunk).await?;
+        if n == 0 {
+            // A side that has closed meanwhile has no use for our end of stream.
+            return match to.shutdown().await {
+                Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+                other => other,
+            };
+        }
+        to.write_all(&chunk[..n]).await?;
+        moved.fetch_add(n as u64, Relaxed);
+    }
+}
+
+/// Returns once `progress` has stood still for `idle`.
+async fn silence(idle: Duration, progress: impl Fn() -> u64) {
+    let mut seen = progress();
+    let mut timer = pin!(sleep_until(Instant::now() + idle));
+    loop {
+        timer.as_mut().await;
+        if progress() == seen {
+            return;
+        }
+        seen = progress();
+        timer.as_mut().reset(Instant::now() + idle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
+
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// A half that remembers with which code it was given up.
+    struct Half<T>(T, std::rc::Rc<Cell<Option<StreamCode>>>);
+
+    impl<T> Abort for Half<T> {
+        fn abort(&mut self, code: StreamCode) {
+            self.1.set(Some(code));
+        }
+    }
+
+    impl<T: AsyncRead + Unpin> AsyncRead for Half<T> {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+            buf: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    impl<T: AsyncWrite + Unpin> AsyncWrite for Half<T> {
+        fn poll_write(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+            data: &[u8],
+        ) -> std::task::Poll<io::Result<usize>> {
+            std::pin::Pin::new(&mut self.0).poll_write(cx, data)
+        }
+        fn poll_flush(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::pin::Pin::new(&mut self.0).poll_flush(cx)
+        }
+        fn poll_shutdown(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<io::Result<()>> {
+            std::pin::Pin::new(&mut self.0).poll_shutdown(cx)
+        }
+    }
+
+    type Halves = (Half<ReadHalf<DuplexStream>>, Half<WriteHalf<DuplexStream>>);
+
+    /// The far end, its halves for the splice, and the code with which they were given up.
+    fn side() -> (DuplexStream, Halves, std::rc::Rc<Cell<Option<StreamCode>>>) {
+        let (near, far) = duplex(64);
+        let (read, write) = split(near);
+        let code = std::rc::Rc::new(Cell::new(None));
+        (far, (Half(read, code.clone()), Half(write, code.clone())), code)
+    }
+
+    #[tokio::test]
+    async fn half_close_passes_while_the_answer_comes_back() {
+        let ((mut client, one, one_code), (mut server, other, _)) = (side(), side());
+        let talk = async {
+            client.write_all(b"question").await.unwrap();
+            client.shutdown().await.unwrap();
+            let mut heard = Vec::new();
+            server.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"question");
+            server.write_all(b"answer after the end").await.unwrap();
+            drop(server);
+            heard.clear();
+            client.read_to_end(&mut heard).await.unwrap();
+            assert_eq!(heard, b"answer after the end");
+        };
+        let (summary, ()) = tokio::join!(splice(one, other, Duration::from_secs(60)), talk);
+        assert!(matches!(summary.ended, Ended::Complete), "{summary:?}");
+        assert_eq!((summary.forth, summary.back), (8, 20));
+        assert_eq!(one_code.get(), None);
+    }
+
+    #[tokio::test]
+    async fn a_broken_side_resets_the_other() {
+        let ((mut client, one, one_code), (server, other, other_code)) = (side(), side());
+        drop(server);
+        let (summary, _) =
+            tokio::join!(splice(one, other, Duration::from_secs(60)), client.write_all(b"into the void"));
+        assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
+        assert_eq!((one_code.get(), other_code.get()), (Some(StreamCode::Reset), Some(StreamCode::Reset)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_ends_it_and_traffic_does_not() {
+        let ((mut client, one, code), (_server, other, _)) = (side(), side());
+        let start = Instant::now();
+        let talk = async {
+            for _ in 0..3 {
+                sleep_until(Instant::now() + Duration::from_secs(50)).await;
+                client.write_all(b"x").await.unwrap();
+            }
+            std::future::pending::<()>().await;
+        };
+        let summary = tokio::select! { summary = splice(one, other, Duration::from_secs(60)) => summary, () = talk => unreachable!() };
+        assert!(matches!(summary.ended, Ended::Idle));
+        assert_eq!(summary.forth, 3);
+        // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and 120 s later.
+        assert!(start.elapsed() >= Duration::from_secs(210));
+        assert_eq!(code.get(), Some(StreamCode::Idle));
+    }
+}

@@ -1,0 +1,175 @@
+//! The transport settings that the commands share, and the words in which its errors reach the user.
+
+use std::time::Duration;
+
+use mendpath::{ConnectionError, ControllerKind, RecoveryKind, TransportConfig};
+
+use crate::{failure::Failure, protocol::CloseCode, target::Target};
+
+/// Schemes of the design that later versions bring: known, so that the message is better than "unknown".
+const LATER_RECOVERY: &[&str] = &["auto", "ctcp", "slp"];
+const LATER_CONGESTION: &[&str] = &["ctcp", "lia", "olia", "balia"];
+
+/// What a user may choose about the transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice {
+    /// How lost packets are mended.
+    pub recovery: RecoveryKind,
+    /// How fast each path sends.
+    pub congestion: ControllerKind,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Cubic }
+    }
+}
+
+impl Choice {
+    /// The transport's configuration for a proxy connection.
+    pub fn config(&self, idle: Duration, streams: u64) -> TransportConfig {
+        TransportConfig {
+            recovery: self.recovery,
+            controller: self.congestion,
+            max_idle_timeout: idle.into(),
+            max_concurrent_bidi: streams,
+            max_concurrent_uni: 0,
+            ..TransportConfig::default()
+        }
+    }
+}
+
+/// Reads the value of `--recovery`.
+///
+/// # Errors
+/// A message that lists what exists.
+pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
+    parse(text, LATER_RECOVERY, "none, proactive, fuso, cofuso")
+}
+
+/// Reads the value of `--congestion`.
+///
+/// # Errors
+/// A message that lists what exists.
+pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
+    parse(text, LATER_CONGESTION, "cubic, newreno")
+}
+
+fn parse<T: std::str::FromStr>(text: &str, later: &[&str], exist: &str) -> Result<T, String> {
+    if later.contains(&text) {
+        return Err(format!("`{text}` is planned and not there yet: use one of {exist}"));
+    }
+    text.parse().map_err(|_| format!("there is no `{text}`: use one of {exist}"))
+}
+
+/// What a failed or ended connection means to whoever runs the client, and whether trying again could help.
+pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
+    let tried = format!("cannot use the server {server}");
+    let (wrong, next, retry) = match error {
+        ConnectionError::TimedOut => (
+            "it does not answer".to_owned(),
+            "Check that `mendpath server` runs there and that its UDP port is open in every firewall",
+            Retry::Useful,
+        ),
+        ConnectionError::ApplicationClosed { code, by_peer: true, .. } => explain_close(*code),
+        ConnectionError::TransportClosed { code, by_peer: false, .. } if is_tls_alert(*code) => (
+            "it does not hold the key that the invitation names".to_owned(),
+            "Ask its operator for the present invitation; if that has not changed, somebody else answers in its place",
+            Retry::Useless,
+        ),
+        ConnectionError::TransportClosed { code, .. } if *code == TLS_NO_APPLICATION_PROTOCOL => (
+            "what answers there is not a mendpath server, or one of another version".to_owned(),
+            "Check the address, and that both sides run the same version",
+            Retry::Useless,
+        ),
+        ConnectionError::VersionMismatch => (
+            "what answers there does not speak QUIC version 1".to_owned(),
+            "Check the address and port of the invitation",
+            Retry::Useless,
+        ),
+        other => (other.to_string(), "Try again; with -v the log says more", Retry::Useful),
+    };
+    (Failure::new(tried, wrong, next), retry)
+}
+
+/// Whether another attempt may end differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// It may.
+    Useful,
+    /// Only the user can change the outcome.
+    Useless,
+}
+
+/// CRYPTO_ERROR with the alert no_application_protocol (RFC 9001 section 8.1).
+const TLS_NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
+
+/// CRYPTO_ERROR (RFC 9000 section 20.1) other than a missing application protocol.
+fn is_tls_alert(code: u64) -> bool {
+    (0x100..0x200).contains(&code) && code != TLS_NO_APPLICATION_PROTOCOL
+}
+
+fn explain_close(code: u64) -> (String, &'static str, Retry) {
+    let (wrong, next, retry) = match CloseCode::from_code(code) {
+        Some(CloseCode::TokenRefused) => (
+            "it refused the token of the invitation",
+            "Ask its operator for a new invitation",
+            Retry::Useless,
+        ),
+        Some(CloseCode::Version) => (
+            "it speaks another version of the proxy protocol",
+            "Install the same version on both sides",
+            Retry::Useless,
+        ),
+        Some(CloseCode::WrongService) => (
+            "it offers another service than the one wanted",
+            "Use invitations of `mendpath server` with `client`, and those of `mendpath receive` with `send`",
+            Retry::Useless,
+        ),
+        Some(CloseCode::Unavailable) => {
+            ("it has as many clients as it takes, or is about to stop", "Try again later", Retry::Useful)
+        }
+        Some(CloseCode::Done) => ("it said goodbye", "Start it again", Retry::Useful),
+        _ => ("it broke the proxy protocol", "Install the same version on both sides", Retry::Useful),
+    };
+    (wrong.to_owned(), next, retry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planned_values_are_told_from_typing_errors() {
+        assert_eq!(parse_recovery("fuso"), Ok(RecoveryKind::Fuso));
+        assert_eq!(parse_congestion("newreno"), Ok(ControllerKind::NewReno));
+        for planned in LATER_RECOVERY {
+            assert!(
+                parse_recovery(planned).unwrap_err().contains("not there yet: use one of none, proactive"),
+                "{planned}"
+            );
+        }
+        assert!(parse_recovery("fusion").unwrap_err().contains("there is no `fusion`"));
+        assert!(parse_congestion("lia").unwrap_err().contains("not there yet: use one of cubic, newreno"));
+    }
+
+    #[test]
+    fn every_end_has_a_line_of_its_own() {
+        let server: Target = "192.0.2.1:4433".parse().unwrap();
+        let closed = |code| ConnectionError::ApplicationClosed { code, reason: vec![], by_peer: true };
+        let (token, retry) = explain(&closed(CloseCode::TokenRefused as u64), &server);
+        assert!(token.to_string().contains("refused the token"), "{token}");
+        assert_eq!(retry, Retry::Useless);
+        let alert =
+            ConnectionError::TransportClosed { code: 0x100 + 49, reason: String::new(), by_peer: false };
+        let (pin, retry) = explain(&alert, &server);
+        assert!(pin.to_string().contains("does not hold the key"), "{pin}");
+        assert_eq!(retry, Retry::Useless);
+        let (dead, retry) = explain(&ConnectionError::TimedOut, &server);
+        assert!(dead.to_string().contains("192.0.2.1:4433: it does not answer. Check"), "{dead}");
+        assert_eq!(retry, Retry::Useful);
+        for code in 0..9 {
+            assert!(!explain(&closed(code), &server).0.to_string().contains('\n'));
+        }
+    }
+}
