@@ -1,1 +1,5 @@
-//! Skeleton; filled in by the commits that follow.
+//! The transport on a simulated network.
+pub mod checks;
+pub mod response;
+pub mod tls;
+pub mod world;

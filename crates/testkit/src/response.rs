@@ -1,0 +1,208 @@
+//! Request and response over paths that are ready: the measurement behind the demo, in virtual time.
+
+use std::net::SocketAddr;
+
+use netsim::{
+    LinkConfig, Loss, Seed,
+    network::{Direction, PathId as LinkId},
+};
+use proto::{
+    ConnectionStats, Dir, Event, NetworkPath, PathEvent, PathStats, Read, StreamEvent, TransportConfig,
+};
+use units::{Duration, Instant};
+
+use crate::world::{ConnectionId, Step, World};
+
+/// How long a response may take before it counts as failed.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long the server's books are given to settle after the response.
+const SETTLE: Duration = Duration::from_secs(2);
+/// Size of the request in bytes.
+const REQUEST: usize = 100;
+
+/// One path between the client and the server.
+#[derive(Clone, Debug)]
+pub struct PathPlan {
+    /// Client to server.
+    pub up: LinkConfig,
+    /// Server to client.
+    pub down: LinkConfig,
+    /// Loss from server to client, from the moment of the request on: the n-th packet from then is the n-th draw.
+    pub loss: Loss,
+}
+
+/// What one response cost.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// From the request to the last byte read.
+    pub completion: Duration,
+    /// The server's connection after everything settled, minus what it had sent before the request.
+    pub bytes_sent: u64,
+    /// The server's statistics.
+    pub stats: ConnectionStats,
+    /// The server's paths.
+    pub paths: Vec<PathStats>,
+    /// Packets for the client that the links lost, per path.
+    pub link_lost: Vec<u64>,
+    /// Hash over everything.
+    pub trace_hash: u64,
+}
+
+/// A response that did not complete.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{got} of {size} bytes after {LIMIT}, paths {paths:?}")]
+pub struct Incomplete {
+    got: usize,
+    size: usize,
+    paths: Vec<PathStats>,
+}
+
+/// A client connected to a server with every path validated, ready for a request.
+pub struct Exchange {
+    /// Everything.
+    pub world: World,
+    /// The client's side.
+    pub client: ConnectionId,
+    /// The server's side.
+    pub server: ConnectionId,
+    links: Vec<LinkId>,
+    seed: Seed,
+}
+
+fn client_address(path: usize) -> SocketAddr {
+    SocketAddr::from(([10, path as u8, 0, 2], 50_000))
+}
+
+fn server_address(path: usize) -> SocketAddr {
+    SocketAddr::from(([10, path as u8, 0, 1], 443))
+}
+
+impl Exchange {
+    /// Connects over the first path, opens the others and waits until both sides have validated them all.
+    ///
+    /// # Panics
+    /// If that does not succeed within virtual minutes: paths without loss cannot fail.
+    pub fn establish(seed: Seed, paths: &[PathPlan], transport: &TransportConfig) -> Self {
+        let mut world = World::new(seed, false);
+        let servers: Vec<_> = (0..paths.len()).map(server_address).collect();
+        let clients: Vec<_> = (0..paths.len()).map(client_address).collect();
+        let server_host = world.add_host(&servers, Some(transport));
+        let client_host = world.add_host(&clients, None);
+        let links = paths
+            .iter()
+            .enumerate()
+            .map(|(i, p)| world.join(clients[i], servers[i], &p.up, &p.down))
+            .collect();
+        let network = |i: usize| NetworkPath { local: clients[i], remote: servers[i] };
+        let client = world.connect(client_host, transport, network(0));
+        let limit = world.now() + LIMIT;
+        while world.connection(client).is_handshaking() || world.hosts_connection(server_host).is_none() {
+            assert_eq!(world.step(limit), Step::Advanced, "the handshake completes");
+        }
+        let server = world.hosts_connection(server_host).expect("the loop waited for it");
+        let mut open = 1;
+        while open < paths.len() {
+            match world.with(client, |c, now| c.open_path(now, network(open))) {
+                Ok(_) => open += 1,
+                Err(_) => assert_eq!(world.step(limit), Step::Advanced, "the path opens"),
+            }
+        }
+        let (mut waiting_client, mut waiting_server) = (paths.len() - 1, paths.len() - 1);
+        while waiting_client + waiting_server > 0 {
+            assert_eq!(world.step(limit), Step::Advanced, "the paths are validated");
+            for (id, waiting) in [(client, &mut waiting_client), (server, &mut waiting_server)] {
+                while let Some(event) = world.poll_event(id) {
+                    *waiting -= usize::from(matches!(event, Event::Path(PathEvent::Validated(_))));
+                }
+            }
+        }
+        // Let ACKs and connection ids come to rest.
+        let rest = world.now() + Duration::from_secs(1);
+        world.run_until(rest);
+        while world.poll_event(client).is_some() || world.poll_event(server).is_some() {}
+        Self { world, client, server, links, seed }
+    }
+
+    /// Requests a response of `size` bytes while the paths lose as planned.
+    ///
+    /// # Errors
+    /// [`Incomplete`] after two virtual minutes.
+    pub fn request(&mut self, size: usize, paths: &[PathPlan]) -> Result<Response, Incomplete> {
+        for (i, (link, path)) in self.links.iter().zip(paths).enumerate() {
+            let seed = self.seed.child("response loss", i as u64);
+            let net = self.world.network_mut();
+            net.change(*link, Direction::Backward, |l, now| {
+                l.reseed(now, seed);
+                l.set_loss(now, path.loss.clone());
+            });
+        }
+        let lost_before: Vec<u64> = self.lost();
+        let (client, server) = (self.client, self.server);
+        let sent_before = self.world.connection(server).stats().bytes_sent;
+        let start = self.world.now();
+        let id = self.world.with(client, |c, _| {
+            let id = c.open(Dir::Bi).expect("a stream may be opened");
+            assert_eq!(c.write(id, &[7; REQUEST]), Ok(REQUEST));
+            c.finish(id).expect("it was just opened");
+            id
+        });
+        let (mut asked, mut left, mut got) = (0, size, 0);
+        let mut buffer = vec![0; 65_536];
+        let data = vec![42; 65_536];
+        let mut completed = None;
+        while completed.is_none() {
+            while let Some(event) = self.world.poll_event(server) {
+                match event {
+                    Event::Stream(StreamEvent::Opened { dir }) => {
+                        self.world.with(server, |c, _| _ = c.accept(dir));
+                    }
+                    Event::Stream(StreamEvent::Readable(_) | StreamEvent::Writable(_)) => {}
+                    _ => continue,
+                }
+                self.world.with(server, |c, _| {
+                    while let Ok(Read::Data(n)) = c.read(id, &mut buffer) {
+                        asked += n;
+                    }
+                    while asked == REQUEST && left > 0 {
+                        let Ok(n) = c.write(id, &data[..left.min(data.len())]) else { break };
+                        left -= n;
+                        if left == 0 {
+                            c.finish(id).expect("the stream is open");
+                        }
+                    }
+                });
+            }
+            while self.world.poll_event(client).is_some() {}
+            self.world.with(client, |c, now| {
+                loop {
+                    match c.read(id, &mut buffer) {
+                        Ok(Read::Data(n)) => got += n,
+                        Ok(Read::Finished) => completed = Some(now),
+                        Err(_) => break,
+                    }
+                }
+            });
+            if completed.is_none() && self.world.step(start + LIMIT) == Step::Limit {
+                return Err(Incomplete { got, size, paths: self.world.connection(server).paths() });
+            }
+        }
+        assert_eq!(got, size, "every byte of the response was read");
+        let completion: Duration = completed.map_or(LIMIT, |at: Instant| at - start);
+        let settled = self.world.now() + SETTLE;
+        self.world.run_until(settled);
+        let connection = self.world.connection(server);
+        let stats = connection.stats();
+        Ok(Response {
+            completion,
+            bytes_sent: stats.bytes_sent - sent_before,
+            stats,
+            paths: connection.paths(),
+            link_lost: self.lost().iter().zip(&lost_before).map(|(now, before)| now - before).collect(),
+            trace_hash: self.world.trace_hash(),
+        })
+    }
+
+    fn lost(&self) -> Vec<u64> {
+        self.links.iter().map(|l| self.world.link_stats(*l, Direction::Backward).gone()).collect()
+    }
+}

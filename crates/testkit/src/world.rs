@@ -1,0 +1,364 @@
+//! Endpoints on a simulated network: hosts, connections and one virtual clock.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
+
+use netsim::{
+    LinkConfig, Network, Rng, Seed,
+    network::{Arrival, Direction, PathId as LinkId},
+};
+use proto::{
+    ClientConfig, Connection, ConnectionHandle, Datagram, Endpoint, EndpointOutput, Event, NetworkPath,
+    ServerConfig, Transmit, TransportConfig,
+};
+use units::Instant;
+
+use crate::{
+    checks::{Checks, Violation},
+    tls,
+};
+
+/// Bytes of IPv4 and UDP headers, which a link carries beside the datagram.
+pub const IP_UDP_HEADERS: u64 = 28;
+/// Server connections that may exist at once.
+const MAX_CONNECTIONS: usize = 1_024;
+/// Most datagrams asked for with one call; how many is drawn anew each time.
+const MAX_BATCH: u64 = 10;
+
+/// Names a host of a [`World`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HostId(pub usize);
+
+/// Names one side of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId {
+    /// The host.
+    pub host: HostId,
+    /// The connection within the host's endpoint.
+    pub handle: ConnectionHandle,
+}
+
+/// An endpoint and its connections.
+struct Host {
+    endpoint: Endpoint,
+    connections: BTreeMap<ConnectionHandle, Side>,
+    /// How it accepts connections.
+    server: Option<TransportConfig>,
+    /// Decides how many datagrams are asked for at once.
+    rng: Rng,
+}
+
+/// One side of a connection, with what the application has not seen yet.
+struct Side {
+    connection: Box<Connection>,
+    events: VecDeque<Event>,
+    checks: Option<Box<Checks>>,
+}
+
+/// What a [`World::step`] did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A datagram arrived or a timer ran out.
+    Advanced,
+    /// Nothing happened before the limit, where the clock stands now.
+    Limit,
+}
+
+/// Hosts, their connections, the network between them, and the time. One seed decides everything.
+pub struct World {
+    net: Network<SocketAddr, Vec<u8>>,
+    seed: Seed,
+    hosts: Vec<Host>,
+    addresses: BTreeMap<SocketAddr, HostId>,
+    checked: bool,
+    violation: Option<Violation>,
+    /// Connections that the application has not been told of.
+    accepted: VecDeque<ConnectionId>,
+    out: Vec<u8>,
+}
+
+impl World {
+    /// An empty world at [`Instant::ORIGIN`]. `checked` puts the invariant checkers beside every connection made from now on.
+    pub fn new(seed: Seed, checked: bool) -> Self {
+        Self {
+            net: Network::new(seed.child("network", 0)),
+            seed,
+            hosts: Vec::new(),
+            addresses: BTreeMap::new(),
+            checked,
+            violation: None,
+            accepted: VecDeque::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Adds a host with these addresses; it accepts connections if `server` says how.
+    pub fn add_host(&mut self, addresses: &[SocketAddr], server: Option<&TransportConfig>) -> HostId {
+        let id = HostId(self.hosts.len());
+        let config = server.map(|transport| {
+            let (tls, transport) = (tls::server(), transport.clone());
+            Arc::new(ServerConfig { tls, transport, max_connections: MAX_CONNECTIONS })
+        });
+        let mut rng = Rng::new(self.seed.child("host", id.0 as u64));
+        let mut seed = [0; 32];
+        seed.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
+        let endpoint = Endpoint::new(config, seed);
+        self.hosts.push(Host { endpoint, connections: BTreeMap::new(), server: server.cloned(), rng });
+        self.addresses.extend(addresses.iter().map(|address| (*address, id)));
+        id
+    }
+
+    /// Joins two addresses by a pair of links.
+    pub fn join(
+        &mut self,
+        a: SocketAddr,
+        b: SocketAddr,
+        forward: &LinkConfig,
+        backward: &LinkConfig,
+    ) -> LinkId {
+        self.net.connect(a, b, forward, backward)
+    }
+
+    /// Begins a connection from a host.
+    ///
+    /// # Panics
+    /// If the host does not exist or TLS refuses its fixed configuration.
+    pub fn connect(&mut self, host: HostId, transport: &TransportConfig, path: NetworkPath) -> ConnectionId {
+        let config = ClientConfig { tls: tls::client(), transport: transport.clone() };
+        let now = self.net.now();
+        let begun = self.hosts[host.0].endpoint.connect(now, &config, path, tls::SERVER_NAME);
+        let (handle, connection) = begun.expect("the fixed TLS configuration is valid");
+        let id = ConnectionId { host, handle };
+        self.insert(id, connection, transport);
+        self.drive(id);
+        id
+    }
+
+    fn insert(&mut self, id: ConnectionId, connection: Box<Connection>, transport: &TransportConfig) {
+        let checks = self.checked.then(|| Box::new(Checks::new(id, transport)));
+        let side = Side { connection, events: VecDeque::new(), checks };
+        self.hosts[id.host.0].connections.insert(id.handle, side);
+    }
+
+    // ---- looking
+
+    /// The present.
+    pub fn now(&self) -> Instant {
+        self.net.now()
+    }
+
+    /// The connection, to look at; to act on it use [`with`](Self::with).
+    ///
+    /// # Panics
+    /// If there is no such connection.
+    pub fn connection(&self, id: ConnectionId) -> &Connection {
+        &self.hosts[id.host.0].connections[&id.handle].connection
+    }
+
+    /// The newest connection of a host.
+    pub fn hosts_connection(&self, host: HostId) -> Option<ConnectionId> {
+        let handle = *self.hosts[host.0].connections.keys().next_back()?;
+        Some(ConnectionId { host, handle })
+    }
+
+    /// The next connection that a server has accepted, once each.
+    pub fn accept(&mut self) -> Option<ConnectionId> {
+        self.accepted.pop_front()
+    }
+
+    /// How many connections the host's endpoint still knows.
+    pub fn open_connections(&self, host: HostId) -> usize {
+        self.hosts[host.0].endpoint.open_connections()
+    }
+
+    /// Hash over all that happened so far: times, sizes, directions, fates, and what [`trace`](Self::trace) was given.
+    pub fn trace_hash(&self) -> u64 {
+        self.net.trace_hash()
+    }
+
+    /// Adds a word to the trace.
+    pub fn trace(&mut self, word: u64) {
+        self.net.trace(word);
+    }
+
+    /// The network, to look at links.
+    pub fn network(&self) -> &Network<SocketAddr, Vec<u8>> {
+        &self.net
+    }
+
+    /// The network, to change links.
+    pub fn network_mut(&mut self) -> &mut Network<SocketAddr, Vec<u8>> {
+        &mut self.net
+    }
+
+    /// The first invariant that broke, if any.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Counters of one direction of a link pair.
+    pub fn link_stats(&self, link: LinkId, direction: Direction) -> netsim::LinkStats {
+        self.net.link(link, direction).stats()
+    }
+
+    // ---- acting
+
+    /// Lets the application act on a connection, then sends what follows from it.
+    ///
+    /// # Panics
+    /// If there is no such connection.
+    pub fn with<R>(&mut self, id: ConnectionId, act: impl FnOnce(&mut Connection, Instant) -> R) -> R {
+        let now = self.net.now();
+        let side = self.hosts[id.host.0].connections.get_mut(&id.handle).expect("the connection exists");
+        let result = act(&mut side.connection, now);
+        self.drive(id);
+        result
+    }
+
+    /// The next event of a connection.
+    pub fn poll_event(&mut self, id: ConnectionId) -> Option<Event> {
+        self.hosts[id.host.0].connections.get_mut(&id.handle)?.events.pop_front()
+    }
+
+    /// Advances to the next arrival or timer, or to `limit` if that is earlier.
+    pub fn step(&mut self, limit: Instant) -> Step {
+        let timer = self.next_timer();
+        let deadline = timer.map_or(limit, |(at, _)| at.min(limit)).max(self.now());
+        if let Some(arrival) = self.net.poll(deadline) {
+            self.deliver(arrival);
+            return Step::Advanced;
+        }
+        match timer {
+            Some((at, id)) if at <= self.now() => {
+                self.time_out(id);
+                Step::Advanced
+            }
+            _ => Step::Limit,
+        }
+    }
+
+    /// Steps until `limit`; events pile up meanwhile.
+    pub fn run_until(&mut self, limit: Instant) {
+        while self.violation.is_none() && self.step(limit) == Step::Advanced {}
+    }
+
+    fn next_timer(&self) -> Option<(Instant, ConnectionId)> {
+        let hosts = self.hosts.iter().enumerate();
+        let sides =
+            hosts.flat_map(|(i, host)| host.connections.iter().map(move |(h, side)| (HostId(i), *h, side)));
+        let timers = sides.filter_map(|(host, handle, side)| {
+            Some((side.connection.poll_timeout()?, ConnectionId { host, handle }))
+        });
+        timers.min()
+    }
+
+    fn time_out(&mut self, id: ConnectionId) {
+        let now = self.now();
+        let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
+        let before = side.checks.is_some().then(|| side.connection.paths());
+        side.connection.handle_timeout(now);
+        if let (Some(checks), Some(before)) = (&mut side.checks, before) {
+            checks.on_timeout(&before, &side.connection.paths());
+        }
+        let sent = self.drive(id);
+        let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
+        if let Some(checks) = &mut side.checks {
+            let result = checks.after_timeout(now, &side.connection, sent);
+            self.note(result);
+        }
+    }
+
+    fn deliver(&mut self, arrival: Arrival<SocketAddr, Vec<u8>>) {
+        let now = self.now();
+        let Some(&host) = self.addresses.get(&arrival.to) else { return };
+        let path = NetworkPath { local: arrival.to, remote: arrival.from };
+        let mut data = arrival.packet;
+        let mut reply = Vec::new();
+        let datagram = Datagram { path, ecn: None, data: &mut data };
+        let output = self.hosts[host.0].endpoint.handle_datagram(now, datagram, &mut reply);
+        match output {
+            Some(EndpointOutput::ToConnection(handle, event)) => {
+                let id = ConnectionId { host, handle };
+                let Some(side) = self.hosts[host.0].connections.get_mut(&handle) else { return };
+                side.connection.handle_event(now, event);
+                self.on_arrival(id, path, arrival.size);
+                self.drive(id);
+            }
+            Some(EndpointOutput::Accepted(handle, connection)) => {
+                let id = ConnectionId { host, handle };
+                let Some(transport) = self.hosts[host.0].server.clone() else { return };
+                self.insert(id, connection, &transport);
+                self.on_arrival(id, path, arrival.size);
+                self.accepted.push_back(id);
+                self.drive(id);
+            }
+            Some(EndpointOutput::Reply(transmit)) => self.send(&transmit, &reply),
+            None => {}
+        }
+    }
+
+    fn on_arrival(&mut self, id: ConnectionId, path: NetworkPath, size: u64) {
+        let side = self.hosts[id.host.0].connections.get_mut(&id.handle);
+        if let Some(checks) = side.and_then(|side| side.checks.as_mut()) {
+            checks.on_arrival(path, size - IP_UDP_HEADERS);
+        }
+    }
+
+    /// Does what a connection asks for, in the order that [`Connection`] prescribes; returns how many datagrams left.
+    fn drive(&mut self, id: ConnectionId) -> u64 {
+        let now = self.now();
+        let mut sent = 0;
+        let mut out = core::mem::take(&mut self.out);
+        loop {
+            let Host { endpoint, connections, rng, .. } = &mut self.hosts[id.host.0];
+            let Some(side) = connections.get_mut(&id.handle) else { break };
+            while let Some(event) = side.connection.poll_endpoint_event() {
+                endpoint.handle_event(id.handle, event);
+            }
+            out.clear();
+            let batch = 1 + rng.below(MAX_BATCH) as usize;
+            let before = side.checks.is_some().then(|| side.connection.paths());
+            let Some(transmit) = side.connection.poll_transmit(now, batch, &mut out) else { break };
+            let mut result = Ok(());
+            if let (Some(checks), Some(before)) = (&mut side.checks, before) {
+                result = checks.on_transmit(now, &transmit, out.len(), batch, &before, &side.connection);
+            }
+            sent += transmit.size.div_ceil(transmit.segment_size.unwrap_or(transmit.size).max(1)) as u64;
+            self.send(&transmit, &out);
+            if !self.note(result) {
+                break;
+            }
+        }
+        self.out = out;
+        self.collect_events(id);
+        sent
+    }
+
+    fn collect_events(&mut self, id: ConnectionId) {
+        let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
+        while let Some(event) = side.connection.poll_event() {
+            if let Some(checks) = &mut side.checks {
+                checks.on_event(&event, &side.connection);
+            }
+            side.events.push_back(event);
+        }
+    }
+
+    /// Keeps the first violation; false if there is one.
+    fn note(&mut self, result: Result<(), Violation>) -> bool {
+        if let Err(violation) = result {
+            self.violation.get_or_insert(violation);
+        }
+        self.violation.is_none()
+    }
+
+    fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
+        let NetworkPath { local, remote } = transmit.path;
+        for datagram in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size).max(1)) {
+            self.net.send(local, remote, datagram.to_vec(), datagram.len() as u64 + IP_UDP_HEADERS);
+        }
+    }
+}
