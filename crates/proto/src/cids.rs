@@ -83,11 +83,6 @@ impl CidRegistry {
         self.by_cid.get(cid).copied()
     }
 
-    /// Every connection id that packets for us may carry.
-    pub(crate) fn local_cids(&self) -> impl Iterator<Item = ConnectionId> + '_ {
-        self.by_cid.keys().copied()
-    }
-
     /// Issues connection ids for `path` until the peer has enough; the new ones are returned.
     pub(crate) fn issue(&mut self, path: PathId, peer_limit: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
         let mut new = Vec::new();
@@ -185,7 +180,9 @@ impl CidRegistry {
         self.remote.remove(&path);
         let cids: Vec<_> =
             self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect());
-        cids.iter().for_each(|cid| drop(self.by_cid.remove(cid)));
+        for cid in &cids {
+            self.by_cid.remove(cid);
+        }
         cids
     }
 }

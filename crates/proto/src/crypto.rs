@@ -1,6 +1,6 @@
 //! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
 
-use rustls::quic::{DirectionalKeys, KeyChange, Keys, Secrets, Suite, Version};
+use rustls::quic::{DirectionalKeys, KeyChange, Keys, Suite, Version};
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
@@ -39,13 +39,6 @@ fn initial_suite() -> Suite {
         .tls13()
         .and_then(|suite| suite.quic_suite())
         .expect("AES-128-GCM has a QUIC suite")
-}
-
-/// Keys of the 1-RTT level.
-pub(crate) struct OneRttKeys {
-    pub(crate) keys: Keys,
-    /// What the next key update derives from (RFC 9001 section 6).
-    pub(crate) next: Secrets,
 }
 
 /// Encrypts the packet at the end of `out`, whose header stands at `at`, then protects its header.
@@ -205,7 +198,7 @@ pub(crate) struct TlsSession {
 /// Keys that TLS has just made available.
 pub(crate) enum NewKeys {
     Handshake(Keys),
-    OneRtt(OneRttKeys),
+    OneRtt(Keys),
 }
 
 impl TlsSession {
@@ -240,7 +233,8 @@ impl TlsSession {
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
         Some(match self.session.write_hs(out)? {
             KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
-            KeyChange::OneRtt { keys, next } => NewKeys::OneRtt(OneRttKeys { keys, next }),
+            // The secrets of the next key update are left: see specs/exceptions.md.
+            KeyChange::OneRtt { keys, .. } => NewKeys::OneRtt(keys),
         })
     }
 

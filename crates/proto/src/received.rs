@@ -113,13 +113,6 @@ impl ReceivedPackets {
         self.ack_deadline
     }
 
-    /// Asks for an ACK at once.
-    pub(crate) fn ack_now(&mut self, now: Instant) {
-        if self.largest.is_some() {
-            self.ack_deadline = Some(now);
-        }
-    }
-
     /// Whether an ACK is worth adding to a packet that leaves anyway.
     pub(crate) fn owes_ack(&self) -> bool {
         self.ack_deadline.is_some()

@@ -49,10 +49,12 @@ impl Repair {
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
         let usable = peer.schemes.contains(CodeScheme::ReedSolomon) && peer.max_block > 0;
         self.peer = usable.then(|| peer.clone());
-        if usable {
-            let peer_max = u8::try_from(peer.max_block).unwrap_or(u8::MAX);
-            self.config.k_max = self.config.k_max.min(peer_max);
-        }
+    }
+
+    /// Our limits of blocks, within what the peer decodes.
+    pub(crate) fn block_limits(&self) -> RepairConfig {
+        let peer_max = self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block).unwrap_or(u8::MAX));
+        RepairConfig { k_max: self.config.k_max.min(peer_max), ..self.config.clone() }
     }
 
     /// Whether the peer rebuilds packets from our repair symbols.
@@ -63,11 +65,6 @@ impl Repair {
     /// Bytes that every data packet leaves free.
     pub(crate) fn headroom(&self) -> usize {
         if self.peer_decodes() { HEADROOM } else { 0 }
-    }
-
-    /// The limits of blocks, the peer's included.
-    pub(crate) fn config(&self) -> &RepairConfig {
-        &self.config
     }
 
     /// Keeps a plaintext; `None` if the memory for source symbols is used up.

@@ -50,10 +50,6 @@ impl RttEstimator {
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
 
-    pub(crate) fn latest(&self) -> Duration {
-        self.latest
-    }
-
     pub(crate) fn smoothed(&self) -> Duration {
         self.smoothed
     }

@@ -94,6 +94,8 @@ pub(crate) struct SentPacket {
     pub(crate) coded: bool,
     /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
     pub(crate) repaired: bool,
+    /// A copy of its stream data has been acknowledged.
+    pub(crate) copy_delivered: bool,
 }
 
 impl SentPacket {
@@ -117,8 +119,6 @@ pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
     first: u64,
     ring: VecDeque<Option<SentPacket>>,
-    /// How many slots hold a record.
-    held: usize,
 }
 
 impl SentPackets {
@@ -130,7 +130,6 @@ impl SentPackets {
     /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
     pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
-        self.held += usize::from(packet.is_some());
         if packet.is_none() && self.ring.is_empty() {
             self.first += 1;
         } else {
@@ -149,7 +148,6 @@ impl SentPackets {
     pub(crate) fn remove(&mut self, number: u64) -> Option<SentPacket> {
         let slot = self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
         let packet = slot.take()?;
-        self.held -= 1;
         while let Some(None) = self.ring.front() {
             self.ring.pop_front();
             self.first += 1;
@@ -175,14 +173,6 @@ impl SentPackets {
     pub(crate) fn oldest(&self) -> Option<u64> {
         (!self.ring.is_empty()).then_some(self.first)
     }
-
-    pub(crate) fn len(&self) -> usize {
-        self.held
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held == 0
-    }
 }
 
 #[cfg(test)]
@@ -200,6 +190,7 @@ mod tests {
             reinjected: false,
             coded: false,
             repaired: false,
+            copy_delivered: false,
         }
     }
 
@@ -218,7 +209,6 @@ mod tests {
         assert_eq!(sent.oldest(), Some(4), "empty slots at the front are dropped");
         assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
         assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);
-        assert_eq!(sent.len(), 2);
         assert_eq!(sent.next_number(), 6);
     }
 

@@ -124,6 +124,7 @@ mod tests {
                 reinjected: false,
                 coded: false,
                 repaired: false,
+                copy_delivered: false,
             };
             space.on_sent(n, Some(packet));
         }

@@ -89,8 +89,6 @@ pub struct ConnectionStats {
     pub stream_bytes_sent: u64,
     /// Stream bytes received for the first time.
     pub stream_bytes_received: u64,
-    /// Stream bytes received again.
-    pub duplicate_stream_bytes: u64,
     /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that it fell back.
     pub recovery: String,
     /// Bytes of packets sent for recovery: copies and repair symbols.

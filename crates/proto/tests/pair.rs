@@ -3,9 +3,9 @@
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use proto::{
-    ClientConfig, Connection, ConnectionError, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput, Event,
-    NetworkPath, PathEvent, PathId, Read, ReadError, RecoveryKind, ServerConfig, StreamEvent, TransportConfig,
-    WriteError,
+    ClientConfig, Connection, ConnectionError, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput,
+    Event, NetworkPath, PathEvent, PathId, Read, ReadError, RecoveryKind, ServerConfig, StreamEvent,
+    TransportConfig, WriteError,
 };
 use units::{Duration, Instant};
 
@@ -57,7 +57,8 @@ struct Pair {
 impl Pair {
     fn new(transport: TransportConfig) -> Self {
         let (client_tls, server_tls) = tls();
-        let server = ServerConfig { tls: Arc::new(server_tls), transport: transport.clone(), max_connections: 1 };
+        let server =
+            ServerConfig { tls: Arc::new(server_tls), transport: transport.clone(), max_connections: 1 };
         let mut client = Endpoint::new(None, [1; 32]);
         let config = ClientConfig { tls: Arc::new(client_tls), transport };
         let path = NetworkPath { local: addr(1), remote: addr(SERVER) };
@@ -99,7 +100,12 @@ impl Pair {
                     continue;
                 }
                 let seen = NetworkPath { local: transmit.path.remote, remote: transmit.path.local };
-                self.wire.push_back((self.now + Duration::from_millis(1), to_server, seen, datagram.to_vec()));
+                self.wire.push_back((
+                    self.now + Duration::from_millis(1),
+                    to_server,
+                    seen,
+                    datagram.to_vec(),
+                ));
             }
             out.clear();
         }
@@ -179,7 +185,12 @@ impl Pair {
                 }
             }
         }
-        assert!(finished, "{} of {len} bytes after {limit}; client {:?}", received.len(), self.client().paths());
+        assert!(
+            finished,
+            "{} of {len} bytes after {limit}; client {:?}",
+            received.len(),
+            self.client().paths()
+        );
         assert!(received == data);
     }
 
@@ -194,7 +205,9 @@ impl Pair {
         let path = NetworkPath { local: addr(port), remote: addr(SERVER) };
         let id = self.client().open_path(now, path).unwrap();
         self.run(Duration::from_millis(100));
-        assert!(self.client.events.iter().any(|e| matches!(e, Event::Path(PathEvent::Validated(p)) if *p == id)));
+        assert!(
+            self.client.events.iter().any(|e| matches!(e, Event::Path(PathEvent::Validated(p)) if *p == id))
+        );
         id
     }
 }
@@ -299,7 +312,8 @@ fn closing_tells_the_peer_and_drains() {
 
 #[test]
 fn silence_times_out() {
-    let mut pair = Pair::new(TransportConfig { max_idle_timeout: Duration::from_secs(3), ..TransportConfig::default() });
+    let mut pair =
+        Pair::new(TransportConfig { max_idle_timeout: Duration::from_secs(3), ..TransportConfig::default() });
     pair.connect();
     pair.lose = Box::new(|_, _| true);
     pair.run(Duration::from_secs(10));

@@ -7,7 +7,7 @@ use super::{ACK_DELAY_EXPONENT, Connection, Event, MAX_ACK_DELAY, MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
-    crypto::{CryptoStream, Level, NewKeys, OneRttKeys, TlsSession, initial_keys},
+    crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     policy,
     sent::ControlFrame,
     space::PacketSpace,
@@ -30,7 +30,7 @@ pub(super) struct Handshake {
     pub(super) tls: TlsSession,
     initial: Option<CryptoSpace>,
     handshake: Option<CryptoSpace>,
-    pub(super) one_rtt: Option<OneRttKeys>,
+    pub(super) one_rtt: Option<Keys>,
     crypto: [CryptoStream; 3],
     /// Level at which TLS writes now.
     write_level: Level,
@@ -234,7 +234,8 @@ impl Connection {
             return;
         };
         self.repair.set_peer(repair);
-        self.policy = policy::build(self.config.recovery, &self.config.repair, self.repair.peer_decodes());
+        self.policy =
+            policy::build(self.config.recovery, &self.repair.block_limits(), self.repair.peer_decodes());
     }
 
     fn negotiate_multipath(&mut self) -> Result<(), TransportError> {

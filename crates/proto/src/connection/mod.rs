@@ -109,6 +109,8 @@ pub struct Connection {
     duplicate: Option<(PathId, u64, PathId)>,
     idle_timeout: Option<Duration>,
     idle_deadline: Option<Instant>,
+    /// An ack-eliciting packet has been sent since the last one was received (RFC 9000 section 10.1).
+    sent_since_heard: bool,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
@@ -206,6 +208,7 @@ impl Connection {
             duplicate: None,
             idle_timeout,
             idle_deadline: idle_timeout.map(|d| now + d),
+            sent_since_heard: false,
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },

@@ -107,7 +107,7 @@ impl Connection {
         out.resize(out.len().max(padded), 0);
         let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
         let keys = match builder.level {
-            Level::OneRtt => &self.handshake.one_rtt.as_ref()?.keys.local,
+            Level::OneRtt => &self.handshake.one_rtt.as_ref()?.local,
             level => &self.handshake.space(level)?.keys.local,
         };
         if crypto::seal(keys, builder.path, builder.number, out, &at).is_err() {
@@ -159,10 +159,14 @@ impl Connection {
             reinjected: false,
             coded: false,
             repaired: false,
+            copy_delivered: false,
         });
         let size = built.size as u64;
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += size;
+        if builder.ack_eliciting && !core::mem::replace(&mut self.sent_since_heard, true) {
+            self.restart_idle_timer(now);
+        }
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
         path.counters.packets_sent += 1;
         path.counters.bytes_sent += size;

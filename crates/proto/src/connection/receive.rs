@@ -158,7 +158,7 @@ impl Connection {
         let Some(one_rtt) = self.handshake.one_rtt.as_ref().filter(|_| self.handshake.is_complete()) else {
             return;
         };
-        let Some(field) = crypto::unprotect(&one_rtt.keys.remote, packet, number_at) else { return };
+        let Some(field) = crypto::unprotect(&one_rtt.remote, packet, number_at) else { return };
         let space = self.paths.get(&id).map(|p| &p.space);
         let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
@@ -167,7 +167,7 @@ impl Connection {
             return;
         }
         let (header, payload) = packet.split_at_mut(number_at + field.len);
-        let Some(payload) = crypto::open(&one_rtt.keys.remote, id, number, header, payload) else {
+        let Some(payload) = crypto::open(&one_rtt.remote, id, number, header, payload) else {
             self.stats.malformed_packets += 1;
             return;
         };
@@ -206,6 +206,7 @@ impl Connection {
     /// Counts a packet that has been authenticated.
     fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived) {
         self.restart_idle_timer(now);
+        self.sent_since_heard = false;
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.size;
         if let Some(path) = self.paths.get_mut(&id) {

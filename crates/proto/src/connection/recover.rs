@@ -47,12 +47,7 @@ pub(super) fn oldest_protectable(path: &Path) -> Option<u64> {
 
 impl Connection {
     /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.
-    pub(super) fn build_recovery(
-        &mut self,
-        now: Instant,
-        batch: Option<PathId>,
-        out: &mut Vec<u8>,
-    ) -> Option<PathId> {
+    pub(super) fn build_recovery(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
         for _ in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
             self.take_snapshots(now, true, &mut snapshots);
@@ -69,10 +64,6 @@ impl Connection {
                 }
                 RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
             };
-            // A batch holds datagrams of one path: the policy is asked again for the next.
-            if batch.is_some_and(|b| b != on) {
-                return None;
-            }
             let sent = match action {
                 RecoveryAction::Reinject { packet, of, on } => {
                     self.send_copy(now, of, packet, on, PacketPurpose::Copy, out)
@@ -108,6 +99,9 @@ impl Connection {
         }
         let frames = packet.frames.clone();
         self.note_protected(of);
+        if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
+            return false;
+        }
         let Some(mtu) = self.paths.get(&on).map(|p| usize::from(p.mtu)) else { return false };
         let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
         self.write_frames_again(&frames, &mut builder, out);
@@ -219,7 +213,9 @@ impl Connection {
         let path = &self.paths[&of];
         let sources: Vec<&[u8]> =
             members.iter().filter_map(|n| Some(path.space.sent.get(*n)?.payload.as_slice())).collect();
-        let count = u8::try_from(block.m).unwrap_or(u8::MAX);
+        // As many symbols as the policy may ever ask for.
+        let most = fec::MAX_BLOCK - members.len().min(fec::MAX_SOURCES);
+        let count = usize::from(self.config.repair.m_max).max(usize::from(block.m)).min(most) as u8;
         !members.is_empty() && self.repair.encode(of, &members, &sources, count)
     }
 
@@ -284,8 +280,10 @@ impl Connection {
             match path.space.sent.get_mut(number) {
                 Some(packet) => {
                     packet.repaired = true;
-                    let streams = packet.frames.streams.clone();
-                    self.streams.on_acked(&streams);
+                    self.streams.on_acked(&packet.frames.streams);
+                    for range in &packet.frames.crypto {
+                        self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
+                    }
                 }
                 None => self.note_mended(recovered.path, number),
             }
@@ -297,7 +295,7 @@ impl Connection {
     pub(super) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
         let Some(path) = self.paths.get_mut(&of) else { return };
         match path.space.sent.get_mut(number) {
-            Some(original) => original.repaired = true,
+            Some(original) => original.copy_delivered = true,
             None => self.note_mended(of, number),
         }
     }
@@ -305,7 +303,7 @@ impl Connection {
     /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
     pub(super) fn note_lost_for_recovery(&mut self, of: PathId, number: u64, packet: &SentPacket) {
         let Some(path) = self.paths.get_mut(&of) else { return };
-        if packet.repaired {
+        if packet.repaired || packet.copy_delivered {
             path.counters.mended += 1;
             self.stats.packets_mended += 1;
         } else if packet.coded || packet.reinjected {

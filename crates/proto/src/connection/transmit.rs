@@ -15,6 +15,8 @@ use crate::{
 
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1 and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
+/// Nothing useful fits less than this of an amplification budget.
+const MIN_USEFUL_SIZE: usize = 64;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
 
@@ -88,9 +90,7 @@ impl Connection {
         levels.extend([Level::Initial, Level::Handshake].into_iter().filter(|l| self.handshake_pending(*l)));
         let path = self.paths.get(&PathId::ZERO)?;
         let budget = path.amplification_budget();
-        if levels.is_empty()
-            || budget < MIN_INITIAL_SIZE as u64 && path.counters.bytes_received > 0 && budget < 64
-        {
+        if levels.is_empty() || budget < MIN_USEFUL_SIZE as u64 {
             return None;
         }
         let size = usize::from(path.mtu).min(usize::try_from(budget).unwrap_or(usize::MAX));
@@ -154,7 +154,7 @@ impl Connection {
     /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram that shows that the path carries 1,200 bytes.
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
         let budget = usize::try_from(self.paths.get(&id)?.amplification_budget()).unwrap_or(usize::MAX);
-        if budget < 64 {
+        if budget < MIN_USEFUL_SIZE {
             return None;
         }
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
@@ -206,9 +206,9 @@ impl Connection {
             let Some(id) = self.build_next(now, batch.map(|(id, _)| id), out) else { break };
             let size = out.len() - before;
             let segment = batch.get_or_insert((id, size)).1;
-            // Only full datagrams can be followed by others.
+            // Only full datagrams can be followed by others; recovery packets travel alone, since their sizes differ.
             let mtu = self.paths.get(&id).map_or(0, |p| usize::from(p.mtu));
-            if size < mtu || segment != mtu {
+            if size != mtu - self.repair.headroom() || segment != size {
                 break;
             }
         }
@@ -216,17 +216,19 @@ impl Connection {
         self.transmit(id, out, (out.len() > segment).then_some(segment))
     }
 
-    /// Appends one packet with data or for recovery; of a batch, only if it goes to the batch's path.
+    /// Appends one packet with data or for recovery; to a batch, only data for the batch's path.
     fn build_next(&mut self, now: Instant, batch: Option<PathId>, out: &mut Vec<u8>) -> Option<PathId> {
-        if let Some((of, number, on)) = self.duplicate.take_if(|(_, _, on)| batch.is_none_or(|b| b == *on)) {
-            if self.has_window(on) && self.send_copy(now, of, number, on, PacketPurpose::Copy, out) {
-                return Some(on);
-            }
-        } else if self.duplicate.is_some() {
+        if batch.is_some() && (self.duplicate.is_some() || !self.has_pending()) {
             return None;
         }
+        if let Some((of, number, on)) = self.duplicate.take()
+            && self.has_window(on)
+            && self.send_copy(now, of, number, on, PacketPurpose::Copy, out)
+        {
+            return Some(on);
+        }
         if !self.has_pending() {
-            return self.build_recovery(now, batch, out);
+            return self.build_recovery(now, out);
         }
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         self.take_snapshots(now, false, &mut snapshots);

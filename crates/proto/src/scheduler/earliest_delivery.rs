@@ -26,7 +26,7 @@ impl Scheduler for EarliestDelivery {
         let arrives = arrival(candidate);
         let waiting_is_better = paths
             .iter()
-            .filter(|p| !p.has_window() && one_way(p) < arrives)
+            .filter(|p| p.usable && !p.has_window() && one_way(p) < arrives)
             .any(|faster| finish(faster, queued) <= arrives);
         if waiting_is_better || !candidate.pacing_wait.is_zero() {
             return None;
@@ -90,6 +90,12 @@ mod tests {
     fn equal_paths_share() {
         let (a, b) = (path(0, 50, 12_000, 12_000), path(1, 50, 12_000, 0));
         assert_eq!(select(&[a, b], 1_200), Some(1));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_path_that_is_not_usable() {
+        let (dead, slow) = (path(0, 20, 12_000, 12_000), path(1, 60, 12_000, 0));
+        assert_eq!(select(&[PathSnapshot { usable: false, ..dead }, slow], 1_200), Some(1));
     }
 
     #[test]

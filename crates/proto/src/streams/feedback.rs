@@ -71,6 +71,7 @@ impl Streams {
 
     /// Whether the peer may lack something of `sent` that it still needs: bytes or an end of a stream that is not
     /// acknowledged, or a control frame that no newer one has replaced.
+    #[cfg(test)]
     pub fn unacked_remaining(&self, sent: &SentStreamFrames) -> bool {
         self.unacked_data(sent) || sent.control.iter().any(|&frame| self.is_relevant(frame))
     }

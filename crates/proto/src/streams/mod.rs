@@ -11,7 +11,7 @@
 //!
 //! # Loss
 //! Each byte in flight is answered for by exactly one packet; other packets that carry it are copies
-//! ([`StreamRange::copy`]). An acknowledgement counts from whichever packet it comes, a loss only from the one that
+//! ([`sent::StreamRange::copy`]). An acknowledgement counts from whichever packet it comes, a loss only from the one that
 //! answers. So nothing is queued twice, whatever recovery scheme made the copies.
 //!
 //! # Life of a half
@@ -40,7 +40,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
 pub use event::StreamEvent;
-pub use sent::{SentStreamFrames, StreamControl, StreamRange};
+pub use sent::SentStreamFrames;
+#[cfg(test)]
+use sent::{StreamControl, StreamRange};
 
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
 use event::EventQueue;

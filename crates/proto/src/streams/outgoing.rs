@@ -27,6 +27,7 @@ impl Streams {
     }
 
     /// Bytes among [`sendable_bytes`](Self::sendable_bytes) that were lost before.
+    #[cfg(test)]
     pub fn lost_bytes(&self) -> u64 {
         self.totals.lost
     }

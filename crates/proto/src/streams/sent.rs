@@ -86,6 +86,7 @@ impl SentStreamFrames {
     }
 
     /// Stream bytes in the packet, copies included.
+    #[cfg(test)]
     pub fn data_len(&self) -> u64 {
         self.ranges.iter().map(|range| u64::from(range.len)).sum()
     }
