@@ -20,8 +20,10 @@ pub struct PathSnapshot {
     pub rtt: Duration,
     /// Round-trip time variation.
     pub rtt_variance: Duration,
-    /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1.
+    /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1. It jumps to a half and more right after a loss.
     pub loss: f64,
+    /// Losses since the path's start over packets sent, as if a hundred more had arrived: what to expect of the next packet, 0 to 1.
+    pub loss_rate: f64,
     /// Whether the controller is in slow start.
     pub slow_start: bool,
     /// How long the pacer holds the next packet back; zero: not at all.
@@ -46,6 +48,7 @@ impl PathSnapshot {
             rtt,
             rtt_variance: Duration::ZERO,
             loss: 0.0,
+            loss_rate: 0.0,
             slow_start: false,
             pacing_wait: Duration::ZERO,
             ever_sent: true,

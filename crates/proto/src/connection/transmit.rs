@@ -15,6 +15,9 @@ use crate::{
 
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1 and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
+/// Delivered packets that every path is credited with when its loss rate is estimated for the scheduler: one loss among the first
+/// ten packets must not make a path look useless.
+const LOSS_PRIOR: u64 = 100;
 /// Nothing useful fits less than this of an amplification budget.
 const MIN_USEFUL_SIZE: usize = 64;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
@@ -317,6 +320,7 @@ impl Connection {
                 rtt: path.rtt.smoothed(),
                 rtt_variance: path.rtt.variance(),
                 loss: path.loss.estimate(),
+                loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
                 pacing_wait: path.pacer.wait(u64::from(path.mtu), rate),
                 ever_sent: path.loss.ever_sent(),

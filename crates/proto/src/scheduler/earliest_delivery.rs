@@ -37,7 +37,7 @@ impl Scheduler for EarliestDelivery {
 
 /// Time a packet takes on a path, losses included in proportion to their probability.
 fn one_way(path: &PathSnapshot) -> Duration {
-    let repair = (path.rtt + path.rtt_variance * 2).mul_f64(path.loss.min(0.5));
+    let repair = (path.rtt + path.rtt_variance * 2).mul_f64(path.loss_rate.min(0.5));
     path.rtt / 2 + repair
 }
 
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_lossy_path_counts_as_slower() {
         let (a, b) = (path(0, 50, 12_000, 0), path(1, 50, 12_000, 0));
-        assert_eq!(select(&[PathSnapshot { loss: 0.02, ..a }, b], 60_000), Some(1));
+        assert_eq!(select(&[PathSnapshot { loss_rate: 0.02, ..a }, b], 60_000), Some(1));
     }
 
     #[test]
