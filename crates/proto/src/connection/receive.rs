@@ -80,7 +80,7 @@ impl Connection {
                     Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
                     None => self.stats.malformed_packets += 1,
                 },
-                // 0-RTT is not offered, Retry is not asked for (docs/exceptions.md).
+                // 0-RTT is not offered, Retry is not asked for (specs/exceptions.md).
                 Some(PacketKind::ZeroRtt) | None => {}
             }
             arrived.size = 0;
@@ -267,8 +267,13 @@ impl Connection {
             | Frame::PathsBlocked(_)
             | Frame::PathCidsBlocked(_)
             | Frame::NewToken(_) => Ok(()),
-            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel.
-            Frame::Ack(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) if context.rebuilt => Ok(()),
+            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel. Repair symbols are never source
+            // symbols, so one inside a rebuilt packet is an attempt to make us recurse.
+            Frame::Ack(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::Repair(_)
+                if context.rebuilt =>
+            {
+                Ok(())
+            }
             Frame::Ack(ack) => {
                 let delay = ack.delay.saturating_mul(1_000 << self.peer.ack_delay_exponent.min(20));
                 self.on_ack(now, context, &ack, units::Duration::from_nanos(delay))
