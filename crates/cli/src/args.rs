@@ -22,9 +22,9 @@ use crate::{
                   A client and a server share one connection over several network paths (WiFi and cellular, two providers, ...). What one \
                   path loses is mended over the others. Applications use it through a SOCKS5 or HTTP proxy, or forwarded ports.",
     after_help = "Examples:\n  \
-                  mendpath demo                                  see what it gains, on this machine, in under a minute\n  \
-                  mendpath server                                on a host with good connectivity: prints an invitation\n  \
-                  mendpath client 'mendpath://...'               at home: a SOCKS5 proxy on 127.0.0.1:1080\n  \
+                  mendpath demo                       see on this machine what it gains\n  \
+                  mendpath server                     on a well-connected host: prints an invitation\n  \
+                  mendpath client 'mendpath://...'    at home: a SOCKS5 proxy on 127.0.0.1:1080\n  \
                   curl --socks5-hostname 127.0.0.1:1080 https://example.org/"
 )]
 pub struct Cli {
@@ -32,7 +32,7 @@ pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
     /// Log what happens on stderr: -v the events, -vv the decisions, -vvv everything.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, display_order = 100, action = ArgAction::Count)]
     pub verbose: u8,
 }
 
@@ -40,33 +40,46 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Compare recovery schemes over emulated paths, on this machine.
+    #[command(long_about = "Compare recovery schemes over emulated paths, on this machine.\n\n\
+                  Real endpoints talk over real UDP sockets; between them, emulated links delay and lose packets. Needs neither root nor \
+                  set-up. Every response has a connection of its own; the time runs from the request to the response's last byte. The n-th \
+                  response of every row meets the same losses.")]
     Demo(DemoArgs),
     /// Let invited clients reach other hosts from here.
+    #[command(long_about = "Let invited clients reach other hosts from here.\n\n\
+                  Prints one line on stdout: the invitation. Whoever has it may use this server, so hand it over like a password. The \
+                  server's key and the secret behind its tokens are made on first use and kept in --state; the invitation stays the same \
+                  until they are deleted.")]
     Server(ServerArgs),
     /// Offer proxies on this machine, carried over every usable path.
+    #[command(long_about = "Offer proxies on this machine, carried over every usable path.\n\n\
+                  Paths come and go with their interfaces while the client runs; connections through it go on as long as one path works. \
+                  When all are gone for too long, it reconnects by itself. Without --socks5, --http or --forward it offers SOCKS5 on \
+                  127.0.0.1:1080.")]
     Client(ClientArgs),
     /// Hand a file over to `mendpath receive`.
     Send(SendArgs),
     /// Wait for one file from `mendpath send`.
+    #[command(long_about = "Wait for one file from `mendpath send`.\n\n\
+                  Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
 }
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Compare recovery schemes over emulated paths, on this machine.\n\n\
-                  Real endpoints talk over real UDP sockets; between them, emulated links delay and lose packets. Needs neither root nor \
-                  set-up. Every response has a connection of its own; the time runs from the request to the response's last byte. The n-th \
-                  response of every row meets the same losses.",
-    after_help = "A path is described by rate=50mbit,delay=20ms,loss=1% and, if wanted, loss-up=, burst=, jitter=, queue=.\n\
-                  delay is the round-trip time; loss is from server to client, loss-up the other way; burst is the mean length\n\
-                  of a burst of losses in packets; jitter varies the one-way delay; queue is what may wait before the link.\n\n\
+#[command(after_help = "A path is described by rate=50mbit,delay=20ms,loss=1% and, if wanted, more:\n  \
+                  rate     of each direction                   [default: 100mbit]\n  \
+                  delay    round-trip time                     [default: 50ms]\n  \
+                  loss     from server to client               [default: 0]\n  \
+                  loss-up  from client to server               [default: 0]\n  \
+                  burst    mean length of a burst of losses in packets\n  \
+                  jitter   of the one-way delay\n  \
+                  queue    what may wait before the link       [default: one round trip's worth]\n\n\
                   Examples:\n  \
                   mendpath demo\n  \
                   mendpath demo --html demo.html --json demo.json\n  \
                   mendpath demo --path rate=50mbit,delay=20ms,loss=1% --path rate=10mbit,delay=80ms,loss=3%,burst=2\n  \
-                  mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500"
-)]
+                  mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500")]
 pub struct DemoArgs {
     /// An emulated path; give it several times for several [default: two of 100mbit and 50ms, the second with loss=2%].
     #[arg(long = "path", value_name = "PATH")]
@@ -102,16 +115,10 @@ pub struct DemoArgs {
 
 /// Arguments of `server`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Let invited clients reach other hosts from here.\n\n\
-                  Prints one line on stdout: the invitation. Whoever has it may use this server, so hand it over like a password. The \
-                  server's key and the secret behind its tokens are made on first use and kept in --state; the invitation stays the same \
-                  until they are deleted.",
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
                   mendpath server --listen 0.0.0.0:4433\n  \
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
-                  mendpath server --allow-private          clients may also reach this server's own network"
-)]
+                  mendpath server --allow-private          clients may also reach this server's own network")]
 pub struct ServerArgs {
     /// UDP address to listen on; [::]:4433 takes IPv4 and IPv6.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
@@ -158,17 +165,11 @@ pub struct DialArgs {
 
 /// Arguments of `client`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Offer proxies on this machine, carried over every usable path.\n\n\
-                  Paths come and go with their interfaces while the client runs; connections through it go on as long as one path works. \
-                  When all are gone for too long, it reconnects by itself. Without --socks5, --http or --forward it offers SOCKS5 on \
-                  127.0.0.1:1080.",
-    after_help = "Examples:\n  \
+#[command(after_help = "Examples:\n  \
                   mendpath client 'mendpath://...'\n  \
                   mendpath client 'mendpath://...' --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
                   mendpath client 'mendpath://...' --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
-                  curl --socks5-hostname 127.0.0.1:1080 https://example.org/"
-)]
+                  curl --socks5-hostname 127.0.0.1:1080 https://example.org/")]
 pub struct ClientArgs {
     /// Where and how.
     #[command(flatten)]
@@ -209,11 +210,7 @@ pub struct SendArgs {
 
 /// Arguments of `receive`.
 #[derive(Debug, Args)]
-#[command(
-    long_about = "Wait for one file from `mendpath send`.\n\n\
-                  Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.",
-    after_help = "Example:\n  mendpath receive --out ~/Downloads"
-)]
+#[command(after_help = "Example:\n  mendpath receive --out ~/Downloads")]
 pub struct ReceiveArgs {
     /// UDP address to listen on; port 0 takes any.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4434")]

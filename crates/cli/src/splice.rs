@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     net::{
         TcpStream,
-        tcp::{OwnedReadHalf, OwnedWriteHalf},
+        tcp::{ReadHalf, WriteHalf},
     },
     time::{Instant, sleep_until},
 };
@@ -44,18 +44,23 @@ impl Abort for RecvStream {
     }
 }
 
-/// Makes the close that follows a reset.
-fn reset_on_close(stream: &TcpStream) {
-    let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+/// Closes a connection with a reset, which says "failed" where a plain close would say "that was all".
+pub fn reset(tcp: TcpStream) {
+    reset_on_close(&tcp);
 }
 
-impl Abort for OwnedReadHalf {
+fn reset_on_close(tcp: &TcpStream) {
+    let _ = socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO));
+}
+
+// Borrowed halves: the owned ones say "that was all" when they are dropped.
+impl Abort for ReadHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
         reset_on_close(self.as_ref());
     }
 }
 
-impl Abort for OwnedWriteHalf {
+impl Abort for WriteHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
         reset_on_close(self.as_ref());
     }
@@ -81,6 +86,11 @@ pub struct Summary {
     pub back: u64,
     /// How it ended.
     pub ended: Ended,
+}
+
+/// Connects a TCP connection and a stream, and closes the former.
+pub async fn splice_tcp(mut tcp: TcpStream, stream: (RecvStream, SendStream), idle: Duration) -> Summary {
+    splice(tcp.split(), stream, idle).await
 }
 
 /// Connects `one` and `other`, each a reading and a writing half, until both directions have ended or one side breaks.
@@ -155,7 +165,7 @@ async fn silence(idle: Duration, progress: impl Fn() -> u64) {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
+    use tokio::io::{self as tio, DuplexStream, duplex, split};
 
     use std::cell::Cell;
 
@@ -202,7 +212,7 @@ mod tests {
         }
     }
 
-    type Halves = (Half<ReadHalf<DuplexStream>>, Half<WriteHalf<DuplexStream>>);
+    type Halves = (Half<tio::ReadHalf<DuplexStream>>, Half<tio::WriteHalf<DuplexStream>>);
 
     /// The far end, its halves for the splice, and the code with which they were given up.
     fn side() -> (DuplexStream, Halves, std::rc::Rc<Cell<Option<StreamCode>>>) {

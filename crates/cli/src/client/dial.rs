@@ -17,7 +17,7 @@ use crate::{
     transport::{Choice, Retry, explain},
 };
 
-/// For the handshake and the hello together.
+/// For resolving, the handshake and the hello together, unless told otherwise.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the next path is tried beside one that has not answered.
 const STAGGER: Duration = Duration::from_millis(500);
@@ -37,6 +37,8 @@ pub struct DialOptions {
     pub transport: Choice,
     /// Without an answer on any path, until the connection is given up.
     pub idle_timeout: Duration,
+    /// For an attempt to connect.
+    pub timeout: Duration,
 }
 
 impl DialOptions {
@@ -48,6 +50,7 @@ impl DialOptions {
             paths: Vec::new(),
             transport: Choice::default(),
             idle_timeout: Duration::from_secs(30),
+            timeout: DIAL_TIMEOUT,
         }
     }
 
@@ -78,7 +81,7 @@ pub struct Dialled {
 /// # Errors
 /// Why not, and whether trying again may help.
 pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
-    let dialled = tokio::time::timeout(DIAL_TIMEOUT, dial_without_limit(options)).await;
+    let dialled = tokio::time::timeout(options.timeout, dial_without_limit(options)).await;
     dialled.unwrap_or_else(|_| Err(explain(&mendpath::ConnectionError::TimedOut, &options.invitation.server)))
 }
 
@@ -151,7 +154,7 @@ async fn first_answer(
         } else if attempts.is_empty() {
             return Err(last.expect("there was a path"));
         }
-        let pause = crate::backoff::pause(if waiting.len() > 0 { STAGGER } else { DIAL_TIMEOUT });
+        let pause = crate::backoff::pause(if waiting.len() > 0 { STAGGER } else { options.timeout });
         tokio::select! {
             Some(finished) = attempts.join_next() => match finished {
                 Ok(Ok(connected)) => return Ok(connected),

@@ -9,8 +9,7 @@ use super::{IDLE_TIMEOUT, Shared, listener::Listener, tunnel};
 use crate::{
     console::say,
     failure::Failure,
-    protocol::StreamCode,
-    splice::{Abort as _, splice},
+    splice::{reset, splice_tcp},
     target::{Target, TargetError},
 };
 
@@ -65,13 +64,12 @@ impl Forward {
 pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
     match tunnel::connect(&shared.uplink, Target::clone(&target)).await {
         Ok((send, receive)) => {
-            let summary = splice(tcp.into_split(), (receive, send), IDLE_TIMEOUT).await;
+            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
             debug!(%target, ?summary, "forwarded connection ended");
         }
         Err(reply) => {
             say(format_args!("cannot reach {target}: {}", reply.text));
-            // A reset says "failed" where a plain close would say "empty".
-            tcp.into_split().0.abort(StreamCode::Reset);
+            reset(tcp);
         }
     }
 }

@@ -47,13 +47,13 @@ impl fmt::Display for PathSpec {
 
 /// One address of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LocalAddress {
+pub(crate) struct LocalAddress {
     /// The interface.
-    pub interface: String,
+    pub(crate) interface: String,
     /// Its address.
-    pub ip: IpAddr,
+    pub(crate) ip: IpAddr,
     /// Whether it carries packets at the moment.
-    pub up: bool,
+    pub(crate) up: bool,
 }
 
 /// A path that there should be. Two that differ in `copy` alone run in parallel from ports of their own.
@@ -95,7 +95,7 @@ impl fmt::Display for WantedPath {
 ///
 /// # Errors
 /// When the system does not say.
-pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
+pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
     let addresses = interfaces.into_iter().map(|interface| LocalAddress {
         up: interface.is_oper_up(),

@@ -17,7 +17,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Between attempts to open a path that does not answer.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// PATH_ABANDON code for a path whose interface is gone needs none of its own: the transport uses "no error".
+/// For how long a path must be silent before anybody is told: one late packet is no news.
+const SILENCE: Duration = Duration::from_secs(2);
+
 type Added = (WantedPath, Result<PathId, mendpath::PathError>);
 
 /// The paths of one connection as the keeper knows them.
@@ -30,6 +32,8 @@ struct Keeper {
     adding: JoinSet<Added>,
     under_way: Vec<WantedPath>,
     waiting: BTreeMap<WantedPath, (Instant, Backoff)>,
+    /// Paths without an answer, since when, and whether that was told.
+    silent: BTreeMap<PathId, (Instant, bool)>,
     multipath: bool,
 }
 
@@ -41,10 +45,13 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
     let mut events = connection.path_events();
     loop {
         tokio::select! {
-            _ = look.tick() => match usable_paths(&specs, server) {
-                Ok(wanted) => keeper.adjust(&wanted),
-                Err(error) => debug!(%error, "cannot list interfaces"),
-            },
+            _ = look.tick() => {
+                match usable_paths(&specs, server) {
+                    Ok(wanted) => keeper.adjust(&wanted),
+                    Err(error) => debug!(%error, "cannot list interfaces"),
+                }
+                keeper.tell_of_silence();
+            }
             Some(added) = keeper.adding.join_next() => match added {
                 Ok(added) => keeper.added(added),
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
@@ -69,6 +76,7 @@ impl Keeper {
             adding: JoinSet::new(),
             under_way: Vec::new(),
             waiting: BTreeMap::new(),
+            silent: BTreeMap::new(),
         }
     }
 
@@ -130,19 +138,32 @@ impl Keeper {
         }
     }
 
-    fn tell(&self, event: &PathEvent) {
-        let name = |id: &PathId| {
-            self.open
-                .iter()
-                .find(|(_, open)| *open == id)
-                .map_or_else(|| format!("#{}", id.0), |(path, _)| path.to_string())
-        };
+    fn tell(&mut self, event: &PathEvent) {
+        debug!(?event, "path event");
         match event {
-            PathEvent::Suspect(id) => {
-                say(format_args!("path {} does not answer; the others carry its traffic", name(id)))
+            PathEvent::Suspect(id) => _ = self.silent.entry(*id).or_insert((Instant::now(), false)),
+            PathEvent::Recovered(id) => {
+                if let Some((_, true)) = self.silent.remove(id) {
+                    say(format_args!("path {} answers again", self.name(*id)));
+                }
             }
-            PathEvent::Recovered(id) => say(format_args!("path {} answers again", name(id))),
-            other => debug!(?other, "path event"),
+            PathEvent::Closed { path, .. } => _ = self.silent.remove(path),
+            _ => {}
         }
+    }
+
+    fn tell_of_silence(&mut self) {
+        let overdue = |(since, told): &(Instant, bool)| !told && since.elapsed() >= SILENCE;
+        let ids: Vec<PathId> =
+            self.silent.iter().filter(|(_, state)| overdue(state)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.silent.insert(id, (Instant::now(), true));
+            say(format_args!("path {} does not answer; the others carry its traffic", self.name(id)));
+        }
+    }
+
+    fn name(&self, id: PathId) -> String {
+        let open = self.open.iter().find(|(_, open)| **open == id);
+        open.map_or_else(|| format!("#{}", id.0), |(path, _)| path.to_string())
     }
 }

@@ -15,7 +15,7 @@ mod uplink;
 
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
-pub use interfaces::{PathSpec, usable_paths};
+pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Routes by interface. Empty where the system has no such table.
 #[derive(Clone, Debug, Default)]
-pub struct Routes(Vec<Route>);
+pub(crate) struct Routes(Vec<Route>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Route {
@@ -17,18 +17,18 @@ struct Route {
 
 impl Routes {
     /// The present routes of both families.
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let table = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self::parse(&table("/proc/net/route"), &table("/proc/net/ipv6_route"))
     }
 
     /// Reads the text of both tables; lines that look otherwise are skipped.
-    pub fn parse(v4: &str, v6: &str) -> Self {
+    pub(crate) fn parse(v4: &str, v6: &str) -> Self {
         Self(v4.lines().filter_map(parse_v4).chain(v6.lines().filter_map(parse_v6)).collect())
     }
 
     /// Whether a route through `interface` covers `destination`.
-    pub fn leads(&self, interface: &str, destination: IpAddr) -> bool {
+    pub(crate) fn leads(&self, interface: &str, destination: IpAddr) -> bool {
         let (bits, v4) = match destination {
             IpAddr::V4(ip) => (u128::from(ip.to_bits()), true),
             IpAddr::V6(ip) => (ip.to_bits(), false),

@@ -13,7 +13,7 @@ use tracing::debug;
 use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, socks5_udp, tunnel};
 use crate::{
     protocol::Reply,
-    splice::splice,
+    splice::splice_tcp,
     target::{Host, Target, is_name},
 };
 
@@ -60,7 +60,7 @@ async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
     match tunnel::connect(&shared.uplink, target.clone()).await {
         Ok((send, receive)) => {
             let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
-            let summary = splice(tcp.into_split(), (receive, send), IDLE_TIMEOUT).await;
+            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
             debug!(%target, ?summary, "connection ended");
         }
         Err(reply) => {

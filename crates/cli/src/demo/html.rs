@@ -68,8 +68,9 @@ fn style(rows: usize) -> String {
          .key svg{{display:inline-block;width:2.2rem;height:.7rem;vertical-align:middle;margin-right:.4rem}}\
          .scroll{{overflow-x:auto}}table{{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}}\
          th,td{{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}}\
-         th:nth-child(-n+1),td:nth-child(-n+1){{text-align:left;position:sticky;left:0;background:var(--bg)}}\
-         @media(max-width:560px){{.wide{{display:none}}.narrow{{display:block}}th,td{{padding:.3rem .4rem;font-size:.8rem}}}}"
+         th:first-child,td:first-child{{text-align:left;position:sticky;left:0;background:var(--bg)}}\
+         @media(max-width:560px){{.wide{{display:none}}.narrow{{display:block}}th,td{{padding:.3rem .35rem;font-size:.8rem}}\
+         th:first-child,td:first-child{{white-space:normal;min-width:5.5rem}}}}"
     )
 }
 
@@ -108,8 +109,8 @@ fn draw(report: &Report, svg: &mut String, size: (u32, u32)) -> Result<(), Box<d
         .axis_style(AXIS)
         .x_desc("flow completion time (ms)")
         .y_desc("share of responses (%)")
-        .axis_desc_style(text(14))
-        .label_style(text(13))
+        .axis_desc_style(text(if narrow { 17 } else { 18 }))
+        .label_style(text(if narrow { 16 } else { 17 }))
         .x_labels(if narrow { 5 } else { 10 })
         .y_labels(if narrow { 5 } else { 10 })
         .x_label_formatter(&|x| format!("{x:.0}"))

@@ -8,6 +8,7 @@ use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::{Instant, timeout},
 };
+use tracing::debug;
 
 use super::{DemoOptions, Row};
 
@@ -139,6 +140,7 @@ impl Ready {
         let ((), fct) = tokio::try_join!(serve, ask)?;
         self.settled().await;
         let now = self.server.stats();
+        debug!(?fct, server = ?now, client = ?self.client.stats(), server_paths = ?self.server.paths(), "response");
         let measured = Measured {
             fct,
             lost: self.lost()? - lost,

@@ -11,7 +11,7 @@ use crate::{
     destination::DestinationPolicy,
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
-    splice::splice,
+    splice::splice_tcp,
     target::{Host, Target},
 };
 
@@ -34,7 +34,7 @@ pub(super) async fn serve(target: &Target, (mut send, receive): (SendStream, Rec
     if write_frame(&mut send, &Reply::ok().encode()).await.is_err() {
         return;
     }
-    let summary = splice(tcp.into_split(), (receive, send), shared.limits.tcp_idle).await;
+    let summary = splice_tcp(tcp, (receive, send), shared.limits.tcp_idle).await;
     debug!(%target, ?summary, "proxied connection ended");
 }
 

@@ -13,7 +13,7 @@ use tracing::debug;
 
 use self::head::{Head, HeadError, Wanted};
 use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, tunnel};
-use crate::splice::splice;
+use crate::splice::splice_tcp;
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -58,7 +58,7 @@ async fn carry(mut tcp: TcpStream, head: Head, rest: Vec<u8>, shared: &Shared) -
         Wanted::Forward { rewritten } => send.write_all(&rewritten).await?,
     }
     send.write_all(&rest).await?;
-    let summary = splice(tcp.into_split(), (receive, send), IDLE_TIMEOUT).await;
+    let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
     debug!(%target, ?summary, "connection ended");
     Ok(())
 }

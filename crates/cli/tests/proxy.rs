@@ -1,0 +1,282 @@
+//! Client and server together, as programs see them.
+
+mod support;
+
+use std::net::SocketAddr;
+
+use mendpath_cli::{client::Forward, destination::DestinationPolicy::*, server::ProxyServer, target::Target};
+use support::*;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream, UdpSocket},
+};
+
+const CONNECT: u8 = 1;
+const UDP_ASSOCIATE: u8 = 3;
+
+#[tokio::test]
+async fn socks5_carries_bytes_and_half_close() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        let (mut tcp, code, _) = socks5(proxy, CONNECT, echo_server().await).await;
+        assert_eq!(code, 0);
+        let sent = pattern(1_000_000);
+        let heard = converse(&mut tcp, &sent).await;
+        assert!(heard.strip_suffix(b"goodbye").is_some_and(|echo| echo == sent));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn http_tunnels_and_forwards_plain_requests() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let proxy = client(client_options(server.invitation.clone())).await.http.unwrap();
+        let echo = echo_server().await;
+
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        let heard =
+            converse(&mut tcp, format!("CONNECT {echo} HTTP/1.1\r\nHost: {echo}\r\n\r\nping").as_bytes())
+                .await;
+        assert_eq!(
+            String::from_utf8(heard).unwrap(),
+            "HTTP/1.1 200 Connection established\r\n\r\npinggoodbye"
+        );
+
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        let request = format!(
+            "POST http://{echo}/a HTTP/1.1\r\nContent-Length: 4\r\nProxy-Connection: close\r\n\r\nbody"
+        );
+        let heard = converse(&mut tcp, request.as_bytes()).await;
+        let expected = format!(
+            "POST /a HTTP/1.1\r\nHost: {echo}\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbodygoodbye"
+        );
+        assert_eq!(String::from_utf8(heard).unwrap(), expected);
+
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        let heard = String::from_utf8(converse(&mut tcp, b"GET / HTTP/1.1\r\n\r\n").await).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 405 ") && heard.contains("use CONNECT"), "{heard}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_forwarded_port_passes_a_reset_on() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let listener = TcpListener::bind(ANY).await.unwrap();
+        let mut options = client_options(server.invitation.clone());
+        options.forwards = vec![
+            Forward { listen: ANY, target: Target::from_addr(listener.local_addr().unwrap()) },
+            Forward { listen: ANY, target: Target::from_addr(echo_server().await) },
+        ];
+        let forwards = client(options).await.forwards;
+
+        let mut tcp = TcpStream::connect(forwards[1]).await.unwrap();
+        assert_eq!(converse(&mut tcp, b"hello ").await, b"hello goodbye");
+
+        let mut tcp = TcpStream::connect(forwards[0]).await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        tcp.write_all(b"x").await.unwrap();
+        far.read_exact(&mut [0]).await.unwrap();
+        socket2::SockRef::from(&far).set_linger(Some(std::time::Duration::ZERO)).unwrap();
+        drop(far);
+        let error = tcp.read(&mut [0]).await.expect_err("a reset must not look like an end");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn udp_associate_carries_small_and_large_packets() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let proxy = client(client_options(server.invitation.clone())).await.socks5.unwrap();
+        let (tcp, code, relay) = socks5(proxy, UDP_ASSOCIATE, "0.0.0.0:0".parse().unwrap()).await;
+        assert_eq!(code, 0);
+        let echo = udp_echo_server().await;
+        let program = UdpSocket::bind(ANY).await.unwrap();
+        // The second does not fit a QUIC datagram and takes the stream.
+        for length in [5, 9_000, 1] {
+            let payload = pattern(length);
+            let datagram = udp_datagram(echo, &payload);
+            let mut heard = vec![0; 65_535];
+            let n = exchange(&program, relay, &datagram, &mut heard).await;
+            assert_eq!(heard[..n], datagram, "the echo's address is its source, the payload is the same");
+        }
+        drop(tcp);
+    })
+    .await;
+}
+
+fn udp_datagram(address: SocketAddr, payload: &[u8]) -> Vec<u8> {
+    // A SOCKS5 request without its version and command is the header of a datagram.
+    [&[0, 0, 0], &socks5_request(CONNECT, address)[3..], payload].concat()
+}
+
+/// Sends until an answer comes: UDP may lose packets even here.
+async fn exchange(program: &UdpSocket, relay: SocketAddr, datagram: &[u8], heard: &mut [u8]) -> usize {
+    let mut again = tokio::time::interval(std::time::Duration::from_secs(1));
+    loop {
+        tokio::select! {
+            _ = again.tick() => { program.send_to(datagram, relay).await.unwrap(); }
+            n = program.recv(heard) => return n.unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn private_destinations_are_refused() {
+    within(async {
+        let server = Server::start(PublicOnly);
+        let addresses = client(client_options(server.invitation.clone())).await;
+        let echo = echo_server().await;
+        let (_, code, _) = socks5(addresses.socks5.unwrap(), CONNECT, echo).await;
+        assert_eq!(code, 2, "not allowed by ruleset");
+
+        let mut tcp = TcpStream::connect(addresses.http.unwrap()).await.unwrap();
+        let request = format!("CONNECT localhost:{} HTTP/1.1\r\n\r\n", echo.port());
+        let heard = String::from_utf8(converse(&mut tcp, request.as_bytes()).await).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 403 ") && heard.contains("--allow-private"), "{heard}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn failures_to_connect_keep_their_reason() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let addresses = client(client_options(server.invitation.clone())).await;
+        let closed = closed_port().await;
+        assert_eq!(socks5(addresses.socks5.unwrap(), CONNECT, closed).await.1, 5, "connection refused");
+        const BIND: u8 = 2;
+        assert_eq!(socks5(addresses.socks5.unwrap(), BIND, closed).await.1, 7, "command not supported");
+
+        let mut tcp = TcpStream::connect(addresses.http.unwrap()).await.unwrap();
+        let request = format!("CONNECT {closed} HTTP/1.1\r\n\r\n");
+        let heard = String::from_utf8(converse(&mut tcp, request.as_bytes()).await).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 502 "), "{heard}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn proxies_ask_for_the_password() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.credentials = Some("alice:sesame".parse().unwrap());
+        let addresses = client(options).await;
+        let echo = echo_server().await;
+
+        let mut tcp = TcpStream::connect(addresses.socks5.unwrap()).await.unwrap();
+        tcp.write_all(&[5, 1, 0]).await.unwrap();
+        let mut method = [0; 2];
+        tcp.read_exact(&mut method).await.unwrap();
+        assert_eq!(method, [5, 0xff], "no acceptable method");
+
+        for (password, verdict) in [(&b"sesame"[..], 0), (b"wrong!", 1)] {
+            let mut tcp = TcpStream::connect(addresses.socks5.unwrap()).await.unwrap();
+            tcp.write_all(&[&[5, 1, 2, 1, 5][..], b"alice", &[6], password].concat()).await.unwrap();
+            let mut answer = [0; 4];
+            tcp.read_exact(&mut answer).await.unwrap();
+            assert_eq!((answer[1], answer[3] != 0), (2, verdict != 0));
+        }
+
+        let mut tcp = TcpStream::connect(addresses.http.unwrap()).await.unwrap();
+        let request = format!("CONNECT {echo} HTTP/1.1\r\n\r\n");
+        let heard = String::from_utf8(converse(&mut tcp, request.as_bytes()).await).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 407 ") && heard.contains("Proxy-Authenticate: Basic"), "{heard}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fifty_at_a_time_over_two_paths() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.dial.paths = vec!["127.0.0.1".parse().unwrap(), "127.0.0.2".parse().unwrap()];
+        let proxy = client(options).await.socks5.unwrap();
+        let echo = echo_server().await;
+        let mut all = tokio::task::JoinSet::new();
+        for i in 0..50 {
+            all.spawn(async move {
+                let (mut tcp, code, _) = socks5(proxy, CONNECT, echo).await;
+                assert_eq!(code, 0);
+                let sent = pattern(20_000 + i);
+                let heard = converse(&mut tcp, &sent).await;
+                assert!(heard.strip_suffix(b"goodbye").is_some_and(|echo| echo == sent), "connection {i}");
+            });
+        }
+        while let Some(one) = all.join_next().await {
+            one.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_client_comes_back_when_the_server_does() {
+    within(async {
+        let state = tempfile::tempdir().unwrap();
+        let mut options = server_options(state.path(), AllowPrivate);
+        let server = ProxyServer::bind(&options).unwrap();
+        let (endpoint, invitation) = (server.endpoint().clone(), server.invitation().clone());
+        options.listen = endpoint.local_addrs()[0];
+        tokio::spawn(server.run());
+        let proxy = client(client_options(invitation.clone())).await.socks5.unwrap();
+        let echo = echo_server().await;
+        assert_eq!(socks5(proxy, CONNECT, echo).await.1, 0);
+
+        endpoint.close(6, b"restart");
+        endpoint.wait_idle().await;
+        drop(endpoint);
+        let again = rebind(&options).await;
+        assert_eq!(*again.invitation(), invitation, "the identity stays the same");
+        tokio::spawn(again.run());
+        let (mut tcp, code, _) = socks5(proxy, CONNECT, echo).await;
+        assert_eq!(code, 0, "the request waited for the new connection");
+        assert_eq!(converse(&mut tcp, b"back ").await, b"back goodbye");
+    })
+    .await;
+}
+
+/// The port is free once the old endpoint's last task has ended.
+async fn rebind(options: &mendpath_cli::server::ServerOptions) -> ProxyServer {
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+    loop {
+        ticks.tick().await;
+        if let Ok(server) = ProxyServer::bind(options) {
+            return server;
+        }
+    }
+}
+
+#[tokio::test]
+async fn statistics_are_served() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let mut options = client_options(server.invitation.clone());
+        options.admin = Some(ANY);
+        let admin = client(options).await.admin.unwrap();
+        let get = async |path: &str| {
+            let mut tcp = TcpStream::connect(admin).await.unwrap();
+            let heard =
+                converse(&mut tcp, format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n").as_bytes()).await;
+            let heard = String::from_utf8(heard).unwrap();
+            let (head, body) = heard.split_once("\r\n\r\n").unwrap();
+            (head.split(' ').nth(1).unwrap().to_owned(), body.to_owned())
+        };
+        let (code, body) = get("/paths").await;
+        let paths: serde_json::Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((code.as_str(), paths.as_array().unwrap().len()), ("200", 1));
+        assert!(paths[0]["rtt_ms"].is_number());
+        let stats: serde_json::Value = serde_json::from_str(&get("/stats").await.1).unwrap();
+        assert_eq!(stats["recovery"], "cofuso");
+        assert!(get("/metrics").await.1.contains("\nmendpath_up 1\n"));
+        assert_eq!(get("/secret").await.0, "404");
+    })
+    .await;
+}
