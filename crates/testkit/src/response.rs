@@ -65,7 +65,8 @@ pub struct Exchange {
     pub client: ConnectionId,
     /// The server's side.
     pub server: ConnectionId,
-    links: Vec<LinkId>,
+    /// The paths' links, forward is up.
+    pub links: Vec<LinkId>,
     seed: Seed,
 }
 

@@ -199,6 +199,19 @@ impl World {
         self.violation.as_ref()
     }
 
+    /// Looks at every connection's books once more.
+    ///
+    /// # Errors
+    /// The first broken invariant.
+    pub fn check_at_end(&self) -> Result<(), Violation> {
+        for side in self.hosts.iter().flat_map(|host| host.connections.values()) {
+            if let Some(checks) = &side.checks {
+                checks.at_end(self.now(), &side.connection)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Counters of one direction of a link pair.
     pub fn link_stats(&self, link: LinkId, direction: Direction) -> netsim::LinkStats {
         self.net.link(link, direction).stats()
@@ -340,9 +353,6 @@ impl World {
     fn collect_events(&mut self, id: ConnectionId) {
         let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
         while let Some(event) = side.connection.poll_event() {
-            if let Some(checks) = &mut side.checks {
-                checks.on_event(&event, &side.connection);
-            }
             side.events.push_back(event);
         }
     }

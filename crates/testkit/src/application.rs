@@ -1,0 +1,359 @@
+//! An application as event-driven as a real one: it acts on events only, so that an event that does not come stalls it.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use proto::{
+    Connection, DatagramError, Dir, FinishError, Read, ReadError, Side, StreamEvent, StreamId, WriteError,
+};
+
+use crate::{
+    content::{Content, mix},
+    scenario::{Flow, FlowEnd, StreamPlan},
+};
+
+/// Error code of resets.
+const RESET: u64 = 0x7e57;
+/// Error code of stops.
+const STOP: u64 = 0x570b;
+/// Most bytes handed to one write or read.
+const CHUNK: usize = 16_384;
+
+/// An application saw something that must not be.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Wrong {
+    /// A byte was changed, missing or in the wrong place.
+    #[error("stream {0:?}: the byte at offset {1} differs")]
+    Content(StreamId, u64),
+    /// The end came elsewhere than the sender put it, or otherwise.
+    #[error("stream {0:?}: {1} at offset {2}, planned was {3:?}")]
+    End(StreamId, String, u64, Flow),
+    /// A call failed that must not.
+    #[error("stream {0:?}: {1}")]
+    Call(StreamId, String),
+    /// A datagram that nobody sent, or that came before.
+    #[error("datagram {0}: {1}")]
+    Datagram(u64, &'static str),
+}
+
+/// What both applications have agreed on: the plan of each stream.
+#[derive(Default, Debug)]
+pub struct Agreement {
+    plans: BTreeMap<StreamId, StreamPlan>,
+    /// Flows that ended at the receiver, by sender.
+    received: BTreeSet<(StreamId, bool)>,
+    /// Flows that ended at the sender, by sender.
+    sent: BTreeSet<(StreamId, bool)>,
+    /// Datagrams sent by client and server, and their size.
+    datagrams: [Vec<usize>; 2],
+}
+
+impl Agreement {
+    /// Whether every flow of every opened stream has ended on both sides.
+    pub fn is_fulfilled(&self) -> bool {
+        let flows: usize = self.plans.values().map(|p| if p.dir == Dir::Bi { 2 } else { 1 }).sum();
+        self.received.len() == flows && self.sent.len() == flows
+    }
+
+    /// The flows that have not ended, for a failure's report.
+    pub fn unfulfilled(&self) -> Vec<String> {
+        let open = |(id, plan): (&StreamId, &StreamPlan)| {
+            let senders =
+                [Side::Client, Side::Server].into_iter().filter(|s| plan.dir == Dir::Bi || *s == plan.opener);
+            let states = senders.filter_map(|sender| {
+                let key = (*id, sender == Side::Server);
+                let (sent, received) = (self.sent.contains(&key), self.received.contains(&key));
+                let flow = if sender == plan.opener { plan.forward } else { plan.back };
+                (!sent || !received).then(|| {
+                    format!("{id:?} from {sender:?}: {flow:?} sender done: {sent}, receiver done: {received}")
+                })
+            });
+            states.collect::<Vec<_>>()
+        };
+        self.plans.iter().flat_map(open).collect()
+    }
+
+    fn flow(&self, id: StreamId, sender: Side) -> Option<Flow> {
+        let plan = self.plans.get(&id)?;
+        Some(if sender == plan.opener { plan.forward } else { plan.back })
+    }
+}
+
+/// What the application of one side has under way.
+#[derive(Debug)]
+pub struct Application {
+    side: Side,
+    /// Streams that wait for the peer's leave, per kind.
+    waiting: [VecDeque<StreamPlan>; 2],
+    /// Bytes written, per stream on which something is left to write.
+    sending: BTreeMap<StreamId, u64>,
+    /// Bytes read, per stream on which something is left to read.
+    receiving: BTreeMap<StreamId, u64>,
+    /// Streams that may have data, read when the application gets round to it.
+    pub readable: BTreeSet<StreamId>,
+    datagrams: VecDeque<usize>,
+    datagrams_seen: BTreeSet<u64>,
+    /// Grows with everything that reaches the application.
+    pub progress: u64,
+    /// Hash over what reached it.
+    pub trace: u64,
+    buffer: Vec<u8>,
+}
+
+impl Application {
+    /// An application with nothing to do.
+    pub fn new(side: Side) -> Self {
+        Self {
+            side,
+            waiting: [VecDeque::new(), VecDeque::new()],
+            sending: BTreeMap::new(),
+            receiving: BTreeMap::new(),
+            readable: BTreeSet::new(),
+            datagrams: VecDeque::new(),
+            datagrams_seen: BTreeSet::new(),
+            progress: 0,
+            trace: 0,
+            buffer: vec![0; CHUNK],
+        }
+    }
+
+    /// Whether no stream waits to be opened and no datagram to be sent.
+    pub fn has_begun_everything(&self) -> bool {
+        self.waiting.iter().all(VecDeque::is_empty) && self.datagrams.is_empty()
+    }
+
+    fn note(&mut self, what: u64, id: u64, n: u64) {
+        self.progress += 1;
+        self.trace = mix(mix(mix(self.trace ^ what) ^ id) ^ n);
+    }
+
+    // ---- what the scenario asks for
+
+    /// Opens a stream now or later.
+    pub fn begin(
+        &mut self,
+        c: &mut Connection,
+        plan: StreamPlan,
+        agreed: &mut Agreement,
+    ) -> Result<(), Wrong> {
+        let dir = plan.dir;
+        self.waiting[dir as usize].push_back(plan);
+        self.open_waiting(c, dir, agreed)
+    }
+
+    /// Sends datagrams now or later.
+    pub fn begin_datagrams(&mut self, c: &mut Connection, count: u32, size: usize, agreed: &mut Agreement) {
+        self.datagrams.extend((0..count).map(|_| size.max(8)));
+        self.send_datagrams(c, agreed);
+    }
+
+    fn open_waiting(&mut self, c: &mut Connection, dir: Dir, agreed: &mut Agreement) -> Result<(), Wrong> {
+        while !self.waiting[dir as usize].is_empty() {
+            let Some(id) = c.open(dir) else { break };
+            let Some(plan) = self.waiting[dir as usize].pop_front() else { break };
+            c.set_priority(id, plan.priority);
+            agreed.plans.insert(id, plan);
+            self.note(1, id.0, 0);
+            self.sending.insert(id, 0);
+            self.write(c, id, agreed)?;
+            if dir == Dir::Bi {
+                self.receiving.insert(id, 0);
+                self.read(c, id, agreed)?;
+            }
+        }
+        Ok(())
+    }
+
+    // ---- events
+
+    /// Acts on an event.
+    pub fn on_event(
+        &mut self,
+        c: &mut Connection,
+        event: StreamEvent,
+        agreed: &mut Agreement,
+    ) -> Result<(), Wrong> {
+        match event {
+            StreamEvent::Opened { dir } => {
+                while let Some(id) = c.accept(dir) {
+                    if !agreed.plans.contains_key(&id) {
+                        return Err(Wrong::Call(id, "accepted, but the peer never opened it".into()));
+                    }
+                    self.note(2, id.0, 0);
+                    self.receiving.insert(id, 0);
+                    self.readable.insert(id);
+                    if dir == Dir::Bi {
+                        self.sending.insert(id, 0);
+                        self.write(c, id, agreed)?;
+                    }
+                }
+            }
+            StreamEvent::Readable(id) => _ = self.readable.insert(id),
+            StreamEvent::Writable(id) => self.write(c, id, agreed)?,
+            StreamEvent::Stopped { id, .. } => self.write(c, id, agreed)?,
+            StreamEvent::Finished(id) => {
+                self.note(3, id.0, 0);
+                if self.sending.contains_key(&id) {
+                    return Err(Wrong::Call(id, "Finished before it was".into()));
+                }
+            }
+            StreamEvent::Available { dir } => self.open_waiting(c, dir, agreed)?,
+        }
+        Ok(())
+    }
+
+    /// Datagrams can be queued again.
+    pub fn send_datagrams(&mut self, c: &mut Connection, agreed: &mut Agreement) {
+        while let Some(&wanted) = self.datagrams.front() {
+            let sent = &mut agreed.datagrams[self.side as usize];
+            let number = sent.len() as u64;
+            let size = c.max_datagram_size().map_or(wanted, |max| wanted.min(max)).max(8);
+            let mut data = vec![0; size];
+            fill_datagram(self.side, number, &mut data);
+            match c.send_datagram(data.into()) {
+                Ok(()) => sent.push(size),
+                Err(DatagramError::Blocked) => return,
+                // Refused for good.
+                Err(DatagramError::Unsupported | DatagramError::TooLarge { .. }) => self.datagrams.clear(),
+            }
+            self.datagrams.pop_front();
+        }
+    }
+
+    /// Takes every datagram that arrived.
+    pub fn receive_datagrams(&mut self, c: &mut Connection, agreed: &Agreement) -> Result<(), Wrong> {
+        while let Some(data) = c.receive_datagram() {
+            let Some(head) = data.first_chunk::<8>() else {
+                return Err(Wrong::Datagram(0, "too short"));
+            };
+            let number = u64::from_le_bytes(*head);
+            let sizes = &agreed.datagrams[1 - self.side as usize];
+            if sizes.get(number as usize) != Some(&data.len()) {
+                return Err(Wrong::Datagram(number, "nobody sent it, or in another size"));
+            }
+            let mut expected = vec![0; data.len()];
+            fill_datagram(
+                if self.side == Side::Client { Side::Server } else { Side::Client },
+                number,
+                &mut expected,
+            );
+            if expected[..] != data[..] {
+                return Err(Wrong::Datagram(number, "changed on the way"));
+            }
+            if !self.datagrams_seen.insert(number) {
+                return Err(Wrong::Datagram(number, "delivered twice"));
+            }
+            self.note(4, number, data.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Reads what may be there.
+    pub fn read_all(&mut self, c: &mut Connection, agreed: &mut Agreement) -> Result<(), Wrong> {
+        for id in core::mem::take(&mut self.readable) {
+            self.read(c, id, agreed)?;
+        }
+        Ok(())
+    }
+
+    // ---- one stream
+
+    fn write(&mut self, c: &mut Connection, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
+        let Some(mut written) = self.sending.get(&id).copied() else { return Ok(()) };
+        let Some(flow) = agreed.flow(id, self.side) else { return Ok(()) };
+        let stopped = |code: u64| matches!(flow.end, FlowEnd::Stop { .. }) && code == STOP;
+        let wrong = |what: String| Err(Wrong::Call(id, what));
+        loop {
+            if let FlowEnd::Reset { after } = flow.end
+                && written >= after.min(flow.bytes)
+            {
+                if let Err(error) = c.reset(id, RESET) {
+                    return wrong(format!("reset: {error:?}"));
+                }
+                return self.sent(id, agreed);
+            }
+            if written == flow.bytes {
+                match c.finish(id) {
+                    Ok(()) => {}
+                    Err(FinishError::Stopped(code)) if stopped(code) => {}
+                    Err(error) => return wrong(format!("finish: {error:?}")),
+                }
+                return self.sent(id, agreed);
+            }
+            // Pieces of every size, also tiny ones.
+            let most = 1 + mix(id.0 ^ (written << 8)) as usize % CHUNK;
+            let n = most.min(usize::try_from(flow.bytes - written).unwrap_or(most));
+            Content::of(id, self.side).fill(written, &mut self.buffer[..n]);
+            match c.write(id, &self.buffer[..n]) {
+                Ok(0) => return wrong("wrote nothing".into()),
+                Ok(n) => written += n as u64,
+                Err(WriteError::Blocked) => break,
+                Err(WriteError::Stopped(code)) if stopped(code) => return self.sent(id, agreed),
+                Err(error) => return wrong(format!("write: {error:?}")),
+            }
+        }
+        self.sending.insert(id, written);
+        Ok(())
+    }
+
+    fn sent(&mut self, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
+        self.sending.remove(&id);
+        self.note(5, id.0, 0);
+        agreed.sent.insert((id, self.side == Side::Server));
+        Ok(())
+    }
+
+    fn read(&mut self, c: &mut Connection, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
+        let Some(mut offset) = self.receiving.get(&id).copied() else { return Ok(()) };
+        let sender = if self.side == Side::Client { Side::Server } else { Side::Client };
+        let Some(flow) = agreed.flow(id, sender) else { return Ok(()) };
+        let content = Content::of(id, sender);
+        loop {
+            if let FlowEnd::Stop { after } = flow.end
+                && offset >= after
+            {
+                if let Err(error) = c.stop(id, STOP) {
+                    return Err(Wrong::Call(id, format!("stop: {error:?}")));
+                }
+                break;
+            }
+            let most = 1 + mix(id.0 ^ (offset << 8)) as usize % CHUNK;
+            match c.read(id, &mut self.buffer[..most]) {
+                Ok(Read::Data(n)) => {
+                    if let Some(at) = content.first_difference(offset, &self.buffer[..n]) {
+                        return Err(Wrong::Content(id, at));
+                    }
+                    offset += n as u64;
+                    self.note(6, id.0, offset);
+                    if offset > flow.bytes || n == 0 {
+                        return Err(Wrong::End(id, format!("read of {n}"), offset, flow));
+                    }
+                }
+                Ok(Read::Finished) => {
+                    if offset != flow.bytes || matches!(flow.end, FlowEnd::Reset { .. }) {
+                        return Err(Wrong::End(id, "Finished".into(), offset, flow));
+                    }
+                    break;
+                }
+                Err(ReadError::Reset(RESET)) if matches!(flow.end, FlowEnd::Reset { .. }) => break,
+                Err(ReadError::Blocked) => {
+                    self.receiving.insert(id, offset);
+                    return Ok(());
+                }
+                Err(error) => return Err(Wrong::End(id, format!("{error:?}"), offset, flow)),
+            }
+        }
+        self.receiving.remove(&id);
+        self.note(7, id.0, offset);
+        agreed.received.insert((id, sender == Side::Server));
+        Ok(())
+    }
+}
+
+/// A datagram's number and then bytes that follow from it.
+fn fill_datagram(sender: Side, number: u64, data: &mut [u8]) {
+    let salt = mix(number * 2 + u64::from(sender == Side::Server));
+    for (i, chunk) in data.chunks_mut(8).enumerate() {
+        let word = if i == 0 { number } else { mix(salt ^ i as u64) };
+        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
+    }
+}

@@ -1,0 +1,246 @@
+//! Random scenarios: one seed, one scenario.
+
+use netsim::{LinkConfig, Loss, Rng, Seed, link::OutageKind, link::QueueSize, loss::GilbertElliott};
+use proto::{ControllerKind, Dir, RecoveryKind, SchedulerKind, Side, TransportConfig};
+use units::{BitRate, Duration, LossRate};
+
+use crate::scenario::{Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan};
+
+/// Draws of the shapes that scenarios need.
+struct Draw(Rng);
+
+impl Draw {
+    fn chance(&mut self, p: f64) -> bool {
+        self.0.chance(p)
+    }
+
+    /// Uniform, both ends included.
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below(high - low + 1)
+    }
+
+    /// Uniform in the logarithm, both ends included; `low` is at least 1.
+    fn scale(&mut self, low: u64, high: u64) -> u64 {
+        let (low_log, high_log) = ((low as f64).ln(), (high as f64).ln());
+        let drawn = (low_log + (high_log - low_log) * self.0.next_f64()).exp();
+        (drawn.round() as u64).clamp(low, high)
+    }
+
+    fn micros(&mut self, low: u64, high: u64) -> Duration {
+        Duration::from_micros(self.between(low, high))
+    }
+
+    fn millis(&mut self, low: u64, high: u64) -> Duration {
+        self.micros(low * 1_000, high * 1_000)
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+
+    fn side(&mut self) -> Side {
+        self.of(&[Side::Client, Side::Server])
+    }
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn generate(seed: u64) -> Self {
+        let mut draw = Draw(Seed(seed).stream("scenario"));
+        let count = draw.between(1, 4) as usize;
+        let paths: Vec<_> = (0..count).map(|_| path(&mut draw)).collect();
+        let mut client = transport(&mut draw);
+        let mut server = transport(&mut draw);
+        if draw.chance(0.08) {
+            client.max_paths = 1;
+        }
+        if draw.chance(0.08) {
+            server.max_paths = 1;
+        }
+        let budget = budget(&paths, &client, &server);
+        let mut operations = Vec::new();
+        streams(&mut draw, budget, &mut operations);
+        path_changes(&mut draw, count, &mut operations);
+        if draw.chance(0.3) {
+            let (side, most) = (draw.side(), draw.scale(1, 300) as u32);
+            let size = draw.scale(8, 1_400) as usize;
+            operations.push((draw.millis(0, 500), Operation::Datagrams { side, count: most, size }));
+        }
+        if draw.chance(0.05) {
+            operations.push((draw.millis(0, 1_500), Operation::Close(draw.side())));
+        }
+        operations.sort_by_key(|(at, _)| *at);
+        let mut pause = || if draw.chance(0.15) { draw.millis(1, 300) } else { Duration::ZERO };
+        let reader_pause = [pause(), pause()];
+        Self { seed, paths, client, server, operations, reader_pause }
+    }
+}
+
+fn path(draw: &mut Draw) -> PathPlan {
+    let mut link = LinkConfig::new()
+        .rate(BitRate(draw.scale(1_000_000, 200_000_000)))
+        .delay(Duration::from_micros(draw.scale(1_000, 150_000)));
+    if draw.chance(0.3) {
+        let jitter = draw.micros(0, link.delay.as_micros());
+        link = link.jitter(jitter, draw.chance(0.6));
+    }
+    if draw.chance(0.3) {
+        link = link.queue(QueueSize::Packets(draw.scale(2, 30)));
+    }
+    if draw.chance(0.2) {
+        let rate = LossRate::new(0.05 * draw.0.next_f64()).expect("a probability");
+        link = link.duplicate(rate);
+    }
+    if draw.chance(0.15) {
+        let (from, kind) = (draw.millis(0, 4_000), draw.of(&[OutageKind::Hold, OutageKind::Drop]));
+        link = link.outage(from, from + draw.millis(10, 3_000), kind);
+    }
+    let (up, down) = (loss(draw), loss(draw));
+    PathPlan { up: link.clone().loss(up), down: link.loss(down) }
+}
+
+/// Nothing, a little, or up to 30 %, independently or in bursts.
+fn loss(draw: &mut Draw) -> Loss {
+    if draw.chance(0.35) {
+        return Loss::None;
+    }
+    let share = draw.0.next_f64();
+    let rate = LossRate::new(0.3 * share * share).expect("a probability");
+    if draw.chance(0.6) {
+        return Loss::Bernoulli(rate);
+    }
+    let burst = 1.5 + 6.0 * draw.0.next_f64();
+    GilbertElliott::from_stationary(rate, burst).map_or(Loss::Bernoulli(rate), Loss::GilbertElliott)
+}
+
+fn transport(draw: &mut Draw) -> TransportConfig {
+    let mut t = TransportConfig {
+        max_idle_timeout: Duration::from_secs(200),
+        recovery: draw.of(RecoveryKind::ALL),
+        controller: draw.of(ControllerKind::ALL),
+        scheduler: draw.of(SchedulerKind::ALL),
+        max_datagram_size: draw.of(&[1_200, 1_252, 1_350, 1_452, 1_452]),
+        initial_window_packets: draw.of(&[2, 10, 10, 10, 32]),
+        initial_rtt: draw.millis(50, 1_000),
+        ..TransportConfig::default()
+    };
+    t.max_paths = draw.between(2, 8) as u32;
+    if draw.chance(0.5) {
+        t.recovery = RecoveryKind::Cofuso;
+    }
+    if draw.chance(0.2) {
+        t.keep_alive = Some(draw.millis(200, 5_000));
+    }
+    if draw.chance(0.25) {
+        t.receive_window = draw.scale(1_000, 200_000);
+        t.stream_receive_window = draw.scale(500, t.receive_window);
+    }
+    if draw.chance(0.2) {
+        t.send_buffer = draw.scale(1_000, 200_000);
+    }
+    if draw.chance(0.2) {
+        t.max_concurrent_bidi = draw.between(1, 4);
+        t.max_concurrent_uni = draw.between(1, 4);
+    }
+    if draw.chance(0.2) {
+        t.datagram_send_buffer = draw.scale(2_000, 50_000) as usize;
+        t.datagram_receive_buffer = draw.scale(2_000, 50_000) as usize;
+    }
+    t.repair.accept = draw.chance(0.85);
+    if draw.chance(0.4) {
+        t.repair.m_max = draw.between(1, 32) as u8;
+        t.repair.k_max = draw.scale(1, 255) as u8;
+    }
+    if draw.chance(0.2) {
+        t.repair.decoder_memory = draw.scale(1, 60_000) - 1;
+    }
+    if draw.chance(0.2) {
+        t.repair.source_memory = draw.scale(1, 60_000) - 1;
+    }
+    t
+}
+
+/// Stream bytes that the scenario's paths carry in reasonable time, simulated and real.
+fn budget(paths: &[PathPlan], client: &TransportConfig, server: &TransportConfig) -> u64 {
+    let lossy = |p: &PathPlan| p.up.loss.stationary().get().max(p.down.loss.stationary().get());
+    let worst = paths.iter().map(lossy).fold(0.0, f64::max);
+    let window = client.receive_window.min(server.receive_window);
+    let window = window.min(client.stream_receive_window).min(server.stream_receive_window);
+    let by_loss = if worst > 0.12 {
+        150_000
+    } else if worst > 0.04 {
+        500_000
+    } else {
+        2_000_000
+    };
+    by_loss.min(window.saturating_mul(100))
+}
+
+fn streams(draw: &mut Draw, budget: u64, operations: &mut Vec<(Duration, Operation)>) {
+    let count = if draw.chance(0.1) { draw.between(20, 60) } else { draw.between(1, 8) };
+    let mut left = budget;
+    for _ in 0..count {
+        let mut flow = || {
+            let bytes = match draw.between(0, 9) {
+                0 => 0,
+                1 => 1,
+                2..=5 => draw.scale(1, 20_000),
+                _ => draw.scale(1_000, budget),
+            };
+            let bytes = bytes.min(left);
+            left -= bytes;
+            let end = match draw.between(0, 19) {
+                0..=1 => FlowEnd::Reset { after: draw.between(0, bytes) },
+                2..=3 => FlowEnd::Stop { after: draw.between(0, bytes) },
+                _ => FlowEnd::Finish,
+            };
+            Flow { bytes, end }
+        };
+        let (forward, back) = (flow(), flow());
+        let dir = if draw.chance(0.3) { Dir::Uni } else { Dir::Bi };
+        let priority = if draw.chance(0.2) { draw.between(0, 4) as i32 - 2 } else { 0 };
+        let plan = StreamPlan { opener: draw.side(), dir, forward, back, priority };
+        let at = if draw.chance(0.5) { Duration::ZERO } else { draw.millis(0, 2_000) };
+        operations.push((at, Operation::Stream(plan)));
+    }
+}
+
+/// Paths that are added, removed, cut, restored and changed while data flows. One side alone removes paths, so that never both
+/// remove the last two at once.
+fn path_changes(draw: &mut Draw, count: usize, operations: &mut Vec<(Duration, Operation)>) {
+    let closer = draw.side();
+    for path in 0..count {
+        if path > 0 {
+            let at = if draw.chance(0.6) { Duration::ZERO } else { draw.millis(0, 3_000) };
+            operations.push((at, Operation::OpenPath(path)));
+        }
+        if draw.chance(if path == 0 { 0.15 } else { 0.3 }) {
+            let at = draw.millis(50, 3_000);
+            operations.push((at, Operation::ClosePath { side: closer, path }));
+            if draw.chance(0.5) {
+                operations.push((at + draw.millis(0, 3_000), Operation::OpenPath(path)));
+            }
+        }
+        if draw.chance(0.25) {
+            let (at, kind) = (draw.millis(0, 2_000), draw.of(&[OutageKind::Hold, OutageKind::Drop]));
+            operations.push((at, Operation::Cut { path, kind }));
+            operations.push((at + draw.millis(20, 4_000), Operation::Restore(path)));
+        }
+        if draw.chance(0.15) {
+            let (side, at) = (draw.side(), draw.millis(0, 2_000));
+            operations.push((at, Operation::Backup { side, path, backup: true }));
+            if draw.chance(0.5) {
+                operations
+                    .push((at + draw.millis(0, 2_000), Operation::Backup { side, path, backup: false }));
+            }
+        }
+        if draw.chance(0.15) {
+            let change = match draw.between(0, 2) {
+                0 => Operation::Rate(path, BitRate(draw.scale(1_000_000, 200_000_000))),
+                1 => Operation::Delay(path, draw.millis(1, 150)),
+                _ => Operation::Loss(path, loss(draw)),
+            };
+            operations.push((draw.millis(0, 3_000), change));
+        }
+    }
+}

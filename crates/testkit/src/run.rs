@@ -1,0 +1,489 @@
+//! Runs a scenario from the first packet to the last, and says what broke.
+
+use std::{collections::BTreeMap, net::SocketAddr, panic};
+
+use netsim::{
+    Loss, Seed,
+    network::{Direction, PathId as LinkId},
+};
+use proto::{
+    ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathId, PathState, PathStats, Side,
+};
+use units::{Duration, Instant};
+
+use crate::{
+    application::{Agreement, Application, Wrong},
+    checks::Violation,
+    scenario::{Operation, Scenario},
+    world::{ConnectionId, Step, World},
+};
+
+/// Nothing reaches an application for so long: the run hangs.
+const STALL: Duration = Duration::from_secs(150);
+/// Books and buffers must be empty so long after the last byte.
+const SETTLE: Duration = Duration::from_secs(120);
+/// Both sides must have forgotten a closed connection after the idle timeout and this.
+const DRAIN: Duration = Duration::from_secs(60);
+/// Pause before a path that could not be opened is tried again, and how often.
+const OPEN_AGAIN: Duration = Duration::from_millis(100);
+const OPEN_ATTEMPTS: u32 = 100;
+/// Most steps of a run.
+const MAX_STEPS: u64 = 5_000_000;
+/// The code with which runs close.
+const CLOSE_CODE: u64 = 0xc105e;
+
+/// How a run went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Stands for everything that happened: times, sizes, fates, and what applications saw.
+    pub trace_hash: u64,
+    /// When the last byte was there.
+    pub finished: Instant,
+    /// Statistics of client and server at that time.
+    pub stats: [ConnectionStats; 2],
+    /// Their paths at that time.
+    pub paths: [Vec<PathStats>; 2],
+    /// Steps that it took.
+    pub steps: u64,
+}
+
+/// What broke a run.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// An invariant of the transport.
+    #[error("invariant broken: {0}")]
+    Violation(#[from] Violation),
+    /// An application saw what must not be.
+    #[error("{side:?}'s application at {at}: {wrong}")]
+    Application {
+        /// Whose.
+        side: Side,
+        /// When.
+        at: Instant,
+        /// What.
+        wrong: Wrong,
+    },
+    /// Nothing moved any more.
+    #[error("stalled at {at}: {report}")]
+    Stalled {
+        /// When it was given up.
+        at: Instant,
+        /// What was left.
+        report: String,
+    },
+    /// The connection ended by itself.
+    #[error("{side:?} lost the connection at {at}: {error}")]
+    Lost {
+        /// Who told.
+        side: Side,
+        /// When.
+        at: Instant,
+        /// Why.
+        error: ConnectionError,
+    },
+    /// Something stayed behind.
+    #[error("{side:?} is not at rest: {report}")]
+    Leak {
+        /// Who.
+        side: Side,
+        /// What is left.
+        report: String,
+    },
+    /// More steps than any scenario needs.
+    #[error("{0} steps and no end")]
+    Endless(u64),
+    /// The code panicked.
+    #[error("panic: {0}")]
+    Panic(String),
+}
+
+/// Runs a scenario; panics of the transport count as failures.
+///
+/// # Errors
+/// The first [`Failure`].
+pub fn run(scenario: &Scenario) -> Result<Outcome, Failure> {
+    panic::catch_unwind(|| Run::new(scenario).run()).unwrap_or_else(|payload| {
+        let text = payload.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+        Err(Failure::Panic(text.unwrap_or_default()))
+    })
+}
+
+const SIDES: [Side; 2] = [Side::Client, Side::Server];
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    world: World,
+    links: Vec<LinkId>,
+    networks: Vec<NetworkPath>,
+    client: ConnectionId,
+    server: Option<ConnectionId>,
+    applications: [Application; 2],
+    agreement: Agreement,
+    /// What is still to be done, in order of time and then of the plan.
+    agenda: BTreeMap<(Instant, usize), (Operation, u32)>,
+    agenda_count: usize,
+    connected: Option<Instant>,
+    /// When each side reads next.
+    next_read: [Option<Instant>; 2],
+    /// The connection was closed on purpose.
+    closed: bool,
+    progress: (u64, Instant),
+    steps: u64,
+}
+
+/// The client's address on path `i`.
+fn client_address(i: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, i as u8, 2], 50_000))
+}
+
+/// The server's address on path `i`: two addresses in all, so that paths differ in one end or in both.
+fn server_address(i: usize) -> SocketAddr {
+    SocketAddr::from(([10, 1, (i % 2) as u8, 1], 443))
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario) -> Self {
+        let mut world = World::new(Seed(scenario.seed), true);
+        let count = scenario.paths.len();
+        let clients: Vec<_> = (0..count).map(client_address).collect();
+        let servers: Vec<_> = (0..count.min(2)).map(server_address).collect();
+        world.add_host(&servers, Some(&scenario.server));
+        let client_host = world.add_host(&clients, None);
+        let plans = scenario.paths.iter().enumerate();
+        let links = plans.map(|(i, p)| world.join(clients[i], server_address(i), &p.up, &p.down)).collect();
+        let networks: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(i, c)| NetworkPath { local: *c, remote: server_address(i) })
+            .collect();
+        let client = world.connect(client_host, &scenario.client, networks[0]);
+        Self {
+            scenario,
+            world,
+            links,
+            networks,
+            client,
+            server: None,
+            applications: SIDES.map(Application::new),
+            agreement: Agreement::default(),
+            agenda: BTreeMap::new(),
+            agenda_count: 0,
+            connected: None,
+            next_read: [None; 2],
+            closed: false,
+            progress: (0, Instant::ORIGIN),
+            steps: 0,
+        }
+    }
+
+    fn run(mut self) -> Result<Outcome, Failure> {
+        while !self.is_finished() {
+            self.advance()?;
+        }
+        let finished = self.world.now();
+        let stats = SIDES.map(|s| self.id(s).map(|id| self.world.connection(id).stats()).unwrap_or_default());
+        let paths = SIDES.map(|s| self.id(s).map(|id| self.world.connection(id).paths()).unwrap_or_default());
+        if !self.closed {
+            self.settle()?;
+            self.cross_check()?;
+            self.perform(Operation::Close(SIDES[(self.scenario.seed % 2) as usize]), 0)?;
+        }
+        self.drain()?;
+        let hashes = self.applications.each_ref().map(|a| a.trace);
+        hashes.into_iter().for_each(|hash| self.world.trace(hash));
+        Ok(Outcome { trace_hash: self.world.trace_hash(), finished, stats, paths, steps: self.steps })
+    }
+
+    fn id(&self, side: Side) -> Option<ConnectionId> {
+        if side == Side::Client { Some(self.client) } else { self.server }
+    }
+
+    fn is_finished(&self) -> bool {
+        let begun = self.connected.is_some() && self.agenda.is_empty();
+        let done =
+            self.applications.iter().all(Application::has_begun_everything) && self.agreement.is_fulfilled();
+        self.closed || begun && done
+    }
+
+    // ---- time
+
+    /// One step of the world and what the applications do about it.
+    fn advance(&mut self) -> Result<(), Failure> {
+        let stall = self.progress.1 + STALL;
+        let agenda = self.agenda.keys().next().map(|(at, _)| *at);
+        let reads = self.next_read.iter().copied().flatten();
+        let limit = reads.chain(agenda).fold(stall, Instant::min);
+        let step = self.world.step(limit.max(self.world.now()));
+        self.steps += 1;
+        if self.steps > MAX_STEPS {
+            return Err(Failure::Endless(self.steps));
+        }
+        if let Some(violation) = self.world.violation() {
+            return Err(violation.clone().into());
+        }
+        if self.server.is_none() {
+            self.server = self.world.accept();
+        }
+        self.act()?;
+        let progress = self.applications.iter().map(|a| a.progress).sum::<u64>() + self.agenda_count as u64;
+        let progress = progress + u64::from(self.connected.is_some());
+        if progress != self.progress.0 || !self.agenda.is_empty() {
+            self.progress = (progress, self.world.now());
+        } else if step == Step::Limit && self.world.now() >= stall {
+            if !self.is_unreachable() {
+                return Err(self.stalled());
+            }
+            self.perform(Operation::Close(Side::Client), 0)?;
+        }
+        Ok(())
+    }
+
+    /// The handshake's path lost so many of its few packets that no handshake could complete: each lost packet doubles the
+    /// time to the next (RFC 9002 section 6.2.1).
+    fn is_unreachable(&self) -> bool {
+        let gone = |direction| self.world.link_stats(self.links[0], direction).gone();
+        let handshaking = self.server.is_none_or(|id| self.world.connection(id).is_handshaking());
+        handshaking && gone(Direction::Forward).max(gone(Direction::Backward)) >= 5
+    }
+
+    fn stalled(&self) -> Failure {
+        let sides = SIDES.iter().filter_map(|s| self.id(*s)).map(|id| {
+            let c = self.world.connection(id);
+            let timer = c.poll_timeout();
+            format!(
+                "\n{:?}: timer {timer:?}, {:?}\n  {:?}\n  {:?}",
+                c.side(),
+                c.paths(),
+                c.stream_stats(),
+                c.stats()
+            )
+        });
+        let report = format!("{:#?}{}", self.agreement.unfulfilled(), sides.collect::<String>());
+        Failure::Stalled { at: self.world.now(), report }
+    }
+
+    /// Events, then the agenda, then reading.
+    fn act(&mut self) -> Result<(), Failure> {
+        for side in SIDES {
+            self.events_of(side)?;
+        }
+        let now = self.world.now();
+        while let Some(entry) = self.agenda.first_entry().filter(|e| e.key().0 <= now) {
+            let (operation, attempt) = entry.remove();
+            self.perform(operation, attempt)?;
+        }
+        for side in SIDES {
+            self.read(side)?;
+        }
+        Ok(())
+    }
+
+    fn events_of(&mut self, side: Side) -> Result<(), Failure> {
+        let Some(id) = self.id(side) else { return Ok(()) };
+        while let Some(event) = self.world.poll_event(id) {
+            match event {
+                Event::Connected if side == Side::Client => self.on_connected(),
+                Event::Stream(event) => self.with(side, |app, c, agreed| app.on_event(c, event, agreed))?,
+                Event::DatagramReceived => {
+                    self.with(side, |app, c, agreed| app.receive_datagrams(c, agreed))?
+                }
+                Event::DatagramsUnblocked => self.with(side, |app, c, agreed| {
+                    app.send_datagrams(c, agreed);
+                    Ok(())
+                })?,
+                Event::ConnectionLost(error) if !self.closed => {
+                    return Err(Failure::Lost { side, at: self.world.now(), error });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn on_connected(&mut self) {
+        let now = self.world.now();
+        self.connected = Some(now);
+        for (after, operation) in &self.scenario.operations {
+            self.agenda.insert((now + *after, self.agenda_count), (operation.clone(), 0));
+            self.agenda_count += 1;
+        }
+    }
+
+    fn read(&mut self, side: Side) -> Result<(), Failure> {
+        let (i, now) = (side as usize, self.world.now());
+        let pause = self.scenario.reader_pause[i];
+        if self.applications[i].readable.is_empty() {
+            return Ok(());
+        }
+        if !pause.is_zero() && self.next_read[i].is_none_or(|at| at > now) {
+            self.next_read[i].get_or_insert(now + pause);
+            return Ok(());
+        }
+        self.next_read[i] = None;
+        self.with(side, |app, c, agreed| app.read_all(c, agreed))?;
+        self.events_of(side)
+    }
+
+    fn with(
+        &mut self,
+        side: Side,
+        act: impl FnOnce(&mut Application, &mut proto::Connection, &mut Agreement) -> Result<(), Wrong>,
+    ) -> Result<(), Failure> {
+        let Some(id) = self.id(side) else { return Ok(()) };
+        let (app, agreed) = (&mut self.applications[side as usize], &mut self.agreement);
+        let result = self.world.with(id, |c, _| act(app, c, agreed));
+        let at = self.world.now();
+        result.map_err(|wrong| Failure::Application { side, at, wrong })
+    }
+
+    // ---- operations
+
+    fn perform(&mut self, operation: Operation, attempt: u32) -> Result<(), Failure> {
+        match operation {
+            Operation::Stream(plan) => {
+                return self.with(plan.opener, |app, c, agreed| app.begin(c, plan, agreed));
+            }
+            Operation::Datagrams { side, count, size } => {
+                return self.with(side, |app, c, agreed| {
+                    app.begin_datagrams(c, count, size, agreed);
+                    Ok(())
+                });
+            }
+            Operation::OpenPath(path) => self.open_path(path, attempt),
+            Operation::ClosePath { side, path } => {
+                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
+                    // The last path stays: that is an answer, too.
+                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5));
+                }
+            }
+            Operation::Backup { side, path, backup } => {
+                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
+                    let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
+                }
+            }
+            Operation::Cut { path, kind } => self.change(path, |link, now| link.cut(now, kind)),
+            Operation::Restore(path) => self.change(path, |link, now| link.restore(now)),
+            Operation::Rate(path, rate) => self.change(path, |link, now| link.set_rate(now, Some(rate))),
+            Operation::Delay(path, delay) => self.change(path, |link, now| link.set_delay(now, delay)),
+            Operation::Loss(path, loss) => self.change(path, |link, now| link.set_loss(now, loss.clone())),
+            Operation::Close(side) => {
+                self.closed = true;
+                if let Some(id) = self.id(side) {
+                    self.world.with(id, |c, now| c.close(now, CLOSE_CODE, b"the scenario ends"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, path: usize, change: impl FnMut(&mut netsim::Link<Vec<u8>>, Instant)) {
+        if let Some(link) = self.links.get(path) {
+            self.world.network_mut().change_both(*link, change);
+        }
+    }
+
+    fn open_path(&mut self, path: usize, attempt: u32) {
+        let Some(&network) = self.networks.get(path) else { return };
+        let result = self.world.with(self.client, |c, now| c.open_path(now, network));
+        let later = matches!(result, Err(PathError::NoConnectionId | PathError::TooManyPaths { .. }));
+        if later && attempt < OPEN_ATTEMPTS {
+            let key = (self.world.now() + OPEN_AGAIN, self.agenda_count);
+            self.agenda_count += 1;
+            self.agenda.insert(key, (Operation::OpenPath(path), attempt + 1));
+        }
+    }
+
+    /// The open path between the addresses of path `index`.
+    fn path_id(&self, side: Side, index: usize) -> Option<PathId> {
+        let ours = *self.networks.get(index)?;
+        let network = match side {
+            Side::Client => ours,
+            Side::Server => NetworkPath { local: ours.remote, remote: ours.local },
+        };
+        let paths = self.world.connection(self.id(side)?).paths();
+        paths.iter().find(|p| p.network == network && p.state != PathState::Closing).map(|p| p.id)
+    }
+
+    // ---- the end
+
+    /// After the last byte everything comes to rest: no bytes in flight, no stream, no buffer.
+    fn settle(&mut self) -> Result<(), Failure> {
+        let end = self.world.now() + SETTLE;
+        // From here on the network is well: loss that takes the last ACKs time and again proves nothing.
+        for link in 0..self.links.len() {
+            self.change(link, |link, now| {
+                link.restore(now);
+                link.set_loss(now, Loss::None);
+            });
+        }
+        loop {
+            let unrest = SIDES.iter().find_map(|side| Some((*side, self.unrest(*side)?)));
+            let Some((side, report)) = unrest else { return Ok(()) };
+            if self.world.now() >= end {
+                return Err(Failure::Leak { side, report });
+            }
+            self.world.step(end);
+            if let Some(violation) = self.world.violation() {
+                return Err(violation.clone().into());
+            }
+            self.act()?;
+        }
+    }
+
+    fn unrest(&self, side: Side) -> Option<String> {
+        let connection = self.world.connection(self.id(side)?);
+        let streams = connection.stream_stats();
+        if streams.open > 0 || streams.send_buffered > 0 || streams.receive_buffered > 0 {
+            return Some(format!("{streams:?}"));
+        }
+        let paths = connection.paths();
+        let carries = |p: &&PathStats| !matches!(p.state, PathState::Closing | PathState::Validating);
+        let busy = paths.iter().filter(carries).find(|p| p.in_flight > 0);
+        busy.map(|path| format!("{path:?}"))
+    }
+
+    /// What one side says against what the other says.
+    fn cross_check(&self) -> Result<(), Failure> {
+        let (Some(client), Some(server)) = (self.id(Side::Client), self.id(Side::Server)) else {
+            return Ok(());
+        };
+        for (side, from, to) in [(Side::Client, client, server), (Side::Server, server, client)] {
+            let (sender, receiver) = (self.world.connection(from), self.world.connection(to));
+            let (s, r) = (sender.stats(), receiver.stats());
+            let possible = r.packets_received <= s.packets_sent
+                && r.repair_received <= s.repair_sent
+                && s.peer_recovered <= r.packets_recovered
+                && r.stream_bytes_received <= s.stream_bytes_sent;
+            if !possible {
+                return Err(Failure::Leak { side, report: format!("sender {s:?}\nreceiver {r:?}") });
+            }
+        }
+        Ok(self.world.check_at_end()?)
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
+        self.closed = true;
+        let end = self.world.now() + timeout * 2 + DRAIN;
+        while self.world.step(end) == Step::Advanced {
+            if let Some(violation) = self.world.violation() {
+                return Err(violation.clone().into());
+            }
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return Err(Failure::Endless(self.steps));
+            }
+        }
+        for side in SIDES {
+            let Some(id) = self.id(side) else { continue };
+            let connection = self.world.connection(id);
+            if !connection.is_drained() || self.world.open_connections(id.host) > 0 {
+                let timer = connection.poll_timeout();
+                let report = format!("not drained, timer {timer:?}, paths {:?}", connection.paths());
+                return Err(Failure::Leak { side, report });
+            }
+        }
+        Ok(())
+    }
+}
