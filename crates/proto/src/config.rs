@@ -35,7 +35,9 @@ pub struct TransportConfig {
     pub initial_window_packets: u64,
     /// Round-trip time assumed before the first sample (RFC 9002 section 6.2.2). Default 333 ms.
     pub initial_rtt: Duration,
-    /// UDP payload of the largest packet sent, in bytes, 1,200 to 65,527. The network must carry it on every path. Default 1,200.
+    /// UDP payload that every path starts with, in bytes, 1,200 to 65,527: the network must carry it. Default 1,200.
+    pub initial_datagram_size: u16,
+    /// UDP payload that every path tries to reach (RFC 8899), in bytes. Default 1,452, what Ethernet leaves below IPv6.
     pub max_datagram_size: u16,
     /// What spare window is used for.
     pub recovery: RecoveryKind,
@@ -62,7 +64,8 @@ impl Default for TransportConfig {
             max_paths: 8,
             initial_window_packets: 10,
             initial_rtt: Duration::from_millis(333),
-            max_datagram_size: 1_200,
+            initial_datagram_size: 1_200,
+            max_datagram_size: 1_452,
             recovery: RecoveryKind::default(),
             controller: ControllerKind::Cubic,
             scheduler: SchedulerKind::default(),

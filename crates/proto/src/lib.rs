@@ -14,6 +14,7 @@ mod connection;
 mod crypto;
 mod datagrams;
 mod endpoint;
+mod mtu;
 mod pacer;
 mod path;
 pub mod policy;

@@ -10,6 +10,7 @@ use units::{BitRate, Duration, Instant};
 use crate::{
     NetworkPath,
     config::TransportConfig,
+    mtu::MtuSearch,
     pacer::Pacer,
     rtt::RttEstimator,
     space::PacketSpace,
@@ -98,7 +99,7 @@ pub(crate) struct Path {
     pub(crate) local_status_sequence: u64,
     pub(crate) remote_status_sequence: Option<u64>,
     pub(crate) last_activity: Instant,
-    pub(crate) mtu: u16,
+    pub(crate) mtu: MtuSearch,
     /// Packets below this number are not protectable any more.
     pub(crate) protected_below: u64,
     pub(crate) lost_protected: LostProtected,
@@ -130,7 +131,8 @@ impl LostProtected {
 
 impl Path {
     pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
-        let mtu = config.max_datagram_size;
+        let search = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
+        let mtu = search.current();
         let controller = config.controller.build(&congestion::Config {
             initial_window_packets: config.initial_window_packets,
             max_datagram_size: u64::from(mtu),
@@ -158,7 +160,7 @@ impl Path {
             local_status_sequence: 0,
             remote_status_sequence: None,
             last_activity: now,
-            mtu,
+            mtu: search,
             protected_below: 0,
             lost_protected: LostProtected::default(),
             counters: PathCounters::default(),
@@ -175,6 +177,11 @@ impl Path {
 
     pub(crate) fn is_suspect(&self) -> bool {
         self.pto_count > 0
+    }
+
+    /// Bytes of the largest datagram.
+    pub(crate) fn datagram_size(&self) -> usize {
+        usize::from(self.mtu.current())
     }
 
     /// Bytes that may still be put in flight.
@@ -249,7 +256,7 @@ impl Path {
             rtt_variance: self.rtt.variance(),
             window: self.controller.window(),
             in_flight: self.in_flight,
-            mtu: self.mtu,
+            mtu: self.mtu.current(),
             packets_sent: c.packets_sent,
             packets_received: c.packets_received,
             bytes_sent: c.bytes_sent,

@@ -22,6 +22,8 @@ pub(crate) enum PacketPurpose {
     Repair,
     /// Only there to get an ACK, to validate a path or to measure it.
     Probe,
+    /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody waits for its ACK.
+    MtuProbe,
 }
 
 /// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
@@ -102,6 +104,12 @@ impl SentPacket {
     /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
         !self.payload.is_empty() && !self.coded && !self.reinjected && !self.repaired
+    }
+
+    /// Whether its loss may only mean that the path carries no more than `current` bytes.
+    pub(crate) fn probes_mtu(&self, current: u16) -> bool {
+        let empty = !self.frames.carries_data() && self.frames.control.is_empty();
+        self.size > current && empty && matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe)
     }
 
     /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).

@@ -52,6 +52,8 @@ struct Pair {
     wire: VecDeque<(Instant, bool, NetworkPath, Vec<u8>)>,
     sent: u64,
     lose: Box<dyn Fn(u64, &NetworkPath) -> bool>,
+    /// Larger datagrams vanish.
+    largest: usize,
 }
 
 impl Pair {
@@ -74,6 +76,7 @@ impl Pair {
             wire: VecDeque::new(),
             sent: 0,
             lose: Box::new(|_, _| false),
+            largest: 65_535,
         }
     }
 
@@ -96,7 +99,7 @@ impl Pair {
             assert_eq!(transmit.size, out.len());
             for datagram in out.chunks(transmit.segment_size.unwrap_or(transmit.size)) {
                 self.sent += 1;
-                if (self.lose)(self.sent, &transmit.path) {
+                if (self.lose)(self.sent, &transmit.path) || datagram.len() > self.largest {
                     continue;
                 }
                 let seen = NetworkPath { local: transmit.path.remote, remote: transmit.path.local };
@@ -355,4 +358,28 @@ fn server_events_say_that_a_stream_was_opened() {
     pair.transfer(10, Duration::from_secs(1));
     let opened = |e: &Event| matches!(e, Event::Stream(StreamEvent::Opened { dir: Dir::Bi }));
     assert!(pair.server.events.iter().any(opened));
+}
+
+#[test]
+fn every_path_finds_its_size() {
+    let mut pair = Pair::new(TransportConfig { max_datagram_size: 1_400, ..TransportConfig::default() });
+    pair.connect();
+    pair.open_path(2);
+    for stats in pair.client().paths().into_iter().chain(pair.server().paths()) {
+        assert_eq!(stats.mtu, 1_400, "{stats:?}");
+    }
+    let lost = pair.client().stats().packets_lost + pair.server().stats().packets_lost;
+    assert_eq!(lost, 0);
+}
+
+#[test]
+fn a_narrow_path_works_at_the_base_size() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.largest = 1_200;
+    pair.connect();
+    let id = pair.client().open_path(Instant::ORIGIN, NetworkPath { local: addr(2), remote: addr(SERVER) }).unwrap();
+    pair.run(Duration::from_secs(2));
+    assert!(pair.client.events.iter().any(|e| matches!(e, Event::Path(PathEvent::Validated(p)) if *p == id)));
+    pair.transfer(500_000, Duration::from_secs(5));
+    assert!(pair.client().paths().iter().all(|p| p.mtu == 1_200 && p.bytes_lost == 0), "{:?}", pair.client().paths());
 }

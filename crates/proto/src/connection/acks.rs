@@ -108,7 +108,7 @@ impl Connection {
     }
 
     fn on_packet_acked(&mut self, level: Level, id: PathId, packet: SentPacket) {
-        let SentPacket { frames, payload, .. } = packet;
+        let SentPacket { frames, payload, size, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
         for range in &frames.crypto {
@@ -122,7 +122,11 @@ impl Connection {
         if let Some((of, number)) = frames.copy_of {
             self.on_copy_delivered(of, number);
         }
-        let _ = id;
+        if let Some(path) = self.paths.get_mut(&id).filter(|p| size > p.mtu.current())
+            && path.mtu.on_delivered(size)
+        {
+            path.controller.on_mtu(u64::from(size));
+        }
     }
 
     /// What coupled controllers see: every open path's window.
@@ -163,7 +167,7 @@ impl Connection {
             return;
         }
         let max_ack_delay = self.peer_max_ack_delay();
-        let (mut bytes, mut newest) = (0, Instant::ORIGIN);
+        let (mut bytes, mut newest, mut probes) = (0, Instant::ORIGIN, 0);
         let mut run = LossRun::default();
         for &number in numbers {
             let space = match level {
@@ -171,23 +175,33 @@ impl Connection {
                 level => self.handshake.space_mut(level).map(|s| &mut s.space),
             };
             let Some(packet) = space.and_then(|s| s.remove(number)) else { continue };
+            if let Some(path) = self.paths.get_mut(&id).filter(|p| packet.probes_mtu(p.mtu.current())) {
+                path.mtu.on_lost();
+                path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
+                probes += 1;
+                continue;
+            }
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             run.extend(number, packet.sent_at);
             self.on_packet_lost(level, id, number, packet);
         }
-        self.stats.packets_lost += numbers.len() as u64;
+        let packets = numbers.len() as u64 - probes;
+        if packets == 0 {
+            return;
+        }
+        self.stats.packets_lost += packets;
         let mut group = core::mem::take(&mut self.scratch.group);
         self.fill_group(id, &mut group);
         if let Some(path) = self.paths.get_mut(&id) {
             path.in_flight = path.in_flight.saturating_sub(bytes);
-            path.counters.packets_lost += numbers.len() as u64;
+            path.counters.packets_lost += packets;
             path.counters.bytes_lost += bytes;
-            path.loss.on_lost(numbers.len() as u64);
+            path.loss.on_lost(packets);
             let loss = congestion::Loss {
                 now,
                 bytes,
-                packets: numbers.len() as u32,
+                packets: packets as u32,
                 largest_sent_at: newest,
                 rtt: path.rtt.for_congestion(),
             };
@@ -235,6 +249,9 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.pto_count += 1;
         path.probes_due = if another_works { 1 } else { 2 };
+        if path.mtu.on_silence(path.pto_count) {
+            path.controller.on_mtu(u64::from(path.mtu.current()));
+        }
         // A fresh start for the next interval, also if no probe can leave.
         path.space.last_ack_eliciting_at = Some(now);
         if path.pto_count == 1 && path.is_open() {

@@ -17,6 +17,9 @@ use crate::{
     },
 };
 
+/// Longest time between probes of the handshake: doubling without a bound would give a lossy network a handful of attempts.
+const MAX_HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(4);
+
 /// Initial or Handshake: its keys, its packet numbers and its CRYPTO stream.
 pub(super) struct CryptoSpace {
     pub(super) keys: Keys,
@@ -219,15 +222,16 @@ impl Connection {
     fn clamp_mtu(&mut self, peer_limit: u64) {
         let limit = u16::try_from(peer_limit).unwrap_or(u16::MAX).max(1_200);
         self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
-        let mtu = self.config.max_datagram_size;
-        for path in self.paths.values_mut().filter(|p| p.mtu > mtu) {
-            path.mtu = mtu;
-            path.controller.on_mtu(u64::from(mtu));
+        self.config.initial_datagram_size = self.config.initial_datagram_size.min(limit);
+        for path in self.paths.values_mut() {
+            path.mtu.clamp(limit);
+            path.controller.on_mtu(u64::from(path.mtu.current()));
         }
     }
 
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
-        let Some(repair) = &peer.repair else {
+        // Both sides must have offered the extension: only then does the receiver keep source symbols.
+        let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) else {
             if self.config.recovery == crate::RecoveryKind::Cofuso {
                 self.stats.recovery.push_str(" (as fuso: the peer does not decode)");
             }
@@ -268,6 +272,6 @@ impl Connection {
 
     /// Time without an answer after which the handshake's packets are probed.
     pub(super) fn handshake_probe_interval(&self, pto_base: Duration, pto_count: u32) -> Duration {
-        pto_base * (1 << pto_count.min(16))
+        (pto_base * (1 << pto_count.min(16))).min(MAX_HANDSHAKE_PROBE_INTERVAL.max(pto_base))
     }
 }

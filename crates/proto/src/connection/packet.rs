@@ -152,7 +152,7 @@ impl Connection {
         let packet = builder.ack_eliciting.then(|| SentPacket {
             sent_at: now,
             size: built.size as u16,
-            ack_eliciting: true,
+            ack_eliciting: purpose != PacketPurpose::MtuProbe,
             purpose,
             frames: builder.frames,
             payload,

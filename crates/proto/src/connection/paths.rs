@@ -94,7 +94,7 @@ impl Connection {
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
     pub(super) fn payload_room(&self, path: &Path) -> usize {
         let cid_len = self.cids.remote(path.id).map_or(0, |cid| cid.len());
-        usize::from(path.mtu) - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
+        path.datagram_size() - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
     }
 
     /// The client's first packet on a new path.
@@ -149,9 +149,11 @@ impl Connection {
     }
 
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
+        // The last path is never given up for silence: the idle timeout decides.
+        let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.validation.retry_at = None;
-        if path.validation.challenges_sent < MAX_CHALLENGES {
+        if last || path.validation.challenges_sent < MAX_CHALLENGES {
             path.validation.due = true;
         } else if path.lifecycle == Lifecycle::Validating {
             self.abandon(now, id, UNSTABLE_OR_POOR, false);

@@ -324,7 +324,7 @@ impl Connection {
             None => true,
             Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
             Some(Extension::Multipath) => self.max_path_id.is_some() || self.config.max_paths > 1,
-            Some(Extension::Repair) => self.config.repair.accept || self.repair.peer_decodes(),
+            Some(Extension::Repair) => self.config.repair.accept && self.peer.repair.is_some(),
         };
         if negotiated {
             return Ok(());

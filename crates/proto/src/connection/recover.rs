@@ -102,7 +102,7 @@ impl Connection {
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
             return false;
         }
-        let Some(mtu) = self.paths.get(&on).map(|p| usize::from(p.mtu)) else { return false };
+        let Some(mtu) = self.paths.get(&on).map(|p| p.datagram_size()) else { return false };
         let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
         self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
@@ -151,7 +151,7 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> bool {
-        let Some(mtu) = self.paths.get(&on).map(|p| usize::from(p.mtu)) else { return false };
+        let Some(mtu) = self.paths.get(&on).map(|p| p.datagram_size()) else { return false };
         let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
         let start = out.len();
         let made = index > 0 || self.make_block(block, of, builder.limit - start);
@@ -229,7 +229,7 @@ impl Connection {
         number: u64,
         plaintext: &[u8],
     ) -> Result<(), TransportError> {
-        // Nothing is kept for a peer that cannot send repair symbols to us: it did not offer the extension.
+        // Nothing is kept for a peer that may not send repair symbols to us.
         if !self.config.repair.accept || self.peer.repair.is_none() {
             return Ok(());
         }
@@ -256,9 +256,12 @@ impl Connection {
         rebuilt: Vec<crate::repair::Rebuilt>,
     ) -> Result<(), TransportError> {
         for (packet, plaintext) in rebuilt {
-            if let Some(path) = self.paths.get_mut(&path) {
-                path.space.received.on_rebuilt(packet);
+            let Some(received) = self.paths.get_mut(&path).map(|p| &mut p.space.received) else { break };
+            // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
+            if received.contains_or_rebuilt(packet) {
+                continue;
             }
+            received.on_rebuilt(packet);
             let context = FrameContext { level: Level::OneRtt, path, rebuilt: true };
             self.on_payload(now, context, &plaintext)?;
             self.queue_control(ControlFrame::Recovered { path, packet })?;

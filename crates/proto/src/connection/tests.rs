@@ -27,6 +27,11 @@ fn client() -> Connection {
     let seed = Seed { rng: [0; 32], reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]) };
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let mut client = Connection::client(Instant::ORIGIN, &config, name, path, cid(1), cid(2), seed).unwrap();
+    client.peer.repair = Some(crate::wire::RepairParameters {
+        schemes: crate::wire::CodeSchemes::ALL,
+        max_block: 128,
+        decoder_memory: 0,
+    });
     client.max_path_id = Some(MaxPathIds { local: PathId(7), remote: PathId(7) });
     client
 }
@@ -56,7 +61,9 @@ fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportErr
 #[test]
 fn a_rebuilt_packet_is_read_and_reported() {
     let mut client = client();
-    client.streams.set_peer_limits(&TransportParameters { initial_max_streams_bidi: 1, ..Default::default() });
+    client
+        .streams
+        .set_peer_limits(&TransportParameters { initial_max_streams_bidi: 1, ..Default::default() });
     let id = client.open(Dir::Bi).unwrap();
     let mut data = vec![0x0a, id.0 as u8, 3];
     data.extend_from_slice(b"abc");
@@ -107,11 +114,6 @@ fn blocks_beyond_the_limit_close_and_unknown_paths_are_ignored() {
 fn the_decoder_stays_within_its_memory() {
     let mut client = client();
     client.repair = Repair::new(&RepairConfig { decoder_memory: 20_000, ..RepairConfig::default() });
-    client.peer.repair = Some(crate::wire::RepairParameters {
-        schemes: crate::wire::CodeSchemes::ALL,
-        max_block: 128,
-        decoder_memory: 0,
-    });
     for number in 0..1_000 {
         client.on_source_packet(Instant::ORIGIN, PathId::ZERO, number, &[7; 1_000]).unwrap();
     }

@@ -49,7 +49,8 @@ impl Connection {
         if let Lifecycle::Closing { until } = path.lifecycle {
             return Some(until);
         }
-        let ack = path.space.received.ack_deadline().filter(|_| self.handshake.is_complete());
+        let may_ack = self.handshake.is_complete() && path.amplification_budget() > 0;
+        let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
             .chain([self.keep_alive_deadline(path)])

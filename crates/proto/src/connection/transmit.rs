@@ -96,7 +96,7 @@ impl Connection {
         if levels.is_empty() || budget < MIN_USEFUL_SIZE as u64 {
             return None;
         }
-        let size = usize::from(path.mtu).min(usize::try_from(budget).unwrap_or(usize::MAX));
+        let size = path.datagram_size().min(usize::try_from(budget).unwrap_or(usize::MAX));
         let mut needs_padding = false;
         for (i, &level) in levels.iter().enumerate() {
             let Some(mut builder) = self.begin_long(level, size, out) else { continue };
@@ -142,7 +142,9 @@ impl Connection {
             let path = &self.paths[&id];
             let built = if path.validation.due || !path.responses.is_empty() {
                 self.send_validation(now, id, out)
-            } else if path.probes_due > 0 {
+            } else if self.may_probe_mtu(path) {
+                self.send_mtu_probe(now, id, out)
+            } else if path.probes_due > 0 && path.amplification_budget() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
                 None
@@ -154,15 +156,23 @@ impl Connection {
         None
     }
 
-    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram that shows that the path carries 1,200 bytes.
+    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
+    /// the largest size that we hope for.
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
-        let budget = usize::try_from(self.paths.get(&id)?.amplification_budget()).unwrap_or(usize::MAX);
+        let path = self.paths.get_mut(&id)?;
+        let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
         if budget < MIN_USEFUL_SIZE {
             return None;
         }
-        let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
+        let first_challenge = path.validation.due && path.validation.challenges_sent == 0;
+        let hoped = path.mtu.due().filter(|size| first_challenge && usize::from(*size) <= budget);
+        let size = hoped.map_or(MIN_INITIAL_SIZE, usize::from).min(budget);
+        if hoped.is_some() {
+            path.mtu.on_sent();
+        }
+        let responses = core::mem::take(&mut path.responses);
+        let mut builder = self.begin_one_rtt(id, size, out)?;
         self.write_ack(now, id, &mut builder, out);
-        let responses = core::mem::take(&mut self.paths.get_mut(&id)?.responses);
         for data in responses {
             PathResponse(data).encode(out);
         }
@@ -170,8 +180,28 @@ impl Connection {
             PathChallenge(data).encode(out);
         }
         builder.ack_eliciting = true;
-        builder.pad_to = MIN_INITIAL_SIZE.min(budget);
+        builder.pad_to = size;
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
+    }
+
+    fn may_probe_mtu(&self, path: &Path) -> bool {
+        let room = path.mtu.due().is_some_and(|size| path.spare_window() >= u64::from(size));
+        room && path.is_open()
+            && path.address_validated
+            && !path.is_suspect()
+            && self.handshake.is_confirmed()
+    }
+
+    /// PING and PADDING of the size that the path may carry.
+    fn send_mtu_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let path = self.paths.get_mut(&id)?;
+        let size = usize::from(path.mtu.due()?);
+        path.mtu.on_sent();
+        let mut builder = self.begin_one_rtt(id, size, out)?;
+        Frame::Ping.encode(out);
+        builder.ack_eliciting = true;
+        builder.pad_to = size;
+        self.finish_packet(now, builder, PacketPurpose::MtuProbe, out)
     }
 
     /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest un-ACKed data again, or PING.
@@ -179,7 +209,7 @@ impl Connection {
         let alone = !self.another_path_works(id);
         let path = self.paths.get_mut(&id)?;
         path.probes_due -= 1;
-        let mtu = usize::from(path.mtu);
+        let mtu = path.datagram_size();
         let mut builder = self.begin_one_rtt(id, mtu, out)?;
         self.write_ack(now, id, &mut builder, out);
         let suspect = self.paths.get(&id)?.is_suspect();
@@ -210,7 +240,7 @@ impl Connection {
             let size = out.len() - before;
             let segment = batch.get_or_insert((id, size)).1;
             // Only full datagrams can be followed by others; recovery packets travel alone, since their sizes differ.
-            let mtu = self.paths.get(&id).map_or(0, |p| usize::from(p.mtu));
+            let mtu = self.paths.get(&id).map_or(0, |p| p.datagram_size());
             if size != mtu - self.repair.headroom() || segment != size {
                 break;
             }
@@ -249,7 +279,7 @@ impl Connection {
     }
 
     fn build_data(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
-        let mtu = usize::from(self.paths.get(&id)?.mtu);
+        let mtu = self.paths.get(&id)?.datagram_size();
         let mut builder = self.begin_one_rtt(id, mtu, out)?;
         builder.limit -= self.repair.headroom();
         self.write_ack(now, id, &mut builder, out);
@@ -282,13 +312,17 @@ impl Connection {
     }
 
     fn has_window(&self, id: PathId) -> bool {
-        self.paths.get(&id).is_some_and(|p| p.is_open() && p.spare_window() >= u64::from(p.mtu))
+        self.paths.get(&id).is_some_and(|p| p.is_open() && p.spare_window() >= p.datagram_size() as u64)
     }
 
     // ---- ACKs that found no company
 
     fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let due = |p: &&Path| !p.is_closing() && p.space.received.ack_deadline().is_some_and(|t| t <= now);
+        let due = |p: &&Path| {
+            !p.is_closing()
+                && p.amplification_budget() >= MIN_USEFUL_SIZE as u64
+                && p.space.received.ack_deadline().is_some_and(|t| t <= now)
+        };
         let id = self.paths.values().find(due)?.id;
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE, out)?;
         self.write_ack(now, id, &mut builder, out);
@@ -316,13 +350,13 @@ impl Connection {
                 id: path.id,
                 window: path.controller.window(),
                 in_flight: path.in_flight,
-                mtu: u64::from(path.mtu),
+                mtu: path.datagram_size() as u64,
                 rtt: path.rtt.smoothed(),
                 rtt_variance: path.rtt.variance(),
                 loss: path.loss.estimate(),
                 loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
-                pacing_wait: path.pacer.wait(u64::from(path.mtu), rate),
+                pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),
                 usable: preferred(path) || !any_preferred && (works(path) || !any_works),
                 protectable: for_recovery && oldest_protectable(path).is_some(),
@@ -339,7 +373,8 @@ impl Connection {
     /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8; waiting for the pacer is neither.)
     fn note_limits(&mut self) {
         for path in self.paths.values_mut() {
-            path.app_limited = path.spare_window() >= u64::from(path.mtu) && path.paced_until.is_none();
+            path.app_limited =
+                path.spare_window() >= path.datagram_size() as u64 && path.paced_until.is_none();
         }
     }
 }
