@@ -35,13 +35,16 @@ struct Arguments {
     /// Round-trip time of the second path.
     #[arg(long, default_value = "50ms")]
     rtt2: Duration,
+    /// UDP payload of the largest packet.
     #[arg(long, default_value_t = 1_452)]
     mtu: u16,
     /// Most repair symbols of a block.
     #[arg(long, default_value_t = 3)]
     m_max: u8,
+    /// Which path carries the next data.
     #[arg(long, default_value = "earliest-delivery")]
     scheduler: SchedulerKind,
+    /// Decides every loss.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only the row whose name contains this.
@@ -93,6 +96,7 @@ impl Arguments {
 
     fn transport(&self, row: &Row) -> TransportConfig {
         let mut transport = TransportConfig {
+            initial_datagram_size: self.mtu,
             max_datagram_size: self.mtu,
             recovery: row.recovery,
             scheduler: self.scheduler,

@@ -4,7 +4,7 @@ use netsim::{LinkConfig, Loss, Rng, Seed, link::OutageKind, link::QueueSize, los
 use proto::{ControllerKind, Dir, RecoveryKind, SchedulerKind, Side, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
-use crate::scenario::{Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan};
+use crate::scenario::{ETHERNET, Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan};
 
 /// Draws of the shapes that scenarios need.
 struct Draw(Rng);
@@ -48,7 +48,7 @@ impl Scenario {
     pub fn generate(seed: u64) -> Self {
         let mut draw = Draw(Seed(seed).stream("scenario"));
         let count = draw.between(1, 4) as usize;
-        let paths: Vec<_> = (0..count).map(|_| path(&mut draw)).collect();
+        let mut paths: Vec<_> = (0..count).map(|_| path(&mut draw)).collect();
         let mut client = transport(&mut draw);
         let mut server = transport(&mut draw);
         if draw.chance(0.08) {
@@ -57,10 +57,16 @@ impl Scenario {
         if draw.chance(0.08) {
             server.max_paths = 1;
         }
+        let least = client.initial_datagram_size.max(server.initial_datagram_size);
+        for path in &mut paths {
+            if draw.chance(0.3) {
+                path.mtu = draw.between(u64::from(least), u64::from(ETHERNET)) as u16;
+            }
+        }
         let budget = budget(&paths, &client, &server);
         let mut operations = Vec::new();
         streams(&mut draw, budget, &mut operations);
-        path_changes(&mut draw, count, &mut operations);
+        path_changes(&mut draw, count, least, &mut operations);
         if draw.chance(0.3) {
             let (side, most) = (draw.side(), draw.scale(1, 300) as u32);
             let size = draw.scale(8, 1_400) as usize;
@@ -96,7 +102,7 @@ fn path(draw: &mut Draw) -> PathPlan {
         link = link.outage(from, from + draw.millis(10, 3_000), kind);
     }
     let (up, down) = (loss(draw), loss(draw));
-    PathPlan { up: link.clone().loss(up), down: link.loss(down) }
+    PathPlan { up: link.clone().loss(up), down: link.loss(down), mtu: ETHERNET }
 }
 
 /// Nothing, a little, or up to 30 %, independently or in bursts.
@@ -124,6 +130,8 @@ fn transport(draw: &mut Draw) -> TransportConfig {
         initial_rtt: draw.millis(50, 1_000),
         ..TransportConfig::default()
     };
+    // Half of them send large datagrams from the start, the others find out what passes.
+    t.initial_datagram_size = if draw.chance(0.5) { t.max_datagram_size } else { 1_200 };
     t.max_paths = draw.between(2, 8) as u32;
     if draw.chance(0.5) {
         t.recovery = RecoveryKind::Cofuso;
@@ -207,7 +215,7 @@ fn streams(draw: &mut Draw, budget: u64, operations: &mut Vec<(Duration, Operati
 
 /// Paths that are added, removed, cut, restored and changed while data flows. One side alone removes paths, so that never both
 /// remove the last two at once.
-fn path_changes(draw: &mut Draw, count: usize, operations: &mut Vec<(Duration, Operation)>) {
+fn path_changes(draw: &mut Draw, count: usize, least_mtu: u16, operations: &mut Vec<(Duration, Operation)>) {
     let closer = draw.side();
     for path in 0..count {
         if path > 0 {
@@ -235,9 +243,10 @@ fn path_changes(draw: &mut Draw, count: usize, operations: &mut Vec<(Duration, O
             }
         }
         if draw.chance(0.15) {
-            let change = match draw.between(0, 2) {
+            let change = match draw.between(0, 3) {
                 0 => Operation::Rate(path, BitRate(draw.scale(1_000_000, 200_000_000))),
-                1 => Operation::Delay(path, draw.millis(1, 150)),
+                1 => Operation::Mtu(path, draw.between(u64::from(least_mtu), u64::from(ETHERNET)) as u16),
+                2 => Operation::Delay(path, draw.millis(1, 150)),
                 _ => Operation::Loss(path, loss(draw)),
             };
             operations.push((draw.millis(0, 3_000), change));

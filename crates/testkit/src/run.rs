@@ -157,6 +157,9 @@ impl<'a> Run<'a> {
             .enumerate()
             .map(|(i, c)| NetworkPath { local: *c, remote: server_address(i) })
             .collect();
+        for (network, plan) in networks.iter().zip(&scenario.paths) {
+            world.set_mtu(network.local, network.remote, plan.mtu);
+        }
         let client = world.connect(client_host, &scenario.client, networks[0]);
         Self {
             scenario,
@@ -367,6 +370,11 @@ impl<'a> Run<'a> {
             Operation::Rate(path, rate) => self.change(path, |link, now| link.set_rate(now, Some(rate))),
             Operation::Delay(path, delay) => self.change(path, |link, now| link.set_delay(now, delay)),
             Operation::Loss(path, loss) => self.change(path, |link, now| link.set_loss(now, loss.clone())),
+            Operation::Mtu(path, mtu) => {
+                if let Some(network) = self.networks.get(path) {
+                    self.world.set_mtu(network.local, network.remote, mtu);
+                }
+            }
             Operation::Close(side) => {
                 self.closed = true;
                 if let Some(id) = self.id(side) {

@@ -4,6 +4,9 @@ use netsim::{LinkConfig, Loss, link::OutageKind};
 use proto::{Dir, Side, TransportConfig};
 use units::{BitRate, Duration};
 
+/// UDP payload that Ethernet carries below IPv4.
+pub const ETHERNET: u16 = 1_472;
+
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -28,12 +31,14 @@ pub struct PathPlan {
     pub up: LinkConfig,
     /// Server to client.
     pub down: LinkConfig,
+    /// UDP payload of the largest datagram that passes.
+    pub mtu: u16,
 }
 
 impl PathPlan {
     /// The same both ways.
     pub fn symmetric(link: &LinkConfig) -> Self {
-        Self { up: link.clone(), down: link.clone() }
+        Self { up: link.clone(), down: link.clone(), mtu: ETHERNET }
     }
 }
 
@@ -84,6 +89,8 @@ pub enum Operation {
     Delay(usize, Duration),
     /// Both directions of a path lose packets otherwise than before.
     Loss(usize, Loss),
+    /// A path carries datagrams of at most so many bytes.
+    Mtu(usize, u16),
     /// A side closes the connection, whatever is under way.
     Close(Side),
 }

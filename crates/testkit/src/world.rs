@@ -73,6 +73,8 @@ pub struct World {
     seed: Seed,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostId>,
+    /// Largest datagram between two addresses, where there is a limit; larger ones vanish.
+    mtus: BTreeMap<(SocketAddr, SocketAddr), usize>,
     checked: bool,
     violation: Option<Violation>,
     /// Connections that the application has not been told of.
@@ -88,6 +90,7 @@ impl World {
             seed,
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
+            mtus: BTreeMap::new(),
             checked,
             violation: None,
             accepted: VecDeque::new(),
@@ -120,6 +123,12 @@ impl World {
         backward: &LinkConfig,
     ) -> LinkId {
         self.net.connect(a, b, forward, backward)
+    }
+
+    /// Lets no datagram of more than `mtu` bytes of UDP payload pass between two addresses.
+    pub fn set_mtu(&mut self, a: SocketAddr, b: SocketAddr, mtu: u16) {
+        self.mtus.insert((a, b), usize::from(mtu));
+        self.mtus.insert((b, a), usize::from(mtu));
     }
 
     /// Begins a connection from a host.
@@ -367,7 +376,12 @@ impl World {
 
     fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
         let NetworkPath { local, remote } = transmit.path;
+        let mtu = self.mtus.get(&(local, remote)).copied().unwrap_or(usize::MAX);
         for datagram in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size).max(1)) {
+            if datagram.len() > mtu {
+                self.net.trace(datagram.len() as u64);
+                continue;
+            }
             self.net.send(local, remote, datagram.to_vec(), datagram.len() as u64 + IP_UDP_HEADERS);
         }
     }

@@ -1,6 +1,6 @@
 //! Every failure that the random scenarios found, by name.
 
-use netsim::{LinkConfig, Loss, link::OutageKind};
+use netsim::{LinkConfig, Loss};
 use proto::{RecoveryKind, Side, TransportConfig};
 use testkit::{
     Outcome, Scenario,
@@ -47,53 +47,40 @@ fn exchange(opener: Side, forward: u64, back: u64) -> Operation {
     Operation::Stream(StreamPlan::exchange(opener, forward, back))
 }
 
-/// ACKs and probes left on a path whose address had not shown that it receives, beyond three times what it had sent.
-#[test]
-fn acks_and_probes_count_against_the_amplification_limit() {
-    // Of path 1 only the client's first challenge arrives, nothing gets back.
-    let path =
-        PathPlan { up: link(10, 20).loss(Loss::nth(1..1_000)), down: link(10, 20).loss(percent(100.0)) };
-    let first = PathPlan::symmetric(&link(10, 20));
-    let operations = vec![
-        (ms(0), Operation::OpenPath(1)),
-        (ms(0), exchange(Side::Client, 20_000, 200_000)),
-        // Path 0 falls silent, so that the server looks for another.
-        (ms(150), Operation::Cut { path: 0, kind: OutageKind::Drop }),
-        (ms(3_000), Operation::Restore(0)),
-        (ms(3_500), exchange(Side::Server, 20_000, 200_000)),
-    ];
-    succeeds(&scenario(vec![first, path], operations));
-    for seed in [275, 598, 768, 17_421, 11_798] {
-        succeeds(&Scenario::generate(seed));
-    }
-}
-
-/// The server closed every path but one that the client was still validating; the client gave that up, too, and sat there without
+/// ACKs and probes left on a path whose address had not shown that it receives, beyond three times what it had sent. And the
+/// server closed every path but one that the client was still validating; the client gave that up, too, and sat there without
 /// any path.
 #[test]
-fn the_last_path_is_not_given_up() {
-    succeeds(&Scenario::generate(4_254));
+fn paths_that_are_hard_to_validate() {
+    // Path 1 loses so much that the sides often disagree on whether it is validated when the server closes path 0.
+    for seed in 0..100 {
+        let bad = PathPlan::symmetric(&link(10, 20).loss(percent(60.0)));
+        let operations = vec![
+            (ms(0), Operation::OpenPath(1)),
+            (ms(0), exchange(Side::Client, 20_000, 60_000)),
+            (ms(250), Operation::ClosePath { side: Side::Server, path: 0 }),
+            (ms(4_000), Operation::Loss(1, Loss::None)),
+            (ms(5_000), exchange(Side::Server, 20_000, 60_000)),
+        ];
+        succeeds(&Scenario { seed, ..scenario(vec![PathPlan::symmetric(&link(10, 20)), bad], operations) });
+    }
 }
 
 /// Symbols overtook their sources, which were not kept because the peer had not offered to decode; when enough symbols had come,
 /// packets that had arrived meanwhile were rebuilt and their datagrams delivered again.
 #[test]
 fn a_packet_that_arrived_is_not_rebuilt() {
-    let path = PathPlan::symmetric(&link(10, 50).jitter(ms(40), true).loss(percent(10.0)));
+    let path = PathPlan::symmetric(&link(10, 50).jitter(ms(40), true).loss(percent(30.0)));
     for seed in 0..10 {
-        let operations = vec![
-            (ms(0), Operation::OpenPath(1)),
-            (ms(400), Operation::Datagrams { side: Side::Server, count: 300, size: 500 }),
-        ];
+        // Small blocks on a path with much loss get as many symbols as they have packets.
+        let burst = |n: u64| (ms(400 + 300 * n), Operation::Datagrams { side: Side::Server, count: 3, size: 900 });
+        let operations = std::iter::once((ms(0), Operation::OpenPath(1))).chain((0..40).map(burst)).collect();
         let mut scenario = scenario(vec![path.clone(), path.clone()], operations);
         scenario.seed = seed;
         scenario.server.recovery = RecoveryKind::Cofuso;
         scenario.server.repair.accept = false;
         scenario.server.repair.m_max = 16;
         succeeds(&scenario);
-    }
-    for seed in [3_647, 10_808, 13_329] {
-        succeeds(&Scenario::generate(seed));
     }
 }
 
@@ -114,4 +101,18 @@ fn memory_limits_are_reached_and_kept() {
         assert!(stats.decoder_memory_peak > 4_000 && stats.decoder_memory_peak <= 6_000, "{stats:?}");
         assert!(paths.iter().map(|p| p.packets_unprotected).sum::<u64>() > 0, "{paths:?}");
     }
+}
+
+/// A probe for a larger datagram was lost on a path whose window holds two packets: no timer ran, and nothing could be sent.
+#[test]
+fn a_lost_mtu_probe_does_not_block_a_small_window() {
+    let path = PathPlan { mtu: 1_300, ..PathPlan::symmetric(&link(10, 20)) };
+    let operations =
+        vec![(ms(500), exchange(Side::Server, 20_000, 20_000)), (ms(2_000), exchange(Side::Client, 5, 5))];
+    let mut scenario = scenario(vec![path], operations);
+    for config in [&mut scenario.client, &mut scenario.server] {
+        config.initial_window_packets = 2;
+        config.initial_datagram_size = 1_200;
+    }
+    succeeds(&scenario);
 }
