@@ -2,6 +2,9 @@
 
 use units::{BitRate, Duration, Instant};
 
+/// Timers of the endpoints we know fire up to this late.
+const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
+
 /// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its capacity go.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
@@ -26,13 +29,20 @@ impl Pacer {
         self.tokens = (self.tokens + earned).min(capacity);
     }
 
-    /// How long until `bytes` may leave; zero now.
+    /// Lets bursts of `burst` bytes go from now on.
+    pub(crate) fn set_burst(&mut self, burst: u64) {
+        self.tokens += burst.saturating_sub(self.capacity) as f64;
+        self.capacity = burst;
+    }
+
+    /// How long until `bytes` may leave; zero now. A wait too short for a timer counts as none: the debt is paid by the next packet.
     pub(crate) fn wait(&self, bytes: u64, rate: BitRate) -> Duration {
         let missing = bytes as f64 - self.tokens;
         if missing <= 0.0 {
             return Duration::ZERO;
         }
-        rate.time_to_send(missing.ceil() as u64)
+        let wait = rate.time_to_send(missing.ceil() as u64);
+        if wait < TIMER_GRANULARITY { Duration::ZERO } else { wait }
     }
 
     /// Takes `bytes` out; may overdraw, since ACK-only packets and probes are not held back.

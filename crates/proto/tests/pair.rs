@@ -377,9 +377,16 @@ fn a_narrow_path_works_at_the_base_size() {
     let mut pair = Pair::new(TransportConfig::default());
     pair.largest = 1_200;
     pair.connect();
-    let id = pair.client().open_path(Instant::ORIGIN, NetworkPath { local: addr(2), remote: addr(SERVER) }).unwrap();
+    let id = pair
+        .client()
+        .open_path(Instant::ORIGIN, NetworkPath { local: addr(2), remote: addr(SERVER) })
+        .unwrap();
     pair.run(Duration::from_secs(2));
     assert!(pair.client.events.iter().any(|e| matches!(e, Event::Path(PathEvent::Validated(p)) if *p == id)));
     pair.transfer(500_000, Duration::from_secs(5));
-    assert!(pair.client().paths().iter().all(|p| p.mtu == 1_200 && p.bytes_lost == 0), "{:?}", pair.client().paths());
+    assert!(
+        pair.client().paths().iter().all(|p| p.mtu == 1_200 && p.bytes_lost == 0),
+        "{:?}",
+        pair.client().paths()
+    );
 }

@@ -126,6 +126,7 @@ impl Connection {
             && path.mtu.on_delivered(size)
         {
             path.controller.on_mtu(u64::from(size));
+            path.pacer.set_burst(self.config.initial_window_packets * u64::from(size));
         }
     }
 
