@@ -96,6 +96,9 @@ pub struct DemoArgs {
     /// Congestion controller of every path: cubic, newreno.
     #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for more.
+    #[arg(long, value_name = "BYTES", default_value_t = 1_452, value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
+    pub datagram: u16,
     /// Number from which all losses derive.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
@@ -120,7 +123,7 @@ pub struct DemoArgs {
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
                   mendpath server --allow-private          clients may also reach this server's own network")]
 pub struct ServerArgs {
-    /// UDP address to listen on; [::]:4433 takes IPv4 and IPv6.
+    /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
     /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this machine's].

@@ -54,6 +54,7 @@ fn options(args: DemoArgs) -> Result<DemoOptions, Failure> {
         count: args.count.unwrap_or(if args.quick { QUICK } else { defaults.count }),
         recovery: if recovery.is_empty() { defaults.recovery } else { recovery },
         congestion: args.congestion,
+        datagram: args.datagram,
         seed: args.seed,
         lanes: args.lanes.map_or(defaults.lanes, usize::from),
     })

@@ -209,7 +209,8 @@ fn conditions(report: &Report) -> String {
     }
     let _ = write!(
         out,
-        "</ul>\n<p class=\"note\">{} responses of {} per row over real UDP sockets and emulated links, congestion control {}, seed {}. \
+        "</ul>\n<p class=\"note\">{} responses of {} per row over real UDP sockets and emulated links, congestion control {}, packets of \
+         up to {} bytes, seed {}. \
          Each response has a connection of its own, whose paths are open before the request is sent; the time runs from the request \
          to the last byte. The n-th response of every row meets links that draw the same losses. Lost: by the links. Mended: the data of \
          a lost packet had arrived by a copy or a repair symbol before it would have been retransmitted. Extra bytes: copies and repair \
@@ -217,6 +218,7 @@ fn conditions(report: &Report) -> String {
         scenario.count,
         units::Bytes(scenario.size_bytes),
         escape(&scenario.congestion),
+        scenario.datagram_bytes,
         report.seed,
         escape(report.version)
     );

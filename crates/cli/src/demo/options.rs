@@ -18,6 +18,8 @@ pub struct DemoOptions {
     pub recovery: Vec<RecoveryKind>,
     /// The congestion controller of every path.
     pub congestion: ControllerKind,
+    /// UDP payload of a full packet in bytes, 1,200 to 1,472. 1,452 fits an IPv4 or IPv6 packet of 1,500 bytes.
+    pub datagram: u16,
     /// From which all losses derive.
     pub seed: u64,
     /// Responses under way at a time, each on links of its own.
@@ -33,6 +35,7 @@ impl Default for DemoOptions {
             count: 200,
             recovery: vec![None, Proactive, Fuso, Cofuso],
             congestion: ControllerKind::Cubic,
+            datagram: 1_452,
             seed: 1,
             lanes: 12,
         }

@@ -36,6 +36,8 @@ pub struct Scenario {
     pub count: u32,
     /// The congestion controller of every path.
     pub congestion: String,
+    /// UDP payload of a full packet.
+    pub datagram_bytes: u16,
     /// Responses under way at a time.
     pub lanes: usize,
 }
@@ -150,6 +152,7 @@ impl Report {
                 size_bytes: options.size.get(),
                 count: options.count,
                 congestion: options.congestion.to_string(),
+                datagram_bytes: options.datagram,
                 lanes: options.lanes,
             },
             rows,

@@ -3,7 +3,9 @@
 use std::{net::SocketAddr, time::Duration};
 
 use emulator::{Emulator, PathId, Seed, UdpPath};
-use mendpath::{ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
+use mendpath::{
+    ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig, TransportConfig,
+};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::{Instant, timeout},
@@ -216,9 +218,20 @@ fn server_config(
     identity: &Identity,
 ) -> Result<ServerConfig, String> {
     let config = ServerConfig::with_identity(identity).map_err(|error| error.to_string())?;
-    Ok(config.recovery(recovery).congestion(options.congestion))
+    Ok(config.transport(transport(recovery, options)))
 }
 
 fn client_config(recovery: RecoveryKind, options: &DemoOptions, identity: &Identity) -> ClientConfig {
-    ClientConfig::with_pinned_key(identity.pin()).recovery(recovery).congestion(options.congestion)
+    ClientConfig::with_pinned_key(identity.pin()).transport(transport(recovery, options))
+}
+
+/// The same on both sides. The packet size is given, since a connection that lives for one response has no time to find it out.
+fn transport(recovery: RecoveryKind, options: &DemoOptions) -> TransportConfig {
+    TransportConfig {
+        recovery,
+        controller: options.congestion,
+        initial_datagram_size: options.datagram,
+        max_datagram_size: options.datagram,
+        ..TransportConfig::default()
+    }
 }
