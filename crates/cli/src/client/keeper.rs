@@ -158,7 +158,11 @@ impl Keeper {
             self.silent.iter().filter(|(_, state)| overdue(state)).map(|(id, _)| *id).collect();
         for id in ids {
             self.silent.insert(id, (Instant::now(), true));
-            say(format_args!("path {} does not answer; the others carry its traffic", self.name(id)));
+            // What is known to be gone was told already.
+            if self.open.values().any(|open| *open == id) {
+                let others = if self.open.len() > 1 { "; the others carry its traffic" } else { "" };
+                say(format_args!("path {} does not answer{others}", self.name(id)));
+            }
         }
     }
 
