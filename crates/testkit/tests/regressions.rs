@@ -73,7 +73,8 @@ fn a_packet_that_arrived_is_not_rebuilt() {
     let path = PathPlan::symmetric(&link(10, 50).jitter(ms(40), true).loss(percent(30.0)));
     for seed in 0..10 {
         // Small blocks on a path with much loss get as many symbols as they have packets.
-        let burst = |n: u64| (ms(400 + 300 * n), Operation::Datagrams { side: Side::Server, count: 3, size: 900 });
+        let burst =
+            |n: u64| (ms(400 + 300 * n), Operation::Datagrams { side: Side::Server, count: 3, size: 900 });
         let operations = std::iter::once((ms(0), Operation::OpenPath(1))).chain((0..40).map(burst)).collect();
         let mut scenario = scenario(vec![path.clone(), path.clone()], operations);
         scenario.seed = seed;

@@ -40,7 +40,7 @@ impl Books {
             }
         }
         self.transmits += 1;
-        if self.transmits % EVERY == 0 { self.check(connection) } else { Ok(()) }
+        if self.transmits.is_multiple_of(EVERY) { self.check(connection) } else { Ok(()) }
     }
 
     /// The connection's own books, and its memory.
