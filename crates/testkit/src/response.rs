@@ -129,6 +129,19 @@ impl Exchange {
     /// # Errors
     /// [`Incomplete`] after two virtual minutes.
     pub fn request(&mut self, size: usize, paths: &[PathPlan]) -> Result<Response, Incomplete> {
+        self.request_observed(size, paths, |_, _| {})
+    }
+
+    /// As [`request`](Self::request); `observe` sees the world and the server's side at every step, after the applications acted.
+    ///
+    /// # Errors
+    /// [`Incomplete`] after two virtual minutes.
+    pub fn request_observed(
+        &mut self,
+        size: usize,
+        paths: &[PathPlan],
+        mut observe: impl FnMut(&World, ConnectionId),
+    ) -> Result<Response, Incomplete> {
         for (i, (link, path)) in self.links.iter().zip(paths).enumerate() {
             let seed = self.seed.child("response loss", i as u64);
             let net = self.world.network_mut();
@@ -183,6 +196,7 @@ impl Exchange {
                     }
                 }
             });
+            observe(&self.world, server);
             if completed.is_none() && self.world.step(start + LIMIT) == Step::Limit {
                 return Err(Incomplete { got, size, paths: self.world.connection(server).paths() });
             }
