@@ -12,7 +12,7 @@ use crate::{
     config::TransportConfig,
     mtu::MtuSearch,
     pacer::Pacer,
-    rtt::RttEstimator,
+    rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
     stats::{PathState, PathStats},
     wire::PathId,
@@ -20,10 +20,16 @@ use crate::{
 
 /// PATH_RESPONSEs owed at once; further challenges are ignored (the peer repeats those it needs).
 const MAX_RESPONSES: usize = 4;
+/// Our max_ack_delay: the longest that an ACK waits for company (RFC 9000 section 18.2).
+pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Bytes an unvalidated address may get for each byte it sent (RFC 9000 section 8.1).
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// PATH_CHALLENGEs sent before a path that never answered is given up.
 pub(crate) const MAX_CHALLENGES: u32 = 6;
+/// A round-trip time this much above the minimum shows a standing queue.
+const QUEUE_SIGN: f64 = 1.25;
+/// Bytes that a delivery rate sample must span: fewer say more about the sender than about the path.
+const MIN_DELIVERY_SAMPLE: u64 = 8 * 1_200;
 /// Longest time between probes of a silent path: its return is noticed within this.
 const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for a connection's only path, where probes may meet nothing but a full queue.
@@ -100,6 +106,10 @@ pub(crate) struct Path {
     pub(crate) remote_status_sequence: Option<u64>,
     pub(crate) last_activity: Instant,
     pub(crate) mtu: MtuSearch,
+    /// Bytes acknowledged so far.
+    pub(crate) delivered: u64,
+    /// Bytes acknowledged while the newest acknowledged packet was on its way, and how long that was.
+    pub(crate) delivery_sample: Option<(u64, Duration)>,
     /// Packets below this number are not protectable any more.
     pub(crate) protected_below: u64,
     pub(crate) lost_protected: LostProtected,
@@ -161,6 +171,8 @@ impl Path {
             remote_status_sequence: None,
             last_activity: now,
             mtu: search,
+            delivered: 0,
+            delivery_sample: None,
             protected_below: 0,
             lost_protected: LostProtected::default(),
             counters: PathCounters::default(),
@@ -197,6 +209,11 @@ impl Path {
         (self.counters.bytes_received * AMPLIFICATION_FACTOR).saturating_sub(self.counters.bytes_sent)
     }
 
+    /// Whether the amplification limit leaves room for a small packet.
+    pub(crate) fn may_send_something(&self) -> bool {
+        self.amplification_budget() >= 64
+    }
+
     pub(crate) fn pacing_rate(&self) -> BitRate {
         if self.rtt.first_sample_at().is_none() {
             return BitRate(u64::MAX);
@@ -209,6 +226,25 @@ impl Path {
         let base = self.rtt.pto_base() + max_ack_delay;
         let cap = if alone { MAX_PROBE_INTERVAL_ALONE } else { MAX_PROBE_INTERVAL };
         (base * (1 << self.pto_count.min(16))).min(cap.max(base))
+    }
+
+    /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows from what is in flight and the rate at
+    /// which the path delivers (Little's law), since smoothed samples lag by the queue that was added after they were sent.
+    pub(crate) fn expected_rtt(&self) -> Duration {
+        let (min, latest) = (self.rtt.min(), self.rtt.latest_adjusted());
+        let queued = latest > min.mul_f64(QUEUE_SIGN);
+        match self.delivery_sample.filter(|(bytes, _)| queued && *bytes >= MIN_DELIVERY_SAMPLE) {
+            Some((bytes, time)) => {
+                time.mul_f64(self.in_flight as f64 / bytes as f64).max(self.rtt.smoothed())
+            }
+            None => self.rtt.smoothed(),
+        }
+    }
+
+    /// How long the ACK of a lone packet waits for a second one: an eighth of a round trip, so that it costs the sender little, and no
+    /// more than we told the peer.
+    pub(crate) fn ack_delay(&self) -> Duration {
+        (self.rtt.smoothed() / 8).clamp(GRANULARITY, MAX_ACK_DELAY)
     }
 
     /// Asks for a challenge with fresh data.

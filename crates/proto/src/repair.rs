@@ -48,7 +48,7 @@ impl Repair {
 
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
         let usable = peer.schemes.contains(CodeScheme::ReedSolomon) && peer.max_block > 0;
-        self.peer = usable.then(|| peer.clone());
+        self.peer = usable.then_some(*peer);
     }
 
     /// Our limits of blocks, within what the peer decodes.

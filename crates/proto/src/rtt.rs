@@ -16,6 +16,7 @@ pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
     latest: Duration,
+    latest_adjusted: Duration,
     smoothed: Duration,
     variance: Duration,
     min: Duration,
@@ -26,6 +27,7 @@ impl RttEstimator {
     pub(crate) fn new(initial: Duration) -> Self {
         Self {
             latest: initial,
+            latest_adjusted: initial,
             smoothed: initial,
             variance: initial / 2,
             min: initial,
@@ -36,6 +38,7 @@ impl RttEstimator {
     /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer says it added.
     pub(crate) fn update(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
         self.latest = sample;
+        self.latest_adjusted = sample;
         if self.first_sample_at.is_none() {
             self.first_sample_at = Some(now);
             self.min = sample;
@@ -46,8 +49,14 @@ impl RttEstimator {
         self.min = self.min.min(sample);
         // The peer's delay is only believed as far as the sample stays above the minimum.
         let adjusted = if sample >= self.min + ack_delay { sample - ack_delay } else { sample };
+        self.latest_adjusted = adjusted;
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+    }
+
+    /// The latest sample without the delay that the peer added.
+    pub(crate) fn latest_adjusted(&self) -> Duration {
+        self.latest_adjusted
     }
 
     pub(crate) fn smoothed(&self) -> Duration {

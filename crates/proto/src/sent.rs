@@ -85,7 +85,10 @@ impl SentFrames {
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) size: u16,
-    pub(crate) ack_eliciting: bool,
+    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate sample.
+    pub(crate) delivered_before: u64,
+    /// Whether it counts as in flight and is probed for. MTU probes are not: nobody may wait for what may not fit the path.
+    pub(crate) in_flight: bool,
     pub(crate) purpose: PacketPurpose,
     pub(crate) frames: SentFrames,
     /// The plaintext, kept only where it may become a source symbol; empty otherwise.
@@ -191,7 +194,8 @@ mod tests {
         SentPacket {
             sent_at: Instant::ORIGIN,
             size: 1_200,
-            ack_eliciting: true,
+            delivered_before: 0,
+            in_flight: true,
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),
             payload: Vec::new(),

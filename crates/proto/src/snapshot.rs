@@ -18,6 +18,12 @@ pub struct PathSnapshot {
     pub mtu: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// Round-trip time to expect of the next packet: the smoothed one, or more where a queue is building up.
+    pub expected_rtt: Duration,
+    /// Time until the oldest packet in flight should be ACKed, which opens a full window; zero if it is overdue.
+    pub next_ack: Duration,
+    /// Time between the sending of the oldest and the newest packet in flight: ACKs will be spread alike.
+    pub ack_spread: Duration,
     /// Round-trip time variation.
     pub rtt_variance: Duration,
     /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1. It jumps to a half and more right after a loss.
@@ -46,6 +52,9 @@ impl PathSnapshot {
             in_flight: 0,
             mtu,
             rtt,
+            expected_rtt: rtt,
+            next_ack: rtt,
+            ack_spread: Duration::ZERO,
             rtt_variance: Duration::ZERO,
             loss: 0.0,
             loss_rate: 0.0,

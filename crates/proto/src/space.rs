@@ -34,7 +34,7 @@ pub(crate) struct NewlyAcked {
 
 impl PacketSpace {
     pub(crate) fn on_sent(&mut self, number: u64, packet: Option<SentPacket>) {
-        if let Some(packet) = packet.as_ref().filter(|p| p.ack_eliciting) {
+        if let Some(packet) = packet.as_ref().filter(|p| p.in_flight) {
             self.last_ack_eliciting_at = Some(packet.sent_at);
             self.ack_eliciting_in_flight += 1;
         }
@@ -48,7 +48,7 @@ impl PacketSpace {
     /// Takes a record out, because it was ACKed, lost, or its space is given up.
     pub(crate) fn remove(&mut self, number: u64) -> Option<SentPacket> {
         let packet = self.sent.remove(number)?;
-        self.ack_eliciting_in_flight -= u32::from(packet.ack_eliciting);
+        self.ack_eliciting_in_flight -= u32::from(packet.in_flight);
         Some(packet)
     }
 
@@ -117,7 +117,8 @@ mod tests {
             let packet = SentPacket {
                 sent_at: at(n),
                 size: 1_200,
-                ack_eliciting: true,
+                delivered_before: 0,
+                in_flight: true,
                 purpose: PacketPurpose::Data,
                 frames: SentFrames::default(),
                 payload: Vec::new(),

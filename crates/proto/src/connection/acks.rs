@@ -43,7 +43,7 @@ impl Connection {
                 // An ACK of 1-RTT data shows that the server has finished (RFC 9001 section 4.1.2).
                 self.confirm_handshake(now);
             }
-            let sampled = acked.packets.iter().any(|(_, p)| p.ack_eliciting) && largest_is_new;
+            let sampled = !acked.packets.is_empty() && largest_is_new;
             let sent_at = acked.largest_sent_at.filter(|_| sampled);
             self.on_newly_acked(now, context.level, id, sent_at, delay, &mut acked.packets);
         }
@@ -81,8 +81,12 @@ impl Connection {
             }
         }
         let in_flight_before = path.in_flight;
-        let bytes: u64 = packets.iter().map(|(_, p)| u64::from(p.size)).sum();
+        let bytes: u64 = packets.iter().filter(|(_, p)| p.in_flight).map(|(_, p)| u64::from(p.size)).sum();
         path.in_flight = path.in_flight.saturating_sub(bytes);
+        path.delivered += bytes;
+        if let Some((_, newest)) = packets.iter().max_by_key(|(_, p)| p.sent_at) {
+            path.delivery_sample = Some((path.delivered - newest.delivered_before, now - newest.sent_at));
+        }
         let newest = packets.iter().map(|(_, p)| p.sent_at).max();
         for (_, packet) in packets.drain(..) {
             self.on_packet_acked(level, id, packet);
@@ -178,7 +182,9 @@ impl Connection {
             let Some(packet) = space.and_then(|s| s.remove(number)) else { continue };
             if let Some(path) = self.paths.get_mut(&id).filter(|p| packet.probes_mtu(p.mtu.current())) {
                 path.mtu.on_lost();
-                path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
+                if packet.in_flight {
+                    path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
+                }
                 probes += 1;
                 continue;
             }

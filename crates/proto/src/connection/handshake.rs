@@ -3,11 +3,12 @@
 use rustls::quic::Keys;
 use units::{Duration, Instant};
 
-use super::{ACK_DELAY_EXPONENT, Connection, Event, MAX_ACK_DELAY, MaxPathIds};
+use super::{ACK_DELAY_EXPONENT, Connection, Event, MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
     crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
+    path::MAX_ACK_DELAY,
     policy,
     sent::ControlFrame,
     space::PacketSpace,

@@ -59,8 +59,6 @@ use handshake::Handshake;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
-/// Our max_ack_delay: how long an ACK may wait for company (RFC 9000 section 18.2).
-const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// Our ack_delay_exponent (the default of RFC 9000 section 18.2).
 const ACK_DELAY_EXPONENT: u8 = 3;
 

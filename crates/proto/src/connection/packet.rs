@@ -149,10 +149,12 @@ impl Connection {
         payload: Vec<u8>,
         built: Built,
     ) {
+        let delivered_before = self.paths.get(&builder.path).map_or(0, |p| p.delivered);
         let packet = builder.ack_eliciting.then(|| SentPacket {
             sent_at: now,
             size: built.size as u16,
-            ack_eliciting: purpose != PacketPurpose::MtuProbe,
+            delivered_before,
+            in_flight: purpose != PacketPurpose::MtuProbe,
             purpose,
             frames: builder.frames,
             payload,
@@ -170,7 +172,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
         path.counters.packets_sent += 1;
         path.counters.bytes_sent += size;
-        if builder.ack_eliciting {
+        if builder.ack_eliciting && purpose != PacketPurpose::MtuProbe {
             path.in_flight += size;
             path.last_activity = now;
             path.loss.on_sent(1);

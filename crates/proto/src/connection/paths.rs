@@ -59,7 +59,7 @@ impl Connection {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
         }
-        if !self.paths.get(&id).is_some_and(|p| !p.is_closing()) {
+        if self.paths.get(&id).is_none_or(Path::is_closing) {
             return Err(PathError::Unknown(id));
         }
         if !self.paths.values().any(|p| p.id != id && p.is_open()) {

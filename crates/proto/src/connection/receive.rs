@@ -2,9 +2,7 @@
 
 use units::Instant;
 
-use super::{
-    ACK_DELAY_EXPONENT, Connection, ConnectionEvent, MAX_ACK_DELAY, close::State, event::ConnectionEventKind,
-};
+use super::{ACK_DELAY_EXPONENT, Connection, ConnectionEvent, close::State, event::ConnectionEventKind};
 use crate::{
     CID_LEN, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
@@ -196,7 +194,8 @@ impl Connection {
         match result {
             Ok(ack_eliciting) => {
                 if let Some(path) = self.paths.get_mut(&id) {
-                    path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, MAX_ACK_DELAY);
+                    let delay = path.ack_delay();
+                    path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, delay);
                 }
             }
             Err(error) => self.fail(now, error),

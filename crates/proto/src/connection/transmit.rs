@@ -1,7 +1,7 @@
 //! Which packet is next: the order of docs/decisions/0001-transport-core.md.
 
 use smallvec::SmallVec;
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::{Connection, close::State, packet::Built, recover::oldest_protectable};
 use crate::{
@@ -320,7 +320,7 @@ impl Connection {
     fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let due = |p: &&Path| {
             !p.is_closing()
-                && p.amplification_budget() >= MIN_USEFUL_SIZE as u64
+                && p.may_send_something()
                 && p.space.received.ack_deadline().is_some_and(|t| t <= now)
         };
         let id = self.paths.values().find(due)?.id;
@@ -346,12 +346,18 @@ impl Connection {
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
             path.pacer.refill(now, rate);
+            let oldest = path.space.sent.iter().next().map(|(_, p)| p.sent_at);
             snapshots.push(PathSnapshot {
                 id: path.id,
                 window: path.controller.window(),
                 in_flight: path.in_flight,
                 mtu: path.datagram_size() as u64,
                 rtt: path.rtt.smoothed(),
+                expected_rtt: path.expected_rtt(),
+                next_ack: oldest.map_or(Duration::ZERO, |sent| next_ack(path, sent, now)),
+                ack_spread: oldest
+                    .zip(path.space.last_ack_eliciting_at)
+                    .map_or(Duration::ZERO, |(a, b)| b - a),
                 rtt_variance: path.rtt.variance(),
                 loss: path.loss.estimate(),
                 loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
@@ -364,7 +370,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn wait_for_pacer(&mut self, now: Instant, id: PathId, wait: units::Duration) {
+    pub(super) fn wait_for_pacer(&mut self, now: Instant, id: PathId, wait: Duration) {
         if let Some(path) = self.paths.get_mut(&id) {
             path.paced_until = Some(now + wait);
         }
@@ -377,4 +383,11 @@ impl Connection {
                 path.spare_window() >= path.datagram_size() as u64 && path.paced_until.is_none();
         }
     }
+}
+
+/// Time until the ACK of a packet that `path` sent at `sent`. If that is overdue by more than the round-trip time varies, the path may be
+/// dead: then a full round trip, as if it had been sent only now.
+fn next_ack(path: &Path, sent: Instant, now: Instant) -> Duration {
+    let (due, patience) = (sent + path.rtt.smoothed(), path.rtt.variance() * 4);
+    if now <= due + patience { due - now } else { path.rtt.smoothed() + patience }
 }

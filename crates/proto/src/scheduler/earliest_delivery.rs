@@ -27,7 +27,7 @@ impl Scheduler for EarliestDelivery {
         let waiting_is_better = paths
             .iter()
             .filter(|p| p.usable && !p.has_window() && one_way(p) < arrives)
-            .any(|faster| finish(faster, queued) <= arrives);
+            .any(|faster| finish(faster, queued) <= arrives + candidate.rtt_variance);
         if waiting_is_better || !candidate.pacing_wait.is_zero() {
             return None;
         }
@@ -38,7 +38,7 @@ impl Scheduler for EarliestDelivery {
 /// Time a packet takes on a path, losses included in proportion to their probability.
 fn one_way(path: &PathSnapshot) -> Duration {
     let repair = (path.rtt + path.rtt_variance * 2).mul_f64(path.loss_rate.min(0.5));
-    path.rtt / 2 + repair
+    path.rtt / 2 + (path.expected_rtt - path.rtt) + repair
 }
 
 /// Time until a packet sent next on a path with window left arrives.
@@ -47,12 +47,13 @@ fn arrival(path: &PathSnapshot) -> Duration {
 }
 
 /// Time until a path whose window is full would have delivered `queued` bytes by itself.
+///
+/// ACKs of what is in flight let as much again go, twice as much in slow start, spread over time as the packets were.
 fn finish(path: &PathSnapshot, queued: u64) -> Duration {
-    let window = path.window.max(1) as f64;
-    let windows = queued as f64 / window;
+    let windows = queued as f64 / path.window.max(1) as f64;
     let rounds = if path.slow_start { (1.0 + windows).log2() } else { windows };
-    // On average half of the window's ACKs of this round are still to come.
-    path.rtt.mul_f64(rounds.max(0.5)) + one_way(path)
+    let first_round = path.next_ack + path.ack_spread.min(path.rtt).mul_f64(rounds.min(1.0));
+    first_round + path.rtt.mul_f64((rounds - 1.0).max(0.0)) + one_way(path)
 }
 
 #[cfg(test)]
