@@ -8,6 +8,7 @@ use crate::{
     Transmit,
     crypto::{Level, TAG_LEN},
     path::Path,
+    rtt::GRANULARITY,
     sent::PacketPurpose,
     snapshot::PathSnapshot,
     wire::{Frame, PathChallenge, PathId, PathResponse, Side},
@@ -272,6 +273,14 @@ impl Connection {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
                 self.wait_for_pacer(now, held.id, held.pacing_wait);
             }
+            // Should the ACK that a path waits for not come in time, the scheduler must be asked again.
+            for full in snapshots.iter().filter(|s| s.usable && !s.has_window() && s.in_flight > 0) {
+                self.wait_for_pacer(
+                    now,
+                    full.id,
+                    full.next_ack + full.rtt_variance.max(GRANULARITY) + GRANULARITY,
+                );
+            }
         }
         self.scratch.snapshots = snapshots;
         let id = chosen.filter(|id| batch.is_none_or(|b| b == *id))?;
@@ -323,8 +332,9 @@ impl Connection {
                 && p.may_send_something()
                 && p.space.received.ack_deadline().is_some_and(|t| t <= now)
         };
-        let id = self.paths.values().find(due)?.id;
-        let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE, out)?;
+        let path = self.paths.values().find(due)?;
+        let (id, budget) = (path.id, usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX));
+        let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
         self.transmit(id, out, None)
@@ -388,6 +398,6 @@ impl Connection {
 /// Time until the ACK of a packet that `path` sent at `sent`. If that is overdue by more than the round-trip time varies, the path may be
 /// dead: then a full round trip, as if it had been sent only now.
 fn next_ack(path: &Path, sent: Instant, now: Instant) -> Duration {
-    let (due, patience) = (sent + path.rtt.smoothed(), path.rtt.variance() * 4);
+    let (due, patience) = (sent + path.rtt.smoothed(), path.rtt.variance().max(GRANULARITY));
     if now <= due + patience { due - now } else { path.rtt.smoothed() + patience }
 }

@@ -17,6 +17,9 @@ use units::{Duration, Instant};
 use super::Scheduler;
 use crate::{snapshot::PathSnapshot, wire::PathId};
 
+/// A path is not worth waiting for unless it is faster by more than this factor.
+const NEARLY_AS_FAST: f64 = 1.1;
+
 #[derive(Debug)]
 pub(super) struct EarliestDelivery;
 
@@ -26,7 +29,9 @@ impl Scheduler for EarliestDelivery {
         let arrives = arrival(candidate);
         let waiting_is_better = paths
             .iter()
-            .filter(|p| p.usable && !p.has_window() && one_way(p) < arrives)
+            .filter(|p| {
+                p.usable && !p.has_window() && one_way(p).mul_f64(NEARLY_AS_FAST) < one_way(candidate)
+            })
             .any(|faster| finish(faster, queued) <= arrives + candidate.rtt_variance);
         if waiting_is_better || !candidate.pacing_wait.is_zero() {
             return None;
