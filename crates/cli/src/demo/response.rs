@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use emulator::{Emulator, PathId, Seed, UdpPath};
+use emulator::{Direction, Emulator, PathId, Seed, UdpPath};
 use mendpath::{
     ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig, TransportConfig,
 };
@@ -11,6 +11,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 use tracing::debug;
+
+use netsim::{LinkConfig, Loss};
+use units::LossRate;
 
 use super::{DemoOptions, Row};
 
@@ -73,6 +76,8 @@ pub(super) async fn measure(
 struct Ready {
     emulator: Emulator,
     paths: Vec<PathId>,
+    /// What each path loses once the request is sent: towards the server, towards the client.
+    losses: Vec<(Loss, Loss)>,
     client: Connection,
     server: Connection,
 }
@@ -90,6 +95,7 @@ impl Ready {
             .map_err(|e| words(&e))?;
         let address = endpoint.local_addrs().first().copied().ok_or("the server has no address")?;
         let emulator = emulate(row, index, options, address)?;
+        let losses = losses(row)?;
         let mut remotes = Vec::new();
         for (place, _) in &row.paths {
             remotes.push((PathId(*place), emulator.client_addr(PathId(*place)).map_err(|e| words(&e))?));
@@ -112,14 +118,17 @@ impl Ready {
         }
         usable_at_server(&server, row.paths.len()).await;
         let paths = remotes.into_iter().map(|(path, _)| path).collect();
-        Ok(Self { emulator, paths, client, server })
+        Ok(Self { emulator, paths, losses, client, server })
     }
 
     /// Asks for `size` bytes and watches them come.
     async fn respond(self, size: u64, seed: Seed) -> Result<Measured, String> {
         let words = |error: &dyn std::fmt::Display| error.to_string();
-        // From here on every row draws the same losses.
-        for path in &self.paths {
+        // Set-up is not measured, so nothing was lost until now; from here on every row draws the same losses.
+        for (path, losses) in self.paths.iter().zip(&self.losses) {
+            for (direction, loss) in [(Direction::Forward, &losses.0), (Direction::Backward, &losses.1)] {
+                self.emulator.set_loss(*path, Some(direction), loss.clone()).map_err(|e| words(&e))?;
+            }
             self.emulator.reseed(*path, seed).map_err(|e| words(&e))?;
         }
         let (lost, sent) = (self.lost()?, self.server.stats());
@@ -200,13 +209,23 @@ async fn drain(receive: &mut mendpath::RecvStream) -> Result<u64, mendpath::Read
     }
 }
 
+/// What the row's paths lose, towards the server and towards the client.
+fn losses(row: &Row) -> Result<Vec<(Loss, Loss)>, String> {
+    let links = row.paths.iter().map(|(_, path)| path.links().map_err(|error| error.to_string()));
+    links.map(|links| links.map(|(up, down)| (up.loss, down.loss))).collect()
+}
+
+fn without_loss(link: LinkConfig) -> LinkConfig {
+    link.random_loss(LossRate::ZERO)
+}
+
 /// Links for all of the user's paths, numbered as the user did, so that each has the same losses in every row.
 fn emulate(row: &Row, index: u32, options: &DemoOptions, server: SocketAddr) -> Result<Emulator, String> {
     let mut paths = Vec::new();
     for (place, path) in options.paths.iter().enumerate() {
         let path = row.paths.iter().find(|(other, _)| *other == place).map_or(path, |(_, path)| path);
         let (up, down) = path.links().map_err(|error| error.to_string())?;
-        paths.push(UdpPath::new(server, up, down));
+        paths.push(UdpPath::new(server, without_loss(up), without_loss(down)));
     }
     let seed = Seed(options.seed).child("set-up", index.into());
     Emulator::start(paths, seed).map_err(|error| error.to_string())
