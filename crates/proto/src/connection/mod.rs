@@ -112,6 +112,8 @@ pub struct Connection {
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
+    /// Packets sealed so far, of all levels.
+    sealed: u64,
     scratch: Scratch,
 }
 
@@ -210,6 +212,7 @@ impl Connection {
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
+            sealed: 0,
             scratch: Scratch::default(),
             config,
         }

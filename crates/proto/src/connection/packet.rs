@@ -110,13 +110,15 @@ impl Connection {
             Level::OneRtt => &self.handshake.one_rtt.as_ref()?.local,
             level => &self.handshake.space(level)?.keys.local,
         };
-        if crypto::seal(keys, builder.path, builder.number, out, &at).is_err() {
-            // Only exhausted keys fail to seal: such a connection has to end (RFC 9001 section 6.6).
+        // Without key update the connection ends before its keys are worn out (RFC 9001 section 6.6); saying so may still use them.
+        let worn_out = self.sealed >= keys.packet.confidentiality_limit() && !self.state.is_closed();
+        if worn_out || crypto::seal(keys, builder.path, builder.number, out, &at).is_err() {
             out.truncate(at.start);
             let reason = "packet protection keys are used up";
             self.fail(now, crate::TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, reason));
             return None;
         }
+        self.sealed += 1;
         let built = Built { number: builder.number, size: out.len() - at.start };
         self.record(now, builder, purpose, payload, built);
         Some(built)

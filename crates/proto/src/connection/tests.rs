@@ -146,3 +146,18 @@ fn a_peer_that_makes_us_owe_too_much_is_closed() {
     let error = client.queue_control(ControlFrame::MaxPathId).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
+
+#[test]
+fn a_connection_ends_before_its_keys_are_worn_out() {
+    let mut client = client();
+    client.sealed = 1 << 23; // AES-GCM's limit, RFC 9001 section 6.6
+    let mut out = Vec::new();
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
+    let lost = client.poll_event();
+    let code = TransportErrorCode::AEAD_LIMIT_REACHED.0;
+    assert!(
+        matches!(lost, Some(Event::ConnectionLost(ConnectionError::TransportClosed { code: c, by_peer: false, .. })) if c == code),
+        "{lost:?}"
+    );
+    assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some(), "the peer is told");
+}
