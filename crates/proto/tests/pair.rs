@@ -43,6 +43,9 @@ struct Peer {
     events: Vec<Event>,
 }
 
+/// Which datagrams vanish: the n-th on a path.
+type Loses = Box<dyn Fn(u64, &NetworkPath) -> bool>;
+
 /// A client and a server joined by wires of one millisecond, which drop what `lose` names.
 struct Pair {
     now: Instant,
@@ -51,7 +54,7 @@ struct Pair {
     /// In flight: arrival, whether to the server, its path as the receiver sees it, bytes.
     wire: VecDeque<(Instant, bool, NetworkPath, Vec<u8>)>,
     sent: u64,
-    lose: Box<dyn Fn(u64, &NetworkPath) -> bool>,
+    lose: Loses,
     /// Larger datagrams vanish.
     largest: usize,
 }
@@ -144,10 +147,10 @@ impl Pair {
                 }
             }
             for peer in [&mut self.client, &mut self.server] {
-                if let Some((_, connection)) = &mut peer.connection {
-                    if connection.poll_timeout().is_some_and(|t| t <= self.now) {
-                        connection.handle_timeout(self.now);
-                    }
+                if let Some((_, connection)) = &mut peer.connection
+                    && connection.poll_timeout().is_some_and(|t| t <= self.now)
+                {
+                    connection.handle_timeout(self.now);
                 }
             }
         }

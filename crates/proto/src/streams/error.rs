@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Why [`Streams::write`](super::Streams::write) took no byte.
+/// Why [`Connection::write`](crate::Connection::write) took no byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
     /// Flow control or the send buffer lets no byte in now; a `Writable` event follows.
@@ -15,7 +15,7 @@ pub enum WriteError {
     Unknown,
 }
 
-/// Why [`Streams::finish`](super::Streams::finish) could not end the stream.
+/// Why [`Connection::finish`](crate::Connection::finish) could not end the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FinishError {
     /// The peer asked to stop, with this application error code.
@@ -26,7 +26,7 @@ pub enum FinishError {
     Unknown,
 }
 
-/// Why [`Streams::reset`](super::Streams::reset) or [`Streams::stop`](super::Streams::stop) did nothing.
+/// Why [`Connection::reset`](crate::Connection::reset) or [`Connection::stop`](crate::Connection::stop) did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseError {
     /// The application has reset (or stopped) the stream before.
@@ -35,7 +35,7 @@ pub enum CloseError {
     Unknown,
 }
 
-/// Outcome of a [`Streams::read`](super::Streams::read) that did not fail.
+/// Outcome of a [`Connection::read`](crate::Connection::read) that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// So many bytes, in order, were copied; zero only for an empty buffer.
@@ -44,7 +44,7 @@ pub enum Read {
     Finished,
 }
 
-/// Why [`Streams::read`](super::Streams::read) has nothing.
+/// Why [`Connection::read`](crate::Connection::read) has nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {
     /// The next byte has not arrived; a `Readable` event follows.

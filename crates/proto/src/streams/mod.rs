@@ -110,7 +110,7 @@ impl StreamsConfig {
     }
 }
 
-/// What [`Streams`] holds at the moment, and its high-water marks.
+/// What the streams of a connection hold at the moment, and its high-water marks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct StreamsStats {
     /// Bytes in send buffers: written by the application and not acknowledged up to there.
