@@ -396,11 +396,12 @@ async fn transfer(pair: &Arc<Pair>, args: &Args) -> Outcome<()> {
         ));
     }
     print(format_args!(
-        "{} bytes in {:.2} s: goodput {:.1} Mbit/s, longest pause {:.0} ms",
+        "{} bytes in {:.2} s: goodput {:.1} Mbit/s, longest pause {:.0} ms, before byte {}",
         fetch.received,
         took.as_secs_f64(),
         fetch.received as f64 * 8.0 / took.as_secs_f64() / 1e6,
-        fetch.longest_pause.as_secs_f64() * 1e3
+        fetch.longest_pause.0.as_secs_f64() * 1e3,
+        fetch.longest_pause.1
     ));
     Ok(())
 }
@@ -561,7 +562,8 @@ struct Fetch {
     size: u64,
     received: u64,
     last: Instant,
-    longest_pause: StdDuration,
+    /// How long, and before which byte.
+    longest_pause: (StdDuration, u64),
     buffer: Vec<u8>,
     expected: Vec<u8>,
 }
@@ -576,7 +578,7 @@ impl Fetch {
             size,
             received: 0,
             last: Instant::now(),
-            longest_pause: StdDuration::ZERO,
+            longest_pause: (StdDuration::ZERO, 0),
             buffer: vec![0; 64 * 1_024],
             expected: vec![0; 64 * 1_024],
         })
@@ -587,7 +589,8 @@ impl Fetch {
         let at = self.received;
         let read = timeout(STALL, self.tcp.read(&mut self.buffer)).await;
         let n = read.map_err(|_| format!("nothing came for {STALL:?} after byte {at}"))??;
-        self.longest_pause = self.longest_pause.max(self.last.elapsed());
+        let pause = (self.last.elapsed(), at);
+        self.longest_pause = self.longest_pause.max(pause);
         self.last = Instant::now();
         if n == 0 {
             let short = format!("ended after {at} of {} bytes", self.size);
