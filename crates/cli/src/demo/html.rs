@@ -211,7 +211,7 @@ fn conditions(report: &Report) -> String {
         out,
         "</ul>\n<p class=\"note\">{} responses of {} per row over real UDP sockets and emulated links, congestion control {}, packets of \
          up to {} bytes, seed {}. \
-         Each response has a connection of its own, whose paths are open before the request is sent; the time runs from the request \
+         Each response has a connection of its own, whose paths are open before the request is sent; losses begin with the request. The time runs from the request \
          to the last byte. The n-th response of every row meets links that draw the same losses. Lost: by the links. Mended: the data of \
          a lost packet had arrived by a copy or a repair symbol before it would have been retransmitted. Extra bytes: copies and repair \
          symbols per other byte of the server. mendpath {}.</p>\n",

@@ -17,6 +17,9 @@ use crate::{
     wire::{CodeScheme, PathId, Repair},
 };
 
+/// What keeping a plaintext costs beyond its bytes: its buffer, its place in the map and in the order of eviction. Without it, the
+/// thousands of tiny packets of a mere receiver would take several times the budget.
+const ENTRY_OVERHEAD: u64 = 128;
 /// Blocks that may wait for packets or repair symbols at once.
 const MAX_BLOCKS: usize = 64;
 
@@ -217,7 +220,7 @@ impl Decoder {
         buffer.extend_from_slice(plaintext);
         if self.sources.entry(path).or_default().insert(number, buffer).is_none() {
             self.order.push_back((path, number));
-            self.add_memory(plaintext.len() as u64);
+            self.add_memory(plaintext.len() as u64 + ENTRY_OVERHEAD);
         }
     }
 
@@ -238,7 +241,7 @@ impl Decoder {
 
     fn evict(&mut self, path: PathId, number: u64) {
         let Some(buffer) = self.sources.get_mut(&path).and_then(|kept| kept.remove(&number)) else { return };
-        self.memory = self.memory.saturating_sub(buffer.len() as u64);
+        self.memory = self.memory.saturating_sub(buffer.len() as u64 + ENTRY_OVERHEAD);
         self.recycle(buffer);
         // Blocks that need it can no longer be decoded.
         while let Some(at) =
@@ -250,7 +253,8 @@ impl Decoder {
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
         let kept = self.sources.remove(&path).unwrap_or_default();
-        self.memory = self.memory.saturating_sub(kept.values().map(|b| b.len() as u64).sum());
+        self.memory =
+            self.memory.saturating_sub(kept.values().map(|b| b.len() as u64 + ENTRY_OVERHEAD).sum());
         self.order.retain(|(p, _)| *p != path);
         while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
             self.drop_block(at);
