@@ -104,6 +104,24 @@ pub(crate) struct SentPacket {
 }
 
 impl SentPacket {
+    /// A full data packet that carries nothing in particular.
+    #[cfg(test)]
+    pub(crate) fn for_test(sent_at: Instant) -> Self {
+        Self {
+            sent_at,
+            size: 1_200,
+            delivered_before: 0,
+            in_flight: true,
+            purpose: PacketPurpose::Data,
+            frames: SentFrames::default(),
+            payload: Vec::new(),
+            reinjected: false,
+            coded: false,
+            repaired: false,
+            copy_delivered: false,
+        }
+    }
+
     /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
         !self.payload.is_empty() && !self.coded && !self.reinjected && !self.repaired
@@ -180,6 +198,11 @@ impl SentPackets {
         slots.filter_map(move |(i, slot)| Some((first + i as u64, slot.as_ref()?)))
     }
 
+    /// Every record, ascending; for a space that is given up.
+    pub(crate) fn into_packets(self) -> impl Iterator<Item = SentPacket> {
+        self.ring.into_iter().flatten()
+    }
+
     /// Number of the oldest record.
     pub(crate) fn oldest(&self) -> Option<u64> {
         (!self.ring.is_empty()).then_some(self.first)
@@ -191,19 +214,7 @@ mod tests {
     use super::*;
 
     fn packet() -> SentPacket {
-        SentPacket {
-            sent_at: Instant::ORIGIN,
-            size: 1_200,
-            delivered_before: 0,
-            in_flight: true,
-            purpose: PacketPurpose::Data,
-            frames: SentFrames::default(),
-            payload: Vec::new(),
-            reinjected: false,
-            coded: false,
-            repaired: false,
-            copy_delivered: false,
-        }
+        SentPacket::for_test(Instant::ORIGIN)
     }
 
     #[test]

@@ -105,7 +105,6 @@ impl PacketSpace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sent::{PacketPurpose, SentFrames};
 
     fn at(ms: u64) -> Instant {
         Instant::ORIGIN + Duration::from_millis(ms)
@@ -114,20 +113,7 @@ mod tests {
     fn space_with(packets: u64) -> PacketSpace {
         let mut space = PacketSpace::default();
         for n in 0..packets {
-            let packet = SentPacket {
-                sent_at: at(n),
-                size: 1_200,
-                delivered_before: 0,
-                in_flight: true,
-                purpose: PacketPurpose::Data,
-                frames: SentFrames::default(),
-                payload: Vec::new(),
-                reinjected: false,
-                coded: false,
-                repaired: false,
-                copy_delivered: false,
-            };
-            space.on_sent(n, Some(packet));
+            space.on_sent(n, Some(SentPacket::for_test(at(n))));
         }
         space
     }

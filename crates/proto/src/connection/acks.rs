@@ -6,7 +6,7 @@ use super::{Connection, Event, PathEvent, receive::FrameContext};
 use crate::{
     crypto::Level,
     path::Path,
-    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    sent::{ControlFrame, SentFrames, SentPacket},
     wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
 };
 
@@ -41,7 +41,7 @@ impl Connection {
             };
             if context.level == Level::OneRtt && self.side == Side::Client && !self.handshake.is_confirmed() {
                 // An ACK of 1-RTT data shows that the server has finished (RFC 9001 section 4.1.2).
-                self.confirm_handshake(now);
+                self.confirm_handshake();
             }
             let sampled = !acked.packets.is_empty() && largest_is_new;
             let sent_at = acked.largest_sent_at.filter(|_| sampled);
@@ -276,9 +276,7 @@ impl Connection {
         let first = space.sent.oldest().unwrap_or(0);
         for number in first..space.sent.next_number() {
             let Some(packet) = space.sent.get_mut(number) else { continue };
-            if !packet.reinjected || packet.purpose != PacketPurpose::Data {
-                packet.reinjected = true;
-            }
+            packet.reinjected = true;
             if !packet.repaired {
                 self.requeue(Level::OneRtt, &mut packet.frames);
             }

@@ -164,7 +164,7 @@ impl Connection {
         let complete = !self.handshake.complete
             && !self.handshake.tls.is_handshaking()
             && self.handshake.one_rtt.is_some();
-        if complete && let Err(error) = self.on_handshake_complete(now) {
+        if complete && let Err(error) = self.on_handshake_complete() {
             self.fail(now, error);
         }
     }
@@ -185,7 +185,7 @@ impl Connection {
         Ok(())
     }
 
-    fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {
+    fn on_handshake_complete(&mut self) -> Result<(), TransportError> {
         let encoded = self.handshake.tls.peer_parameters().ok_or_else(|| {
             TransportError::new(TransportErrorCode::crypto(109), "the peer sent no transport parameters")
         })?;
@@ -201,7 +201,7 @@ impl Connection {
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
             self.queue_control(ControlFrame::HandshakeDone)?;
-            self.confirm_handshake(now);
+            self.confirm_handshake();
         }
         self.negotiate_multipath()
     }
@@ -251,13 +251,13 @@ impl Connection {
     }
 
     /// The handshake is confirmed: its keys and packets are no longer needed (RFC 9001 section 4.9.2).
-    pub(super) fn confirm_handshake(&mut self, now: Instant) {
+    pub(super) fn confirm_handshake(&mut self) {
         self.handshake.confirmed = true;
-        self.discard_space(now, Level::Handshake);
+        self.discard_space(Level::Handshake);
     }
 
     /// Gives up a packet number space with its keys, and with what it had in flight.
-    pub(super) fn discard_space(&mut self, _now: Instant, level: Level) {
+    pub(super) fn discard_space(&mut self, level: Level) {
         let space = match level {
             Level::Initial => self.handshake.initial.take(),
             Level::Handshake => self.handshake.handshake.take(),

@@ -203,8 +203,11 @@ impl Connection {
     }
 
     /// Late packets have had their time: everything about the path is forgotten, and the peer may open another.
-    pub(super) fn remove_closed_path(&mut self, _now: Instant, id: PathId) {
-        self.paths.remove(&id);
+    pub(super) fn remove_closed_path(&mut self, id: PathId) {
+        if let Some(path) = self.paths.remove(&id) {
+            // The memory for source symbols is the connection's: what the path still held must go back.
+            path.space.sent.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
+        }
         self.abandon_codes.remove(&id);
         self.forget_path_id(id);
     }

@@ -126,7 +126,7 @@ impl Connection {
         self.on_authenticated(now, PathId::ZERO, arrived);
         if level == Level::Handshake && self.side == Side::Server {
             self.path_zero().address_validated = true;
-            self.discard_space(now, Level::Initial);
+            self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             let context = FrameContext { level, path: PathId::ZERO, rebuilt: false };
@@ -303,7 +303,7 @@ impl Connection {
                 self.on_connection_close(now, &close);
                 Ok(())
             }
-            Frame::HandshakeDone => self.on_handshake_done(now),
+            Frame::HandshakeDone => self.on_handshake_done(),
             Frame::NewConnectionId(f) => self.on_new_connection_id(&f),
             Frame::RetireConnectionId(f) => self.on_retire_connection_id(&f),
             Frame::PathChallenge(f) => self.on_path_challenge(context.path, f.0),
@@ -333,7 +333,7 @@ impl Connection {
             .in_frame(frame.frame_type()))
     }
 
-    fn on_handshake_done(&mut self, now: Instant) -> Result<(), TransportError> {
+    fn on_handshake_done(&mut self) -> Result<(), TransportError> {
         if self.side == Side::Server {
             return Err(TransportError::new(
                 TransportErrorCode::PROTOCOL_VIOLATION,
@@ -341,7 +341,7 @@ impl Connection {
             ));
         }
         if !self.handshake.is_confirmed() {
-            self.confirm_handshake(now);
+            self.confirm_handshake();
         }
         Ok(())
     }

@@ -161,3 +161,18 @@ fn a_connection_ends_before_its_keys_are_worn_out() {
     );
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some(), "the peer is told");
 }
+
+/// Plaintexts of a path that closed with packets in flight counted against the memory for source symbols for ever.
+#[test]
+fn a_closed_path_gives_its_source_memory_back() {
+    let mut client = client();
+    client.repair = Repair::new(&RepairConfig { source_memory: 2_000, ..RepairConfig::default() });
+    let mut path = Path::new(PathId(1), client.paths[&PathId::ZERO].network, &client.config, Instant::ORIGIN);
+    let payload = client.repair.keep(&[7; 1_500]).unwrap();
+    let packet = crate::sent::SentPacket { payload, ..crate::sent::SentPacket::for_test(Instant::ORIGIN) };
+    path.space.on_sent(0, Some(packet));
+    client.paths.insert(PathId(1), path);
+    assert!(client.repair.keep(&[7; 1_500]).is_none(), "the memory is used up");
+    client.remove_closed_path(PathId(1));
+    assert!(client.repair.keep(&[7; 1_500]).is_some());
+}

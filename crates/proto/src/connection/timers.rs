@@ -80,7 +80,7 @@ impl Connection {
         let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
         if let Lifecycle::Closing { until } = path.lifecycle {
             if until <= now {
-                self.remove_closed_path(now, id);
+                self.remove_closed_path(id);
             }
             return;
         }

@@ -120,7 +120,7 @@ impl Connection {
             let built = self.finish_packet(now, builder, PacketPurpose::Data, out);
             if built.is_some() && level == Level::Handshake && self.side == Side::Client {
                 // RFC 9001 section 4.9.1: the first Handshake packet ends the Initial level.
-                self.discard_space(now, Level::Initial);
+                self.discard_space(Level::Initial);
             }
             if !another {
                 break;
