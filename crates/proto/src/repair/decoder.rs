@@ -132,8 +132,13 @@ impl Decoder {
         symbol.extend_from_slice(repair.symbol);
         block.symbols.push((index, symbol));
         let ready = block.missing <= block.symbols.len();
-        self.add_memory(len as u64);
-        if ready { self.decode_block(at) } else { Vec::new() }
+        self.memory += len as u64;
+        if ready {
+            return self.decode_block(at);
+        }
+        // Only now: making room may drop blocks, and then `at` names another one.
+        self.add_memory(0);
+        Vec::new()
     }
 
     /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is missing or it cannot be decoded.
@@ -259,5 +264,46 @@ impl Decoder {
         while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
             self.drop_block(at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{Frame, Frames, RepairHeader, Runs};
+
+    /// REPAIR number 0 of `members`, the XOR of `sources`.
+    fn repair_frame(members: &[u64], sources: &[&[u8]]) -> Vec<u8> {
+        let mut symbol = vec![0; fec::symbol_len(sources)];
+        fec::xor::encode(sources, &mut symbol).unwrap();
+        let header = RepairHeader {
+            path: PathId::ZERO,
+            scheme: CodeScheme::ReedSolomon,
+            repair_count: 1,
+            symbol_id: 0,
+            symbol_len: symbol.len(),
+        };
+        let mut frame = Vec::new();
+        header.encode(Runs::new(members.iter().copied()), &mut frame);
+        frame.extend_from_slice(&symbol);
+        frame
+    }
+
+    fn receive(decoder: &mut Decoder, frame: &[u8]) -> Vec<Rebuilt> {
+        let Some(Ok(Frame::Repair(repair))) = Frames::new(frame).next() else { panic!("a REPAIR frame") };
+        decoder.on_repair(&repair, &ReceivedPackets::default())
+    }
+
+    /// Making room for the symbol drops an older block; the index of the one that is ready then named nothing.
+    #[test]
+    fn a_ready_block_is_decoded_although_the_memory_is_full() {
+        let mut decoder = Decoder::new(3_600);
+        let (old, new, lost) = ([1; 1_000], [2; 1_000], [3; 1_000]);
+        decoder.on_source(PathId::ZERO, 0, &old);
+        assert!(receive(&mut decoder, &repair_frame(&[0, 100, 101], &[&old, &lost, &lost])).is_empty());
+        decoder.on_source(PathId::ZERO, 10, &new);
+        let rebuilt = receive(&mut decoder, &repair_frame(&[10, 11], &[&new, &lost]));
+        assert_eq!(rebuilt, [(11, lost.to_vec())]);
+        assert!(decoder.memory() <= 3_600);
     }
 }
