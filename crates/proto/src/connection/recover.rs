@@ -65,9 +65,7 @@ impl Connection {
                 RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
             };
             let sent = match action {
-                RecoveryAction::Reinject { packet, of, on } => {
-                    self.send_copy(now, of, packet, on, PacketPurpose::Copy, out)
-                }
+                RecoveryAction::Reinject { packet, of, on } => self.send_copy(now, of, packet, on, out),
                 RecoveryAction::Repair { block, index, of, on } => {
                     self.send_repair(now, &block, index, of, on, out)
                 }
@@ -88,15 +86,12 @@ impl Connection {
         of: PathId,
         number: u64,
         on: PathId,
-        purpose: PacketPurpose,
         out: &mut Vec<u8>,
     ) -> bool {
         let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.space.sent.get_mut(number)) else {
             return false;
         };
-        if purpose == PacketPurpose::Copy {
-            packet.reinjected = true;
-        }
+        packet.reinjected = true;
         let frames = packet.frames.clone();
         self.note_protected(of);
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
@@ -106,13 +101,13 @@ impl Connection {
         let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
         self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
-        let Some(built) = self.finish_packet(now, builder, purpose, out) else { return false };
-        if purpose == PacketPurpose::Copy {
-            self.stats.copies_sent += 1;
-            self.stats.recovery_bytes_sent += built.size as u64;
-            if let Some(path) = self.paths.get_mut(&on) {
-                path.counters.copies_sent += 1;
-            }
+        let Some(built) = self.finish_packet(now, builder, PacketPurpose::Copy, out) else {
+            return false;
+        };
+        self.stats.copies_sent += 1;
+        self.stats.recovery_bytes_sent += built.size as u64;
+        if let Some(path) = self.paths.get_mut(&on) {
+            path.counters.copies_sent += 1;
         }
         true
     }

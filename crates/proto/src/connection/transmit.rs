@@ -257,7 +257,7 @@ impl Connection {
         }
         if let Some((of, number, on)) = self.duplicate.take()
             && self.has_window(on)
-            && self.send_copy(now, of, number, on, PacketPurpose::Copy, out)
+            && self.send_copy(now, of, number, on, out)
         {
             return Some(on);
         }
