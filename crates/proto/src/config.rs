@@ -39,6 +39,8 @@ pub struct TransportConfig {
     pub initial_datagram_size: u16,
     /// UDP payload that every path tries to reach (RFC 8899), in bytes. Default 1,452, what Ethernet leaves below IPv6.
     pub max_datagram_size: u16,
+    /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000 section 13.4). Default true.
+    pub ecn: bool,
     /// What spare window is used for.
     pub recovery: RecoveryKind,
     /// Congestion controller of every path.
@@ -66,6 +68,7 @@ impl Default for TransportConfig {
             initial_rtt: Duration::from_millis(333),
             initial_datagram_size: 1_200,
             max_datagram_size: 1_452,
+            ecn: true,
             recovery: RecoveryKind::default(),
             controller: ControllerKind::Cubic,
             scheduler: SchedulerKind::default(),

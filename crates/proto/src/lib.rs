@@ -13,6 +13,7 @@ mod config;
 mod connection;
 mod crypto;
 mod datagrams;
+mod ecn;
 mod endpoint;
 mod mtu;
 mod pacer;
@@ -38,6 +39,7 @@ pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, ConnectionEvent, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
+pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput};
 pub use range_set::RangeSet;
 pub use snapshot::PathSnapshot;

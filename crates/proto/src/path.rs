@@ -10,6 +10,7 @@ use units::{BitRate, Duration, Instant};
 use crate::{
     NetworkPath,
     config::TransportConfig,
+    ecn::PathEcn,
     mtu::MtuSearch,
     pacer::Pacer,
     rtt::{GRANULARITY, RttEstimator},
@@ -89,6 +90,7 @@ pub(crate) struct Path {
     /// Loss history as FUSO and CoFUSO estimate it.
     pub(crate) loss: PathLoss,
     pub(crate) space: PacketSpace,
+    pub(crate) ecn: PathEcn,
     /// Bytes in flight, all packet number spaces together.
     pub(crate) in_flight: u64,
     /// Probe timeouts since the last new ACK.
@@ -160,6 +162,7 @@ impl Path {
             controller,
             loss: PathLoss::default(),
             space: PacketSpace::default(),
+            ecn: PathEcn::new(config.ecn),
             in_flight: 0,
             pto_count: 0,
             probes_due: 0,
@@ -300,6 +303,8 @@ impl Path {
             packets_lost: c.packets_lost,
             bytes_lost: c.bytes_lost,
             pto_count: self.pto_count,
+            ecn: self.ecn.state(),
+            ecn_ce: self.ecn.ce(),
             loss_estimate: self.loss.estimate(),
             packets_recovered: c.mended,
             copies_sent: c.copies_sent,

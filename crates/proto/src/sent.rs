@@ -101,6 +101,8 @@ pub(crate) struct SentPacket {
     pub(crate) repaired: bool,
     /// A copy of its stream data has been acknowledged.
     pub(crate) copy_delivered: bool,
+    /// It left marked ECT(0).
+    pub(crate) marked: bool,
 }
 
 impl SentPacket {
@@ -119,6 +121,7 @@ impl SentPacket {
             coded: false,
             repaired: false,
             copy_delivered: false,
+            marked: false,
         }
     }
 

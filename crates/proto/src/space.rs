@@ -3,6 +3,7 @@
 use units::{Duration, Instant};
 
 use crate::{
+    ecn::SpaceEcn,
     received::ReceivedPackets,
     rtt::RttEstimator,
     sent::{SentPacket, SentPackets},
@@ -17,6 +18,7 @@ const PACKET_THRESHOLD: u64 = 3;
 pub(crate) struct PacketSpace {
     pub(crate) sent: SentPackets,
     pub(crate) received: ReceivedPackets,
+    pub(crate) ecn: SpaceEcn,
     pub(crate) largest_acked: Option<u64>,
     /// When the oldest packet below the largest ACKed one becomes lost by age.
     pub(crate) loss_time: Option<Instant>,
@@ -30,6 +32,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) packets: Vec<(u64, SentPacket)>,
     /// Send time of the frame's largest packet, if it is new: the RTT sample's start.
     pub(crate) largest_sent_at: Option<Instant>,
+    /// The frame reported new CE marks: when the largest packet that it acknowledged was sent.
+    pub(crate) ce_sent_at: Option<Instant>,
 }
 
 impl PacketSpace {
@@ -68,8 +72,10 @@ impl PacketSpace {
                 "ACK for a packet that was never sent",
             ));
         }
+        let is_new = self.largest_acked.is_none_or(|l| largest > l);
         newly.packets.clear();
-        newly.largest_sent_at = self.sent.get(largest).map(|p| p.sent_at);
+        newly.ce_sent_at = None;
+        newly.largest_sent_at = self.sent.get(largest).filter(|_| is_new).map(|p| p.sent_at);
         self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
         for range in ranges {
             let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { break };

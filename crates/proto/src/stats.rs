@@ -2,7 +2,7 @@
 
 use units::Duration;
 
-use crate::{NetworkPath, wire::PathId};
+use crate::{EcnState, NetworkPath, wire::PathId};
 
 /// What a path is good for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,10 @@ pub struct PathStats {
     pub bytes_lost: u64,
     /// Probe timeouts since the last answer.
     pub pto_count: u32,
+    /// Whether congestion marks are in use.
+    pub ecn: EcnState,
+    /// Packets of this path that arrived with a congestion mark (CE), as the peer reported while marks were in use.
+    pub ecn_ce: u64,
     /// Loss estimate of FUSO section III-B.1, 0 to 1.
     pub loss_estimate: f64,
     /// Lost packets of this path whose data had already reached the peer, by repair or copy, when they were declared lost.

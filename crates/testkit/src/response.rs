@@ -84,6 +84,20 @@ impl Exchange {
     /// # Panics
     /// If that does not succeed within virtual minutes: paths without loss cannot fail.
     pub fn establish(seed: Seed, paths: &[PathPlan], transport: &TransportConfig) -> Self {
+        Self::establish_in(seed, paths, transport, |_, _, _| {})
+    }
+
+    /// As [`establish`](Self::establish), in a world where `prepare` has had its hands on the network between each pair of
+    /// addresses.
+    ///
+    /// # Panics
+    /// If the paths do not come up within virtual minutes.
+    pub fn establish_in(
+        seed: Seed,
+        paths: &[PathPlan],
+        transport: &TransportConfig,
+        prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
+    ) -> Self {
         let mut world = World::new(seed, false);
         let servers: Vec<_> = (0..paths.len()).map(server_address).collect();
         let clients: Vec<_> = (0..paths.len()).map(client_address).collect();
@@ -94,6 +108,7 @@ impl Exchange {
             .enumerate()
             .map(|(i, p)| world.join(clients[i], servers[i], &p.up, &p.down))
             .collect();
+        (0..paths.len()).for_each(|i| prepare(&mut world, clients[i], servers[i]));
         let network = |i: usize| NetworkPath { local: clients[i], remote: servers[i] };
         let client = world.connect(client_host, transport, network(0));
         let limit = world.now() + LIMIT;

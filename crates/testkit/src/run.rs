@@ -15,7 +15,7 @@ use crate::{
     application::{Agreement, Application, Wrong},
     checks::Violation,
     scenario::{Operation, Scenario},
-    world::{ConnectionId, Step, World},
+    world::{ConnectionId, Packet, Step, World},
 };
 
 /// Nothing reaches an application for so long: the run hangs.
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn change(&mut self, path: usize, change: impl FnMut(&mut netsim::Link<Vec<u8>>, Instant)) {
+    fn change(&mut self, path: usize, change: impl FnMut(&mut netsim::Link<Packet>, Instant)) {
         if let Some(link) = self.links.get(path) {
             self.world.network_mut().change_both(*link, change);
         }

@@ -11,7 +11,7 @@ use netsim::{
     network::{Arrival, Direction, PathId as LinkId},
 };
 use proto::{
-    ClientConfig, Connection, ConnectionHandle, Datagram, Endpoint, EndpointOutput, Event, NetworkPath,
+    ClientConfig, Connection, ConnectionHandle, Datagram, Ecn, Endpoint, EndpointOutput, Event, NetworkPath,
     ServerConfig, Transmit, TransportConfig,
 };
 use units::Instant;
@@ -58,6 +58,26 @@ struct Side {
     checks: Option<Box<Checks>>,
 }
 
+/// A datagram on its way.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// UDP payload.
+    pub bytes: Vec<u8>,
+    /// The IP header's codepoint; `None` is Not-ECT.
+    pub ecn: Option<Ecn>,
+}
+
+/// What the network between two addresses does to marked packets, beside marking CE where a link's queue is above its threshold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnTreatment {
+    /// Clears marks.
+    Bleach,
+    /// Drops marked packets.
+    Drop,
+    /// Writes CE over every mark.
+    MarkAll,
+}
+
 /// What a [`World::step`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -69,12 +89,13 @@ pub enum Step {
 
 /// Hosts, their connections, the network between them, and the time. One seed decides everything.
 pub struct World {
-    net: Network<SocketAddr, Vec<u8>>,
+    net: Network<SocketAddr, Packet>,
     seed: Seed,
     hosts: Vec<Host>,
     addresses: BTreeMap<SocketAddr, HostId>,
     /// Largest datagram between two addresses, where there is a limit; larger ones vanish.
     mtus: BTreeMap<(SocketAddr, SocketAddr), usize>,
+    ecn: BTreeMap<(SocketAddr, SocketAddr), EcnTreatment>,
     checked: bool,
     violation: Option<Violation>,
     /// Connections that the application has not been told of.
@@ -91,6 +112,7 @@ impl World {
             hosts: Vec::new(),
             addresses: BTreeMap::new(),
             mtus: BTreeMap::new(),
+            ecn: BTreeMap::new(),
             checked,
             violation: None,
             accepted: VecDeque::new(),
@@ -129,6 +151,12 @@ impl World {
     pub fn set_mtu(&mut self, a: SocketAddr, b: SocketAddr, mtu: u16) {
         self.mtus.insert((a, b), usize::from(mtu));
         self.mtus.insert((b, a), usize::from(mtu));
+    }
+
+    /// Lets the network between two addresses meddle with marks, in both directions.
+    pub fn set_ecn_treatment(&mut self, a: SocketAddr, b: SocketAddr, treatment: EcnTreatment) {
+        self.ecn.insert((a, b), treatment);
+        self.ecn.insert((b, a), treatment);
     }
 
     /// Begins a connection from a host.
@@ -194,12 +222,12 @@ impl World {
     }
 
     /// The network, to look at links.
-    pub fn network(&self) -> &Network<SocketAddr, Vec<u8>> {
+    pub fn network(&self) -> &Network<SocketAddr, Packet> {
         &self.net
     }
 
     /// The network, to change links.
-    pub fn network_mut(&mut self) -> &mut Network<SocketAddr, Vec<u8>> {
+    pub fn network_mut(&mut self) -> &mut Network<SocketAddr, Packet> {
         &mut self.net
     }
 
@@ -293,13 +321,14 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, arrival: Arrival<SocketAddr, Vec<u8>>) {
+    fn deliver(&mut self, arrival: Arrival<SocketAddr, Packet>) {
         let now = self.now();
         let Some(&host) = self.addresses.get(&arrival.to) else { return };
         let path = NetworkPath { local: arrival.to, remote: arrival.from };
-        let mut data = arrival.packet;
+        let Packet { bytes: mut data, ecn } = arrival.packet;
+        let ecn = ecn.map(|mark| if arrival.ce { Ecn::Ce } else { mark });
         let mut reply = Vec::new();
-        let datagram = Datagram { path, ecn: None, data: &mut data };
+        let datagram = Datagram { path, ecn, data: &mut data };
         let output = self.hosts[host.0].endpoint.handle_datagram(now, datagram, &mut reply);
         match output {
             Some(EndpointOutput::ToConnection(handle, event)) => {
@@ -382,7 +411,14 @@ impl World {
                 self.net.trace(datagram.len() as u64);
                 continue;
             }
-            self.net.send(local, remote, datagram.to_vec(), datagram.len() as u64 + IP_UDP_HEADERS);
+            let ecn = match (self.ecn.get(&(local, remote)), transmit.ecn) {
+                (Some(EcnTreatment::Drop), Some(_)) => continue,
+                (Some(EcnTreatment::Bleach), _) | (_, None) => None,
+                (Some(EcnTreatment::MarkAll), Some(_)) => Some(Ecn::Ce),
+                (None, mark) => mark,
+            };
+            let packet = Packet { bytes: datagram.to_vec(), ecn };
+            self.net.send(local, remote, packet, datagram.len() as u64 + IP_UDP_HEADERS);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     crypto::Level,
     path::Path,
     sent::{ControlFrame, SentFrames, SentPacket},
+    space::NewlyAcked,
     wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
 };
 
@@ -31,7 +32,7 @@ impl Connection {
             self.scratch.acked = acked;
             return self.check_ack_of_unknown_path(id);
         };
-        let largest_is_new = space.largest_acked.is_none_or(|largest| ack.largest > largest);
+        let raised = space.largest_acked.is_none_or(|largest| ack.largest > largest);
         let result = space.on_ack(ack.largest, ack.ranges(), &mut acked);
         if result.is_ok() && !acked.packets.is_empty() {
             let delay = if context.level == Level::OneRtt {
@@ -43,9 +44,11 @@ impl Connection {
                 // An ACK of 1-RTT data shows that the server has finished (RFC 9001 section 4.1.2).
                 self.confirm_handshake();
             }
-            let sampled = !acked.packets.is_empty() && largest_is_new;
-            let sent_at = acked.largest_sent_at.filter(|_| sampled);
-            self.on_newly_acked(now, context.level, id, sent_at, delay, &mut acked.packets);
+            // Counts that were overtaken by later ones say nothing (RFC 9000 section 13.4.2.1).
+            if raised {
+                self.check_ecn(context.level, id, ack, &mut acked);
+            }
+            self.on_newly_acked(now, context.level, id, delay, &mut acked);
         }
         self.scratch.acked = acked;
         result
@@ -64,12 +67,12 @@ impl Connection {
         now: Instant,
         level: Level,
         id: PathId,
-        largest_sent_at: Option<Instant>,
         delay: Duration,
-        packets: &mut Vec<(u64, SentPacket)>,
+        acked: &mut NewlyAcked,
     ) {
+        let packets = &mut acked.packets;
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if let Some(sent_at) = largest_sent_at {
+        if let Some(sent_at) = acked.largest_sent_at {
             path.rtt.update(now, now - sent_at, delay);
         }
         if path.pto_count > 0
@@ -98,6 +101,9 @@ impl Connection {
         let mut group = core::mem::take(&mut self.scratch.group);
         self.fill_group(id, &mut group);
         if let Some(path) = self.paths.get_mut(&id) {
+            if let Some(sent_at) = acked.ce_sent_at {
+                path.controller.on_ecn_ce(now, sent_at);
+            }
             let ack = congestion::Ack {
                 now,
                 bytes,
@@ -109,6 +115,26 @@ impl Connection {
             path.controller.on_ack(&ack, &group);
         }
         self.scratch.group = group;
+    }
+
+    /// Compares the counts of an ACK with the marked packets that it acknowledges. New CE marks are one congestion event, dated by
+    /// the largest packet, so that the controller reacts once per round trip (RFC 9002 section 7.3.2 and appendix B.9).
+    fn check_ecn(&mut self, level: Level, id: PathId, ack: &Ack<'_>, acked: &mut NewlyAcked) {
+        let Some(path) = self.paths.get_mut(&id).filter(|p| p.ecn.is_in_use()) else { return };
+        let space = match level {
+            Level::OneRtt => &mut path.space.ecn,
+            level => match self.handshake.space_mut(level) {
+                Some(space) => &mut space.space.ecn,
+                None => return,
+            },
+        };
+        let marked = acked.packets.iter().filter(|(_, p)| p.marked).map(|(_, p)| p.sent_at);
+        let result = space.on_ack(ack.ecn, marked.clone().count() as u64);
+        if result.is_ok_and(|ce| ce > 0) {
+            let newest = acked.packets.iter().map(|(_, p)| p.sent_at).max();
+            acked.ce_sent_at = acked.largest_sent_at.or(newest);
+        }
+        path.ecn.on_checked(result, marked);
     }
 
     fn on_packet_acked(&mut self, level: Level, id: PathId, packet: SentPacket) {
@@ -180,6 +206,9 @@ impl Connection {
                 level => self.handshake.space_mut(level).map(|s| &mut s.space),
             };
             let Some(packet) = space.and_then(|s| s.remove(number)) else { continue };
+            if let Some(path) = self.paths.get_mut(&id).filter(|_| packet.marked) {
+                path.ecn.on_lost(packet.sent_at);
+            }
             if let Some(path) = self.paths.get_mut(&id).filter(|p| packet.probes_mtu(p.mtu.current())) {
                 path.mtu.on_lost();
                 if packet.in_flight {
@@ -255,6 +284,7 @@ impl Connection {
         let another_works = self.another_path_works(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.pto_count += 1;
+        path.ecn.on_silence(path.pto_count);
         path.probes_due = if another_works { 1 } else { 2 };
         if path.mtu.on_silence(path.pto_count) {
             path.controller.on_mtu(u64::from(path.mtu.current()));
@@ -288,7 +318,9 @@ impl Connection {
 
     /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
-        self.path_zero().pto_count += 1;
+        let path = self.path_zero();
+        path.pto_count += 1;
+        path.ecn.on_silence(path.pto_count);
         self.path_zero().last_activity = now;
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };

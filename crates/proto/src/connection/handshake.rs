@@ -268,6 +268,8 @@ impl Connection {
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
             path.in_flight = path.in_flight.saturating_sub(in_flight);
             path.pto_count = 0;
+            let marked = space.space.sent.iter().filter(|(_, p)| p.marked);
+            marked.for_each(|(_, p)| path.ecn.on_forgotten(p.sent_at));
         }
     }
 

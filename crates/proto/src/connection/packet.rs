@@ -151,11 +151,15 @@ impl Connection {
         payload: Vec<u8>,
         built: Built,
     ) {
-        let delivered_before = self.paths.get(&builder.path).map_or(0, |p| p.delivered);
+        let Some(path) = self.paths.get_mut(&builder.path) else { return };
+        let marked = path.ecn.marks(path.pto_count);
+        if marked {
+            path.ecn.on_sent(now, builder.ack_eliciting);
+        }
         let packet = builder.ack_eliciting.then(|| SentPacket {
             sent_at: now,
             size: built.size as u16,
-            delivered_before,
+            delivered_before: path.delivered,
             in_flight: purpose != PacketPurpose::MtuProbe,
             purpose,
             frames: builder.frames,
@@ -164,6 +168,7 @@ impl Connection {
             coded: false,
             repaired: false,
             copy_delivered: false,
+            marked,
         });
         let size = built.size as u64;
         self.stats.packets_sent += 1;
@@ -181,12 +186,14 @@ impl Connection {
             path.pacer.on_sent(size);
             path.controller.on_sent(now, size, path.in_flight);
         }
-        match builder.level {
-            Level::OneRtt => path.space.on_sent(built.number, packet),
-            level => {
-                if let Some(space) = self.handshake.space_mut(level) {
-                    space.space.on_sent(built.number, packet);
-                }
+        let space = match builder.level {
+            Level::OneRtt => Some(&mut path.space),
+            level => self.handshake.space_mut(level).map(|s| &mut s.space),
+        };
+        if let Some(space) = space {
+            space.on_sent(built.number, packet);
+            if marked {
+                space.ecn.on_sent();
             }
         }
     }

@@ -153,6 +153,7 @@ impl Connection {
         let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.validation.retry_at = None;
+        path.ecn.on_silence(1);
         if last || path.validation.challenges_sent < MAX_CHALLENGES {
             path.validation.due = true;
         } else if path.lifecycle == Lifecycle::Validating {

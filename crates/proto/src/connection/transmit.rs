@@ -5,7 +5,7 @@ use units::{Duration, Instant};
 
 use super::{Connection, close::State, packet::Built, recover::oldest_protectable};
 use crate::{
-    Transmit,
+    Ecn, Transmit,
     crypto::{Level, TAG_LEN},
     path::Path,
     rtt::GRANULARITY,
@@ -54,9 +54,17 @@ impl Connection {
         transmit
     }
 
-    fn transmit(&self, id: PathId, out: &[u8], segment_size: Option<usize>) -> Option<Transmit> {
-        let path = self.paths.get(&id)?;
-        Some(Transmit { path: path.network, ecn: None, size: out.len(), segment_size })
+    fn transmit(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        out: &[u8],
+        segment_size: Option<usize>,
+    ) -> Option<Transmit> {
+        let path = self.paths.get_mut(&id)?;
+        let ecn = path.ecn.marks(path.pto_count).then_some(Ecn::Ect0);
+        path.ecn.on_transmit(now, path.rtt.pto_base());
+        Some(Transmit { path: path.network, ecn, size: out.len(), segment_size })
     }
 
     // ---- 1: closing
@@ -83,7 +91,7 @@ impl Connection {
             }
             self.finish_packet(now, builder, PacketPurpose::Probe, out);
         }
-        if out.is_empty() { None } else { self.transmit(id, out, None) }
+        if out.is_empty() { None } else { self.transmit(now, id, out, None) }
     }
 
     // ---- 2: handshake
@@ -126,7 +134,7 @@ impl Connection {
                 break;
             }
         }
-        if out.is_empty() { None } else { self.transmit(PathId::ZERO, out, None) }
+        if out.is_empty() { None } else { self.transmit(now, PathId::ZERO, out, None) }
     }
 
     fn handshake_pending(&self, level: Level) -> bool {
@@ -151,7 +159,7 @@ impl Connection {
                 None
             };
             if built.is_some() {
-                return self.transmit(id, out, None);
+                return self.transmit(now, id, out, None);
             }
         }
         None
@@ -247,7 +255,7 @@ impl Connection {
             }
         }
         let (id, segment) = batch?;
-        self.transmit(id, out, (out.len() > segment).then_some(segment))
+        self.transmit(now, id, out, (out.len() > segment).then_some(segment))
     }
 
     /// Appends one packet with data or for recovery; to a batch, only data for the batch's path.
@@ -337,7 +345,7 @@ impl Connection {
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
-        self.transmit(id, out, None)
+        self.transmit(now, id, out, None)
     }
 
     // ---- what policies see
