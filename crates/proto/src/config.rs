@@ -47,6 +47,8 @@ pub struct TransportConfig {
     pub controller: ControllerKind,
     /// Which path carries the next data.
     pub scheduler: SchedulerKind,
+    /// Packets after which the keys are updated (RFC 9001 section 6), at least 1; what the AEAD bears is never exceeded. Default 2^22.
+    pub key_update_interval: u64,
     /// Limits of the repair extension.
     pub repair: RepairConfig,
 }
@@ -72,6 +74,7 @@ impl Default for TransportConfig {
             recovery: RecoveryKind::default(),
             controller: ControllerKind::Cubic,
             scheduler: SchedulerKind::default(),
+            key_update_interval: 1 << 22,
             repair: RepairConfig::default(),
         }
     }

@@ -1,9 +1,10 @@
 //! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
 
-use rustls::quic::{DirectionalKeys, KeyChange, Keys, Suite, Version};
+use rustls::quic::{HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
+    keys::OneRttKeys,
     range_set::RangeSet,
     sent::CryptoRange,
     wire::{
@@ -45,7 +46,7 @@ fn initial_suite() -> Suite {
 ///
 /// Packets of a path other than zero mix the path id into the nonce (draft-ietf-quic-multipath-21 section 2.4).
 pub(crate) fn seal(
-    keys: &DirectionalKeys,
+    (packet_key, header_key): (&dyn PacketKey, &dyn HeaderProtectionKey),
     path: PathId,
     number: u64,
     out: &mut Vec<u8>,
@@ -54,38 +55,38 @@ pub(crate) fn seal(
     at.patch_length(out, TAG_LEN);
     let (header, payload) = out[at.start..].split_at_mut(at.payload - at.start);
     let tag = match path {
-        PathId::ZERO => keys.packet.encrypt_in_place(number, header, payload)?,
-        PathId(id) => keys.packet.encrypt_in_place_for_path(id, number, header, payload)?,
+        PathId::ZERO => packet_key.encrypt_in_place(number, header, payload)?,
+        PathId(id) => packet_key.encrypt_in_place_for_path(id, number, header, payload)?,
     };
     out.extend_from_slice(tag.as_ref());
     let number_len = at.payload - at.pn_offset;
     let parts = HeaderParts::of(&mut out[at.start..], at.pn_offset - at.start);
     let parts = parts.expect("a packet is padded until it can be sampled");
-    keys.header.encrypt_in_place(parts.sample, parts.first, &mut parts.packet_number[..number_len])
+    header_key.encrypt_in_place(parts.sample, parts.first, &mut parts.packet_number[..number_len])
 }
 
 /// Removes header protection in place; `None` if the packet is too short to hold a sample.
 pub(crate) fn unprotect(
-    keys: &DirectionalKeys,
+    key: &dyn HeaderProtectionKey,
     packet: &mut [u8],
     number_at: usize,
 ) -> Option<PacketNumberField> {
     let parts = HeaderParts::of(packet, number_at)?;
-    keys.header.decrypt_in_place(parts.sample, parts.first, parts.packet_number).ok()?;
+    key.decrypt_in_place(parts.sample, parts.first, parts.packet_number).ok()?;
     PacketNumberField::read(packet, number_at)
 }
 
 /// Decrypts a payload in place; `None` if it does not authenticate.
 pub(crate) fn open<'a>(
-    keys: &DirectionalKeys,
+    key: &dyn PacketKey,
     path: PathId,
     number: u64,
     header: &[u8],
     payload: &'a mut [u8],
 ) -> Option<&'a [u8]> {
     match path {
-        PathId::ZERO => keys.packet.decrypt_in_place(number, header, payload),
-        PathId(id) => keys.packet.decrypt_in_place_for_path(id, number, header, payload),
+        PathId::ZERO => key.decrypt_in_place(number, header, payload),
+        PathId(id) => key.decrypt_in_place_for_path(id, number, header, payload),
     }
     .ok()
 }
@@ -198,7 +199,7 @@ pub(crate) struct TlsSession {
 /// Keys that TLS has just made available.
 pub(crate) enum NewKeys {
     Handshake(Keys),
-    OneRtt(Keys),
+    OneRtt(Box<OneRttKeys>),
 }
 
 impl TlsSession {
@@ -233,8 +234,7 @@ impl TlsSession {
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
         Some(match self.session.write_hs(out)? {
             KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
-            // The secrets of the next key update are left: see specs/exceptions.md.
-            KeyChange::OneRtt { keys, .. } => NewKeys::OneRtt(keys),
+            KeyChange::OneRtt { keys, next } => NewKeys::OneRtt(Box::new(OneRttKeys::new(keys, next))),
         })
     }
 
@@ -297,11 +297,11 @@ mod tests {
         let mut packet = Vec::new();
         let at = ShortHeader { dcid: cid, spin: false, key_phase: false }.encode(54_321, 4, &mut packet);
         packet.extend_from_slice(&[7; 40]);
-        seal(&client.local, PathId(3), 54_321, &mut packet, &at).unwrap();
-        let number = unprotect(&server.remote, &mut packet, at.pn_offset).unwrap();
+        seal((&*client.local.packet, &*client.local.header), PathId(3), 54_321, &mut packet, &at).unwrap();
+        let number = unprotect(&*server.remote.header, &mut packet, at.pn_offset).unwrap();
         assert_eq!((number.truncated, number.len), (54_321, 4));
         let (header, payload) = packet.split_at_mut(at.payload);
-        assert!(open(&server.remote, PathId(2), 54_321, header, &mut payload.to_vec()).is_none());
-        assert_eq!(open(&server.remote, PathId(3), 54_321, header, payload), Some(&[7u8; 40][..]));
+        assert!(open(&*server.remote.packet, PathId(2), 54_321, header, &mut payload.to_vec()).is_none());
+        assert_eq!(open(&*server.remote.packet, PathId(3), 54_321, header, payload), Some(&[7u8; 40][..]));
     }
 }

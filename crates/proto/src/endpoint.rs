@@ -233,9 +233,9 @@ impl Endpoint {
 fn opens(dcid: &ConnectionId, packet: &[u8], number_at: usize) -> bool {
     let keys = crypto::initial_keys(dcid, Side::Server);
     let mut packet = packet.to_vec();
-    let Some(field) = crypto::unprotect(&keys.remote, &mut packet, number_at) else { return false };
+    let Some(field) = crypto::unprotect(&*keys.remote.header, &mut packet, number_at) else { return false };
     let (header, payload) = packet.split_at_mut(number_at + field.len);
-    crypto::open(&keys.remote, PathId::ZERO, u64::from(field.truncated), header, payload).is_some()
+    crypto::open(&*keys.remote.packet, PathId::ZERO, u64::from(field.truncated), header, payload).is_some()
 }
 
 /// Answers a first Initial with CONNECTION_REFUSED (RFC 9000 section 5.2.2), without keeping any state.
@@ -256,7 +256,7 @@ fn refuse(
     };
     close.encode(reply);
     reply.resize(reply.len().max(at.pn_offset + 4 + TAG_LEN), 0);
-    crypto::seal(&keys.local, PathId::ZERO, 0, reply, &at).ok()?;
+    crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, reply, &at).ok()?;
     Some(EndpointOutput::Reply(Transmit {
         path: datagram.path,
         ecn: None,

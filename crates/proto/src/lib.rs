@@ -15,6 +15,7 @@ mod crypto;
 mod datagrams;
 mod ecn;
 mod endpoint;
+mod keys;
 mod mtu;
 mod pacer;
 mod path;

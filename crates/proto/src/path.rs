@@ -11,6 +11,7 @@ use crate::{
     NetworkPath,
     config::TransportConfig,
     ecn::PathEcn,
+    keys::PhaseBounds,
     mtu::MtuSearch,
     pacer::Pacer,
     rtt::{GRANULARITY, RttEstimator},
@@ -91,6 +92,8 @@ pub(crate) struct Path {
     pub(crate) loss: PathLoss,
     pub(crate) space: PacketSpace,
     pub(crate) ecn: PathEcn,
+    /// Where the current key phase begins in its packet numbers.
+    pub(crate) phase: PhaseBounds,
     /// Bytes in flight, all packet number spaces together.
     pub(crate) in_flight: u64,
     /// Probe timeouts since the last new ACK.
@@ -163,6 +166,7 @@ impl Path {
             loss: PathLoss::default(),
             space: PacketSpace::default(),
             ecn: PathEcn::new(config.ecn),
+            phase: PhaseBounds::default(),
             in_flight: 0,
             pto_count: 0,
             probes_due: 0,

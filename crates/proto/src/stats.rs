@@ -119,6 +119,8 @@ pub struct ConnectionStats {
     pub decoder_memory_peak: u64,
     /// Received application datagrams dropped because nobody read them.
     pub datagrams_dropped: u64,
+    /// Times that the keys of 1-RTT packets were updated, by either side.
+    pub key_updates: u64,
     /// Packets that did not authenticate or made no sense.
     pub malformed_packets: u64,
 }

@@ -51,7 +51,11 @@ impl Connection {
             self.on_newly_acked(now, context.level, id, delay, &mut acked);
         }
         self.scratch.acked = acked;
-        result
+        result?;
+        match context.level {
+            Level::OneRtt => self.on_ack_in_phase(now, id, ack.largest, context.phase),
+            _ => Ok(()),
+        }
     }
 
     /// An ACK for a path that is gone is late; one for a path that never was is a lie.

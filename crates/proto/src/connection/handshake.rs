@@ -8,6 +8,7 @@ use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
     crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
+    keys::OneRttKeys,
     path::MAX_ACK_DELAY,
     policy,
     sent::ControlFrame,
@@ -34,7 +35,7 @@ pub(super) struct Handshake {
     pub(super) tls: TlsSession,
     initial: Option<CryptoSpace>,
     handshake: Option<CryptoSpace>,
-    pub(super) one_rtt: Option<Keys>,
+    pub(super) one_rtt: Option<Box<OneRttKeys>>,
     crypto: [CryptoStream; 3],
     /// Level at which TLS writes now.
     write_level: Level,
@@ -104,6 +105,16 @@ impl Handshake {
 
     pub(super) fn crypto_mut(&mut self, level: Level) -> &mut CryptoStream {
         &mut self.crypto[level as usize]
+    }
+
+    #[cfg(test)]
+    pub(super) fn complete_for_test(&mut self) {
+        (self.complete, self.initial) = (true, None);
+    }
+
+    #[cfg(test)]
+    pub(super) fn confirm_for_test(&mut self) {
+        self.confirmed = true;
     }
 
     pub(super) fn set_peer_cid(&mut self, cid: ConnectionId) -> bool {

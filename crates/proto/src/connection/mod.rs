@@ -3,6 +3,7 @@
 //! | file         | concern                                                                   |
 //! |--------------|---------------------------------------------------------------------------|
 //! | `handshake`  | TLS, Initial and Handshake packets, what follows from transport parameters |
+//! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
 //! | `receive`    | from datagrams to frames to subsystems                                    |
 //! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
 //! | `transmit`   | which packet is next                                                      |
@@ -16,6 +17,7 @@ mod acks;
 mod close;
 mod event;
 mod handshake;
+mod key_update;
 mod packet;
 mod paths;
 mod receive;
@@ -112,8 +114,6 @@ pub struct Connection {
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
-    /// Packets sealed so far, of all levels.
-    sealed: u64,
     scratch: Scratch,
 }
 
@@ -212,7 +212,6 @@ impl Connection {
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
-            sealed: 0,
             scratch: Scratch::default(),
             config,
         }

@@ -53,7 +53,8 @@ impl Connection {
         let dcid = self.cids.remote(id)?;
         let number = path.space.sent.next_number();
         let start = out.len();
-        let header = ShortHeader { dcid, spin: false, key_phase: false };
+        let key_phase = self.handshake.one_rtt.as_ref()?.bit();
+        let header = ShortHeader { dcid, spin: false, key_phase };
         let at = header.encode(number, packet_number_len(number, path.space.largest_acked), out);
         Some(PacketBuilder {
             path: id,
@@ -106,22 +107,34 @@ impl Connection {
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
         let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
-        let keys = match builder.level {
-            Level::OneRtt => &self.handshake.one_rtt.as_ref()?.local,
-            level => &self.handshake.space(level)?.keys.local,
-        };
-        // Without key update the connection ends before its keys are worn out (RFC 9001 section 6.6); saying so may still use them.
-        let worn_out = self.sealed >= keys.packet.confidentiality_limit() && !self.state.is_closed();
-        if worn_out || crypto::seal(keys, builder.path, builder.number, out, &at).is_err() {
+        if !self.seal(&builder, out) {
             out.truncate(at.start);
             let reason = "packet protection keys are used up";
             self.fail(now, crate::TransportError::new(TransportErrorCode::AEAD_LIMIT_REACHED, reason));
             return None;
         }
-        self.sealed += 1;
         let built = Built { number: builder.number, size: out.len() - at.start };
         self.record(now, builder, purpose, payload, built);
         Some(built)
+    }
+
+    /// Seals a packet; false once its keys are worn out (RFC 9001 section 6.6). Saying so may still use them.
+    fn seal(&mut self, builder: &PacketBuilder, out: &mut Vec<u8>) -> bool {
+        let open = !self.state.is_closed();
+        let (keys, sealed) = match builder.level {
+            Level::OneRtt => {
+                let Some(keys) = &mut self.handshake.one_rtt else { return false };
+                keys.sealed += 1;
+                (keys.local(), keys.sealed)
+            }
+            level => {
+                let Some(space) = self.handshake.space(level) else { return false };
+                // Packet numbers count what these keys sealed.
+                ((&*space.keys.local.packet, &*space.keys.local.header), builder.number + 1)
+            }
+        };
+        let worn_out = sealed > keys.0.confidentiality_limit() && open;
+        !worn_out && crypto::seal(keys, builder.path, builder.number, out, &builder.at).is_ok()
     }
 
     /// Keeps the plaintext of a packet that coding may have to protect.
@@ -220,6 +233,9 @@ impl Connection {
         if encode_ack(path, delay, received.ecn_counts(), received.ranges(), room, out) > 0 {
             builder.frames.acked_up_to = (of, received.largest());
             received.on_ack_sent();
+            if builder.level == Level::OneRtt {
+                self.note_ack_sent(of);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use super::{ACK_DELAY_EXPONENT, Connection, ConnectionEvent, close::State, event
 use crate::{
     CID_LEN, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
+    keys::KeyPhase,
     received::Arrival,
     sent::ControlFrame,
     wire::{
@@ -28,6 +29,8 @@ struct Arrived {
 pub(super) struct FrameContext {
     pub(super) level: Level,
     pub(super) path: PathId,
+    /// The keys of its packet, at the 1-RTT level.
+    pub(super) phase: KeyPhase,
     /// Its packet did not arrive but was rebuilt from repair symbols.
     pub(super) rebuilt: bool,
 }
@@ -105,14 +108,14 @@ impl Connection {
         scid: crate::ConnectionId,
     ) {
         let Some(space) = self.handshake.space(level) else { return };
-        let Some(field) = crypto::unprotect(&space.keys.remote, packet, number_at) else { return };
+        let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
         let expected = space.space.received.largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
         if space.space.received.classify(number) == Arrival::Duplicate {
             return;
         }
         let (header, payload) = packet.split_at_mut(number_at + field.len);
-        let opened = crypto::open(&space.keys.remote, PathId::ZERO, number, header, payload);
+        let opened = crypto::open(&*space.keys.remote.packet, PathId::ZERO, number, header, payload);
         let Some(payload) = opened else {
             self.stats.malformed_packets += 1;
             return;
@@ -129,7 +132,8 @@ impl Connection {
             self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
-            let context = FrameContext { level, path: PathId::ZERO, rebuilt: false };
+            let phase = KeyPhase::Current;
+            let context = FrameContext { level, path: PathId::ZERO, phase, rebuilt: false };
             self.on_payload(now, context, payload)
         });
         match result {
@@ -156,18 +160,20 @@ impl Connection {
         let Some(one_rtt) = self.handshake.one_rtt.as_ref().filter(|_| self.handshake.is_complete()) else {
             return;
         };
-        let Some(field) = crypto::unprotect(&one_rtt.remote, packet, number_at) else { return };
-        let space = self.paths.get(&id).map(|p| &p.space);
+        let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
+        let path = self.paths.get(&id);
+        let space = path.map(|p| &p.space);
         let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
         let arrival = space.map_or(Arrival::New, |s| s.received.classify(number));
-        if arrival == Arrival::Duplicate || field.key_phase {
+        if arrival == Arrival::Duplicate {
             return;
         }
+        let bounds = path.map(|p| p.phase).unwrap_or_default();
+        let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
         let (header, payload) = packet.split_at_mut(number_at + field.len);
-        let Some(payload) = crypto::open(&one_rtt.remote, id, number, header, payload) else {
-            self.stats.malformed_packets += 1;
-            return;
+        let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
+            return self.on_failed_decryption(now);
         };
         if self.state.is_closed() {
             if Frames::new(payload).any(|f| matches!(f, Ok(Frame::ConnectionClose(_)))) {
@@ -180,11 +186,12 @@ impl Connection {
         }
         self.on_authenticated(now, id, arrived);
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
+            self.on_key_phase(now, id, number, phase)?;
             // A rebuilt packet has been dealt with; its number alone is news.
             if arrival == Arrival::AlreadyRebuilt {
                 return Ok(true);
             }
-            let context = FrameContext { level: Level::OneRtt, path: id, rebuilt: false };
+            let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false };
             let ack_eliciting = self.on_payload(now, context, payload)?;
             if ack_eliciting {
                 self.on_source_packet(now, id, number, payload)?;

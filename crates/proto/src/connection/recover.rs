@@ -7,6 +7,7 @@ use units::{Duration, Instant};
 use super::{Connection, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
+    keys::KeyPhase,
     path::Path,
     policy::RecoveryAction,
     sent::{ControlFrame, PacketPurpose, SentPacket},
@@ -257,7 +258,8 @@ impl Connection {
                 continue;
             }
             received.on_rebuilt(packet);
-            let context = FrameContext { level: Level::OneRtt, path, rebuilt: true };
+            let context =
+                FrameContext { level: Level::OneRtt, path, phase: KeyPhase::Current, rebuilt: true };
             self.on_payload(now, context, &plaintext)?;
             self.queue_control(ControlFrame::Recovered { path, packet })?;
         }

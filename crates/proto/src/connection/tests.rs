@@ -7,7 +7,8 @@ use units::Instant;
 use super::*;
 use crate::{
     ClientConfig, RepairConfig,
-    crypto::Level,
+    crypto::{Level, NewKeys, TlsSession},
+    keys::{KeyPhase, OneRttKeys},
     wire::{CodeScheme, RepairHeader, Runs},
 };
 use receive::FrameContext;
@@ -54,7 +55,8 @@ fn repair_of_one(number: u64, payload: &[u8]) -> Vec<u8> {
 }
 
 fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportError> {
-    let context = FrameContext { level: Level::OneRtt, path: PathId::ZERO, rebuilt: false };
+    let phase = KeyPhase::Current;
+    let context = FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false };
     client.on_payload(Instant::ORIGIN, context, payload)
 }
 
@@ -147,19 +149,197 @@ fn a_peer_that_makes_us_owe_too_much_is_closed() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
+/// The 1-RTT keys of a client and a server that have shaken hands.
+fn one_rtt_keys() -> (OneRttKeys, OneRttKeys) {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let cert = certified.cert.der().clone();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(cert.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = &[&rustls::version::TLS13];
+    let client = rustls::ClientConfig::builder_with_provider(provider.clone());
+    let client = client.with_protocol_versions(versions).unwrap().with_root_certificates(roots);
+    let server = rustls::ServerConfig::builder_with_provider(provider);
+    let server = server.with_protocol_versions(versions).unwrap().with_no_client_auth();
+    let server = Arc::new(server.with_single_cert(vec![cert], key.into()).unwrap());
+    let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
+    let parameters = TransportParameters::default().encode();
+    let client = Arc::new(client.with_no_client_auth());
+    let mut peers = [
+        TlsSession::client(client, name, parameters.clone()).unwrap(),
+        TlsSession::server(server, parameters).unwrap(),
+    ];
+    let mut keys = [None, None];
+    while keys.iter().any(Option::is_none) {
+        for from in [0, 1] {
+            let mut out = Vec::new();
+            if let Some(NewKeys::OneRtt(new)) = peers[from].write(&mut out) {
+                keys[from] = Some(*new);
+            }
+            peers[1 - from].read(&out).unwrap();
+        }
+    }
+    let [client, server] = keys;
+    (client.unwrap(), server.unwrap())
+}
+
+/// A client after the handshake, and its server's keys.
+fn connected_client() -> (Connection, OneRttKeys) {
+    let (keys, server) = one_rtt_keys();
+    let mut client = client();
+    client.handshake.one_rtt = Some(Box::new(keys));
+    client.handshake.complete_for_test();
+    (client, server)
+}
+
+/// A packet of the server on path 0 with one PING or the given frames, sealed in the current phase of `keys`.
+fn packet(client: &Connection, keys: &OneRttKeys, number: u64, frames: &[u8]) -> Vec<u8> {
+    let dcid = client.cids.local(PathId::ZERO, 0).unwrap().cid;
+    let mut out = Vec::new();
+    let header = crate::wire::ShortHeader { dcid, spin: false, key_phase: keys.bit() };
+    let at = header.encode(number, 2, &mut out);
+    out.extend_from_slice(frames);
+    out.resize(out.len() + 8, 0);
+    crate::crypto::seal(keys.local(), PathId::ZERO, number, &mut out, &at).unwrap();
+    out
+}
+
+fn deliver(client: &mut Connection, mut data: Vec<u8>) {
+    let path = client.paths[&PathId::ZERO].network;
+    client.handle_datagram(Instant::ORIGIN, crate::Datagram { path, ecn: None, data: &mut data });
+}
+
+fn close_code(client: &mut Connection) -> Option<u64> {
+    while let Some(event) = client.poll_event() {
+        if let Event::ConnectionLost(ConnectionError::TransportClosed { code, by_peer: false, .. }) = event {
+            return Some(code);
+        }
+    }
+    None
+}
+
+const PING: &[u8] = &[1];
+
 #[test]
 fn a_connection_ends_before_its_keys_are_worn_out() {
-    let mut client = client();
-    client.sealed = 1 << 23; // AES-GCM's limit, RFC 9001 section 6.6
+    let (mut client, _) = connected_client();
+    client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 23; // AES-GCM's limit, RFC 9001 section 6.6
+    client.path_zero().probes_due = 1;
     let mut out = Vec::new();
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
-    let lost = client.poll_event();
-    let code = TransportErrorCode::AEAD_LIMIT_REACHED.0;
-    assert!(
-        matches!(lost, Some(Event::ConnectionLost(ConnectionError::TransportClosed { code: c, by_peer: false, .. })) if c == code),
-        "{lost:?}"
-    );
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED.0));
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some(), "the peer is told");
+}
+
+/// Whoever only acknowledges never gets an ACK of its own: it asks for one when it needs new keys.
+#[test]
+fn a_receiver_asks_for_an_ack_when_its_keys_grow_old() {
+    let (mut client, _) = connected_client();
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    client.path_zero().space = crate::space::PacketSpace::default();
+    client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 22;
+    client.handshake.confirm_for_test();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    assert!(client.path_zero().space.has_ack_eliciting_in_flight());
+    client.on_ack_in_phase(Instant::ORIGIN, PathId::ZERO, 0, KeyPhase::Current).unwrap();
+    client.update_keys_if_due();
+    assert_eq!(client.stats().key_updates, 0, "not at once");
+    let settled = client.key_deadline().unwrap();
+    client.key_timeout(settled);
+    client.update_keys_if_due();
+    assert_eq!(client.stats().key_updates, 1);
+}
+
+#[test]
+fn forgeries_are_counted_up_to_the_limit_of_the_aead() {
+    let (mut client, server) = connected_client();
+    let mut forged = packet(&client, &server, 0, PING);
+    *forged.last_mut().unwrap() ^= 1;
+    deliver(&mut client, forged.clone());
+    let keys = client.handshake.one_rtt.as_mut().unwrap();
+    assert_eq!(keys.failed, 1);
+    keys.failed = (1 << 52) - 2; // AES-GCM's limit, RFC 9001 section 6.6
+    deliver(&mut client, forged.clone());
+    assert_eq!(close_code(&mut client), None);
+    deliver(&mut client, forged);
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED.0));
+}
+
+#[test]
+fn two_updates_without_an_ack_between_them_close() {
+    let (mut client, mut server) = connected_client();
+    server.update();
+    let first = packet(&client, &server, 0, PING);
+    deliver(&mut client, first);
+    assert_eq!((client.stats().key_updates, close_code(&mut client)), (1, None));
+    server.update();
+    let second = packet(&client, &server, 1, PING);
+    deliver(&mut client, second);
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+}
+
+#[test]
+fn late_packets_of_the_previous_phase_are_read() {
+    let (mut client, mut server) = connected_client();
+    let late = packet(&client, &server, 0, PING);
+    server.update();
+    let new = packet(&client, &server, 1, PING);
+    deliver(&mut client, new);
+    deliver(&mut client, late);
+    assert!(client.path_zero().space.received.contains(0));
+    // Not so once they have had their time.
+    let (mut client, mut server) = connected_client();
+    let late = packet(&client, &server, 0, PING);
+    server.update();
+    let new = packet(&client, &server, 1, PING);
+    deliver(&mut client, new);
+    let until = client.key_deadline().unwrap();
+    client.key_timeout(until);
+    deliver(&mut client, late);
+    assert!(!client.path_zero().space.received.contains(0));
+    assert_eq!(close_code(&mut client), None);
+}
+
+#[test]
+fn packet_numbers_must_not_go_backwards_across_phases() {
+    // New keys for a number below one that old keys protected.
+    let (mut client, mut server) = connected_client();
+    let old = packet(&client, &server, 7, PING);
+    deliver(&mut client, old);
+    server.update();
+    let new = packet(&client, &server, 6, PING);
+    deliver(&mut client, new);
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+    // The same while the phase is under way.
+    let (mut client, mut server) = connected_client();
+    let old = packet(&client, &server, 7, PING);
+    deliver(&mut client, old);
+    server.update();
+    for number in [8, 5] {
+        let new = packet(&client, &server, number, PING);
+        deliver(&mut client, new);
+    }
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+}
+
+#[test]
+fn new_packets_must_not_be_acknowledged_under_old_keys() {
+    let (mut client, server) = connected_client();
+    let before = packet(&client, &server, 0, PING);
+    deliver(&mut client, before);
+    client.next_key_phase();
+    client.path_zero().probes_due = 1;
+    let mut out = Vec::new();
+    client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
+    let number = client.path_zero().space.sent.next_number() - 1;
+    assert!(number >= client.path_zero().phase.first_sent);
+    let mut ack = Vec::new();
+    crate::wire::encode_ack(None, 0, None, core::iter::once(number..=number), 100, &mut ack);
+    let under_old_keys = packet(&client, &server, 1, &ack);
+    deliver(&mut client, under_old_keys);
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
 }
 
 /// Plaintexts of a path that closed with packets in flight counted against the memory for source symbols for ever.

@@ -18,7 +18,7 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let handshake = self.handshake_deadline();
-                paths.chain(handshake).chain(self.idle_deadline).min()
+                paths.chain(handshake).chain(self.idle_deadline).chain(self.key_deadline()).min()
             }
         }
     }
@@ -39,6 +39,7 @@ impl Connection {
             return self.time_out();
         }
         self.handshake_timeouts(now);
+        self.key_timeout(now);
         let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
         for id in ids {
             self.path_timeouts(now, id);

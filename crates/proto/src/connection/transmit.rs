@@ -44,6 +44,7 @@ impl Connection {
         if !self.handshake.is_complete() {
             return None;
         }
+        self.update_keys_if_due();
         let transmit = self
             .transmit_path_bound(now, out)
             .or_else(|| self.transmit_batch(now, max_datagrams.max(1), out))
