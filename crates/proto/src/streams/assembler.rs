@@ -1,19 +1,18 @@
 //! [`Assembler`]: puts arriving stream data in order.
 
-use std::collections::VecDeque;
-
-use super::send_buffer::give_back_memory;
+use super::pieces::Pieces;
 use crate::range_set::RangeSet;
 
-/// A ring of bytes from the reader's position to the highest offset that arrived, holes included.
+/// The bytes from the reader's position to the highest offset that arrived.
 ///
-/// Memory is at most what flow control granted, however sparse the data: the ring is as long as the unread part of
-/// the window. Gaps cost one map entry each; the owner limits them.
+/// Memory is at most what flow control granted, rounded up to pieces, however sparse the data. Gaps cost one map entry
+/// each; the owner limits them.
 #[derive(Default, Debug)]
 pub(super) struct Assembler {
-    ring: VecDeque<u8>,
-    /// Offset of the next byte to read: the first of `ring`.
-    read: u64,
+    /// From the next byte to read on.
+    bytes: Pieces,
+    /// Offset after the highest byte that arrived.
+    highest: u64,
     /// Everything below has arrived.
     contiguous: u64,
     /// What has arrived above `contiguous`.
@@ -23,7 +22,7 @@ pub(super) struct Assembler {
 impl Assembler {
     /// Offset of the next byte to read.
     pub(super) fn read_offset(&self) -> u64 {
-        self.read
+        self.bytes.start()
     }
 
     /// Everything below this offset has arrived.
@@ -31,9 +30,9 @@ impl Assembler {
         self.contiguous
     }
 
-    /// Bytes of memory that hold data or holes.
+    /// Bytes between the reader and the highest offset, holes included.
     pub(super) fn buffered(&self) -> u64 {
-        self.ring.len() as u64
+        self.highest - self.bytes.start()
     }
 
     /// How many holes are below the highest offset.
@@ -48,7 +47,8 @@ impl Assembler {
         if start >= end {
             return false;
         }
-        self.store(start, &data[(start - offset) as usize..]);
+        self.bytes.write(start, &data[(start - offset) as usize..]);
+        self.highest = self.highest.max(end);
         if start > self.contiguous {
             self.ahead.insert(start..end);
             return false;
@@ -61,43 +61,29 @@ impl Assembler {
         true
     }
 
-    fn store(&mut self, offset: u64, data: &[u8]) {
-        let at = (offset - self.read) as usize;
-        if at >= self.ring.len() {
-            self.ring.resize(at, 0);
-            self.ring.extend(data);
-            return;
-        }
-        if at + data.len() > self.ring.len() {
-            self.ring.resize(at + data.len(), 0);
-        }
-        let (front, back) = self.ring.as_mut_slices();
-        let in_front = front.len().saturating_sub(at).min(data.len());
-        if in_front > 0 {
-            front[at..at + in_front].copy_from_slice(&data[..in_front]);
-        }
-        if in_front < data.len() {
-            let at = at + in_front - front.len();
-            back[at..at + data.len() - in_front].copy_from_slice(&data[in_front..]);
-        }
-    }
-
     /// Moves the next bytes in order to `out`; returns how many.
     pub(super) fn read(&mut self, out: &mut [u8]) -> usize {
-        let n = out.len().min((self.contiguous - self.read) as usize);
-        let (front, back) = self.ring.as_slices();
-        let in_front = n.min(front.len());
-        out[..in_front].copy_from_slice(&front[..in_front]);
-        out[in_front..n].copy_from_slice(&back[..n - in_front]);
-        self.ring.drain(..n);
-        self.read += n as u64;
-        give_back_memory(&mut self.ring);
+        let start = self.bytes.start();
+        let n = out.len().min((self.contiguous - start) as usize);
+        let end = start + n as u64;
+        let mut at = 0;
+        for slice in self.bytes.slices(start..end) {
+            out[at..at + slice.len()].copy_from_slice(slice);
+            at += slice.len();
+        }
+        if end == self.highest {
+            self.bytes.release_all(end);
+        } else {
+            self.bytes.release(end);
+        }
         n
     }
 
     /// Forgets everything that arrived and was not read.
     pub(super) fn discard(&mut self) {
-        *self = Self { read: self.read, contiguous: self.read, ..Self::default() };
+        let read = self.bytes.start();
+        *self = Self { highest: read, contiguous: read, ..Self::default() };
+        self.bytes.release(read);
     }
 }
 

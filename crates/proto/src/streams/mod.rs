@@ -28,6 +28,7 @@ mod feedback;
 mod flow;
 mod incoming;
 mod outgoing;
+mod pieces;
 mod queue;
 mod recv;
 mod send;
@@ -402,6 +403,11 @@ impl Streams {
         {
             self.writers.push_back(id);
         }
+    }
+
+    /// Whether an application waits to write because the send buffer is full, not because the peer allows no more.
+    pub fn has_writer_without_room(&self) -> bool {
+        !self.writers.is_empty() && self.credit.available() > 0
     }
 
     /// Tells waiting writers to go on, once there is credit and an eighth of the send buffer is free: waking them for

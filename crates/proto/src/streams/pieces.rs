@@ -1,0 +1,160 @@
+//! [`Pieces`]: stream bytes by offset, in pieces of equal size.
+//!
+//! A growing ring would move its bytes and touch fresh pages again and again, which costs more than encrypting them. Pieces stay where
+//! they are, are allocated when first written and go back as soon as they are passed.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Bytes of a piece.
+pub(super) const PIECE: usize = 4_096;
+/// Passed pieces that a thread keeps for its next ones, of whatever stream.
+const MAX_SPARE: usize = 128;
+
+type Piece = Box<[u8; PIECE]>;
+
+thread_local! {
+    static SPARE: RefCell<Vec<Piece>> = const { RefCell::new(Vec::new()) };
+}
+
+fn fresh() -> Piece {
+    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new([0; PIECE]))
+}
+
+fn give_back(piece: Piece) {
+    SPARE.with_borrow_mut(|spare| {
+        if spare.len() < MAX_SPARE {
+            spare.push(piece);
+        }
+    });
+}
+
+/// Bytes from an offset on. What was never written reads as anything: the owner knows what was.
+#[derive(Default, Debug)]
+pub(super) struct Pieces {
+    /// From the piece that holds `start` on; `None` where nothing was written.
+    pieces: VecDeque<Option<Piece>>,
+    /// First offset that is still held.
+    start: u64,
+}
+
+impl Pieces {
+    /// First offset that is still held.
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Stores `data` at `offset`, which is not below the start.
+    pub(super) fn write(&mut self, mut offset: u64, mut data: &[u8]) {
+        debug_assert!(offset >= self.start);
+        while !data.is_empty() {
+            let (index, at) = self.locate(offset);
+            if index >= self.pieces.len() {
+                self.pieces.resize_with(index + 1, || None);
+            }
+            let piece = self.pieces[index].get_or_insert_with(fresh);
+            let len = data.len().min(PIECE - at);
+            piece[at..at + len].copy_from_slice(&data[..len]);
+            (offset, data) = (offset + len as u64, &data[len..]);
+        }
+    }
+
+    /// The bytes of `range`, all of which have been written and are held, in as many slices as needed.
+    pub(super) fn slices(&self, range: Range<u64>) -> impl Iterator<Item = &[u8]> {
+        let mut offset = range.start;
+        std::iter::from_fn(move || {
+            let left = range.end.checked_sub(offset).filter(|left| *left > 0)?;
+            let (index, at) = self.locate(offset);
+            let len = left.min((PIECE - at) as u64) as usize;
+            offset += len as u64;
+            let piece = self.pieces.get(index)?.as_ref()?;
+            Some(&piece[at..at + len])
+        })
+    }
+
+    /// Gives up everything before `offset`.
+    pub(super) fn release(&mut self, offset: u64) {
+        let offset = offset.max(self.start);
+        let passed = (offset / PIECE as u64 - self.start / PIECE as u64) as usize;
+        for piece in self.pieces.drain(..passed.min(self.pieces.len())).flatten() {
+            give_back(piece);
+        }
+        self.start = offset;
+        // The list of pieces itself is eight bytes per piece; even so, it should not remember a stream's best days.
+        if self.pieces.is_empty() && self.pieces.capacity() > 64 {
+            self.pieces = VecDeque::new();
+        }
+    }
+
+    /// Gives up everything up to `end`, where nothing has been written at or after it.
+    pub(super) fn release_all(&mut self, end: u64) {
+        self.release(end);
+        for piece in self.pieces.drain(..).flatten() {
+            give_back(piece);
+        }
+    }
+
+    /// Which piece holds `offset`, and where in it.
+    fn locate(&self, offset: u64) -> (usize, usize) {
+        let first = self.start / PIECE as u64;
+        ((offset / PIECE as u64 - first) as usize, (offset % PIECE as u64) as usize)
+    }
+
+    /// Bytes of memory that pieces take.
+    #[cfg(test)]
+    fn memory(&self) -> usize {
+        self.pieces.iter().flatten().count() * PIECE
+    }
+}
+
+impl Drop for Pieces {
+    fn drop(&mut self) {
+        for piece in self.pieces.drain(..).flatten() {
+            // During the end of a thread there may be nobody to take it.
+            let _ = SPARE.try_with(|_| ()).map(|()| give_back(piece));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn byte(offset: u64) -> u8 {
+        (offset * 31 % 251) as u8
+    }
+
+    fn read(pieces: &Pieces, range: Range<u64>) -> Vec<u8> {
+        pieces.slices(range).flatten().copied().collect()
+    }
+
+    #[test]
+    fn ranges_across_pieces_read_back_and_passed_ones_go() {
+        let mut pieces = Pieces::default();
+        let (end, step) = (10 * PIECE as u64, 1_024);
+        for number in (0..end / step).rev() {
+            let data: Vec<u8> = (number * step..(number + 1) * step).map(byte).collect();
+            pieces.write(number * step, &data);
+        }
+        for range in [0..end, 4_000..4_200, 4_096..8_192, 8_191..8_193, 5..5] {
+            assert_eq!(read(&pieces, range.clone()), range.map(byte).collect::<Vec<_>>());
+        }
+        pieces.release(PIECE as u64 * 3 + 7);
+        assert_eq!(pieces.memory(), 7 * PIECE);
+        let range = pieces.start()..end;
+        assert_eq!(read(&pieces, range.clone()), range.map(byte).collect::<Vec<_>>());
+        pieces.release_all(end);
+        assert_eq!((pieces.memory(), pieces.start()), (0, end));
+        pieces.write(end, &[9]);
+        assert_eq!(read(&pieces, end..end + 1), [9]);
+    }
+
+    #[test]
+    fn holes_take_no_memory() {
+        let mut pieces = Pieces::default();
+        pieces.write(8 << 20, &[1]);
+        assert_eq!(pieces.memory(), PIECE);
+        assert_eq!(read(&pieces, 8 << 20..(8 << 20) + 1), [1]);
+    }
+}
