@@ -7,6 +7,7 @@
 
 mod decoder;
 mod encoder;
+mod source_log;
 
 use std::collections::BTreeMap;
 

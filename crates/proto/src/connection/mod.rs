@@ -32,10 +32,8 @@ use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
 use ring::hmac;
 use units::{Duration, Instant};
 
-pub use event::{
-    ConnectionError, ConnectionEvent, DatagramError, EndpointEvent, Event, PathError, PathEvent,
-};
-pub(crate) use event::{ConnectionEventKind, EndpointEventKind};
+pub(crate) use event::EndpointEventKind;
+pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent};
 
 use crate::{
     ConnectionStats, NetworkPath, PathStats,
@@ -107,6 +105,8 @@ pub struct Connection {
     policy: Box<dyn RecoveryPolicy>,
     /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
     duplicate: Option<(PathId, u64, PathId)>,
+    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
+    keep_sources: bool,
     idle_timeout: Option<Duration>,
     idle_deadline: Option<Instant>,
     /// An ack-eliciting packet has been sent since the last one was received (RFC 9000 section 10.1).
@@ -206,6 +206,7 @@ impl Connection {
             scheduler: scheduler::build(config.scheduler),
             policy: policy::build(config.recovery, &config.repair, false),
             duplicate: None,
+            keep_sources: true,
             idle_timeout,
             idle_deadline: idle_timeout.map(|d| now + d),
             sent_since_heard: false,

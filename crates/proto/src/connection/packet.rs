@@ -145,7 +145,7 @@ impl Connection {
         plaintext: &[u8],
     ) -> Vec<u8> {
         let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data() && self.policy.codes();
-        if !wanted || builder.level != Level::OneRtt {
+        if !wanted || !self.keep_sources || builder.level != Level::OneRtt {
             return Vec::new();
         }
         self.repair.keep(plaintext).unwrap_or_else(|| {

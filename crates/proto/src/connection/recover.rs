@@ -46,9 +46,33 @@ pub(super) fn oldest_protectable(path: &Path) -> Option<u64> {
     candidates.next().map(|(number, _)| number)
 }
 
+/// Less new data than this never counts as enough to keep paths busy.
+const PLENTY: u64 = 1 << 20;
+
 impl Connection {
+    /// Whether new data lasts at least twice as long as it takes to hear of what is sent now: then no spare window comes in time to
+    /// protect that. What is in flight is a round trip's worth at the rate that the paths really have.
+    pub(super) fn has_data_for_long(&self) -> bool {
+        let waiting = self.streams.sendable_bytes();
+        if waiting < PLENTY {
+            return false;
+        }
+        let busy = self.paths.values().filter(|p| p.in_flight > 0);
+        let slowest = busy.clone().map(|p| p.rtt.smoothed().as_nanos()).max().unwrap_or(0);
+        let needed: u128 = busy
+            .map(|p| {
+                u128::from(p.in_flight) * u128::from(slowest) / u128::from(p.rtt.smoothed().as_nanos().max(1))
+            })
+            .sum();
+        u128::from(waiting) > 2 * needed
+    }
+
     /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.
     pub(super) fn build_recovery(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+        // There is more data: only our own memory keeps it from being handed over.
+        if self.streams.has_writer_without_room() {
+            return None;
+        }
         for _ in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
             self.take_snapshots(now, true, &mut snapshots);

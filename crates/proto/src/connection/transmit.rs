@@ -243,6 +243,7 @@ impl Connection {
         for path in self.paths.values_mut() {
             path.paced_until = None;
         }
+        self.keep_sources = self.policy.codes() && !self.has_data_for_long();
         let mut batch: Option<(PathId, usize)> = None;
         for _ in 0..max_datagrams {
             let before = out.len();

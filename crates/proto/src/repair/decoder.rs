@@ -1,25 +1,23 @@
 //! The receiving side: recent plaintexts per path, blocks that wait, and decoding as soon as enough is there.
 //!
 //! CoFUSO sections 4.3 and 5.3. A block waits while more of its packets are missing than repair symbols have come. It is
-//! given up when one of its received members is no longer kept (COF-A12), when a newer block needs its place, or when its
-//! path is closed.
+//! given up when it turns out that one of its received members is no longer kept (COF-A12), when a newer block needs its place, or
+//! when its path is closed.
 //!
 //! # Bounds
 //! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks wait. What a hostile peer can
 //! make us compute is bounded by the bytes it sends: a block is decoded once at most.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use fec::reed_solomon::{DecodeScratch, decode};
 
+use super::source_log::SourceLog;
 use crate::{
     received::ReceivedPackets,
     wire::{CodeScheme, PathId, Repair},
 };
 
-/// What keeping a plaintext costs beyond its bytes: its buffer, its place in the map and in the order of eviction. Without it, the
-/// thousands of tiny packets of a mere receiver would take several times the budget.
-const ENTRY_OVERHEAD: u64 = 128;
 /// Blocks that may wait for packets or repair symbols at once.
 const MAX_BLOCKS: usize = 64;
 
@@ -52,10 +50,9 @@ impl WaitingBlock {
 /// Received plaintexts and waiting blocks of one connection.
 pub(crate) struct Decoder {
     budget: u64,
-    memory: u64,
-    sources: BTreeMap<PathId, BTreeMap<u64, Vec<u8>>>,
-    /// The order in which sources came, for eviction.
-    order: VecDeque<(PathId, u64)>,
+    sources: SourceLog,
+    /// Bytes that `blocks` hold.
+    block_memory: u64,
     blocks: VecDeque<WaitingBlock>,
     free: Vec<Vec<u8>>,
     scratch: DecodeScratch,
@@ -66,9 +63,8 @@ impl Decoder {
     pub(crate) fn new(budget: u64) -> Self {
         Self {
             budget,
-            memory: 0,
-            sources: BTreeMap::new(),
-            order: VecDeque::new(),
+            sources: SourceLog::new(budget),
+            block_memory: 0,
             blocks: VecDeque::new(),
             free: Vec::new(),
             scratch: DecodeScratch::new(),
@@ -82,7 +78,7 @@ impl Decoder {
 
     /// Bytes held.
     pub(crate) fn memory(&self) -> u64 {
-        self.memory
+        self.sources.memory() + self.block_memory
     }
 
     /// Keeps an arrived packet's plaintext, and decodes the block that it completes.
@@ -132,12 +128,12 @@ impl Decoder {
         symbol.extend_from_slice(repair.symbol);
         block.symbols.push((index, symbol));
         let ready = block.missing <= block.symbols.len();
-        self.memory += len as u64;
+        self.block_memory += len as u64;
         if ready {
             return self.decode_block(at);
         }
         // Only now: making room may drop blocks, and then `at` names another one.
-        self.add_memory(0);
+        self.make_room();
         Vec::new()
     }
 
@@ -149,10 +145,9 @@ impl Decoder {
         if let Some(at) = self.blocks.iter().position(same) {
             return Some(at);
         }
-        let kept = self.sources.get(&repair.path);
         let mut missing = 0;
         for number in repair.members.packets() {
-            if kept.is_some_and(|k| k.contains_key(&number)) {
+            if self.sources.get(repair.path, number).is_some() {
                 continue;
             }
             // Arrived, but no longer kept: the block can never be decoded.
@@ -170,7 +165,7 @@ impl Decoder {
         }
         let members: Vec<u64> = repair.members.packets().collect();
         let block = WaitingBlock { path: repair.path, members, missing, symbols: Vec::new() };
-        self.memory += block.bytes();
+        self.block_memory += block.bytes();
         self.blocks.push_back(block);
         Some(self.blocks.len() - 1)
     }
@@ -178,10 +173,9 @@ impl Decoder {
     /// Decodes and removes a block that has enough symbols.
     fn decode_block(&mut self, at: usize) -> Vec<Rebuilt> {
         let Some(block) = self.blocks.remove(at) else { return Vec::new() };
-        self.memory = self.memory.saturating_sub(block.bytes());
-        let kept = self.sources.get(&block.path);
+        self.block_memory = self.block_memory.saturating_sub(block.bytes());
         let sources: Vec<Option<&[u8]>> =
-            block.members.iter().map(|n| kept.and_then(|k| k.get(n)).map(Vec::as_slice)).collect();
+            block.members.iter().map(|n| self.sources.get(block.path, *n)).collect();
         let symbols: Vec<(u8, &[u8])> = block.symbols.iter().map(|(i, s)| (*i, s.as_slice())).collect();
         let lost = sources.iter().filter(|s| s.is_none()).count();
         let rebuilt: Vec<Rebuilt> = match decode(&sources, &symbols, &mut self.scratch) {
@@ -202,7 +196,7 @@ impl Decoder {
 
     fn drop_block(&mut self, at: usize) {
         let Some(block) = self.blocks.remove(at) else { return };
-        self.memory = self.memory.saturating_sub(block.bytes());
+        self.block_memory = self.block_memory.saturating_sub(block.bytes());
         self.counters.wasted += block.symbols.len() as u64;
         self.recycle_block(block);
     }
@@ -220,47 +214,27 @@ impl Decoder {
     }
 
     fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
-        let mut buffer = self.free.pop().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(plaintext);
-        if self.sources.entry(path).or_default().insert(number, buffer).is_none() {
-            self.order.push_back((path, number));
-            self.add_memory(plaintext.len() as u64 + ENTRY_OVERHEAD);
-        }
+        self.sources.keep(path, number, plaintext);
+        self.make_room();
     }
 
-    /// Counts new bytes, and makes room for them: the oldest plaintexts go first, then the oldest blocks.
-    fn add_memory(&mut self, bytes: u64) {
-        self.memory += bytes;
-        while self.memory > self.budget {
-            if let Some((path, number)) = self.order.pop_front() {
-                self.evict(path, number);
-            } else if self.blocks.is_empty() {
-                break;
-            } else {
-                self.drop_block(0);
+    /// Keeps to the budget: the oldest plaintexts go first, then the oldest blocks. A block that needs a plaintext which is gone is
+    /// found out when it is to be decoded.
+    fn make_room(&mut self) {
+        while self.memory() > self.budget {
+            if self.sources.evict_oldest() {
+                continue;
             }
+            if self.blocks.is_empty() {
+                break;
+            }
+            self.drop_block(0);
         }
-        self.counters.memory_peak = self.counters.memory_peak.max(self.memory);
-    }
-
-    fn evict(&mut self, path: PathId, number: u64) {
-        let Some(buffer) = self.sources.get_mut(&path).and_then(|kept| kept.remove(&number)) else { return };
-        self.memory = self.memory.saturating_sub(buffer.len() as u64 + ENTRY_OVERHEAD);
-        self.recycle(buffer);
-        // Blocks that need it can no longer be decoded.
-        while let Some(at) =
-            self.blocks.iter().position(|b| b.path == path && b.members.binary_search(&number).is_ok())
-        {
-            self.drop_block(at);
-        }
+        self.counters.memory_peak = self.counters.memory_peak.max(self.memory());
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
-        let kept = self.sources.remove(&path).unwrap_or_default();
-        self.memory =
-            self.memory.saturating_sub(kept.values().map(|b| b.len() as u64 + ENTRY_OVERHEAD).sum());
-        self.order.retain(|(p, _)| *p != path);
+        self.sources.forget_path(path);
         while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
             self.drop_block(at);
         }

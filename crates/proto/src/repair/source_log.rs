@@ -1,0 +1,189 @@
+//! The plaintexts that arrived most recently, of all paths together: a log in slabs.
+//!
+//! Packets arrive by the hundred thousand a second and few of them are ever needed to decode, so keeping one must cost no more than
+//! copying it: plaintexts are appended to the newest slab, and the oldest slab is given up as a whole.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::wire::PathId;
+
+/// Sizes of slabs, bytes: small while little is kept, so that a quiet connection holds little memory; at most an eighth of the budget.
+const SLAB_SIZES: core::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+/// What keeping a plaintext costs beyond its bytes: its places in a slab's list and in its path's index.
+const ENTRY_OVERHEAD: usize = 64;
+
+/// A piece of the log.
+#[derive(Default)]
+struct Slab {
+    bytes: Vec<u8>,
+    packets: Vec<(PathId, u64)>,
+}
+
+impl Slab {
+    fn memory(&self) -> u64 {
+        (self.bytes.capacity() + self.packets.len() * ENTRY_OVERHEAD) as u64
+    }
+}
+
+/// Where a packet's plaintext is.
+#[derive(Clone, Copy)]
+struct Place {
+    number: u64,
+    /// Slabs are counted from the first that there ever was.
+    slab: u64,
+    at: u32,
+    len: u32,
+}
+
+/// Recent plaintexts by path and packet number.
+pub(super) struct SourceLog {
+    largest_slab: usize,
+    slabs: VecDeque<Slab>,
+    /// How many slabs have been given up.
+    gone: u64,
+    /// Of each path, by ascending packet number.
+    index: BTreeMap<PathId, VecDeque<Place>>,
+    memory: u64,
+    /// The slab given up last, to be used again.
+    spare: Option<Slab>,
+}
+
+impl SourceLog {
+    /// A log that is to stay within `budget` bytes; its owner evicts.
+    pub(super) fn new(budget: u64) -> Self {
+        let eighth = usize::try_from(budget / 8).unwrap_or(usize::MAX);
+        Self {
+            largest_slab: eighth.min(*SLAB_SIZES.end()),
+            slabs: VecDeque::new(),
+            gone: 0,
+            index: BTreeMap::new(),
+            memory: 0,
+            spare: None,
+        }
+    }
+
+    /// Bytes held.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// Appends a plaintext unless the packet has one already.
+    pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
+        let places = self.index.entry(path).or_default();
+        let after = match places.back() {
+            Some(last) if last.number >= number => places.partition_point(|p| p.number < number),
+            _ => places.len(),
+        };
+        if places.get(after).is_some_and(|p| p.number == number) {
+            return;
+        }
+        let full = |slab: &Slab| slab.bytes.len() + plaintext.len() > slab.bytes.capacity();
+        if self.slabs.back().is_none_or(full) {
+            let size =
+                (self.memory as usize).max(*SLAB_SIZES.start()).min(self.largest_slab).max(plaintext.len());
+            let slab = fresh_slab(self.spare.take(), size);
+            self.memory += slab.memory();
+            self.slabs.push_back(slab);
+        }
+        let slab_number = self.gone + self.slabs.len() as u64 - 1;
+        let slab = self.slabs.back_mut().expect("there is one with room");
+        let place =
+            Place { number, slab: slab_number, at: slab.bytes.len() as u32, len: plaintext.len() as u32 };
+        places.insert(after, place);
+        slab.bytes.extend_from_slice(plaintext);
+        slab.packets.push((path, number));
+        self.memory += ENTRY_OVERHEAD as u64;
+    }
+
+    /// The plaintext of a packet, if it is still kept.
+    pub(super) fn get(&self, path: PathId, number: u64) -> Option<&[u8]> {
+        let places = self.index.get(&path)?;
+        let place = places[places.binary_search_by_key(&number, |p| p.number).ok()?];
+        let slab = self.slabs.get((place.slab - self.gone) as usize)?;
+        slab.bytes.get(place.at as usize..(place.at + place.len) as usize)
+    }
+
+    /// Gives up the oldest slab; `false` if there is none.
+    pub(super) fn evict_oldest(&mut self) -> bool {
+        let Some(mut slab) = self.slabs.pop_front() else { return false };
+        self.memory -= slab.memory();
+        for (path, number) in slab.packets.drain(..) {
+            let Some(places) = self.index.get_mut(&path) else { continue };
+            if let Ok(at) = places.binary_search_by_key(&number, |p| p.number)
+                && places[at].slab == self.gone
+            {
+                places.remove(at);
+            }
+        }
+        self.gone += 1;
+        self.spare = Some(slab);
+        true
+    }
+
+    /// Forgets a path's packets. Their bytes go with their slabs.
+    pub(super) fn forget_path(&mut self, path: PathId) {
+        self.index.remove(&path);
+    }
+}
+
+/// An empty slab of `size` bytes.
+fn fresh_slab(spare: Option<Slab>, size: usize) -> Slab {
+    let mut slab = spare.filter(|slab| slab.bytes.capacity() == size).unwrap_or_default();
+    slab.bytes.clear();
+    slab.bytes.reserve_exact(size);
+    slab
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a plain map: what is found is right, the newest is always found, and eviction goes by age.
+        #[test]
+        fn behaves_as_a_map_that_forgets_the_oldest(
+            steps in prop::collection::vec((0..3u32, 0..40u64, 0..9_000usize, 0..20u8), 1..200),
+        ) {
+            let mut log = SourceLog::new(1 << 20);
+            let mut model: BTreeMap<(PathId, u64), Vec<u8>> = BTreeMap::new();
+            for (path, number, len, action) in steps {
+                let path = PathId(path);
+                match action {
+                    0 => log.forget_path(path),
+                    1 => { log.evict_oldest(); }
+                    _ => {
+                        let plaintext = vec![action; len];
+                        log.keep(path, number, &plaintext);
+                        if log.get(path, number) == Some(&plaintext[..]) {
+                            model.insert((path, number), plaintext);
+                        }
+                        prop_assert!(log.get(path, number).is_some());
+                    }
+                }
+                for ((path, number), plaintext) in &model {
+                    if let Some(kept) = log.get(*path, *number) {
+                        prop_assert_eq!(kept, &plaintext[..]);
+                    }
+                }
+            }
+            while log.evict_oldest() {}
+            prop_assert_eq!(log.memory(), 0);
+            prop_assert!(model.keys().all(|(path, number)| log.get(*path, *number).is_none()));
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_little_is_held_for_little() {
+        let mut log = SourceLog::new(1 << 20);
+        log.keep(PathId(1), 7, &[1; 100]);
+        assert!(log.memory() < 5_000, "{}", log.memory());
+        for number in 8..200 {
+            log.keep(PathId(1), number, &[2; 1_400]);
+        }
+        assert!(log.evict_oldest());
+        assert!(log.get(PathId(1), 7).is_none());
+        assert_eq!(log.get(PathId(1), 199), Some(&[2; 1_400][..]));
+    }
+}
