@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustls::{
-    RootCertStore,
+    CipherSuite, RootCertStore,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, PrivateKeyDer},
     version::TLS13,
@@ -199,8 +199,11 @@ impl ServerConfig {
     }
 }
 
+/// `ring`, preferring AES-128: it is as good as AES-256 here and takes a quarter less time per packet.
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+    let mut provider = ring::default_provider();
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);
+    Arc::new(provider)
 }
 
 fn client_builder(

@@ -11,12 +11,14 @@ use std::{
     task::{Context, Poll},
 };
 
-use proto::{ConnectionEvent, EndpointEvent, Event, Transmit};
+use proto::{EndpointEvent, Event, Transmit};
 use tokio::time::Sleep;
 use tracing::{debug, trace};
 use units::{Duration, Instant};
 
-use crate::{ConnectionError, PathEvent, clock, shared::Shared, socket::Socket};
+use crate::{
+    ConnectionError, PathEvent, clock, inbox::Batch, receive::SLOT_SIZE, shared::Shared, socket::Socket,
+};
 
 /// Datagrams taken in before answers are sent and others may use the connection.
 const RECEIVE_BUDGET: usize = 256;
@@ -42,7 +44,7 @@ thread_local! {
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     /// Datagrams taken from the inbox, not yet handled.
-    backlog: VecDeque<ConnectionEvent>,
+    backlog: VecDeque<Batch>,
     /// News for the endpoint on their way.
     outbox: Vec<EndpointEvent>,
     pending: Option<Pending>,
@@ -93,15 +95,20 @@ impl Driver {
         let mut state = self.shared.lock();
         let now = clock::now();
         self.now = now;
-        let count = self.backlog.len().min(RECEIVE_BUDGET);
-        for event in self.backlog.drain(..count) {
-            state.proto.handle_event(now, event);
+        let (mut batches, mut datagrams) = (0, 0);
+        while let Some(batch) = self.backlog.get_mut(batches).filter(|_| datagrams < RECEIVE_BUDGET) {
+            for datagram in batch.datagrams() {
+                state.proto.handle_datagram(now, datagram);
+            }
+            datagrams += batch.count();
+            batches += 1;
         }
         if state.proto.poll_timeout().is_some_and(|deadline| deadline <= now) {
             state.proto.handle_timeout(now);
         }
         drop(state);
-        if count > 0 {
+        if batches > 0 {
+            self.shared.endpoint.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
             self.shared.progress.notify_waiters();
         }
     }
@@ -211,10 +218,10 @@ impl Driver {
         (drained, state.proto.poll_timeout())
     }
 
-    /// Forwards news to the endpoint; its answers wait in the backlog.
+    /// Forwards news to the endpoint.
     fn tell_endpoint(&mut self) {
         if !self.outbox.is_empty() {
-            self.shared.endpoint.handle_events(self.shared.handle, &mut self.outbox, &mut self.backlog);
+            self.shared.endpoint.handle_events(self.shared.handle, &mut self.outbox);
         }
     }
 
@@ -253,7 +260,7 @@ impl Future for Driver {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        this.shared.collect(cx.waker(), &mut this.backlog);
+        this.shared.inbox.collect(cx.waker(), &mut this.backlog);
         this.receive();
         let sent = this.send(cx);
         let (drained, deadline) = this.report();

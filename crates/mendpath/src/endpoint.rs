@@ -7,9 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use proto::{
-    ConnectionEvent, ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId,
-};
+use proto::{ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{runtime::Handle, sync::Notify};
 use tracing::debug;
@@ -20,6 +18,7 @@ use crate::{
     bind::{bind, bind_path},
     clock,
     driver::Driver,
+    inbox::{Batch, Spares},
     lock::lock,
     receive::receive,
     shared::Shared,
@@ -53,6 +52,8 @@ impl Drop for LastHandle {
 pub(crate) struct Inner {
     runtime: Handle,
     pub(crate) sockets: Sockets,
+    /// Receive buffers of handled datagrams.
+    pub(crate) spares: Spares,
     state: Mutex<State>,
     /// A connection waits to be accepted, or none ever will.
     incoming: Notify,
@@ -324,16 +325,11 @@ impl Inner {
         Arrivals { endpoint: self, state: Some(self.lock()), accepted: Vec::new() }
     }
 
-    /// Takes a connection's news; `answers` are for it.
-    pub(crate) fn handle_events(
-        &self,
-        handle: ConnectionHandle,
-        events: &mut Vec<EndpointEvent>,
-        answers: &mut VecDeque<ConnectionEvent>,
-    ) {
+    /// Takes a connection's news.
+    pub(crate) fn handle_events(&self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
         let mut state = self.lock();
         for event in events.drain(..) {
-            answers.extend(state.proto.handle_event(handle, event));
+            state.proto.handle_event(handle, event);
         }
     }
 
@@ -386,6 +382,10 @@ impl Arrivals<'_> {
         self.state.as_mut()?.proto.handle_datagram(now, datagram, reply)
     }
 
+    pub(crate) fn spares(&self) -> &Spares {
+        &self.endpoint.spares
+    }
+
     /// A new connection; its driver starts when the endpoint is unlocked.
     pub(crate) fn accept(
         &mut self,
@@ -399,10 +399,9 @@ impl Arrivals<'_> {
         }
     }
 
-    pub(crate) fn deliver(&self, handle: ConnectionHandle, events: &mut Vec<ConnectionEvent>) {
-        match self.state.as_ref().and_then(|state| state.connections.get(&handle)) {
-            Some(connection) => connection.deliver(events),
-            None => events.clear(),
+    pub(crate) fn deliver(&self, handle: ConnectionHandle, batch: Batch) {
+        if let Some(connection) = self.state.as_ref().and_then(|state| state.connections.get(&handle)) {
+            connection.inbox.deliver(batch);
         }
     }
 }
@@ -486,6 +485,7 @@ impl EndpointBuilder {
         let inner = Arc::new(Inner {
             runtime,
             sockets: Sockets::default(),
+            spares: Spares::default(),
             state: Mutex::new(state),
             incoming: Notify::new(),
             idle: Notify::new(),

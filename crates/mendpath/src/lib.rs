@@ -62,6 +62,7 @@ mod driver;
 mod endpoint;
 mod error;
 mod identity;
+mod inbox;
 mod lock;
 mod open_path;
 mod path;

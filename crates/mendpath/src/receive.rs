@@ -2,13 +2,14 @@
 
 use std::{io::IoSliceMut, sync::Arc};
 
-use proto::{ConnectionEvent, ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
+use proto::{ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
 use quinn_udp::RecvMeta;
 use tracing::{debug, trace};
 
 use crate::{
     clock,
     endpoint::{Arrivals, Inner},
+    inbox::Batch,
     socket::{self, Socket},
 };
 
@@ -16,7 +17,7 @@ use crate::{
 const SLOTS: usize = 16;
 
 /// Bytes per buffer: the kernel coalesces datagrams up to this size.
-const SLOT_SIZE: usize = 65_535;
+pub(crate) const SLOT_SIZE: usize = 65_535;
 
 /// Datagrams received before other tasks get their turn.
 const BUDGET: usize = 256;
@@ -37,7 +38,7 @@ pub(crate) async fn receive(endpoint: Arc<Inner>, socket: Arc<Socket>) {
 
 /// Returns only if the socket does not work any more.
 async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
-    let mut buffer = vec![0; SLOTS * SLOT_SIZE];
+    let mut buffers: [Vec<u8>; SLOTS] = std::array::from_fn(|_| vec![0; SLOT_SIZE]);
     let mut router = Router::default();
     let mut failures = 0;
     let mut since_yield = 0;
@@ -47,10 +48,10 @@ async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
             return;
         }
         let mut meta = [RecvMeta::default(); SLOTS];
-        match receive_batch(socket, &mut buffer, &mut meta) {
+        match receive_batch(socket, &mut buffers, &mut meta) {
             Ok(used) => {
                 failures = 0;
-                since_yield += router.route(endpoint, socket, &mut buffer, &meta[..used]);
+                since_yield += router.route(endpoint, socket, &mut buffers, &meta[..used]);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             // An interface that goes away, or news by ICMP: other paths go on, and this one may come back.
@@ -70,19 +71,18 @@ async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
     }
 }
 
-fn receive_batch(socket: &Socket, buffer: &mut [u8], meta: &mut [RecvMeta; SLOTS]) -> std::io::Result<usize> {
-    let mut slots = buffer.chunks_exact_mut(SLOT_SIZE);
-    let mut slots: [IoSliceMut<'_>; SLOTS] =
-        std::array::from_fn(|_| IoSliceMut::new(slots.next().unwrap_or_default()));
+fn receive_batch(
+    socket: &Socket,
+    buffers: &mut [Vec<u8>; SLOTS],
+    meta: &mut [RecvMeta; SLOTS],
+) -> std::io::Result<usize> {
+    let mut slots = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
     socket.try_recv(&mut slots, meta)
 }
 
 /// Takes datagrams to their connections, with one hand-over for those that follow each other.
 #[derive(Default)]
 struct Router {
-    /// Datagrams for `run`, in order.
-    events: Vec<ConnectionEvent>,
-    run: Option<ConnectionHandle>,
     /// What the endpoint itself answers is written here.
     reply: Vec<u8>,
 }
@@ -93,45 +93,63 @@ impl Router {
         &mut self,
         endpoint: &Arc<Inner>,
         socket: &Socket,
-        buffer: &mut [u8],
+        buffers: &mut [Vec<u8>],
         meta: &[RecvMeta],
     ) -> usize {
         let now = clock::now();
-        let mut count = 0;
-        for (meta, slot) in meta.iter().zip(buffer.chunks_exact_mut(SLOT_SIZE)) {
-            let path = socket.path_of(meta);
-            let ecn = socket::ecn(meta);
-            let mut arrivals = endpoint.arrivals();
-            for data in slot[..meta.len].chunks_mut(meta.stride.max(1)) {
-                count += 1;
-                self.reply.clear();
-                let datagram = Datagram { path, ecn, data };
-                match arrivals.handle_datagram(now, datagram, &mut self.reply) {
-                    Some(EndpointOutput::ToConnection(handle, event)) => self.push(&arrivals, handle, event),
-                    Some(EndpointOutput::Accepted(handle, connection)) => {
-                        arrivals.accept(handle, path.remote, connection);
-                    }
-                    Some(EndpointOutput::Reply(transmit)) => reply(socket, &transmit, &self.reply),
-                    None => {}
+        let mut arrivals = endpoint.arrivals();
+        meta.iter()
+            .zip(buffers)
+            .map(|(meta, buffer)| self.route_buffer(now, socket, &mut arrivals, buffer, meta))
+            .sum()
+    }
+
+    /// The datagrams of one buffer come from one sender, mostly of one connection.
+    fn route_buffer(
+        &mut self,
+        now: units::Instant,
+        socket: &Socket,
+        arrivals: &mut Arrivals<'_>,
+        buffer: &mut Vec<u8>,
+        meta: &RecvMeta,
+    ) -> usize {
+        let (path, ecn, stride) = (socket.path_of(meta), socket::ecn(meta), meta.stride.max(1));
+        let mut run: Option<(ConnectionHandle, usize)> = None;
+        for start in (0..meta.len).step_by(stride) {
+            let end = (start + stride).min(meta.len);
+            self.reply.clear();
+            let datagram = Datagram { path, ecn, data: &mut buffer[start..end] };
+            let output = arrivals.handle_datagram(now, datagram, &mut self.reply);
+            let handle = match output {
+                Some(EndpointOutput::ToConnection(handle)) => Some(handle),
+                Some(EndpointOutput::Accepted(handle, connection)) => {
+                    arrivals.accept(handle, path.remote, connection);
+                    None
                 }
+                Some(EndpointOutput::Reply(transmit)) => {
+                    reply(socket, &transmit, &self.reply);
+                    None
+                }
+                None => None,
+            };
+            if handle != run.map(|(handle, _)| handle) {
+                if let Some((handle, from)) = run {
+                    arrivals.deliver(handle, Batch::copied(path, ecn, stride, &buffer[from..start]));
+                }
+                run = handle.map(|handle| (handle, start));
             }
-            self.flush(&arrivals);
         }
-        count
-    }
-
-    fn push(&mut self, arrivals: &Arrivals<'_>, handle: ConnectionHandle, event: ConnectionEvent) {
-        if self.run != Some(handle) {
-            self.flush(arrivals);
-            self.run = Some(handle);
+        match run {
+            Some((handle, 0)) => {
+                let batch = Batch::taken(path, ecn, stride, meta.len, buffer, arrivals.spares());
+                arrivals.deliver(handle, batch);
+            }
+            Some((handle, from)) => {
+                arrivals.deliver(handle, Batch::copied(path, ecn, stride, &buffer[from..meta.len]));
+            }
+            None => {}
         }
-        self.events.push(event);
-    }
-
-    fn flush(&mut self, arrivals: &Arrivals<'_>) {
-        if let Some(handle) = self.run.take() {
-            arrivals.deliver(handle, &mut self.events);
-        }
+        meta.len.div_ceil(stride)
     }
 }
 

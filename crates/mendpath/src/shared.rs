@@ -1,7 +1,7 @@
 //! What a connection's handles, its driver and the receiving tasks share.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     fmt,
     net::SocketAddr,
     sync::{
@@ -11,14 +11,12 @@ use std::{
     task::Waker,
 };
 
-use proto::{ConnectionEvent, ConnectionHandle, Dir, Event, PathId, StreamEvent, StreamId};
+use proto::{ConnectionHandle, Dir, Event, PathId, StreamEvent, StreamId};
 use tokio::sync::{Notify, broadcast, oneshot};
-use tracing::trace;
 
-use crate::{ConnectionError, PathError, PathEvent, clock, endpoint::Inner, lock::lock, socket::Socket};
-
-/// Datagrams that may wait for a connection's driver; more are dropped, as a full socket buffer would.
-const MAX_INBOX: usize = 4_096;
+use crate::{
+    ConnectionError, PathError, PathEvent, clock, endpoint::Inner, inbox::Inbox, lock::lock, socket::Socket,
+};
 
 /// Path events that a slow listener may leave waiting before it misses some.
 const PATH_EVENTS: usize = 64;
@@ -31,7 +29,7 @@ pub(crate) struct Shared {
     /// The peer's address when the connection began.
     pub(crate) remote: SocketAddr,
     state: Mutex<State>,
-    inbox: Mutex<Inbox>,
+    pub(crate) inbox: Inbox,
     /// The peer opened a stream, by direction.
     pub(crate) opened: [Notify; 2],
     /// The peer allows more streams, by direction.
@@ -49,13 +47,6 @@ pub(crate) fn index(dir: Dir) -> usize {
         Dir::Bi => 0,
         Dir::Uni => 1,
     }
-}
-
-/// Where receiving tasks leave datagrams, and everybody finds the driver.
-#[derive(Default)]
-struct Inbox {
-    events: VecDeque<ConnectionEvent>,
-    driver: Option<Waker>,
 }
 
 /// What needs the connection's lock.
@@ -124,7 +115,7 @@ impl Shared {
             stable_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             remote,
             state: Mutex::new(state),
-            inbox: Mutex::default(),
+            inbox: Inbox::default(),
             opened: Default::default(),
             available: Default::default(),
             datagram_received: Notify::new(),
@@ -140,33 +131,9 @@ impl Shared {
         lock(&self.state)
     }
 
-    /// Hands datagrams over to the driver, which empties `events`.
-    pub(crate) fn deliver(&self, events: &mut Vec<ConnectionEvent>) {
-        let mut inbox = lock(&self.inbox);
-        let room = MAX_INBOX.saturating_sub(inbox.events.len());
-        if events.len() > room {
-            trace!(dropped = events.len() - room, "the connection falls behind");
-            events.truncate(room);
-        }
-        inbox.events.extend(events.drain(..));
-        inbox.wake();
-    }
-
     /// Lets the driver look at the connection again: something changed.
     pub(crate) fn wake_driver(&self) {
-        lock(&self.inbox).wake();
-    }
-
-    /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has arrived.
-    pub(crate) fn collect(&self, driver: &Waker, backlog: &mut VecDeque<ConnectionEvent>) {
-        let mut inbox = lock(&self.inbox);
-        match &mut inbox.driver {
-            Some(known) => known.clone_from(driver),
-            unknown => *unknown = Some(driver.clone()),
-        }
-        if backlog.is_empty() {
-            std::mem::swap(&mut inbox.events, backlog);
-        }
+        self.inbox.wake();
     }
 
     /// Closes with an application code; the first close counts.
@@ -245,14 +212,6 @@ impl Shared {
                     sender.wake();
                 }
             }
-        }
-    }
-}
-
-impl Inbox {
-    fn wake(&self) {
-        if let Some(driver) = &self.driver {
-            driver.wake_by_ref();
         }
     }
 }

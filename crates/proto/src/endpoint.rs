@@ -11,7 +11,7 @@ use units::Instant;
 
 use crate::{
     CID_LEN, ClientConfig, Datagram, NetworkPath, ServerConfig, Transmit,
-    connection::{Connection, ConnectionEvent, ConnectionEventKind, EndpointEvent, EndpointEventKind, Seed},
+    connection::{Connection, EndpointEvent, EndpointEventKind, Seed},
     crypto::{self, TAG_LEN},
     wire::{
         ConnectionClose, ConnectionId, HeaderKind, LongHeader, PacketKind, PathId, ProtectedHeader, Side,
@@ -42,8 +42,8 @@ pub enum ConnectError {
 /// What becomes of a datagram.
 #[derive(Debug)]
 pub enum EndpointOutput {
-    /// It is for this connection: hand the event over.
-    ToConnection(ConnectionHandle, ConnectionEvent),
+    /// It is for this connection: give it to [`Connection::handle_datagram`].
+    ToConnection(ConnectionHandle),
     /// It made a new connection, which has been fed with it.
     Accepted(ConnectionHandle, Box<Connection>),
     /// Send this at once; the bytes are in the buffer given along.
@@ -118,12 +118,7 @@ impl Endpoint {
             return self.negotiate_version(&datagram, dcid, scid, reply);
         }
         if let Some(&handle) = self.cids.get(&header.dcid) {
-            let kind = ConnectionEventKind::Datagram {
-                path: datagram.path,
-                ecn: datagram.ecn,
-                data: datagram.data.to_vec(),
-            };
-            return Some(EndpointOutput::ToConnection(handle, ConnectionEvent(kind)));
+            return Some(EndpointOutput::ToConnection(handle));
         }
         let (kind, dcid, scid, number_at, len) =
             (header.kind, header.dcid, header.scid, header.pn_offset, header.len);
@@ -159,11 +154,7 @@ impl Endpoint {
     }
 
     /// Takes what a connection tells about itself.
-    pub fn handle_event(
-        &mut self,
-        handle: ConnectionHandle,
-        event: EndpointEvent,
-    ) -> Option<ConnectionEvent> {
+    pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
         match event.0 {
             EndpointEventKind::NewCid(cid) => {
                 if let Some(cids) = self.connections.get_mut(&handle) {
@@ -183,7 +174,6 @@ impl Endpoint {
                 }
             }
         }
-        None
     }
 
     /// Tells a peer of an unknown version what we speak (RFC 9000 section 6.1). The answer is never larger than the question.

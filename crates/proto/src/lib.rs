@@ -38,7 +38,7 @@ pub use config::{
 };
 pub use congestion::ControllerKind;
 pub use connection::{
-    Connection, ConnectionError, ConnectionEvent, DatagramError, EndpointEvent, Event, PathError, PathEvent,
+    Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
 pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput};

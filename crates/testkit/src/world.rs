@@ -331,10 +331,10 @@ impl World {
         let datagram = Datagram { path, ecn, data: &mut data };
         let output = self.hosts[host.0].endpoint.handle_datagram(now, datagram, &mut reply);
         match output {
-            Some(EndpointOutput::ToConnection(handle, event)) => {
+            Some(EndpointOutput::ToConnection(handle)) => {
                 let id = ConnectionId { host, handle };
                 let Some(side) = self.hosts[host.0].connections.get_mut(&handle) else { return };
-                side.connection.handle_event(now, event);
+                side.connection.handle_datagram(now, Datagram { path, ecn, data: &mut data });
                 self.on_arrival(id, path, arrival.size);
                 self.drive(id);
             }

@@ -1,7 +1,6 @@
 //! What a connection tells its application and its endpoint, and what its calls may answer.
 
 use crate::{
-    Ecn, NetworkPath,
     streams::StreamEvent,
     wire::{ConnectionId, PathId},
 };
@@ -125,15 +124,6 @@ pub enum PathError {
     /// The peer has not issued a connection id for the next path yet; try again shortly.
     #[error("the peer has not provided a connection id for another path yet")]
     NoConnectionId,
-}
-
-/// From the endpoint to a connection.
-#[derive(Debug)]
-pub struct ConnectionEvent(pub(crate) ConnectionEventKind);
-
-#[derive(Debug)]
-pub(crate) enum ConnectionEventKind {
-    Datagram { path: NetworkPath, ecn: Option<Ecn>, data: Vec<u8> },
 }
 
 /// From a connection to its endpoint.

@@ -2,7 +2,7 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, ConnectionEvent, close::State, event::ConnectionEventKind};
+use super::{ACK_DELAY_EXPONENT, Connection, close::State};
 use crate::{
     CID_LEN, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
@@ -36,15 +36,6 @@ pub(super) struct FrameContext {
 }
 
 impl Connection {
-    /// Takes what the endpoint has for this connection.
-    pub fn handle_event(&mut self, now: Instant, event: ConnectionEvent) {
-        match event.0 {
-            ConnectionEventKind::Datagram { path, ecn, mut data } => {
-                self.handle_datagram(now, Datagram { path, ecn, data: &mut data });
-            }
-        }
-    }
-
     /// Takes a datagram that the endpoint found to be for this connection.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
         match self.state {

@@ -144,8 +144,9 @@ impl Pair {
                 let peer = if to_server { &mut self.server } else { &mut self.client };
                 let datagram = Datagram { path, ecn: None, data: &mut data };
                 match peer.endpoint.handle_datagram(self.now, datagram, &mut Vec::new()) {
-                    Some(EndpointOutput::ToConnection(_, event)) => {
-                        peer.connection.as_mut().unwrap().1.handle_event(self.now, event);
+                    Some(EndpointOutput::ToConnection(_)) => {
+                        let datagram = Datagram { path, ecn: None, data: &mut data };
+                        peer.connection.as_mut().unwrap().1.handle_datagram(self.now, datagram);
                     }
                     Some(EndpointOutput::Accepted(handle, connection)) => {
                         peer.connection = Some((handle, connection));

@@ -1,0 +1,174 @@
+//! Where receiving tasks leave datagrams for a connection's driver.
+
+use std::{collections::VecDeque, sync::Mutex, task::Waker};
+
+use proto::{Datagram, Ecn, NetworkPath};
+use tracing::trace;
+
+use crate::lock::lock;
+
+/// Bytes that may wait for a connection's driver, unused ends of buffers included; more are dropped, as a full socket
+/// buffer would.
+const MAX_WAITING: usize = 8 << 20;
+
+/// Runs that fill less than this part of a receive buffer are copied out of it.
+const WORTH_KEEPING: usize = 4;
+
+/// Receive buffers kept for reuse.
+const MAX_SPARE: usize = 64;
+
+/// Datagrams of one connection that arrived together: same addresses, same ECN mark, equally long except for the last.
+pub(crate) struct Batch {
+    path: NetworkPath,
+    ecn: Option<Ecn>,
+    /// Length of every datagram but the last, bytes.
+    stride: usize,
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl Batch {
+    /// Copies a run of datagrams.
+    pub(crate) fn copied(path: NetworkPath, ecn: Option<Ecn>, stride: usize, run: &[u8]) -> Self {
+        Self { path, ecn, stride: stride.max(1), len: run.len(), bytes: run.to_vec() }
+    }
+
+    /// Takes over a whole receive buffer whose first `len` bytes are datagrams; a small run is copied instead.
+    pub(crate) fn taken(
+        path: NetworkPath,
+        ecn: Option<Ecn>,
+        stride: usize,
+        len: usize,
+        buffer: &mut Vec<u8>,
+        spares: &Spares,
+    ) -> Self {
+        if len < buffer.len() / WORTH_KEEPING {
+            return Self::copied(path, ecn, stride, &buffer[..len]);
+        }
+        let fresh = spares.take(buffer.len());
+        Self { path, ecn, stride: stride.max(1), len, bytes: std::mem::replace(buffer, fresh) }
+    }
+
+    /// The datagrams in order.
+    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = Datagram<'_>> {
+        let (path, ecn) = (self.path, self.ecn);
+        self.bytes[..self.len].chunks_mut(self.stride).map(move |data| Datagram { path, ecn, data })
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.len.div_ceil(self.stride)
+    }
+}
+
+/// Receive buffers that wait to be used again.
+#[derive(Default)]
+pub(crate) struct Spares(Mutex<Vec<Vec<u8>>>);
+
+impl Spares {
+    /// A buffer of `size` bytes.
+    pub(crate) fn take(&self, size: usize) -> Vec<u8> {
+        lock(&self.0).pop().filter(|buffer| buffer.len() == size).unwrap_or_else(|| vec![0; size])
+    }
+
+    /// Gives the buffers of handled batches back.
+    pub(crate) fn give(&self, batches: impl Iterator<Item = Batch>, size: usize) {
+        let mut spares = lock(&self.0);
+        let room = MAX_SPARE.saturating_sub(spares.len());
+        spares.extend(batches.map(|batch| batch.bytes).filter(|bytes| bytes.len() == size).take(room));
+    }
+}
+
+/// Batches that wait for a driver, and how to wake it.
+#[derive(Default)]
+pub(crate) struct Inbox(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    batches: VecDeque<Batch>,
+    /// Bytes of memory that `batches` take.
+    waiting: usize,
+    driver: Option<Waker>,
+}
+
+impl Inbox {
+    /// Hands a batch over and wakes the driver; drops it if too much waits already.
+    pub(crate) fn deliver(&self, batch: Batch) {
+        let mut state = lock(&self.0);
+        if state.waiting + batch.bytes.len() > MAX_WAITING {
+            trace!(dropped = batch.count(), "the connection falls behind");
+        } else {
+            state.waiting += batch.bytes.len();
+            state.batches.push_back(batch);
+        }
+        state.wake();
+    }
+
+    /// Lets the driver look at the connection again: something changed.
+    pub(crate) fn wake(&self) {
+        lock(&self.0).wake();
+    }
+
+    /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has arrived.
+    pub(crate) fn collect(&self, driver: &Waker, backlog: &mut VecDeque<Batch>) {
+        let mut state = lock(&self.0);
+        match &mut state.driver {
+            Some(known) => known.clone_from(driver),
+            unknown => *unknown = Some(driver.clone()),
+        }
+        if backlog.is_empty() {
+            std::mem::swap(&mut state.batches, backlog);
+            state.waiting = 0;
+        }
+    }
+}
+
+impl State {
+    fn wake(&self) {
+        if let Some(driver) = &self.driver {
+            driver.wake_by_ref();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: usize = 1_000;
+
+    fn path() -> NetworkPath {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        NetworkPath { local: address, remote: address }
+    }
+
+    #[test]
+    fn a_full_buffer_is_handed_over_and_comes_back() {
+        let spares = Spares::default();
+        let mut buffer = vec![7; SIZE];
+        let full = Batch::taken(path(), None, 300, SIZE, &mut buffer, &spares);
+        assert_eq!((buffer.len(), full.count()), (SIZE, 4));
+        assert_eq!(buffer[0], 0, "the batch has the old buffer");
+        let mut small = Batch::taken(path(), None, 100, 150, &mut buffer, &spares);
+        assert_eq!(small.datagrams().map(|d| d.data.len()).collect::<Vec<_>>(), [100, 50]);
+        spares.give([full, small].into_iter(), SIZE);
+        assert_eq!(lock(&spares.0).len(), 1, "copies are not kept");
+        assert_eq!(spares.take(SIZE)[0], 7);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_and_the_driver_takes_it_all() {
+        let inbox = Inbox::default();
+        let each = 1 << 20;
+        for _ in 0..12 {
+            inbox.deliver(Batch::copied(path(), None, 1_000, &vec![1; each]));
+        }
+        let mut backlog = VecDeque::new();
+        inbox.collect(Waker::noop(), &mut backlog);
+        assert_eq!(backlog.len(), MAX_WAITING / each);
+        inbox.deliver(Batch::copied(path(), None, 1_000, &[1]));
+        backlog.clear();
+        inbox.collect(Waker::noop(), &mut backlog);
+        assert_eq!(backlog.len(), 1);
+    }
+}
