@@ -24,8 +24,17 @@ pub struct NewReno {
     /// What additive increase left over, in units of 1/window bytes.
     carry: u128,
     recovery: RecoveryPeriod,
+    undo: Option<Undo>,
     /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial window.
     fresh: bool,
+}
+
+/// What a reduction overwrote.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    window: u64,
+    ssthresh: Option<u64>,
+    recovery: RecoveryPeriod,
 }
 
 impl NewReno {
@@ -37,6 +46,7 @@ impl NewReno {
             ssthresh: None,
             carry: 0,
             recovery: RecoveryPeriod::default(),
+            undo: None,
             fresh: true,
         }
     }
@@ -47,6 +57,7 @@ impl NewReno {
         if self.recovery.covers(sent_at) {
             return;
         }
+        self.undo = Some(Undo { window: self.window, ssthresh: self.ssthresh, recovery: self.recovery });
         self.recovery.begin(now);
         let ssthresh = self.window / 2; // kLossReductionFactor
         self.ssthresh = Some(ssthresh);
@@ -91,11 +102,20 @@ impl Controller for NewReno {
     fn on_persistent_congestion(&mut self, _now: Instant) {
         self.window = self.config.minimum_window();
         self.carry = 0;
+        self.undo = None;
         self.recovery.clear();
+    }
+
+    fn on_spurious_loss(&mut self, _now: Instant) {
+        let Some(undo) = self.undo.take() else { return };
+        self.window = self.window.max(undo.window);
+        self.ssthresh = undo.ssthresh;
+        self.recovery = undo.recovery;
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
         self.congestion_event(now, largest_sent);
+        self.undo = None; // a mark is never a mistake, even if the losses beside it were
     }
 
     fn on_mtu(&mut self, max_datagram_size: u64) {

@@ -126,3 +126,20 @@ fn throughput_follows_the_inverse_square_root_law() {
         assert!((78..=81).contains(&outcome.reductions), "{}", outcome.reductions); // every loss of 80 periods
     }
 }
+
+#[test]
+fn spurious_loss_is_undone_but_a_mark_is_not() {
+    let mut reno = controller();
+    let before = reno.state();
+    reno.on_loss(&loss(60, 10), &[]);
+    assert!(reno.window() < before.window);
+    reno.on_spurious_loss(at(70));
+    assert_eq!(reno.state(), before);
+    reno.on_spurious_loss(at(71)); // there is nothing left to undo
+    assert_eq!(reno.state(), before);
+
+    reno.on_loss(&loss(80, 75), &[]);
+    reno.on_ecn_ce(at(81), at(76)); // the same period, but a real signal
+    reno.on_spurious_loss(at(82));
+    assert!(reno.window() < before.window);
+}
