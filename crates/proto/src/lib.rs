@@ -22,6 +22,7 @@ mod path;
 pub mod policy;
 mod range_set;
 mod received;
+mod reordering;
 mod repair;
 mod rtt;
 pub mod scheduler;

@@ -14,6 +14,7 @@ use crate::{
     keys::PhaseBounds,
     mtu::MtuSearch,
     pacer::Pacer,
+    reordering::{LossEvent, Patience},
     rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
     stats::{PathState, PathStats},
@@ -69,6 +70,7 @@ pub(crate) struct PathCounters {
     pub(crate) bytes_received: u64,
     pub(crate) packets_lost: u64,
     pub(crate) bytes_lost: u64,
+    pub(crate) spurious_losses: u64,
     pub(crate) copies_sent: u64,
     pub(crate) repair_sent: u64,
     pub(crate) repaired_by_peer: u64,
@@ -94,6 +96,8 @@ pub(crate) struct Path {
     pub(crate) ecn: PathEcn,
     /// Where the current key phase begins in its packet numbers.
     pub(crate) phase: PhaseBounds,
+    pub(crate) patience: Patience,
+    pub(crate) loss_event: LossEvent,
     /// Bytes in flight, all packet number spaces together.
     pub(crate) in_flight: u64,
     /// Probe timeouts since the last new ACK.
@@ -118,6 +122,8 @@ pub(crate) struct Path {
     /// Packets below this number are not protectable any more.
     pub(crate) protected_below: u64,
     pub(crate) lost_protected: LostProtected,
+    /// Packets of the peer on this path that were rebuilt and that no RECOVERED has named yet.
+    pub(crate) unreported: Unreported,
     pub(crate) counters: PathCounters,
 }
 
@@ -144,6 +150,36 @@ impl LostProtected {
     }
 }
 
+/// Numbers of rebuilt packets that wait for a RECOVERED frame, ascending.
+#[derive(Debug, Default)]
+pub(crate) struct Unreported(Vec<u64>);
+
+impl Unreported {
+    /// More are not reported: the peer then resends their data in vain, once.
+    const LIMIT: usize = 1_024;
+    /// Most packets of one frame. Scattered as they may be, it fits a packet of the smallest size beside a long ACK.
+    const FRAME: usize = 64;
+
+    pub(crate) fn push(&mut self, number: u64) {
+        if let Err(at) = self.0.binary_search(&number)
+            && self.0.len() < Self::LIMIT
+        {
+            self.0.insert(at, number);
+        }
+    }
+
+    /// What the next frame names.
+    pub(crate) fn next(&self) -> impl Iterator<Item = u64> + Clone + '_ {
+        self.0.iter().copied().take(Self::FRAME)
+    }
+
+    /// The frame has been written; true if there is more for another.
+    pub(crate) fn on_reported(&mut self) -> bool {
+        self.0.drain(..self.0.len().min(Self::FRAME));
+        !self.0.is_empty()
+    }
+}
+
 impl Path {
     pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
         let search = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
@@ -167,6 +203,8 @@ impl Path {
             space: PacketSpace::default(),
             ecn: PathEcn::new(config.ecn),
             phase: PhaseBounds::default(),
+            patience: Patience::default(),
+            loss_event: LossEvent::default(),
             in_flight: 0,
             pto_count: 0,
             probes_due: 0,
@@ -182,6 +220,7 @@ impl Path {
             delivery_sample: None,
             protected_below: 0,
             lost_protected: LostProtected::default(),
+            unreported: Unreported::default(),
             counters: PathCounters::default(),
         }
     }
@@ -306,6 +345,7 @@ impl Path {
             bytes_received: c.bytes_received,
             packets_lost: c.packets_lost,
             bytes_lost: c.bytes_lost,
+            spurious_losses: c.spurious_losses,
             pto_count: self.pto_count,
             ecn: self.ecn.state(),
             ecn_ce: self.ecn.ce(),

@@ -81,10 +81,9 @@ impl RttEstimator {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
 
-    /// Age at which an un-ACKed packet counts as lost once a later one was ACKed (RFC 9002 section 6.1.2).
-    pub(crate) fn loss_delay(&self) -> Duration {
-        let longest = self.smoothed.max(self.latest);
-        (longest * 9 / 8).max(GRANULARITY)
+    /// The larger one of the smoothed and the latest: what the age of lost packets is measured by (RFC 9002 section 6.1.2).
+    pub(crate) fn longest(&self) -> Duration {
+        self.smoothed.max(self.latest)
     }
 
     pub(crate) fn for_congestion(&self) -> congestion::Rtt {
@@ -112,7 +111,7 @@ mod tests {
         rtt.update(Instant::ORIGIN, MS * 90, MS * 20);
         assert_eq!(rtt.variance(), Duration::from_micros(23_750));
         assert_eq!(rtt.smoothed(), Duration::from_micros(52_500));
-        assert_eq!(rtt.loss_delay(), Duration::from_micros(101_250));
+        assert_eq!(rtt.longest(), MS * 90);
     }
 
     #[test]

@@ -45,10 +45,9 @@ pub(crate) enum ControlFrame {
         path: PathId,
     },
     MaxPathId,
-    /// RECOVERED for one packet of a path.
+    /// RECOVERED for what waits in the path's `unreported`.
     Recovered {
         path: PathId,
-        packet: u64,
     },
 }
 
@@ -150,7 +149,25 @@ impl SentPacket {
 pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
     first: u64,
-    ring: VecDeque<Option<SentPacket>>,
+    ring: VecDeque<Slot>,
+}
+
+/// What is known of a packet number.
+#[derive(Debug)]
+enum Slot {
+    InFlight(SentPacket),
+    Acked,
+    /// Lost, or never of interest.
+    Empty,
+}
+
+impl Slot {
+    fn packet(&self) -> Option<&SentPacket> {
+        match self {
+            Self::InFlight(packet) => Some(packet),
+            Self::Acked | Self::Empty => None,
+        }
+    }
 }
 
 impl SentPackets {
@@ -165,26 +182,43 @@ impl SentPackets {
         if packet.is_none() && self.ring.is_empty() {
             self.first += 1;
         } else {
-            self.ring.push_back(packet);
+            self.ring.push_back(packet.map_or(Slot::Empty, Slot::InFlight));
         }
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
-        self.ring.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_ref()
+        self.ring.get(self.index(number)?)?.packet()
     }
 
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
-        self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?.as_mut()
+        match self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)? {
+            Slot::InFlight(packet) => Some(packet),
+            Slot::Acked | Slot::Empty => None,
+        }
     }
 
-    pub(crate) fn remove(&mut self, number: u64) -> Option<SentPacket> {
-        let slot = self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
-        let packet = slot.take()?;
-        while let Some(None) = self.ring.front() {
+    fn index(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.first)?).ok()
+    }
+
+    /// Takes a record out, because its packet was `acked`, or lost.
+    pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+        let index = self.index(number)?;
+        let slot = self.ring.get_mut(index).filter(|slot| slot.packet().is_some())?;
+        let left = if acked { Slot::Acked } else { Slot::Empty };
+        let Slot::InFlight(packet) = core::mem::replace(slot, left) else { return None };
+        while self.ring.front().is_some_and(|slot| slot.packet().is_none()) {
             self.ring.pop_front();
             self.first += 1;
         }
         Some(packet)
+    }
+
+    /// Whether a packet between two numbers was acknowledged, as far as the records reach back.
+    pub(crate) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
+        let Some(start) = self.index(lower + 1) else { return true };
+        let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
+        self.ring.iter().skip(start).take(len).any(|slot| matches!(slot, Slot::Acked))
     }
 
     /// Records in ascending number order.
@@ -198,12 +232,15 @@ impl SentPackets {
             usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.ring.len());
         let first = self.first + skip as u64;
         let slots = self.ring.range(skip..).enumerate();
-        slots.filter_map(move |(i, slot)| Some((first + i as u64, slot.as_ref()?)))
+        slots.filter_map(move |(i, slot)| Some((first + i as u64, slot.packet()?)))
     }
 
     /// Every record, ascending; for a space that is given up.
     pub(crate) fn into_packets(self) -> impl Iterator<Item = SentPacket> {
-        self.ring.into_iter().flatten()
+        self.ring.into_iter().filter_map(|slot| match slot {
+            Slot::InFlight(packet) => Some(packet),
+            Slot::Acked | Slot::Empty => None,
+        })
     }
 
     /// Number of the oldest record.
@@ -229,9 +266,10 @@ mod tests {
         }
         assert_eq!(sent.next_number(), 6);
         assert!(sent.get(0).is_none() && sent.get(3).is_none() && sent.get(6).is_none());
-        assert!(sent.remove(2).is_some() && sent.remove(2).is_none());
+        assert!(sent.remove(2, true).is_some() && sent.remove(2, true).is_none());
+        assert!(sent.any_acked_between(1, 4) && !sent.any_acked_between(2, 5));
         assert_eq!(sent.oldest(), Some(1));
-        assert!(sent.remove(1).is_some());
+        assert!(sent.remove(1, false).is_some());
         assert_eq!(sent.oldest(), Some(4), "empty slots at the front are dropped");
         assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
         assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);

@@ -1,17 +1,23 @@
 //! One packet number space: what was sent in it, what arrived, and loss detection over it (RFC 9002 section 6.1).
 
+use std::collections::VecDeque;
+
+use rand_chacha::rand_core::RngCore;
 use units::{Duration, Instant};
 
 use crate::{
     ecn::SpaceEcn,
     received::ReceivedPackets,
+    reordering::{LostPacket, LostPackets, Patience},
     rtt::RttEstimator,
     sent::{SentPacket, SentPackets},
     wire::{TransportError, TransportErrorCode},
 };
 
-/// Later packets that must be ACKed before an earlier one counts as lost (RFC 9002 section 6.1.1).
-const PACKET_THRESHOLD: u64 = 3;
+/// Left-out packet numbers remembered; a peer that guesses ahead hits the latest ones.
+const MAX_SKIPPED: usize = 4;
+/// Packets between left-out numbers: this many and as many again at random.
+const SKIP_EVERY: u32 = 256;
 
 /// One packet number space.
 #[derive(Debug, Default)]
@@ -19,11 +25,16 @@ pub(crate) struct PacketSpace {
     pub(crate) sent: SentPackets,
     pub(crate) received: ReceivedPackets,
     pub(crate) ecn: SpaceEcn,
+    /// Declared lost, but an ACK may still come.
+    pub(crate) lost: LostPackets,
     pub(crate) largest_acked: Option<u64>,
     /// When the oldest packet below the largest ACKed one becomes lost by age.
     pub(crate) loss_time: Option<Instant>,
     pub(crate) last_ack_eliciting_at: Option<Instant>,
     ack_eliciting_in_flight: u32,
+    /// Packet numbers that no packet bears (RFC 9000 section 21.4), and when the next one is due.
+    skipped: VecDeque<u64>,
+    next_skip: Option<u64>,
 }
 
 /// The packets that one ACK frame newly acknowledged.
@@ -32,6 +43,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) packets: Vec<(u64, SentPacket)>,
     /// Send time of the frame's largest packet, if it is new: the RTT sample's start.
     pub(crate) largest_sent_at: Option<Instant>,
+    /// Packets that had been declared lost.
+    pub(crate) spurious: Vec<LostPacket>,
     /// The frame reported new CE marks: when the largest packet that it acknowledged was sent.
     pub(crate) ce_sent_at: Option<Instant>,
 }
@@ -49,9 +62,26 @@ impl PacketSpace {
         self.ack_eliciting_in_flight > 0
     }
 
-    /// Takes a record out, because it was ACKed, lost, or its space is given up.
-    pub(crate) fn remove(&mut self, number: u64) -> Option<SentPacket> {
-        let packet = self.sent.remove(number)?;
+    /// Leaves a packet number out now and then, at random: a peer that acknowledges it has not seen what it acknowledges
+    /// (RFC 9000 section 21.4). Loss detection may take a packet for lost one number too early next to it, which is as rare and harmless
+    /// as reordering.
+    pub(crate) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) {
+        let next = self.sent.next_number();
+        let due = *self.next_skip.get_or_insert_with(|| next + u64::from(rng.next_u32() % SKIP_EVERY));
+        if next < due {
+            return;
+        }
+        self.sent.insert(next, None);
+        if self.skipped.len() == MAX_SKIPPED {
+            self.skipped.pop_front();
+        }
+        self.skipped.push_back(next);
+        self.next_skip = Some(next + u64::from(SKIP_EVERY + rng.next_u32() % SKIP_EVERY));
+    }
+
+    /// Takes a record out, because its packet was `acked`, or lost.
+    pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+        let packet = self.sent.remove(number, acked)?;
         self.ack_eliciting_in_flight -= u32::from(packet.in_flight);
         Some(packet)
     }
@@ -59,28 +89,35 @@ impl PacketSpace {
     /// Applies an ACK frame's ranges (newest first) and moves the newly acknowledged records into `newly`.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 section 13.1).
+    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and 21.4). What the frame said of others may
+    /// have been applied by then.
     pub(crate) fn on_ack(
         &mut self,
         largest: u64,
         ranges: impl Iterator<Item = core::ops::RangeInclusive<u64>>,
         newly: &mut NewlyAcked,
     ) -> Result<(), TransportError> {
+        let never_sent = || {
+            let reason = "ACK for a packet that was never sent";
+            TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+        };
         if largest >= self.sent.next_number() {
-            return Err(TransportError::new(
-                TransportErrorCode::PROTOCOL_VIOLATION,
-                "ACK for a packet that was never sent",
-            ));
+            return Err(never_sent());
         }
         let is_new = self.largest_acked.is_none_or(|l| largest > l);
         newly.packets.clear();
+        newly.spurious.clear();
         newly.ce_sent_at = None;
         newly.largest_sent_at = self.sent.get(largest).filter(|_| is_new).map(|p| p.sent_at);
         self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
         for range in ranges {
-            let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { break };
+            if self.skipped.iter().any(|number| range.contains(number)) {
+                return Err(never_sent());
+            }
+            self.lost.take(&range, &mut newly.spurious);
+            let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { continue };
             for number in (*range.start()).max(oldest)..=*range.end() {
-                if let Some(packet) = self.remove(number) {
+                if let Some(packet) = self.remove(number, true) {
                     newly.packets.push((number, packet));
                 }
             }
@@ -89,16 +126,22 @@ impl PacketSpace {
     }
 
     /// Finds the packets that are lost by now, in number order, and sets the time at which the next one would be.
-    pub(crate) fn detect_lost(&mut self, now: Instant, rtt: &RttEstimator, lost: &mut Vec<u64>) {
+    pub(crate) fn detect_lost(
+        &mut self,
+        now: Instant,
+        rtt: &RttEstimator,
+        patience: &Patience,
+        lost: &mut Vec<u64>,
+    ) {
         lost.clear();
         self.loss_time = None;
         let Some(largest_acked) = self.largest_acked else { return };
-        let delay: Duration = rtt.loss_delay();
+        let delay = patience.age(rtt);
         for (number, packet) in self.sent.iter() {
             if number > largest_acked {
                 break;
             }
-            if largest_acked - number >= PACKET_THRESHOLD || packet.sent_at + delay <= now {
+            if largest_acked - number >= patience.packets() || packet.sent_at + delay <= now {
                 lost.push(number);
             } else {
                 let due = packet.sent_at + delay;
@@ -106,10 +149,30 @@ impl PacketSpace {
             }
         }
     }
+
+    /// The longest time between two of the packets `lost`, which are about to be removed, with no acknowledged packet between them.
+    /// Packets sent up to `first_sample_at`, before there was a round-trip time, do not count (RFC 9002 section 7.6.2).
+    pub(crate) fn longest_loss(&self, lost: &[u64], first_sample_at: Instant) -> Duration {
+        let mut longest = Duration::ZERO;
+        let mut run: Option<(u64, Instant)> = None;
+        for &number in lost {
+            let Some(packet) = self.sent.get(number) else { continue };
+            if !packet.in_flight || packet.sent_at <= first_sample_at {
+                continue;
+            }
+            let began = run.filter(|(last, _)| !self.sent.any_acked_between(*last, number));
+            let began = began.map_or(packet.sent_at, |(_, began)| began);
+            run = Some((number, began));
+            longest = longest.max(packet.sent_at - began);
+        }
+        longest
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand_chacha::rand_core::SeedableRng;
+
     use super::*;
 
     fn at(ms: u64) -> Instant {
@@ -137,12 +200,12 @@ mod tests {
         space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
         assert_eq!(newly.largest_sent_at, Some(at(4)));
         let mut lost = Vec::new();
-        space.detect_lost(at(50), &rtt_of(80), &mut lost);
+        space.detect_lost(at(50), &rtt_of(80), &Patience::default(), &mut lost);
         assert_eq!(lost, [0, 1]);
         // 2 and 3 wait for 9/8 of the RTT after they were sent.
-        lost.iter().for_each(|n| drop(space.remove(*n)));
+        lost.iter().for_each(|n| drop(space.remove(*n, false)));
         assert_eq!(space.loss_time, Some(at(92)));
-        space.detect_lost(at(92), &rtt_of(80), &mut lost);
+        space.detect_lost(at(92), &rtt_of(80), &Patience::default(), &mut lost);
         assert_eq!(lost, [2]);
     }
 
@@ -156,5 +219,47 @@ mod tests {
         assert!(newly.packets.is_empty() && newly.largest_sent_at.is_none());
         assert!(space.has_ack_eliciting_in_flight());
         assert!(space.on_ack(3, [3..=3].into_iter(), &mut newly).is_err());
+    }
+
+    #[test]
+    fn an_ack_of_a_left_out_number_is_a_lie() {
+        let mut rng = rand_chacha::ChaCha12Rng::from_seed([1; 32]);
+        let mut space = PacketSpace::default();
+        let mut newly = NewlyAcked::default();
+        for _ in 0..2_000 {
+            space.on_sent(space.sent.next_number(), Some(SentPacket::for_test(at(0))));
+            space.skip_number_if_due(&mut rng);
+        }
+        assert_eq!(space.skipped.len(), MAX_SKIPPED);
+        let left_out = space.skipped[1];
+        assert!(space.on_ack(left_out + 1, [left_out + 1..=left_out + 1].into_iter(), &mut newly).is_ok());
+        assert!(space.on_ack(left_out + 1, [left_out..=left_out + 1].into_iter(), &mut newly).is_err());
+    }
+
+    #[test]
+    fn a_loss_that_was_none_is_reported_once() {
+        let mut space = space_with(5);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
+        space.remove(0, false);
+        space.lost.push(LostPacket { number: 0, sent_at: at(0), event: 7 });
+        for expected in [1, 0] {
+            space.on_ack(4, [4..=4, 0..=0].into_iter(), &mut newly).unwrap();
+            assert_eq!(newly.spurious.len(), expected);
+        }
+    }
+
+    #[test]
+    fn persistent_congestion_spans_lost_packets_with_no_acknowledged_one_between() {
+        // Sent at 0 to 9 ms; 4 bears only an ACK and has no record, 7 was acknowledged.
+        let mut space = PacketSpace::default();
+        for n in 0..10 {
+            space.on_sent(n, (n != 4).then(|| SentPacket::for_test(at(n))));
+        }
+        space.remove(7, true);
+        let ms = Duration::from_millis;
+        assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(0)), ms(5));
+        assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(2)), ms(3), "3 to 6");
+        assert_eq!(space.longest_loss(&[6, 8], at(0)), Duration::ZERO);
     }
 }

@@ -53,6 +53,8 @@ pub struct PathStats {
     pub packets_lost: u64,
     /// Their bytes.
     pub bytes_lost: u64,
+    /// Of the packets declared lost, those that were acknowledged after all: reordered, not lost.
+    pub spurious_losses: u64,
     /// Probe timeouts since the last answer.
     pub pto_count: u32,
     /// Whether congestion marks are in use.
@@ -89,6 +91,8 @@ pub struct ConnectionStats {
     pub packets_received: u64,
     /// Packets declared lost.
     pub packets_lost: u64,
+    /// Of the packets declared lost, those that were acknowledged after all.
+    pub spurious_losses: u64,
     /// Stream bytes sent for the first time.
     pub stream_bytes_sent: u64,
     /// Stream bytes received for the first time.

@@ -133,8 +133,19 @@ impl Arguments {
 fn main() {
     let arguments = Arguments::parse();
     println!(
-        "{:<18} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7}",
-        "", "mean ms", "p50", "p99", "max", "lost", "mended", "copies", "repair", "rebuilt", "extra %"
+        "{:<18} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}",
+        "",
+        "mean ms",
+        "p50",
+        "p99",
+        "max",
+        "lost",
+        "mended",
+        "copies",
+        "repair",
+        "rebuilt",
+        "extra %",
+        "in/out"
     );
     for row in ROWS.iter().filter(|row| row.name.contains(&arguments.row)) {
         let responses = arguments.responses(row);
@@ -144,7 +155,7 @@ fn main() {
         let sum = |of: fn(&Response) -> u64| responses.iter().map(of).sum::<u64>();
         let extra = sum(|r| r.stats.recovery_bytes_sent) as f64 / (sum(|r| r.bytes_sent) as f64);
         println!(
-            "{:<18} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7.1}",
+            "{:<18} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7.1} {:>7.2}",
             row.name,
             times.iter().sum::<f64>() / times.len() as f64,
             quantile(0.5),
@@ -155,7 +166,9 @@ fn main() {
             sum(|r| r.stats.copies_sent),
             sum(|r| r.stats.repair_sent),
             sum(|r| r.stats.peer_recovered),
-            extra * 100.0
+            extra * 100.0,
+            // Nearly all that a server receives are ACKs; the set-up counts too, so only long responses give the bare share.
+            sum(|r| r.stats.packets_received) as f64 / sum(|r| r.stats.packets_sent) as f64
         );
     }
 }

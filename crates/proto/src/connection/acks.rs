@@ -5,14 +5,16 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, receive::FrameContext};
 use crate::{
     crypto::Level,
-    path::Path,
+    reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
-    space::NewlyAcked,
+    space::{NewlyAcked, PacketSpace},
     wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
 };
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Probe timeouts for which a lost packet is remembered.
+const SPURIOUS_HORIZON: u64 = 8;
 
 impl Connection {
     pub(super) fn on_ack(
@@ -34,6 +36,9 @@ impl Connection {
         };
         let raised = space.largest_acked.is_none_or(|largest| ack.largest > largest);
         let result = space.on_ack(ack.largest, ack.ranges(), &mut acked);
+        if result.is_ok() && !acked.spurious.is_empty() {
+            self.on_spurious_losses(now, id, ack.largest, &acked.spurious);
+        }
         if result.is_ok() && !acked.packets.is_empty() {
             let delay = if context.level == Level::OneRtt {
                 delay.min(self.peer_max_ack_delay())
@@ -121,6 +126,24 @@ impl Connection {
         self.scratch.group = group;
     }
 
+    /// Packets that were declared lost have arrived after all: the path reorders (RFC 9002 section 6.1). A packet that was merely rebuilt
+    /// is not among them: it stays a loss (docs/decisions/0003-recovered.md).
+    fn on_spurious_losses(&mut self, now: Instant, id: PathId, largest: u64, spurious: &[LostPacket]) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let mut undo = false;
+        for packet in spurious {
+            path.patience.on_spurious(largest.saturating_sub(packet.number), now - packet.sent_at, &path.rtt);
+            undo |= path.loss_event.on_spurious(packet.event);
+        }
+        let packets = spurious.len() as u64;
+        path.loss.on_spurious_loss(packets);
+        path.counters.spurious_losses += packets;
+        self.stats.spurious_losses += packets;
+        if undo {
+            path.controller.on_spurious_loss(now);
+        }
+    }
+
     /// Compares the counts of an ACK with the marked packets that it acknowledges. New CE marks are one congestion event, dated by
     /// the largest packet, so that the controller reacts once per round trip (RFC 9002 section 7.3.2 and appendix B.9).
     fn check_ecn(&mut self, level: Level, id: PathId, ack: &Ack<'_>, acked: &mut NewlyAcked) {
@@ -181,7 +204,7 @@ impl Connection {
     pub(super) fn detect_lost(&mut self, now: Instant, id: PathId) {
         let mut lost = core::mem::take(&mut self.scratch.lost);
         if let Some(path) = self.paths.get_mut(&id) {
-            path.space.detect_lost(now, &path.rtt, &mut lost);
+            path.space.detect_lost(now, &path.rtt, &path.patience, &mut lost);
             self.on_lost(now, Level::OneRtt, id, &lost);
         }
         self.scratch.lost = lost;
@@ -191,7 +214,7 @@ impl Connection {
     pub(super) fn detect_lost_in_handshake(&mut self, now: Instant, level: Level) {
         let mut lost = core::mem::take(&mut self.scratch.lost);
         if let (Some(path), Some(space)) = (self.paths.get(&PathId::ZERO), self.handshake.space_mut(level)) {
-            space.space.detect_lost(now, &path.rtt, &mut lost);
+            space.space.detect_lost(now, &path.rtt, &path.patience, &mut lost);
             self.on_lost(now, level, PathId::ZERO, &lost);
         }
         self.scratch.lost = lost;
@@ -201,15 +224,16 @@ impl Connection {
         if numbers.is_empty() {
             return;
         }
-        let max_ack_delay = self.peer_max_ack_delay();
-        let (mut bytes, mut newest, mut probes) = (0, Instant::ORIGIN, 0);
-        let mut run = LossRun::default();
+        let persistent = self.is_persistent_congestion(level, id, numbers);
+        let horizon = self.lost_horizon(now, id);
+        let (mut bytes, mut newest, mut probes, mut event, mut remembered) = (0, Instant::ORIGIN, 0, 0, 0);
+        if let Some(space) = self.space_mut(level, id) {
+            space.lost.forget_before(horizon);
+        }
         for &number in numbers {
-            let space = match level {
-                Level::OneRtt => self.paths.get_mut(&id).map(|p| &mut p.space),
-                level => self.handshake.space_mut(level).map(|s| &mut s.space),
+            let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
+                continue;
             };
-            let Some(packet) = space.and_then(|s| s.remove(number)) else { continue };
             if let Some(path) = self.paths.get_mut(&id).filter(|_| packet.marked) {
                 path.ecn.on_lost(packet.sent_at);
             }
@@ -223,7 +247,10 @@ impl Connection {
             }
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
-            run.extend(number, packet.sent_at);
+            if let Some(space) = self.space_mut(level, id) {
+                space.lost.push(LostPacket { number, sent_at: packet.sent_at, event });
+                remembered += 1;
+            }
             self.on_packet_lost(level, id, number, packet);
         }
         let packets = numbers.len() as u64 - probes;
@@ -245,12 +272,45 @@ impl Connection {
                 largest_sent_at: newest,
                 rtt: path.rtt.for_congestion(),
             };
+            let window = path.controller.window();
             path.controller.on_loss(&loss, &group);
-            if run.is_persistent_congestion(path, max_ack_delay) {
+            let reduced = path.controller.window() < window;
+            if reduced {
+                path.patience.on_loss_event();
+            }
+            event = path.loss_event.on_lost(packets, reduced);
+            if persistent {
                 path.controller.on_persistent_congestion(now);
             }
         }
         self.scratch.group = group;
+        if let Some(space) = self.space_mut(level, id) {
+            space.lost.assign_last(remembered, event);
+        }
+    }
+
+    /// ACKs of lost packets that were sent before this moment come too late to matter.
+    fn lost_horizon(&self, now: Instant, id: PathId) -> Instant {
+        let pto =
+            self.paths.get(&id).map_or(Duration::ZERO, |p| p.rtt.pto_base() + self.peer_max_ack_delay());
+        now - pto * SPURIOUS_HORIZON
+    }
+
+    fn space_mut(&mut self, level: Level, id: PathId) -> Option<&mut PacketSpace> {
+        match level {
+            Level::OneRtt => self.paths.get_mut(&id).map(|p| &mut p.space),
+            level => self.handshake.space_mut(level).map(|s| &mut s.space),
+        }
+    }
+
+    /// Whether packets about to be declared lost establish persistent congestion (RFC 9002 section 7.6.2). Only those that are found
+    /// lost together are looked at: after a silence that long, one ACK finds them all.
+    fn is_persistent_congestion(&mut self, level: Level, id: PathId, numbers: &[u64]) -> bool {
+        let max_ack_delay = self.peer_max_ack_delay();
+        let Some(path) = self.paths.get(&id) else { return false };
+        let Some(first_sample_at) = path.rtt.first_sample_at() else { return false };
+        let period = (path.rtt.pto_base() + max_ack_delay) * PERSISTENT_CONGESTION_THRESHOLD;
+        self.space_mut(level, id).is_some_and(|s| s.longest_loss(numbers, first_sample_at) > period)
     }
 
     fn on_packet_lost(&mut self, level: Level, id: PathId, number: u64, mut packet: SentPacket) {
@@ -342,32 +402,5 @@ impl Connection {
                 self.handshake.crypto_mut(level).on_lost(range);
             }
         }
-    }
-}
-
-/// The longest run of lost packets with no ACK between them, so far.
-#[derive(Default)]
-struct LossRun {
-    run: Option<(u64, Instant, Instant)>,
-    longest: Duration,
-    longest_from: Instant,
-}
-
-impl LossRun {
-    fn extend(&mut self, number: u64, sent_at: Instant) {
-        let run = match self.run {
-            Some((last, from, _)) if last + 1 == number => (number, from, sent_at),
-            _ => (number, sent_at, sent_at),
-        };
-        self.run = Some(run);
-        if run.2 - run.1 > self.longest {
-            (self.longest, self.longest_from) = (run.2 - run.1, run.1);
-        }
-    }
-
-    fn is_persistent_congestion(&self, path: &Path, max_ack_delay: Duration) -> bool {
-        let Some(first_sample) = path.rtt.first_sample_at() else { return false };
-        let period = (path.rtt.pto_base() + max_ack_delay) * PERSISTENT_CONGESTION_THRESHOLD;
-        self.longest_from > first_sample && self.longest > period
     }
 }

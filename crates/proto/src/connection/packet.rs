@@ -8,7 +8,7 @@ use crate::{
     sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     wire::{
         Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, PacketKind, PathAbandon, PathId,
-        PathStatus, RetireConnectionId, ShortHeader, TransportErrorCode, encode_ack, encode_recovered,
+        PathStatus, RetireConnectionId, Runs, ShortHeader, TransportErrorCode, encode_ack, encode_recovered,
         packet_number_len,
     },
 };
@@ -208,6 +208,9 @@ impl Connection {
             if marked {
                 space.ecn.on_sent();
             }
+            if builder.level == Level::OneRtt {
+                space.skip_number_if_due(&mut self.rng);
+            }
         }
     }
 
@@ -248,11 +251,16 @@ impl Connection {
                 out.truncate(before);
                 break;
             }
-            self.control.pop_front();
-            if out.len() > before {
+            builder.ack_eliciting |= out.len() > before;
+            if let ControlFrame::Recovered { path } = frame {
+                // Not retransmitted, therefore not on record.
+                if self.paths.get_mut(&path).is_some_and(|p| p.unreported.on_reported()) {
+                    continue;
+                }
+            } else if out.len() > before {
                 builder.frames.control.push(frame);
-                builder.ack_eliciting = true;
             }
+            self.control.pop_front();
         }
     }
 
@@ -291,8 +299,10 @@ impl Connection {
                     MaxPathId { maximum: max.local }.encode(out);
                 }
             }
-            ControlFrame::Recovered { path, packet } => {
-                encode_recovered(path, core::iter::once(packet..=packet), out);
+            ControlFrame::Recovered { path } => {
+                if let Some(p) = self.paths.get(&path).filter(|p| p.unreported.next().next().is_some()) {
+                    encode_recovered(path, Runs::new(p.unreported.next()), out);
+                }
             }
         }
     }

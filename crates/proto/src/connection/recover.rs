@@ -285,7 +285,10 @@ impl Connection {
             let context =
                 FrameContext { level: Level::OneRtt, path, phase: KeyPhase::Current, rebuilt: true };
             self.on_payload(now, context, &plaintext)?;
-            self.queue_control(ControlFrame::Recovered { path, packet })?;
+            if let Some(path) = self.paths.get_mut(&path) {
+                path.unreported.push(packet);
+            }
+            self.queue_control(ControlFrame::Recovered { path })?;
         }
         Ok(())
     }
@@ -343,11 +346,17 @@ impl Connection {
         }
     }
 
-    /// Appends the oldest un-ACKed packet's frames once more, for a probe.
-    pub(super) fn write_oldest_again(&mut self, id: PathId, builder: &mut PacketBuilder, out: &mut Vec<u8>) {
+    /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once more, for a probe.
+    pub(super) fn write_oldest_again(
+        &mut self,
+        id: PathId,
+        newer: usize,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
         let Some(path) = self.paths.get(&id) else { return };
-        let oldest = path.space.sent.iter().find(|(_, p)| p.frames.carries_data() && !p.repaired);
-        if let Some(frames) = oldest.map(|(_, p)| p.frames.clone()) {
+        let waiting = path.space.sent.iter().filter(|(_, p)| p.frames.carries_data() && !p.repaired);
+        if let Some(frames) = waiting.take(newer + 1).last().map(|(_, p)| p.frames.clone()) {
             self.write_frames_again(&frames, builder, out);
         }
     }

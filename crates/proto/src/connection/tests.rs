@@ -72,9 +72,25 @@ fn a_rebuilt_packet_is_read_and_reported() {
     receive(&mut client, &repair_of_one(5, &data)).unwrap();
     let mut buffer = [0; 8];
     assert_eq!(client.read(id, &mut buffer), Ok(Read::Data(3)));
-    assert_eq!(client.control, [ControlFrame::Recovered { path: PathId::ZERO, packet: 5 }]);
+    assert_eq!(client.control, [ControlFrame::Recovered { path: PathId::ZERO }]);
     let received = &client.paths[&PathId::ZERO].space.received;
     assert!(received.contains_or_rebuilt(5) && !received.contains(5), "rebuilt is not acknowledged");
+}
+
+#[test]
+fn what_was_rebuilt_since_the_last_packet_is_reported_in_one_frame() {
+    let mut client = client();
+    for number in [7, 5, 6, 9] {
+        receive(&mut client, &repair_of_one(number, &[0x01])).unwrap();
+    }
+    assert_eq!(client.control, [ControlFrame::Recovered { path: PathId::ZERO }]);
+    let unreported = &mut client.paths.get_mut(&PathId::ZERO).unwrap().unreported;
+    assert_eq!(unreported.next().collect::<Vec<_>>(), [5, 6, 7, 9]);
+    assert!(!unreported.on_reported() && unreported.next().next().is_none());
+    (0..200).for_each(|number| unreported.push(2 * number));
+    assert_eq!(unreported.next().count(), 64, "no frame is longer than what fits a packet");
+    assert!(unreported.on_reported());
+    assert_eq!(unreported.next().next(), Some(128));
 }
 
 /// Each level of a nested REPAIR would cost a stack frame: 65,000 bytes nested 3,341 deep overflowed the stack once.

@@ -150,7 +150,8 @@ impl Connection {
             return;
         };
         // No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
-        let slowest = self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::ZERO);
+        let pto = |p: &Path| p.rtt.pto_base() + self.peer_max_ack_delay();
+        let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
         self.idle_deadline = Some(now + timeout.max(slowest * 3));
     }
 }

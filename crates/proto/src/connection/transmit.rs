@@ -219,6 +219,8 @@ impl Connection {
         let alone = !self.another_path_works(id);
         let path = self.paths.get_mut(&id)?;
         path.probes_due -= 1;
+        // The second probe of a timeout repeats the second packet (RFC 9002 section 6.2.4).
+        let newer = usize::from(path.probes_due == 0);
         let mtu = path.datagram_size();
         let mut builder = self.begin_one_rtt(id, mtu, out)?;
         self.write_ack(now, id, &mut builder, out);
@@ -227,7 +229,7 @@ impl Connection {
             if self.has_pending() {
                 self.write_all(&mut builder, out);
             } else {
-                self.write_oldest_again(id, &mut builder, out);
+                self.write_oldest_again(id, newer, &mut builder, out);
             }
         }
         if !builder.ack_eliciting {
