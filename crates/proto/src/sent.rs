@@ -154,6 +154,7 @@ pub(crate) struct SentPackets {
 
 /// What is known of a packet number.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // nearly every slot is in flight, and a box per packet would cost more
 enum Slot {
     InFlight(SentPacket),
     Acked,
