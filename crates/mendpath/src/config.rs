@@ -18,6 +18,9 @@ use crate::{
 /// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
 pub const DEFAULT_ALPN: &[u8] = b"mendpath/1";
 
+/// Sessions that a server which accepts early data remembers; the oldest is forgotten first, and its client starts anew.
+const STORED_SESSIONS: usize = 1_024;
+
 /// The setters that both configurations share.
 macro_rules! shared_setters {
     () => {
@@ -87,6 +90,14 @@ macro_rules! shared_setters {
             self
         }
 
+        /// Where TLS secrets are logged, for the analysis of captured packets: `rustls::KeyLogFile` writes the file that the
+        /// environment variable SSLKEYLOGFILE names. Nowhere by default.
+        #[must_use]
+        pub fn key_log(mut self, log: Arc<dyn rustls::KeyLog>) -> Self {
+            self.tls.key_log = log;
+            self
+        }
+
         /// All transport parameters at once, for what has no setter of its own. Overwrites earlier setters.
         #[must_use]
         pub fn transport(mut self, transport: TransportConfig) -> Self {
@@ -133,6 +144,15 @@ impl ClientConfig {
     }
 
     shared_setters!();
+
+    /// Whether [`Connecting::into_0rtt`](crate::Connecting::into_0rtt) may send data before the handshake is complete, if a ticket
+    /// allows it. Off by default. Tickets are kept in memory, for this configuration and its clones; connections to a server seen
+    /// before resume with them in any case.
+    #[must_use]
+    pub fn early_data(mut self, send: bool) -> Self {
+        self.tls.enable_early_data = send;
+        self
+    }
 
     pub(crate) fn to_proto(&self) -> proto::ClientConfig {
         proto::ClientConfig { tls: Arc::new(self.tls.clone()), transport: self.transport.clone() }
@@ -183,6 +203,16 @@ impl ServerConfig {
 
     shared_setters!();
 
+    /// Whether clients may send data before the handshake is complete (0-RTT). Off by default. They stay unread until it is, which
+    /// no replay brings about, unless the application calls [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    ///
+    /// Tickets that allow it are good for one connection, and for one endpoint until its configuration is changed.
+    #[must_use]
+    pub fn early_data(mut self, accept: bool) -> Self {
+        self.tls.max_early_data_size = if accept { u32::MAX } else { 0 };
+        self
+    }
+
     /// Connections held at a time; more are refused.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
@@ -191,8 +221,13 @@ impl ServerConfig {
     }
 
     pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
+        let mut tls = self.tls.clone();
+        if tls.max_early_data_size > 0 {
+            // Tickets promise the limits of their time (RFC 9000 section 7.4.1): those of another configuration must not count.
+            tls.session_storage = rustls::server::ServerSessionMemoryCache::new(STORED_SESSIONS);
+        }
         Arc::new(proto::ServerConfig {
-            tls: Arc::new(self.tls.clone()),
+            tls: Arc::new(tls),
             transport: self.transport.clone(),
             max_connections: self.max_connections,
         })

@@ -12,7 +12,7 @@ use std::{
 use proto::PathId;
 use tokio::sync::oneshot;
 
-use crate::{Connection, ConnectionError, shared::Shared, socket::Socket};
+use crate::{Connection, ConnectionError, clock, shared::Shared, socket::Socket};
 
 /// A connection whose handshake is under way: await it to get the [`Connection`].
 ///
@@ -37,6 +37,28 @@ impl Connecting {
         self.shared().lock().own_socket(path, socket);
     }
 
+    /// Uses the connection before its handshake is complete. The future tells whether the peer took what was sent until then.
+    ///
+    /// As client: what is sent now leaves in 0-RTT packets, one round trip earlier. That takes
+    /// [`ClientConfig::early_data`](crate::ClientConfig::early_data) and a ticket from an earlier connection to a server that accepts
+    /// it. **An attacker can replay such data**: send only what may be executed twice. If the server takes none of it, the future
+    /// gives `false`, and every stream opened before fails with `ZeroRttRejected`; the application sends again on new ones.
+    ///
+    /// As server, always possible: 0-RTT data are read at once, and answered before the client has proven that it is
+    /// alive and at its address. **They may be a replay** until the future gives `true`; see
+    /// [`RecvStream::is_0rtt`](crate::RecvStream::is_0rtt). A server that awaits the handshake instead never reads a replay.
+    ///
+    /// # Errors
+    /// Itself, if it is not possible: await the handshake.
+    pub fn into_0rtt(self) -> Result<(Connection, ZeroRttAccepted), Self> {
+        if !self.shared().lock().proto.start_early_data(clock::now()) {
+            return Err(self);
+        }
+        self.shared().wake_driver();
+        let shared = self.shared().clone();
+        Ok((self.connection, ZeroRttAccepted { shared, handshake: self.handshake }))
+    }
+
     /// The peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.shared().remote
@@ -58,6 +80,29 @@ impl Future for Connecting {
             (Ok(()), None) => Ok(self.connection.clone()),
             (Err(_), None) => Err(ConnectionError::EndpointGone),
         })
+    }
+}
+
+/// Whether the peer took what was sent before the handshake was complete: resolves with the end of the handshake. `false` also
+/// if the connection ended before; `true` for servers, whose clients take whatever they complete the handshake for.
+#[must_use = "what was sent early may have to be sent again"]
+pub struct ZeroRttAccepted {
+    shared: Arc<Shared>,
+    handshake: oneshot::Receiver<()>,
+}
+
+impl Future for ZeroRttAccepted {
+    type Output = bool;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let done = ready!(Pin::new(&mut self.handshake).poll(cx)).is_ok();
+        Poll::Ready(done && self.shared.lock().proto.early_data_accepted().unwrap_or(true))
+    }
+}
+
+impl fmt::Debug for ZeroRttAccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ZeroRttAccepted").finish_non_exhaustive()
     }
 }
 

@@ -44,8 +44,9 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let id = self.stream(&self.shared().available[index(Dir::Bi)], |proto| proto.open(Dir::Bi)).await?;
-        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id)))
+        let (id, early) =
+            self.stream(&self.shared().available[index(Dir::Bi)], |proto| proto.open(Dir::Bi)).await?;
+        Ok((SendStream::new(self.clone(), id, early), RecvStream::new(self.clone(), id, early)))
     }
 
     /// Opens a unidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
@@ -54,8 +55,9 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
-        let id = self.stream(&self.shared().available[index(Dir::Uni)], |proto| proto.open(Dir::Uni)).await?;
-        Ok(SendStream::new(self.clone(), id))
+        let (id, early) =
+            self.stream(&self.shared().available[index(Dir::Uni)], |proto| proto.open(Dir::Uni)).await?;
+        Ok(SendStream::new(self.clone(), id, early))
     }
 
     /// The next bidirectional stream that the peer opens. Cancel safe.
@@ -63,8 +65,9 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let id = self.stream(&self.shared().opened[index(Dir::Bi)], |proto| proto.accept(Dir::Bi)).await?;
-        Ok((SendStream::new(self.clone(), id), RecvStream::new(self.clone(), id)))
+        let (id, early) =
+            self.stream(&self.shared().opened[index(Dir::Bi)], |proto| proto.accept(Dir::Bi)).await?;
+        Ok((SendStream::new(self.clone(), id, early), RecvStream::new(self.clone(), id, early)))
     }
 
     /// The next unidirectional stream that the peer opens. Cancel safe.
@@ -72,23 +75,24 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-        let id = self.stream(&self.shared().opened[index(Dir::Uni)], |proto| proto.accept(Dir::Uni)).await?;
-        Ok(RecvStream::new(self.clone(), id))
+        let (id, early) =
+            self.stream(&self.shared().opened[index(Dir::Uni)], |proto| proto.accept(Dir::Uni)).await?;
+        Ok(RecvStream::new(self.clone(), id, early))
     }
 
-    /// Waits for `changed` until `attempt` gives a stream.
+    /// Waits for `changed` until `attempt` gives a stream; also tells whether it belongs to early data.
     async fn stream(
         &self,
         changed: &Notify,
         mut attempt: impl FnMut(&mut proto::Connection) -> Option<StreamId>,
-    ) -> Result<StreamId, ConnectionError> {
+    ) -> Result<(StreamId, bool), ConnectionError> {
         loop {
             let changed = changed.notified();
             {
                 let mut state = self.shared().lock();
                 state.alive()?;
                 if let Some(id) = attempt(&mut state.proto) {
-                    return Ok(id);
+                    return Ok((id, state.opens_early()));
                 }
             }
             // STREAMS_BLOCKED may have to be sent.
@@ -257,6 +261,17 @@ impl Connection {
     /// Whether the peer speaks the repair extension.
     pub fn repair_negotiated(&self) -> bool {
         self.shared().lock().proto.repair_negotiated()
+    }
+
+    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446 section 2.2).
+    pub fn is_resumed(&self) -> bool {
+        self.shared().lock().proto.is_resumed()
+    }
+
+    /// Updates the packet protection keys as soon as the rules allow it (RFC 9001 section 6); it also happens by itself.
+    pub fn force_key_update(&self) {
+        self.shared().lock().proto.force_key_update();
+        self.shared().wake_driver();
     }
 
     /// A number that no other connection of this process has.

@@ -224,6 +224,9 @@ pub enum WriteError {
     /// The stream was finished or reset on this side.
     #[error("the stream is already finished or reset")]
     ClosedStream,
+    /// It was opened before the handshake was complete, and the server took nothing of that: send again on a new stream.
+    #[error("the server rejected early data")]
+    ZeroRttRejected,
     /// The connection has ended.
     #[error(transparent)]
     ConnectionLost(#[from] ConnectionError),
@@ -233,7 +236,9 @@ impl From<WriteError> for io::Error {
     fn from(error: WriteError) -> Self {
         match error {
             WriteError::ConnectionLost(lost) => lost.into(),
-            WriteError::Stopped(_) => Self::new(io::ErrorKind::ConnectionReset, error),
+            WriteError::Stopped(_) | WriteError::ZeroRttRejected => {
+                Self::new(io::ErrorKind::ConnectionReset, error)
+            }
             WriteError::ClosedStream => Self::new(io::ErrorKind::BrokenPipe, error),
         }
     }
@@ -249,6 +254,9 @@ pub enum ReadError {
     /// The stream was stopped on this side.
     #[error("the stream was stopped on this side")]
     ClosedStream,
+    /// It was opened before the handshake was complete, and the server took nothing of that: ask again on a new stream.
+    #[error("the server rejected early data")]
+    ZeroRttRejected,
     /// The connection has ended.
     #[error(transparent)]
     ConnectionLost(#[from] ConnectionError),
@@ -258,7 +266,9 @@ impl From<ReadError> for io::Error {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::ConnectionLost(lost) => lost.into(),
-            ReadError::Reset(_) => Self::new(io::ErrorKind::ConnectionReset, error),
+            ReadError::Reset(_) | ReadError::ZeroRttRejected => {
+                Self::new(io::ErrorKind::ConnectionReset, error)
+            }
             ReadError::ClosedStream => Self::new(io::ErrorKind::NotConnected, error),
         }
     }

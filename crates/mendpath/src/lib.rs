@@ -75,7 +75,7 @@ mod sockets;
 mod verifier;
 
 pub use config::{ClientConfig, DEFAULT_ALPN, ServerConfig};
-pub use connecting::Connecting;
+pub use connecting::{Connecting, ZeroRttAccepted};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{

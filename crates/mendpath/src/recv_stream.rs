@@ -22,14 +22,26 @@ const READ_STEP: usize = 16 << 10;
 pub struct RecvStream {
     connection: Connection,
     id: StreamId,
+    /// Opened by a client before its handshake was complete.
+    early: bool,
     /// How it ended, as later reads tell again.
     end: Option<Result<(), ReadError>>,
 }
 
 impl RecvStream {
-    pub(crate) fn new(connection: Connection, id: StreamId) -> Self {
-        connection.shared().lock().receivers.insert(id, None);
-        Self { connection, id, end: None }
+    pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
+        let mut state = connection.shared().lock();
+        if !state.is_void(early) {
+            state.receivers.insert(id, None);
+        }
+        drop(state);
+        Self { connection, id, early, end: None }
+    }
+
+    /// Whether a client may have sent bytes of this stream in 0-RTT packets. What is read before the handshake is complete may then
+    /// be a replay; see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    pub fn is_0rtt(&self) -> bool {
+        self.shared().lock().proto.is_early(self.id)
     }
 
     /// The stream's id, the same at the peer.
@@ -77,9 +89,11 @@ impl RecvStream {
             return Err(ClosedStream);
         }
         self.end = Some(Err(ReadError::ClosedStream));
-        let result = self.shared().lock().proto.stop(self.id, code);
+        let mut state = self.shared().lock();
+        let stopped = !state.is_void(self.early) && state.proto.stop(self.id, code).is_ok();
+        drop(state);
         self.shared().wake_driver();
-        result.map_err(|_| ClosedStream)
+        if stopped { Ok(()) } else { Err(ClosedStream) }
     }
 
     fn shared(&self) -> &Shared {
@@ -94,6 +108,9 @@ impl RecvStream {
             return Poll::Ready(Ok(Some(0)));
         }
         let mut state = self.shared().lock();
+        if state.is_void(self.early) {
+            return Poll::Ready(Err(ReadError::ZeroRttRejected));
+        }
         let end = match state.proto.read(self.id, buf) {
             Ok(Read::Data(read)) => {
                 drop(state);
@@ -122,6 +139,9 @@ impl RecvStream {
 impl Drop for RecvStream {
     fn drop(&mut self) {
         let mut state = self.shared().lock();
+        if state.is_void(self.early) {
+            return;
+        }
         state.receivers.remove(&self.id);
         if self.end.is_none() && state.error.is_none() {
             // Refused if the stream has come to its end already.

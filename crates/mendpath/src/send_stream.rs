@@ -23,14 +23,20 @@ use crate::{
 pub struct SendStream {
     connection: Connection,
     id: StreamId,
+    /// Opened by a client before its handshake was complete.
+    early: bool,
     /// Finished or reset by us.
     ended: bool,
 }
 
 impl SendStream {
-    pub(crate) fn new(connection: Connection, id: StreamId) -> Self {
-        connection.shared().lock().senders.insert(id, Sender::default());
-        Self { connection, id, ended: false }
+    pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
+        let mut state = connection.shared().lock();
+        if !state.is_void(early) {
+            state.senders.insert(id, Sender::default());
+        }
+        drop(state);
+        Self { connection, id, early, ended: false }
     }
 
     /// The stream's id, the same at the peer.
@@ -97,7 +103,10 @@ impl SendStream {
 
     /// Streams of higher priority are sent first; 0 is the default. Without effect once the stream has ended.
     pub fn set_priority(&self, priority: i32) {
-        self.shared().lock().proto.set_priority(self.id, priority);
+        let mut state = self.shared().lock();
+        if !state.is_void(self.early) {
+            state.proto.set_priority(self.id, priority);
+        }
     }
 
     fn shared(&self) -> &Shared {
@@ -105,7 +114,9 @@ impl SendStream {
     }
 
     fn end(&mut self, how: impl FnOnce(&mut State, StreamId) -> bool) -> Result<(), ClosedStream> {
-        let done = how(&mut self.shared().lock(), self.id);
+        let mut state = self.shared().lock();
+        let done = !state.is_void(self.early) && how(&mut state, self.id);
+        drop(state);
         self.shared().wake_driver();
         self.ended |= done;
         if done { Ok(()) } else { Err(ClosedStream) }
@@ -114,6 +125,9 @@ impl SendStream {
     fn poll_some(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
         let mut state = self.shared().lock();
         state.alive()?;
+        if state.is_void(self.early) {
+            return Poll::Ready(Err(WriteError::ZeroRttRejected));
+        }
         let result = match state.proto.write(self.id, data) {
             Err(proto::WriteError::Blocked) => {
                 state.senders.entry(self.id).or_default().writer = Some(cx.waker().clone());
@@ -134,6 +148,9 @@ impl SendStream {
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
         let mut state = self.shared().lock();
         let lost = state.alive();
+        if state.is_void(self.early) {
+            return Poll::Ready(Err(WriteError::ZeroRttRejected));
+        }
         let sender = state.senders.entry(self.id).or_default();
         if sender.finished {
             return Poll::Ready(Ok(None));
@@ -150,6 +167,9 @@ impl SendStream {
 impl Drop for SendStream {
     fn drop(&mut self) {
         let mut state = self.shared().lock();
+        if state.is_void(self.early) {
+            return;
+        }
         let stopped = state.senders.remove(&self.id).and_then(|sender| sender.stopped);
         if !self.ended && state.error.is_none() {
             // Refused if the stream has come to its end already.

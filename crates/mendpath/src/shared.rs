@@ -11,7 +11,7 @@ use std::{
     task::Waker,
 };
 
-use proto::{ConnectionHandle, Dir, Event, PathId, StreamEvent, StreamId};
+use proto::{ConnectionHandle, Dir, Event, PathId, Side, StreamEvent, StreamId};
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::{
@@ -58,6 +58,8 @@ pub(crate) struct State {
     pub(crate) receivers: BTreeMap<StreamId, Option<Waker>>,
     /// Who waits for the handshake.
     connected: Option<oneshot::Sender<()>>,
+    /// The server did not take our early data: streams from that time are void.
+    early_rejected: bool,
     /// Why the connection ended.
     pub(crate) error: Option<ConnectionError>,
     /// `None` once the connection ended, so that listeners hear the end.
@@ -104,6 +106,7 @@ impl Shared {
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
             connected: Some(connected),
+            early_rejected: false,
             error: None,
             path_events: Some(broadcast::Sender::new(PATH_EVENTS)),
             path_waiters: BTreeMap::new(),
@@ -176,6 +179,7 @@ impl Shared {
                     let _ = connected.send(());
                 }
             }
+            Event::EarlyDataRejected => self.reject_early(state),
             Event::Stream(event) => self.dispatch_stream(state, event),
             Event::DatagramReceived => self.datagram_received.notify_waiters(),
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
@@ -183,6 +187,16 @@ impl Shared {
             Event::ConnectionLost(error) => self.end(state, error.into()),
             // The driver deals with the end, and what a later transport may tell concerns nobody here.
             _ => {}
+        }
+    }
+
+    /// Wakes all that wait for what will not come.
+    fn reject_early(&self, state: &mut State) {
+        state.early_rejected = true;
+        std::mem::take(&mut state.senders).values_mut().for_each(Sender::wake);
+        std::mem::take(&mut state.receivers).into_values().flatten().for_each(Waker::wake);
+        for notify in self.available.iter().chain([&self.datagrams_unblocked]) {
+            notify.notify_waiters();
         }
     }
 
@@ -220,6 +234,16 @@ impl State {
     /// `Err` once the connection has ended.
     pub(crate) fn alive(&self) -> Result<(), ConnectionError> {
         self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether a stream that is opened now belongs to a client's early data.
+    pub(crate) fn opens_early(&self) -> bool {
+        self.connected.is_some() && self.proto.side() == Side::Client
+    }
+
+    /// Whether a stream is void, because it was opened early and the server did not take that.
+    pub(crate) fn is_void(&self, early: bool) -> bool {
+        early && self.early_rejected
     }
 
     /// Tells listeners; there may be none.

@@ -116,7 +116,8 @@ impl Default for RepairConfig {
 /// A client's settings.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// TLS: TLS 1.3, root certificates or another verifier, ALPN.
+    /// TLS: TLS 1.3, root certificates or another verifier, ALPN. With `enable_early_data`, tickets that allow it make
+    /// [`start_early_data`](crate::Connection::start_early_data) possible.
     pub tls: Arc<rustls::ClientConfig>,
     /// Transport.
     pub transport: TransportConfig,
@@ -125,7 +126,8 @@ pub struct ClientConfig {
 /// A server's settings.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// TLS: TLS 1.3, certificate, ALPN.
+    /// TLS: TLS 1.3, certificate, ALPN. Early data are accepted if `max_early_data_size` is `u32::MAX` (0 refuses them). Then whoever
+    /// lowers limits of the transport must change the session storage too: tickets promise the old ones (RFC 9000 section 7.4.1).
     pub tls: Arc<rustls::ServerConfig>,
     /// Transport.
     pub transport: TransportConfig,

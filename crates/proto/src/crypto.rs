@@ -1,6 +1,6 @@
 //! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
 
-use rustls::quic::{HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
+use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
@@ -18,12 +18,13 @@ pub(crate) const TAG_LEN: usize = 16;
 /// Out-of-order CRYPTO bytes accepted ahead of what TLS has read (RFC 9000 section 7.5 asks for at least 4,096).
 const CRYPTO_WINDOW: u64 = 64 << 10;
 
-/// Encryption levels that we send in (0-RTT is not among them).
+/// Encryption levels. 0-RTT shares the packet numbers of path 0 with 1-RTT, and carries no CRYPTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Initial,
     Handshake,
     OneRtt,
+    ZeroRtt,
 }
 
 /// Keys of the Initial level: anyone who sees the client's first packet can derive them (RFC 9001 section 5.2).
@@ -181,6 +182,12 @@ impl CryptoStream {
         Ok(())
     }
 
+    /// Bytes that wait for others before them.
+    #[cfg(test)]
+    pub(crate) fn buffered(&self) -> usize {
+        self.assembly.len()
+    }
+
     /// Hands over the bytes that are now in order.
     pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
         let ready = self.arrived.first().filter(|r| r.start <= self.read)?;
@@ -236,6 +243,24 @@ impl TlsSession {
             KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
             KeyChange::OneRtt { keys, next } => NewKeys::OneRtt(Box::new(OneRttKeys::new(keys, next))),
         })
+    }
+
+    /// Keys of 0-RTT packets: a client's once it has written a ClientHello that offers them, a server's once it accepted them.
+    pub(crate) fn zero_rtt_keys(&self) -> Option<DirectionalKeys> {
+        self.session.zero_rtt_keys()
+    }
+
+    /// Whether the server accepted this client's early data; known with its first flight.
+    pub(crate) fn early_data_accepted(&self) -> bool {
+        match &self.session {
+            rustls::quic::Connection::Client(client) => client.is_early_data_accepted(),
+            rustls::quic::Connection::Server(_) => false,
+        }
+    }
+
+    /// Whether a ticket of an earlier session was used.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.session.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {

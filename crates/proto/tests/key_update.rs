@@ -102,7 +102,7 @@ fn a_flipped_key_phase_bit_changes_nothing() {
     for round in 0..20 {
         pair.client().write(id, &[round; 500]).unwrap();
         pair.flush(true);
-        for (_, (_, _, bytes)) in &mut pair.wire {
+        for (_, _, bytes) in pair.wire.values_mut() {
             bytes[0] ^= 0x04;
         }
         pair.run(Duration::from_secs(2));

@@ -4,5 +4,6 @@
 mod closing;
 mod common;
 mod datagrams;
+mod early;
 mod paths;
 mod streams;

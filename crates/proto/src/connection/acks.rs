@@ -45,8 +45,13 @@ impl Connection {
             } else {
                 Duration::ZERO
             };
-            if context.level == Level::OneRtt && self.side == Side::Client && !self.handshake.is_confirmed() {
-                // An ACK of 1-RTT data shows that the server has finished (RFC 9001 section 4.1.2).
+            let of_one_rtt = self.paths.get(&id).is_some_and(|p| ack.largest >= p.phase.first_sent);
+            if context.level == Level::OneRtt
+                && of_one_rtt
+                && self.side == Side::Client
+                && !self.handshake.is_confirmed()
+            {
+                // An ACK of 1-RTT data, not of 0-RTT, shows that the server has finished (RFC 9001 section 4.1.2).
                 self.confirm_handshake();
             }
             // Counts that were overtaken by later ones say nothing (RFC 9000 section 13.4.2.1).

@@ -11,6 +11,8 @@ use crate::{
 pub enum Event {
     /// The handshake is complete: streams may be opened.
     Connected,
+    /// The server did not take our early data (before `Connected`): all streams and queued datagrams are gone, and stream ids start over.
+    EarlyDataRejected,
     /// Something changed on streams.
     Stream(StreamEvent),
     /// A datagram can be read.

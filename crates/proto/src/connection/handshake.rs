@@ -22,6 +22,9 @@ use crate::{
 /// Longest time between probes of the handshake: doubling without a bound would give a lossy network a handful of attempts.
 const MAX_HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(4);
 
+/// CRYPTO bytes after the handshake that are read, in all: a few tickets are all that has to come.
+const MAX_POST_HANDSHAKE: u64 = 64 << 10;
+
 /// Initial or Handshake: its keys, its packet numbers and its CRYPTO stream.
 pub(super) struct CryptoSpace {
     pub(super) keys: Keys,
@@ -41,6 +44,8 @@ pub(super) struct Handshake {
     write_level: Level,
     complete: bool,
     confirmed: bool,
+    /// The peer's transport parameters are in force.
+    parameters_taken: bool,
     /// Destination of the client's first packet, which the server's parameters must repeat (RFC 9000 section 7.3).
     original_cid: ConnectionId,
     /// Source of the peer's first packet, which its parameters must repeat.
@@ -63,6 +68,7 @@ impl Handshake {
             write_level: Level::Initial,
             complete: false,
             confirmed: false,
+            parameters_taken: false,
             original_cid,
             peer_cid: None,
         }
@@ -82,7 +88,7 @@ impl Handshake {
         match level {
             Level::Initial => self.initial.as_ref(),
             Level::Handshake => self.handshake.as_ref(),
-            Level::OneRtt => None,
+            Level::OneRtt | Level::ZeroRtt => None,
         }
     }
 
@@ -90,7 +96,7 @@ impl Handshake {
         match level {
             Level::Initial => self.initial.as_mut(),
             Level::Handshake => self.handshake.as_mut(),
-            Level::OneRtt => None,
+            Level::OneRtt | Level::ZeroRtt => None,
         }
     }
 
@@ -100,11 +106,11 @@ impl Handshake {
     }
 
     pub(super) fn crypto(&self, level: Level) -> &CryptoStream {
-        &self.crypto[level as usize]
+        &self.crypto[crypto_index(level)]
     }
 
     pub(super) fn crypto_mut(&mut self, level: Level) -> &mut CryptoStream {
-        &mut self.crypto[level as usize]
+        &mut self.crypto[crypto_index(level)]
     }
 
     #[cfg(test)]
@@ -121,6 +127,15 @@ impl Handshake {
         let first = self.peer_cid.is_none();
         self.peer_cid.get_or_insert(cid);
         first
+    }
+}
+
+/// Where a level's CRYPTO stream stands; 0-RTT packets, which have none, count as 1-RTT.
+fn crypto_index(level: Level) -> usize {
+    match level {
+        Level::Initial => 0,
+        Level::Handshake => 1,
+        Level::OneRtt | Level::ZeroRtt => 2,
     }
 }
 
@@ -163,6 +178,7 @@ impl Connection {
                     self.handshake.handshake =
                         Some(CryptoSpace { keys, space: PacketSpace::default(), probes_due: 0 });
                     self.handshake.write_level = Level::Handshake;
+                    self.take_zero_rtt_keys();
                 }
                 Some(NewKeys::OneRtt(keys)) => {
                     self.handshake.one_rtt = Some(keys);
@@ -188,6 +204,10 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
+        if level == Level::OneRtt && offset + data.len() as u64 > MAX_POST_HANDSHAKE {
+            // RFC 9000 section 7.5 lets us ignore what a server adds to its tickets without end.
+            return Ok(());
+        }
         self.handshake.crypto_mut(level).on_frame(offset, data)?;
         while let Some(bytes) = self.handshake.crypto_mut(level).read() {
             self.handshake.tls.read(&bytes)?;
@@ -197,24 +217,34 @@ impl Connection {
     }
 
     fn on_handshake_complete(&mut self) -> Result<(), TransportError> {
-        let encoded = self.handshake.tls.peer_parameters().ok_or_else(|| {
-            TransportError::new(TransportErrorCode::crypto(109), "the peer sent no transport parameters")
-        })?;
-        let peer = TransportParameters::decode(encoded, self.side.peer())?;
-        self.authenticate_cids(&peer)?;
+        self.take_peer_parameters()?;
         self.handshake.complete = true;
-        self.streams.set_peer_limits(&peer);
-        self.idle_timeout =
-            [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
-        self.clamp_mtu(peer.max_udp_payload_size);
-        self.negotiate_repair(&peer);
-        self.peer = peer;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
             self.queue_control(ControlFrame::HandshakeDone)?;
             self.confirm_handshake();
         }
         self.negotiate_multipath()
+    }
+
+    /// Puts the peer's transport parameters into force, once.
+    pub(super) fn take_peer_parameters(&mut self) -> Result<(), TransportError> {
+        if core::mem::replace(&mut self.handshake.parameters_taken, true) {
+            return Ok(());
+        }
+        let encoded = self.handshake.tls.peer_parameters().ok_or_else(|| {
+            TransportError::new(TransportErrorCode::crypto(109), "the peer sent no transport parameters")
+        })?;
+        let peer = TransportParameters::decode(encoded, self.side.peer())?;
+        self.authenticate_cids(&peer)?;
+        self.settle_early_data(&peer)?;
+        self.streams.set_peer_limits(&peer);
+        self.idle_timeout =
+            [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
+        self.clamp_mtu(peer.max_udp_payload_size);
+        self.negotiate_repair(&peer);
+        self.peer = peer;
+        Ok(())
     }
 
     /// The connection ids in the parameters must be those on the wire (RFC 9000 section 7.3).
@@ -272,7 +302,7 @@ impl Connection {
         let space = match level {
             Level::Initial => self.handshake.initial.take(),
             Level::Handshake => self.handshake.handshake.take(),
-            Level::OneRtt => None,
+            Level::OneRtt | Level::ZeroRtt => None,
         };
         let Some(space) = space else { return };
         let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();

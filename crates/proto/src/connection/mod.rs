@@ -3,6 +3,7 @@
 //! | file         | concern                                                                   |
 //! |--------------|---------------------------------------------------------------------------|
 //! | `handshake`  | TLS, Initial and Handshake packets, what follows from transport parameters |
+//! | `early`      | data before the handshake is complete (0-RTT)                              |
 //! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
 //! | `receive`    | from datagrams to frames to subsystems                                    |
 //! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
@@ -15,6 +16,7 @@
 
 mod acks;
 mod close;
+mod early;
 mod event;
 mod handshake;
 mod key_update;
@@ -55,6 +57,7 @@ use crate::{
     },
 };
 use close::State;
+use early::EarlyData;
 use handshake::Handshake;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
@@ -86,6 +89,7 @@ pub struct Connection {
     state: State,
     rng: ChaCha12Rng,
     handshake: Handshake,
+    early: EarlyData,
     cids: CidRegistry,
     paths: BTreeMap<PathId, Path>,
     /// Path ids that were used and are gone.
@@ -192,6 +196,7 @@ impl Connection {
             state: State::Open,
             rng: ChaCha12Rng::from_seed(seed.rng),
             handshake,
+            early: EarlyData::default(),
             cids: CidRegistry::new(local_cid, remote_cid, seed.reset_key),
             paths: BTreeMap::from([(PathId::ZERO, path)]),
             closed_paths: RangeSet::default(),
@@ -255,6 +260,11 @@ impl Connection {
         self.handshake.tls.peer_certificates()
     }
 
+    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446 section 2.2).
+    pub fn is_resumed(&self) -> bool {
+        self.handshake.tls.is_resumed()
+    }
+
     /// The negotiated application protocol (RFC 7301).
     pub fn alpn(&self) -> Option<Vec<u8>> {
         self.handshake.tls.alpn()
@@ -287,7 +297,8 @@ impl Connection {
 
     /// The next stream that the peer opened, if any.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
-        self.streams.accept(dir)
+        // What came in 0-RTT packets may be a replay as long as the handshake is not complete.
+        if self.may_send_data() { self.streams.accept(dir) } else { None }
     }
 
     /// Hands bytes over for sending; returns how many were taken.
@@ -337,7 +348,7 @@ impl Connection {
     /// The largest datagram that can be sent now in bytes; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
         let peer_limit = self.peer.max_datagram_frame_size;
-        if !self.handshake.is_complete() || peer_limit == 0 {
+        if !self.may_send_data() || peer_limit == 0 {
             return None;
         }
         let room = self.paths.values().filter(|p| p.is_open()).map(|p| self.payload_room(p)).min()?;
@@ -360,7 +371,7 @@ impl Connection {
 
     /// The next received application datagram.
     pub fn receive_datagram(&mut self) -> Option<Bytes> {
-        self.datagrams.receive()
+        if self.may_send_data() { self.datagrams.receive() } else { None }
     }
 
     // ---- polling
@@ -378,7 +389,7 @@ impl Connection {
         if self.datagrams.take_unblocked() {
             return Some(Event::DatagramsUnblocked);
         }
-        if self.state.is_closed() || !self.handshake.is_complete() {
+        if self.state.is_closed() || !self.may_send_data() {
             return None;
         }
         self.streams.poll_event().map(Event::Stream)

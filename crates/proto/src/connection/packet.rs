@@ -68,10 +68,13 @@ impl Connection {
         })
     }
 
-    /// Starts an Initial or Handshake packet that ends at `end` of the buffer at most.
+    /// Starts an Initial, Handshake or 0-RTT packet that ends at `end` of the buffer at most.
     pub(super) fn begin_long(&self, level: Level, end: usize, out: &mut Vec<u8>) -> Option<PacketBuilder> {
-        let space = &self.handshake.space(level)?.space;
-        let kind = if level == Level::Initial { PacketKind::Initial } else { PacketKind::Handshake };
+        let (kind, space) = match level {
+            Level::Initial => (PacketKind::Initial, &self.handshake.space(level)?.space),
+            Level::Handshake => (PacketKind::Handshake, &self.handshake.space(level)?.space),
+            Level::ZeroRtt | Level::OneRtt => (PacketKind::ZeroRtt, &self.paths.get(&PathId::ZERO)?.space),
+        };
         let scid = self.cids.local(PathId::ZERO, 0)?.cid;
         let dcid = self.cids.remote(PathId::ZERO)?;
         let number = space.sent.next_number();
@@ -126,6 +129,10 @@ impl Connection {
                 let Some(keys) = &mut self.handshake.one_rtt else { return false };
                 keys.sealed += 1;
                 (keys.local(), keys.sealed)
+            }
+            Level::ZeroRtt => {
+                let Some(keys) = &self.early.keys else { return false };
+                ((&*keys.packet, &*keys.header), builder.number + 1)
             }
             level => {
                 let Some(space) = self.handshake.space(level) else { return false };
@@ -200,7 +207,7 @@ impl Connection {
             path.controller.on_sent(now, size, path.in_flight);
         }
         let space = match builder.level {
-            Level::OneRtt => Some(&mut path.space),
+            Level::OneRtt | Level::ZeroRtt => Some(&mut path.space),
             level => self.handshake.space_mut(level).map(|s| &mut s.space),
         };
         if let Some(space) = space {

@@ -17,9 +17,9 @@ use crate::{
 
 /// What is known about a packet before its frames are read.
 #[derive(Clone, Copy)]
-struct Arrived {
+pub(super) struct Arrived {
     network: NetworkPath,
-    ecn: Option<Ecn>,
+    pub(super) ecn: Option<Ecn>,
     /// Bytes of the datagram, counted once per datagram.
     size: u64,
 }
@@ -72,8 +72,9 @@ impl Connection {
                     Some(path) => self.on_short_packet(now, path, arrived, packet, number_at),
                     None => self.stats.malformed_packets += 1,
                 },
-                // 0-RTT is not offered, Retry is not asked for (specs/exceptions.md).
-                Some(PacketKind::ZeroRtt) | None => {}
+                Some(PacketKind::ZeroRtt) => self.on_zero_rtt_packet(now, arrived, packet, number_at),
+                // Retry is not asked for (specs/exceptions.md).
+                None => {}
             }
             arrived.size = 0;
             rest = tail;
@@ -176,6 +177,7 @@ impl Connection {
             return;
         }
         self.on_authenticated(now, id, arrived);
+        self.on_first_one_rtt();
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             self.on_key_phase(now, id, number, phase)?;
             // A rebuilt packet has been dealt with; its number alone is news.
@@ -201,7 +203,7 @@ impl Connection {
     }
 
     /// Counts a packet that has been authenticated.
-    fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived) {
+    pub(super) fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived) {
         self.restart_idle_timer(now);
         self.sent_since_heard = false;
         self.stats.packets_received += 1;
@@ -213,7 +215,7 @@ impl Connection {
         }
     }
 
-    fn check_reserved_bits(&self, zero: bool) -> Result<(), TransportError> {
+    pub(super) fn check_reserved_bits(&self, zero: bool) -> Result<(), TransportError> {
         if zero {
             return Ok(());
         }
@@ -231,6 +233,7 @@ impl Connection {
             Level::Initial => PacketKind::Initial,
             Level::Handshake => PacketKind::Handshake,
             Level::OneRtt => PacketKind::OneRtt,
+            Level::ZeroRtt => PacketKind::ZeroRtt,
         };
         let mut ack_eliciting = false;
         for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
@@ -276,7 +279,12 @@ impl Connection {
                 self.on_ack(now, context, &ack, units::Duration::from_nanos(delay))
             }
             Frame::Crypto(crypto) => self.on_crypto(now, context.level, crypto.offset, crypto.data),
-            Frame::Stream(s) => self.streams.on_stream(s.id, s.offset, s.data, s.fin),
+            Frame::Stream(s) => {
+                if context.level == Level::ZeroRtt {
+                    self.note_early_stream(s.id);
+                }
+                self.streams.on_stream(s.id, s.offset, s.data, s.fin)
+            }
             Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
             Frame::StopSending(f) => self.streams.on_stop_sending(f.id, f.error_code),
             Frame::MaxData(f) => {

@@ -165,8 +165,8 @@ fn a_peer_that_makes_us_owe_too_much_is_closed() {
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
-/// The 1-RTT keys of a client and a server that have shaken hands.
-fn one_rtt_keys() -> (OneRttKeys, OneRttKeys) {
+/// A client and a server that have shaken hands, and their 1-RTT keys.
+fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let cert = certified.cert.der().clone();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
@@ -197,12 +197,12 @@ fn one_rtt_keys() -> (OneRttKeys, OneRttKeys) {
         }
     }
     let [client, server] = keys;
-    (client.unwrap(), server.unwrap())
+    (peers, client.unwrap(), server.unwrap())
 }
 
 /// A client after the handshake, and its server's keys.
 fn connected_client() -> (Connection, OneRttKeys) {
-    let (keys, server) = one_rtt_keys();
+    let (_, keys, server) = tls_peers();
     let mut client = client();
     client.handshake.one_rtt = Some(Box::new(keys));
     client.handshake.complete_for_test();
@@ -371,4 +371,49 @@ fn a_closed_path_gives_its_source_memory_back() {
     assert!(client.repair.keep(&[7; 1_500]).is_none(), "the memory is used up");
     client.remove_closed_path(PathId(1));
     assert!(client.repair.keep(&[7; 1_500]).is_some());
+}
+
+/// RFC 9001 section 6: TLS's own KeyUpdate has no place in QUIC.
+#[test]
+fn a_tls_key_update_is_an_unexpected_message() {
+    let ([mut client, mut server], ..) = tls_peers();
+    for peer in [&mut client, &mut server] {
+        let error = peer.read(&[24, 0, 0, 1, 0]).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::crypto(10));
+    }
+}
+
+#[test]
+fn tickets_without_end_are_not_read() {
+    let mut client = client();
+    let mut read = 0;
+    for chunk in 0..200 {
+        client.on_crypto(Instant::ORIGIN, Level::OneRtt, chunk * 1_000 + 1, &[0; 1_000]).unwrap();
+        read = client.handshake.crypto(Level::OneRtt).buffered();
+    }
+    assert!((60_000..=65_536).contains(&read), "{read}");
+}
+
+/// RFC 9000 section 12.5.
+#[test]
+fn frames_that_need_a_handshake_are_refused_in_early_data() {
+    let mut ack = Vec::new();
+    crate::wire::encode_ack(None, 0, None, core::iter::once(0..=0), 100, &mut ack);
+    let forbidden: [&[u8]; 7] = [
+        &ack,
+        &[0x06, 0, 1, 0],                // CRYPTO
+        &[0x07, 1, 0],                   // NEW_TOKEN
+        &[0x1b, 0, 1, 2, 3, 4, 5, 6, 7], // PATH_RESPONSE
+        &[0x19, 0],                      // RETIRE_CONNECTION_ID
+        &[0x1e],                         // HANDSHAKE_DONE
+        &repair_of_one(5, &[1]),
+    ];
+    for frame in forbidden {
+        let mut client = client();
+        let phase = KeyPhase::Current;
+        let context = FrameContext { level: Level::ZeroRtt, path: PathId::ZERO, phase, rebuilt: false };
+        let error = client.on_payload(Instant::ORIGIN, context, frame).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION, "{frame:?}");
+        client.on_payload(Instant::ORIGIN, context, PING).unwrap();
+    }
 }

@@ -50,7 +50,7 @@ impl Connection {
         if let Lifecycle::Closing { until } = path.lifecycle {
             return Some(until);
         }
-        let may_ack = self.handshake.is_complete() && path.may_send_something();
+        let may_ack = self.may_send_one_rtt() && path.may_send_something();
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()

@@ -41,7 +41,11 @@ impl Connection {
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }
-        if !self.handshake.is_complete() {
+        if !self.may_send_one_rtt() {
+            return self.transmit_zero_rtt(now, out);
+        }
+        let max_datagrams = max_datagrams.min(self.early_batch());
+        if max_datagrams == 0 {
             return None;
         }
         self.update_keys_if_due();
@@ -55,7 +59,7 @@ impl Connection {
         transmit
     }
 
-    fn transmit(
+    pub(super) fn transmit(
         &mut self,
         now: Instant,
         id: PathId,
@@ -74,11 +78,15 @@ impl Connection {
         let State::Closing { close, pending, .. } = &mut self.state else { return None };
         let id = pending.pop()?;
         let close = close.clone();
-        let levels: &[Level] =
-            if self.handshake.is_complete() { &[Level::OneRtt] } else { &[Level::Initial, Level::Handshake] };
+        // RFC 9000 section 10.2.3: what the peer may be able to read.
+        let levels: &[Level] = match (self.handshake.is_complete(), self.handshake.is_confirmed()) {
+            (true, true) => &[Level::OneRtt],
+            (true, false) => &[Level::Handshake, Level::OneRtt],
+            (false, _) => &[Level::Initial, Level::Handshake],
+        };
         for &level in levels {
             let builder = match level {
-                Level::OneRtt => self.begin_one_rtt(id, MIN_INITIAL_SIZE, out),
+                Level::OneRtt => self.begin_one_rtt(id, MIN_INITIAL_SIZE - out.len(), out),
                 level => self.begin_long(level, out.len().max(MIN_INITIAL_SIZE), out),
             };
             let Some(mut builder) = builder else { continue };
@@ -317,6 +325,14 @@ impl Connection {
     fn write_all(&mut self, builder: &mut super::packet::PacketBuilder, out: &mut Vec<u8>) {
         self.write_control(builder, out);
         self.write_crypto(builder, out);
+        self.write_streams_and_datagrams(builder, out);
+    }
+
+    pub(super) fn write_streams_and_datagrams(
+        &mut self,
+        builder: &mut super::packet::PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
         let (limit, before) = (builder.limit, out.len());
         self.streams.write_control(out, limit, &mut builder.frames.streams);
         let packet_is_empty = builder.is_empty(out);
@@ -332,7 +348,7 @@ impl Connection {
             || self.handshake.crypto(Level::OneRtt).has_pending()
     }
 
-    fn has_window(&self, id: PathId) -> bool {
+    pub(super) fn has_window(&self, id: PathId) -> bool {
         self.paths.get(&id).is_some_and(|p| p.is_open() && p.spare_window() >= p.datagram_size() as u64)
     }
 
