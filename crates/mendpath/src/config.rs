@@ -11,8 +11,8 @@ use rustls::{
 use units::Duration;
 
 use crate::{
-    ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind, TransportConfig,
-    verifier::PinnedKey,
+    AddressValidation, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
+    TokenStore, TransportConfig, verifier::PinnedKey,
 };
 
 /// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
@@ -119,6 +119,7 @@ macro_rules! shared_setters {
 pub struct ClientConfig {
     tls: rustls::ClientConfig,
     transport: TransportConfig,
+    tokens: Arc<TokenStore>,
 }
 
 impl ClientConfig {
@@ -140,7 +141,7 @@ impl ClientConfig {
 
     fn from_tls(mut tls: rustls::ClientConfig) -> Self {
         tls.alpn_protocols = vec![DEFAULT_ALPN.to_vec()];
-        Self { tls, transport: TransportConfig::default() }
+        Self { tls, transport: TransportConfig::default(), tokens: Arc::default() }
     }
 
     shared_setters!();
@@ -154,8 +155,20 @@ impl ClientConfig {
         self
     }
 
+    /// Shares the tokens with which servers spare their returning clients a round trip when they are busy (RFC 9000 section 8.1.3).
+    /// Without this, clones of a configuration share theirs.
+    #[must_use]
+    pub fn token_store(mut self, tokens: Arc<TokenStore>) -> Self {
+        self.tokens = tokens;
+        self
+    }
+
     pub(crate) fn to_proto(&self) -> proto::ClientConfig {
-        proto::ClientConfig { tls: Arc::new(self.tls.clone()), transport: self.transport.clone() }
+        proto::ClientConfig {
+            tls: Arc::new(self.tls.clone()),
+            transport: self.transport.clone(),
+            tokens: self.tokens.clone(),
+        }
     }
 }
 
@@ -167,11 +180,15 @@ pub struct ServerConfig {
     tls: rustls::ServerConfig,
     transport: TransportConfig,
     max_connections: usize,
+    max_half_open: usize,
+    address_validation: AddressValidation,
 }
 
 impl ServerConfig {
     /// Connections held at a time unless [`max_connections`](Self::max_connections) says otherwise.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
+    /// Handshakes under way at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
+    pub const DEFAULT_MAX_HALF_OPEN: usize = 1_024;
 
     /// A server known by a pinned key.
     ///
@@ -198,6 +215,8 @@ impl ServerConfig {
             tls,
             transport: TransportConfig::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
+            max_half_open: Self::DEFAULT_MAX_HALF_OPEN,
+            address_validation: AddressValidation::default(),
         })
     }
 
@@ -220,6 +239,20 @@ impl ServerConfig {
         self
     }
 
+    /// Handshakes under way at a time; more clients are refused.
+    #[must_use]
+    pub fn max_half_open(mut self, connections: usize) -> Self {
+        self.max_half_open = connections;
+        self
+    }
+
+    /// When clients must show that they receive at their address before any state is kept for them (RFC 9000 section 8.1).
+    #[must_use]
+    pub fn address_validation(mut self, policy: AddressValidation) -> Self {
+        self.address_validation = policy;
+        self
+    }
+
     pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
         let mut tls = self.tls.clone();
         if tls.max_early_data_size > 0 {
@@ -230,6 +263,8 @@ impl ServerConfig {
             tls: Arc::new(tls),
             transport: self.transport.clone(),
             max_connections: self.max_connections,
+            max_half_open: self.max_half_open,
+            address_validation: self.address_validation,
         })
     }
 }

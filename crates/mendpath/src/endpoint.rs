@@ -14,7 +14,7 @@ use tracing::debug;
 use units::Instant;
 
 use crate::{
-    BindError, ClientConfig, ConnectError, Connecting, PathOptions, ServerConfig,
+    BindError, ClientConfig, ConnectError, Connecting, EndpointStats, PathOptions, ResetKey, ServerConfig,
     bind::{bind, bind_path},
     clock,
     driver::Driver,
@@ -196,6 +196,11 @@ impl Endpoint {
         self.inner.lock().connections.len()
     }
 
+    /// How strangers were dealt with: connections accepted and refused, Retry packets, stateless resets.
+    pub fn stats(&self) -> EndpointStats {
+        self.inner.lock().proto.stats()
+    }
+
     /// The addresses of the sockets, in the order they were bound, those bound for single paths included.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.inner.sockets.local_addrs()
@@ -336,6 +341,8 @@ impl Inner {
     /// Nothing is left of the connection.
     pub(crate) fn forget(&self, handle: ConnectionHandle) {
         let mut state = self.lock();
+        // A driver that died has not told that its connection is drained.
+        state.proto.forget(handle);
         let connection = state.connections.remove(&handle);
         let idle = state.connections.is_empty();
         let abandoned = state.abandoned;
@@ -432,6 +439,7 @@ pub struct EndpointBuilder {
     sockets: Vec<UdpSocket>,
     server: Option<ServerConfig>,
     client: Option<ClientConfig>,
+    reset_key: Option<ResetKey>,
 }
 
 impl EndpointBuilder {
@@ -463,6 +471,16 @@ impl EndpointBuilder {
         self
     }
 
+    /// Makes stateless resets from this key instead of a random one (RFC 9000 section 10.3): a server that is started again with the
+    /// key of its former life, on the same address, tells the clients of that life at once that their connections are gone
+    /// ([`ConnectionError::Reset`](crate::ConnectionError::Reset)). Keep it as secret as a private key: with it, anybody can end
+    /// the endpoint's connections.
+    #[must_use]
+    pub fn reset_key(mut self, key: ResetKey) -> Self {
+        self.reset_key = Some(key);
+        self
+    }
+
     /// Binds the sockets and starts to receive, on the current tokio runtime.
     ///
     /// # Errors
@@ -474,8 +492,12 @@ impl EndpointBuilder {
         }
         let mut seed = [0; 32];
         SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("no randomness from the system"))?;
+        let mut proto = proto::Endpoint::new(self.server.map(|config| config.to_proto()), seed);
+        if let Some(key) = &self.reset_key {
+            proto = proto.with_reset_key(key);
+        }
         let state = State {
-            proto: proto::Endpoint::new(self.server.map(|config| config.to_proto()), seed),
+            proto,
             connections: BTreeMap::new(),
             backlog: VecDeque::new(),
             client: self.client,

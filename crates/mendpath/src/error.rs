@@ -36,6 +36,9 @@ pub enum ConnectionError {
     /// The peer speaks no version of QUIC that we speak.
     #[error("the peer does not speak QUIC version 1")]
     VersionMismatch,
+    /// The peer has lost all memory of the connection, for instance because it was restarted (RFC 9000 section 10.3).
+    #[error("the peer does not know the connection any more")]
+    Reset,
     /// We closed it: [`close`](crate::Connection::close), or the last handle was dropped.
     #[error("the connection was closed on this side")]
     LocallyClosed,
@@ -56,6 +59,7 @@ impl From<proto::ConnectionError> for ConnectionError {
             E::ApplicationClosed { code, reason } => Self::ApplicationClosed { code, reason, by_peer: true },
             E::TimedOut => Self::TimedOut,
             E::VersionMismatch => Self::VersionMismatch,
+            E::Reset => Self::Reset,
             E::LocallyClosed => Self::LocallyClosed,
         }
     }
@@ -65,6 +69,7 @@ impl From<ConnectionError> for io::Error {
     fn from(error: ConnectionError) -> Self {
         let kind = match error {
             ConnectionError::TimedOut => io::ErrorKind::TimedOut,
+            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
             ConnectionError::ApplicationClosed { .. } | ConnectionError::TransportClosed { .. } => {
                 io::ErrorKind::ConnectionAborted
             }

@@ -85,8 +85,9 @@ pub use error::{
 pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
-    ConnectionStats, ControllerKind, PathId, PathState, PathStats, RecoveryKind, RepairConfig, SchedulerKind,
-    Side, StreamId, TransportConfig, UnknownName,
+    AddressValidation, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
+    RecoveryKind, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, TokenStore, TransportConfig,
+    UnknownName,
 };
 pub use recv_stream::RecvStream;
 pub use rustls;

@@ -14,6 +14,12 @@ pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
 /// Connection ids that we keep issued per path, within the peer's limit: one in use, one to migrate to.
 const ISSUED_PER_PATH: u64 = 2;
 
+/// Token that lets the peer recognise our stateless reset for `cid` (RFC 9000 section 10.3.2).
+pub(crate) fn reset_token(key: &hmac::Key, cid: &ConnectionId) -> ResetToken {
+    let tag = hmac::sign(key, cid);
+    ResetToken(*tag.as_ref().first_chunk().expect("SHA-256 has 32 bytes"))
+}
+
 /// A connection id we issued; the peer puts it into packets for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LocalCid {
@@ -27,6 +33,8 @@ pub(crate) struct LocalCid {
 struct RemoteCid {
     sequence: u64,
     cid: ConnectionId,
+    /// What the peer's stateless reset for it bears; unknown for a client's first id.
+    token: Option<ResetToken>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +49,8 @@ struct RemotePathCids {
     known: VecDeque<RemoteCid>,
     retire_prior_to: u64,
     largest_sequence: Option<u64>,
+    /// Packets have gone to the first one: from then on, and not before, its token counts (RFC 9000 section 10.3.1).
+    in_use: bool,
 }
 
 /// Both ends' connection ids.
@@ -49,14 +59,21 @@ pub(crate) struct CidRegistry {
     by_cid: BTreeMap<ConnectionId, PathId>,
     remote: BTreeMap<PathId, RemotePathCids>,
     reset_key: hmac::Key,
+    /// Reset tokens may have changed since the endpoint was told.
+    resets_changed: bool,
 }
 
 impl CidRegistry {
     /// A registry for a connection whose first packets carry `local` (ours) and `remote` (what we send to).
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId, reset_key: hmac::Key) -> Self {
-        let mut registry =
-            Self { local: BTreeMap::new(), by_cid: BTreeMap::new(), remote: BTreeMap::new(), reset_key };
-        let first = LocalCid { sequence: 0, cid: local, token: registry.reset_token(&local) };
+        let mut registry = Self {
+            local: BTreeMap::new(),
+            by_cid: BTreeMap::new(),
+            remote: BTreeMap::new(),
+            reset_key,
+            resets_changed: false,
+        };
+        let first = LocalCid { sequence: 0, cid: local, token: reset_token(&registry.reset_key, &local) };
         registry.local.insert(PathId::ZERO, LocalPathCids { issued: vec![first], next_sequence: 1 });
         registry.by_cid.insert(local, PathId::ZERO);
         registry.set_initial_remote(remote);
@@ -65,17 +82,42 @@ impl CidRegistry {
 
     /// Replaces the remote connection id of the handshake: the peer's first packet names its own choice.
     pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
-        let known = VecDeque::from([RemoteCid { sequence: 0, cid }]);
-        let cids = RemotePathCids { known, retire_prior_to: 0, largest_sequence: Some(0) };
+        let known = VecDeque::from([RemoteCid { sequence: 0, cid, token: None }]);
+        let cids = RemotePathCids { known, largest_sequence: Some(0), in_use: true, ..Default::default() };
         self.remote.insert(PathId::ZERO, cids);
     }
 
-    /// Token that lets the peer recognise our stateless reset for `cid` (RFC 9000 section 10.3.2).
-    fn reset_token(&self, cid: &ConnectionId) -> ResetToken {
-        let tag = hmac::sign(&self.reset_key, cid);
-        let mut token = [0; 16];
-        token.copy_from_slice(&tag.as_ref()[..16]);
-        ResetToken(token)
+    /// The token for the server's first connection id, from its transport parameters.
+    pub(crate) fn set_initial_reset_token(&mut self, token: ResetToken) {
+        let first = self.remote.get_mut(&PathId::ZERO).and_then(|cids| cids.known.front_mut());
+        if let Some(first) = first.filter(|cid| cid.sequence == 0) {
+            first.token = Some(token);
+            self.resets_changed = true;
+        }
+    }
+
+    /// Packets are about to go to the peer's connection id for `path`.
+    pub(crate) fn begin_use(&mut self, path: PathId) {
+        if let Some(cids) = self.remote.get_mut(&path) {
+            cids.in_use = true;
+            self.resets_changed = true;
+        }
+    }
+
+    /// The tokens of the peer's connection ids in use on every path, if they may have changed since the last call.
+    pub(crate) fn changed_reset_tokens(&mut self) -> Option<Vec<ResetToken>> {
+        core::mem::take(&mut self.resets_changed).then(|| self.reset_tokens().copied().collect())
+    }
+
+    fn reset_tokens(&self) -> impl Iterator<Item = &ResetToken> {
+        let in_use = self.remote.values().filter(|cids| cids.in_use);
+        in_use.filter_map(|cids| cids.known.front()?.token.as_ref())
+    }
+
+    /// Whether a datagram with this end is a stateless reset of the connection. Takes the same time whatever matches.
+    pub(crate) fn is_reset(&self, end: &[u8; 16]) -> bool {
+        let end = ResetToken(*end);
+        self.reset_tokens().fold(false, |found, token| found | (*token == end))
     }
 
     /// The path that a packet to `cid` belongs to.
@@ -91,7 +133,7 @@ impl CidRegistry {
             let mut bytes = [0; CID_LEN];
             rng.fill_bytes(&mut bytes);
             let cid = ConnectionId::new(&bytes).expect("eight bytes fit");
-            let token = self.reset_token(&cid);
+            let token = reset_token(&self.reset_key, &cid);
             let cids = self.local.entry(path).or_default();
             let local = LocalCid { sequence: cids.next_sequence, cid, token };
             cids.next_sequence += 1;
@@ -133,11 +175,13 @@ impl CidRegistry {
         sequence: u64,
         retire_prior_to: u64,
         cid: ConnectionId,
+        token: ResetToken,
     ) -> Result<Vec<u64>, TransportError> {
+        self.resets_changed = true;
         let cids = self.remote.entry(path).or_default();
         let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         if let Some(same) = cids.known.iter().find(|c| c.sequence == sequence || c.cid == cid) {
-            if same.sequence != sequence || same.cid != cid {
+            if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
                 return violation("a connection id was issued twice with different content");
             }
             return Ok(Vec::new());
@@ -158,7 +202,7 @@ impl CidRegistry {
         {
             retired.push(sequence);
         } else {
-            cids.known.push_back(RemoteCid { sequence, cid });
+            cids.known.push_back(RemoteCid { sequence, cid, token: Some(token) });
         }
         cids.largest_sequence = Some(cids.largest_sequence.map_or(sequence, |l| l.max(sequence)));
         if cids.known.len() as u64 > ACTIVE_CID_LIMIT {
@@ -178,6 +222,7 @@ impl CidRegistry {
     /// Forgets everything about an abandoned path; returns our connection ids that nobody may use any more.
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
         self.remote.remove(&path);
+        self.resets_changed = true;
         let cids: Vec<_> =
             self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect());
         for cid in &cids {
@@ -194,6 +239,10 @@ mod tests {
 
     fn cid(n: u8) -> ConnectionId {
         ConnectionId::new(&[n; CID_LEN]).unwrap()
+    }
+
+    fn token(n: u8) -> ResetToken {
+        ResetToken([n; 16])
     }
 
     fn registry() -> CidRegistry {
@@ -218,19 +267,44 @@ mod tests {
     fn a_peer_that_issues_too_many_or_contradicts_itself_is_refused() {
         let mut cids = registry();
         for n in 1..ACTIVE_CID_LIMIT {
-            assert!(cids.on_new(PathId::ZERO, n, 0, cid(10 + n as u8)).unwrap().is_empty());
+            assert!(cids.on_new(PathId::ZERO, n, 0, cid(10 + n as u8), token(n as u8)).unwrap().is_empty());
         }
-        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(11)).unwrap().is_empty(), "repetition");
-        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(12)).is_err());
-        let error = cids.on_new(PathId::ZERO, 9, 0, cid(40)).unwrap_err();
+        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(11), token(1)).unwrap().is_empty(), "repetition");
+        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(12), token(1)).is_err());
+        assert!(cids.on_new(PathId::ZERO, 1, 0, cid(11), token(2)).is_err());
+        let error = cids.on_new(PathId::ZERO, 9, 0, cid(40), token(9)).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::CONNECTION_ID_LIMIT_ERROR);
     }
 
     #[test]
     fn retire_prior_to_moves_on() {
         let mut cids = registry();
-        assert_eq!(cids.on_new(PathId::ZERO, 1, 1, cid(11)).unwrap(), [0]);
+        assert_eq!(cids.on_new(PathId::ZERO, 1, 1, cid(11), token(1)).unwrap(), [0]);
         assert_eq!(cids.remote(PathId::ZERO), Some(cid(11)));
-        assert_eq!(cids.on_new(PathId::ZERO, 0, 0, cid(2)).unwrap(), [0], "late and already retired");
+        assert_eq!(
+            cids.on_new(PathId::ZERO, 0, 0, cid(2), token(0)).unwrap(),
+            [0],
+            "late and already retired"
+        );
+    }
+
+    #[test]
+    fn only_tokens_of_ids_in_use_reset() {
+        let mut cids = registry();
+        cids.set_initial_reset_token(token(1));
+        cids.on_new(PathId::ZERO, 1, 0, cid(11), token(2)).unwrap();
+        cids.on_new(PathId(1), 0, 0, cid(12), token(3)).unwrap();
+        let resets = |cids: &CidRegistry| [1, 2, 3].map(|n| cids.is_reset(&token(n).0));
+        assert_eq!(resets(&cids), [true, false, false]);
+        assert_eq!(cids.changed_reset_tokens(), Some(vec![token(1)]));
+        assert_eq!(cids.changed_reset_tokens(), None);
+        cids.begin_use(PathId(1));
+        assert_eq!(resets(&cids), [true, false, true]);
+        // The first id is retired, the next takes its place.
+        cids.on_new(PathId::ZERO, 2, 1, cid(13), token(4)).unwrap();
+        assert_eq!(resets(&cids), [false, true, true]);
+        cids.forget_path(PathId(1));
+        assert_eq!(resets(&cids), [false, true, false]);
+        assert_eq!(cids.changed_reset_tokens(), Some(vec![token(2)]));
     }
 }

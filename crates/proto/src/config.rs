@@ -6,7 +6,7 @@ use std::sync::Arc;
 use congestion::ControllerKind;
 use units::Duration;
 
-use crate::streams::StreamsConfig;
+use crate::{TokenStore, streams::StreamsConfig};
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -121,6 +121,36 @@ pub struct ClientConfig {
     pub tls: Arc<rustls::ClientConfig>,
     /// Transport.
     pub transport: TransportConfig,
+    /// Tokens of servers that sent some (RFC 9000 section 8.1.3): configurations that share a store share the tokens.
+    pub tokens: Arc<TokenStore>,
+}
+
+impl ClientConfig {
+    /// A configuration with a token store of its own.
+    pub fn new(tls: Arc<rustls::ClientConfig>, transport: TransportConfig) -> Self {
+        Self { tls, transport, tokens: Arc::default() }
+    }
+}
+
+/// When a server makes a client show that it receives at the address it sends from, at the price of a round trip, before it keeps any
+/// state (RFC 9000 section 8.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressValidation {
+    /// Never: addresses are validated by the handshake alone, and no tokens are given out.
+    Never,
+    /// Always, except to clients with a token of an earlier connection.
+    Always,
+    /// While at least so many accepted connections have not completed their handshake; again except to clients with a token.
+    WhenBusy {
+        /// How many. 0 is as `Always`.
+        half_open: usize,
+    },
+}
+
+impl Default for AddressValidation {
+    fn default() -> Self {
+        Self::WhenBusy { half_open: 256 }
+    }
 }
 
 /// A server's settings.
@@ -133,6 +163,24 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
     pub max_connections: usize,
+    /// Accepted connections whose handshake may be under way at once; further ones are refused with CONNECTION_REFUSED. Each is given
+    /// up after the idle timeout.
+    pub max_half_open: usize,
+    /// When clients must show that they receive at their address.
+    pub address_validation: AddressValidation,
+}
+
+impl ServerConfig {
+    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open.
+    pub fn new(tls: Arc<rustls::ServerConfig>, transport: TransportConfig) -> Self {
+        Self {
+            tls,
+            transport,
+            max_connections: 10_000,
+            max_half_open: 1_024,
+            address_validation: AddressValidation::default(),
+        }
+    }
 }
 
 /// A name that is not in a registry.

@@ -1,5 +1,6 @@
 //! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
 
+use ring::aead;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -9,7 +10,7 @@ use crate::{
     sent::CryptoRange,
     wire::{
         ConnectionId, CryptoHeader, HeaderParts, HeaderPositions, PacketNumberField, PathId, Side,
-        TransportError, TransportErrorCode,
+        TransportError, TransportErrorCode, retry_pseudo_packet,
     },
 };
 
@@ -41,6 +42,21 @@ fn initial_suite() -> Suite {
         .tls13()
         .and_then(|suite| suite.quic_suite())
         .expect("AES-128-GCM has a QUIC suite")
+}
+
+/// The integrity tag of a Retry packet (RFC 9001 section 5.8): shows that whoever sent it has seen the client's Initial to `original`.
+pub(crate) fn retry_integrity_tag(original: &ConnectionId, retry_without_tag: &[u8]) -> [u8; TAG_LEN] {
+    const KEY: [u8; 16] =
+        [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
+    const NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
+    let key = aead::UnboundKey::new(&aead::AES_128_GCM, &KEY).expect("AES-128 keys have 16 bytes");
+    let pseudo = retry_pseudo_packet(original, retry_without_tag);
+    let tag = aead::LessSafeKey::new(key).seal_in_place_separate_tag(
+        aead::Nonce::assume_unique_for_key(NONCE),
+        aead::Aad::from(pseudo),
+        &mut [],
+    );
+    *tag.expect("nothing is sealed").as_ref().first_chunk().expect("tags have 16 bytes")
 }
 
 /// Encrypts the packet at the end of `out`, whose header stands at `at`, then protects its header.
@@ -311,6 +327,19 @@ mod tests {
         b.on_frame(0, &[9; 20]).unwrap();
         assert!(b.read().is_none(), "old data is not handed over again");
         assert!(b.on_frame(CRYPTO_WINDOW + 256, &[1]).is_err());
+    }
+
+    /// RFC 9001 appendix A.4.
+    #[test]
+    fn retry_integrity_tag_of_the_rfc() {
+        let original = ConnectionId::new(&[0x83, 0x94, 0xc8, 0xf0, 0x3e, 0x51, 0x57, 0x08]).unwrap();
+        let scid = ConnectionId::new(&[0xf0, 0x67, 0xa5, 0x50, 0x2a, 0x42, 0x62, 0xb5]).unwrap();
+        let mut retry = Vec::new();
+        crate::wire::encode_retry(&ConnectionId::EMPTY, &scid, b"token", &mut retry);
+        // The low four bits of the first byte are unused; the example sets them.
+        retry[0] |= 0x0f;
+        let tag: u128 = 0x04a2_65ba_2eff_4d82_9058_fb3f_0f24_96ba;
+        assert_eq!(retry_integrity_tag(&original, &retry), tag.to_be_bytes());
     }
 
     /// The nonce example of draft-ietf-quic-multipath: two sealed packets differ by path, and only the right path opens.

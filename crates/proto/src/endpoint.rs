@@ -1,28 +1,42 @@
 //! Which connection a datagram belongs to, and the making of connections.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod admission;
+mod rate_limit;
+mod reset;
+mod routes;
+#[cfg(test)]
+mod tests;
+mod used_tokens;
+
+use std::sync::Arc;
 
 use rand_chacha::{
     ChaCha12Rng,
     rand_core::{RngCore, SeedableRng},
 };
 use ring::hmac;
+use smallvec::SmallVec;
 use units::Instant;
 
 use crate::{
     CID_LEN, ClientConfig, Datagram, NetworkPath, ServerConfig, Transmit,
     connection::{Connection, EndpointEvent, EndpointEventKind, Seed},
-    crypto::{self, TAG_LEN},
-    wire::{
-        ConnectionClose, ConnectionId, HeaderKind, LongHeader, PacketKind, PathId, ProtectedHeader, Side,
-        TransportErrorCode, VERSION_1, encode_version_negotiation,
-    },
+    token::TokenKey,
+    wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
 };
+use admission::Knock;
+use rate_limit::RateLimit;
+use routes::Routes;
+use used_tokens::UsedTokens;
 
 /// Smallest datagram that may start a connection (RFC 9000 section 14.1).
 const MIN_INITIAL_DATAGRAM: usize = 1_200;
-/// Shortest destination connection id of a client's first packet (RFC 9000 section 7.2).
-const MIN_FIRST_CID: usize = 8;
+/// Stateless resets per second; whoever gets none finds out by its idle timeout (RFC 9000 section 10.3.3).
+const RESETS_PER_SECOND: u32 = 1_000;
+/// Refusals per second that are told to the client; each takes a key derivation. Other clients hear nothing and try again.
+const REFUSALS_PER_SECOND: u32 = 1_000;
+/// Shortest datagram that can be a stateless reset (RFC 9000 section 10.3).
+const MIN_RESET: usize = 21;
 
 /// Names a connection within its endpoint. Handles are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,30 +64,96 @@ pub enum EndpointOutput {
     Reply(Transmit),
 }
 
+/// How an endpoint dealt with strangers. Counters only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Connections accepted.
+    pub accepted: u64,
+    /// Accepted connections whose handshake is not complete, at present.
+    pub half_open: usize,
+    /// Retry packets sent (RFC 9000 section 8.1.2).
+    pub retries_sent: u64,
+    /// Connections refused because there were too many or their Retry token was not ours.
+    pub refused: u64,
+    /// Version Negotiation packets sent (RFC 9000 section 6).
+    pub version_negotiations_sent: u64,
+    /// Stateless resets sent (RFC 9000 section 10.3).
+    pub resets_sent: u64,
+    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody.
+    pub dropped: u64,
+}
+
+/// The key that an endpoint's stateless resets are made from (RFC 9000 section 10.3.2). Whoever has it can end every connection of the
+/// endpoint; its `Debug` form hides it.
+#[derive(Clone)]
+pub struct ResetKey([u8; Self::LEN]);
+
+impl ResetKey {
+    /// Length in bytes.
+    pub const LEN: usize = 32;
+
+    /// A key of these bytes, which should be random.
+    pub const fn new(bytes: [u8; Self::LEN]) -> Self {
+        Self(bytes)
+    }
+
+    /// The key's bytes, to store them.
+    pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
+        &self.0
+    }
+}
+
+impl core::fmt::Debug for ResetKey {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ResetKey(..)")
+    }
+}
+
 /// All connections that share sockets, without I/O.
+///
+/// Bounds: see [`ServerConfig`] for connections; beyond those, 128 KiB to know used tokens. Answers to strangers are always smaller than
+/// the datagram they answer.
 pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     rng: ChaCha12Rng,
     reset_key: hmac::Key,
-    cids: BTreeMap<ConnectionId, ConnectionHandle>,
-    connections: BTreeMap<ConnectionHandle, Vec<ConnectionId>>,
-    next_handle: usize,
+    token_key: Arc<TokenKey>,
+    used_tokens: UsedTokens,
+    routes: Routes,
+    resets: RateLimit,
+    refusals: RateLimit,
+    stats: EndpointStats,
 }
 
 impl Endpoint {
     /// An endpoint that accepts connections if `server` says how. The seed decides every random choice.
     pub fn new(server: Option<Arc<ServerConfig>>, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
-        let mut key = [0; 32];
-        rng.fill_bytes(&mut key);
+        let (mut reset_key, mut lookup_key, mut token_key) = ([0; 32], [0; 32], [0; 16]);
+        rng.fill_bytes(&mut reset_key);
+        rng.fill_bytes(&mut lookup_key);
+        rng.fill_bytes(&mut token_key);
         Self {
             server,
             rng,
-            reset_key: hmac::Key::new(hmac::HMAC_SHA256, &key),
-            cids: BTreeMap::new(),
-            connections: BTreeMap::new(),
-            next_handle: 0,
+            reset_key: hmac::Key::new(hmac::HMAC_SHA256, &reset_key),
+            token_key: Arc::new(TokenKey::new(&token_key)),
+            used_tokens: UsedTokens::default(),
+            routes: Routes::new(&lookup_key),
+            resets: RateLimit::new(RESETS_PER_SECOND),
+            refusals: RateLimit::new(REFUSALS_PER_SECOND),
+            stats: EndpointStats::default(),
         }
+    }
+
+    /// Makes stateless resets from this key instead of one that the seed gives (RFC 9000 section 10.3.2): an endpoint that is started
+    /// again with the same key ends the connections that it has forgotten, as soon as their peers send. To be called before the first
+    /// connection.
+    #[must_use]
+    pub fn with_reset_key(mut self, key: &ResetKey) -> Self {
+        self.reset_key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        self
     }
 
     /// Changes how new connections are accepted; `None` refuses them.
@@ -83,10 +163,18 @@ impl Endpoint {
 
     /// How many connections there are, closing ones included.
     pub fn open_connections(&self) -> usize {
-        self.connections.len()
+        self.routes.connections()
+    }
+
+    /// How strangers were dealt with.
+    pub fn stats(&self) -> EndpointStats {
+        EndpointStats { half_open: self.routes.half_open(), ..self.stats }
     }
 
     /// Begins a connection to a server.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the name cannot be one or TLS refuses its configuration.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -100,80 +188,91 @@ impl Endpoint {
         let seed = self.seed();
         let connection = Connection::client(now, config, name, path, local, original, seed)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
-        let handle = self.add(&[local]);
+        let handle = self.routes.add(&[local], false);
         Ok((handle, Box::new(connection)))
     }
 
-    /// Finds out what to do with a datagram. `reply` receives the bytes of an [`EndpointOutput::Reply`].
+    /// Finds out what to do with a datagram. `out` receives the bytes of an [`EndpointOutput::Reply`].
     ///
     /// `None` drops it: nobody's packet, or one that must not be answered.
     pub fn handle_datagram(
         &mut self,
         now: Instant,
         datagram: Datagram<'_>,
-        reply: &mut Vec<u8>,
+        out: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
-        let header = ProtectedHeader::decode(datagram.data, CID_LEN).ok()?;
-        if let HeaderKind::UnknownVersion { dcid, scid } = header.kind {
-            return self.negotiate_version(&datagram, dcid, scid, reply);
-        }
-        if let Some(&handle) = self.cids.get(&header.dcid) {
+        let Ok(header) = ProtectedHeader::decode(datagram.data, CID_LEN) else {
+            // Resets may be shorter than any packet of ours.
+            return self.reset_of_ours(datagram);
+        };
+        if let Some(handle) = self.routes.by_cid(&header.dcid) {
             return Some(EndpointOutput::ToConnection(handle));
         }
-        let (kind, dcid, scid, number_at, len) =
-            (header.kind, header.dcid, header.scid, header.pn_offset, header.len);
-        let acceptable = matches!(kind, HeaderKind::Initial { token } if token.is_empty())
-            && datagram.data.len() >= MIN_INITIAL_DATAGRAM
-            && dcid.len() >= MIN_FIRST_CID;
-        if !acceptable || !opens(&dcid, &datagram.data[..len], number_at) {
-            return None;
+        let unknown = header.dcid;
+        match header.kind {
+            HeaderKind::UnknownVersion { dcid, scid } => self.negotiate_version(&datagram, dcid, scid, out),
+            HeaderKind::Initial { token } => {
+                // The token outlives the borrow of the datagram; of those that matter none is longer than this.
+                let token: SmallVec<[u8; 64]> = SmallVec::from_slice(token.get(..64).unwrap_or(token));
+                let knock = Knock {
+                    destination: header.dcid,
+                    source: header.scid,
+                    token: &token,
+                    number_at: header.pn_offset,
+                    end: header.len,
+                };
+                self.admit(now, datagram, &knock, out)
+            }
+            HeaderKind::Short => self.on_unknown_short(now, datagram, unknown, out),
+            _ => {
+                self.stats.dropped += 1;
+                None
+            }
         }
-        self.accept(now, datagram, dcid, scid, reply)
     }
 
-    fn accept(
+    /// A 1-RTT packet for a connection that we do not know: a reset of one of ours, or a reason to send one.
+    fn on_unknown_short(
         &mut self,
         now: Instant,
         datagram: Datagram<'_>,
-        original: ConnectionId,
-        client: ConnectionId,
-        reply: &mut Vec<u8>,
+        dcid: ConnectionId,
+        out: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
-        let server = self.server.clone()?;
-        if self.connections.len() >= server.max_connections {
-            return refuse(&datagram, &original, &client, reply);
+        if let Some(handle) = self.routes.by_reset_token(datagram.data) {
+            return Some(EndpointOutput::ToConnection(handle));
         }
-        let local = self.new_cid();
-        let seed = self.seed();
-        let connection = Connection::server(now, &server, datagram.path, local, original, client, seed);
-        let mut connection = Box::new(connection.ok()?);
-        // Until it has seen our choice, the client sends to its own.
-        let handle = self.add(&[local, original]);
-        connection.handle_datagram(now, datagram);
-        Some(EndpointOutput::Accepted(handle, connection))
+        let written = reset::write(&mut self.rng, &self.reset_key, &dcid, datagram.data.len(), out);
+        if !written || !self.resets.take(now) {
+            self.stats.dropped += 1;
+            return None;
+        }
+        self.stats.resets_sent += 1;
+        Some(reply(&datagram, out))
+    }
+
+    /// Takes what cannot be read as a packet for the reset of a connection, if it is one.
+    fn reset_of_ours(&mut self, datagram: Datagram<'_>) -> Option<EndpointOutput> {
+        let long_enough = datagram.data.len() >= MIN_RESET;
+        let handle = self.routes.by_reset_token(datagram.data).filter(|_| long_enough);
+        self.stats.dropped += u64::from(handle.is_none());
+        Some(EndpointOutput::ToConnection(handle?))
     }
 
     /// Takes what a connection tells about itself.
     pub fn handle_event(&mut self, handle: ConnectionHandle, event: EndpointEvent) {
         match event.0 {
-            EndpointEventKind::NewCid(cid) => {
-                if let Some(cids) = self.connections.get_mut(&handle) {
-                    cids.push(cid);
-                    self.cids.insert(cid, handle);
-                }
-            }
-            EndpointEventKind::RetiredCid(cid) => {
-                self.cids.remove(&cid);
-                if let Some(cids) = self.connections.get_mut(&handle) {
-                    cids.retain(|c| *c != cid);
-                }
-            }
-            EndpointEventKind::Drained => {
-                for cid in self.connections.remove(&handle).unwrap_or_default() {
-                    self.cids.remove(&cid);
-                }
-            }
+            EndpointEventKind::NewCid(cid) => self.routes.add_cid(handle, cid),
+            EndpointEventKind::RetiredCid(cid) => self.routes.retire_cid(handle, cid),
+            EndpointEventKind::ResetTokens(tokens) => self.routes.set_reset_tokens(handle, &tokens),
+            EndpointEventKind::HandshakeComplete => self.routes.on_handshake_complete(handle),
+            EndpointEventKind::Drained => self.routes.remove(handle),
         }
+    }
+
+    /// Forgets a connection that will not say that it is drained, because whoever drove it is gone. Its peer gets a stateless reset.
+    pub fn forget(&mut self, handle: ConnectionHandle) {
+        self.routes.remove(handle);
     }
 
     /// Tells a peer of an unknown version what we speak (RFC 9000 section 6.1). The answer is never larger than the question.
@@ -182,28 +281,17 @@ impl Endpoint {
         datagram: &Datagram<'_>,
         dcid: &[u8],
         scid: &[u8],
-        reply: &mut Vec<u8>,
+        out: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
         if self.server.is_none() || datagram.data.len() < MIN_INITIAL_DATAGRAM {
+            self.stats.dropped += 1;
             return None;
         }
-        reply.clear();
+        out.clear();
         let random = (self.rng.next_u32() & 0x7f) as u8;
-        encode_version_negotiation(random, scid, dcid, &[VERSION_1], reply);
-        Some(EndpointOutput::Reply(Transmit {
-            path: datagram.path,
-            ecn: None,
-            size: reply.len(),
-            segment_size: None,
-        }))
-    }
-
-    fn add(&mut self, cids: &[ConnectionId]) -> ConnectionHandle {
-        let handle = ConnectionHandle(self.next_handle);
-        self.next_handle += 1;
-        self.cids.extend(cids.iter().map(|cid| (*cid, handle)));
-        self.connections.insert(handle, cids.to_vec());
-        handle
+        encode_version_negotiation(random, scid, dcid, &[VERSION_1], out);
+        self.stats.version_negotiations_sent += 1;
+        Some(reply(datagram, out))
     }
 
     fn new_cid(&mut self) -> ConnectionId {
@@ -215,42 +303,12 @@ impl Endpoint {
     fn seed(&mut self) -> Seed {
         let mut rng = [0; 32];
         self.rng.fill_bytes(&mut rng);
-        Seed { rng, reset_key: self.reset_key.clone() }
+        Seed { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
     }
 }
 
-/// Whether a first Initial packet authenticates: garbage must not make a connection.
-fn opens(dcid: &ConnectionId, packet: &[u8], number_at: usize) -> bool {
-    let keys = crypto::initial_keys(dcid, Side::Server);
-    let mut packet = packet.to_vec();
-    let Some(field) = crypto::unprotect(&*keys.remote.header, &mut packet, number_at) else { return false };
-    let (header, payload) = packet.split_at_mut(number_at + field.len);
-    crypto::open(&*keys.remote.packet, PathId::ZERO, u64::from(field.truncated), header, payload).is_some()
-}
-
-/// Answers a first Initial with CONNECTION_REFUSED (RFC 9000 section 5.2.2), without keeping any state.
-fn refuse(
-    datagram: &Datagram<'_>,
-    original: &ConnectionId,
-    client: &ConnectionId,
-    reply: &mut Vec<u8>,
-) -> Option<EndpointOutput> {
-    let keys = crypto::initial_keys(original, Side::Server);
-    reply.clear();
-    let header = LongHeader { kind: PacketKind::Initial, token: &[], dcid: *client, scid: *original };
-    let at = header.encode(0, 1, reply);
-    let close = ConnectionClose::Transport {
-        error_code: TransportErrorCode::CONNECTION_REFUSED,
-        frame_type: None,
-        reason: b"too many connections",
-    };
-    close.encode(reply);
-    reply.resize(reply.len().max(at.pn_offset + 4 + TAG_LEN), 0);
-    crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, reply, &at).ok()?;
-    Some(EndpointOutput::Reply(Transmit {
-        path: datagram.path,
-        ecn: None,
-        size: reply.len(),
-        segment_size: None,
-    }))
+/// The answer in `out` to whoever sent the datagram.
+fn reply(datagram: &Datagram<'_>, out: &[u8]) -> EndpointOutput {
+    debug_assert!(out.len() < datagram.data.len(), "answers to strangers are smaller than their cause");
+    EndpointOutput::Reply(Transmit { path: datagram.path, ecn: None, size: out.len(), segment_size: None })
 }

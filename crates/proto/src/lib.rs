@@ -31,24 +31,28 @@ mod snapshot;
 mod space;
 mod stats;
 mod streams;
+mod token;
+mod token_store;
 pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig, TransportConfig, UnknownName,
+    AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
+    TransportConfig, UnknownName,
 };
 pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
 pub use ecn::EcnState;
-pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput};
+pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
 pub use range_set::RangeSet;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats};
 pub use streams::{
     CloseError, FinishError, MAX_GAPS, Read, ReadError, StreamEvent, StreamsStats, WriteError,
 };
+pub use token_store::TokenStore;
 pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};
 
 use std::net::SocketAddr;

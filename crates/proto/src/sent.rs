@@ -30,6 +30,7 @@ pub(crate) enum PacketPurpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlFrame {
     HandshakeDone,
+    NewToken,
     NewConnectionId {
         path: PathId,
         sequence: u64,

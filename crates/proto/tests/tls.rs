@@ -18,8 +18,11 @@ fn connect(client_alpn: &[&str], server_alpn: &[&str]) -> [Option<u64>; 2] {
 
 fn codes(client: rustls::ClientConfig, server: rustls::ServerConfig) -> [Option<u64>; 2] {
     let transport = TransportConfig::default();
-    let client = ClientConfig { tls: Arc::new(client), transport: transport.clone() };
-    let mut pair = Pair::with(&client, ServerConfig { tls: Arc::new(server), transport, max_connections: 1 });
+    let client = ClientConfig::new(Arc::new(client), transport.clone());
+    let mut pair = Pair::with(
+        &client,
+        ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server), transport) },
+    );
     pair.run(Duration::from_secs(1));
     [&pair.client, &pair.server].map(close_code)
 }

@@ -125,7 +125,7 @@ impl World {
         let id = HostId(self.hosts.len());
         let config = server.map(|transport| {
             let (tls, transport) = (tls::server(), transport.clone());
-            Arc::new(ServerConfig { tls, transport, max_connections: MAX_CONNECTIONS })
+            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, ..ServerConfig::new(tls, transport) })
         });
         let mut rng = Rng::new(self.seed.child("host", id.0 as u64));
         let mut seed = [0; 32];
@@ -164,7 +164,7 @@ impl World {
     /// # Panics
     /// If the host does not exist or TLS refuses its fixed configuration.
     pub fn connect(&mut self, host: HostId, transport: &TransportConfig, path: NetworkPath) -> ConnectionId {
-        let config = ClientConfig { tls: tls::client(), transport: transport.clone() };
+        let config = ClientConfig::new(tls::client(), transport.clone());
         let now = self.net.now();
         let begun = self.hosts[host.0].endpoint.connect(now, &config, path, tls::SERVER_NAME);
         let (handle, connection) = begun.expect("the fixed TLS configuration is valid");

@@ -6,4 +6,5 @@ mod common;
 mod datagrams;
 mod early;
 mod paths;
+mod strangers;
 mod streams;

@@ -121,6 +121,16 @@ impl Connection {
         self.drain();
     }
 
+    /// The peer has forgotten the connection (RFC 9000 section 10.3.1): nothing is sent any more.
+    pub(super) fn on_stateless_reset(&mut self, now: Instant) {
+        if !self.state.is_closed() {
+            self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
+        }
+        if !self.state.is_drained() {
+            self.state = State::Draining { until: now + self.close_period() };
+        }
+    }
+
     pub(super) fn on_version_mismatch(&mut self) {
         if !self.state.is_closed() {
             self.events.push_back(Event::ConnectionLost(ConnectionError::VersionMismatch));

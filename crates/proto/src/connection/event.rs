@@ -2,7 +2,7 @@
 
 use crate::{
     streams::StreamEvent,
-    wire::{ConnectionId, PathId},
+    wire::{ConnectionId, PathId, ResetToken},
 };
 
 /// News for the application.
@@ -74,6 +74,9 @@ pub enum ConnectionError {
     /// The peer speaks no version that we do.
     #[error("the peer does not speak QUIC version 1")]
     VersionMismatch,
+    /// The peer has lost all memory of the connection, for instance because it was restarted (RFC 9000 section 10.3).
+    #[error("the peer does not know the connection any more")]
+    Reset,
     /// Our application closed the connection.
     #[error("closed by us")]
     LocallyClosed,
@@ -138,6 +141,10 @@ pub(crate) enum EndpointEventKind {
     NewCid(ConnectionId),
     /// No longer.
     RetiredCid(ConnectionId),
+    /// A datagram that ends with one of these, and only these, may end the connection (RFC 9000 section 10.3).
+    ResetTokens(Vec<ResetToken>),
+    /// The handshake is complete.
+    HandshakeComplete,
     /// The connection is over.
     Drained,
 }

@@ -1,9 +1,10 @@
 //! The handshake: TLS, the two packet number spaces it runs in, and what follows from the transport parameters.
 
+use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
 use units::{Duration, Instant};
 
-use super::{ACK_DELAY_EXPONENT, Connection, Event, MaxPathIds};
+use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
@@ -47,7 +48,11 @@ pub(super) struct Handshake {
     /// The peer's transport parameters are in force.
     parameters_taken: bool,
     /// Destination of the client's first packet, which the server's parameters must repeat (RFC 9000 section 7.3).
-    original_cid: ConnectionId,
+    pub(super) original_cid: ConnectionId,
+    /// Source of the server's Retry, which its parameters must repeat as well.
+    pub(super) retry_cid: Option<ConnectionId>,
+    /// What a client's Initial packets carry to show that it receives at its address.
+    pub(super) token: Vec<u8>,
     /// Source of the peer's first packet, which its parameters must repeat.
     peer_cid: Option<ConnectionId>,
 }
@@ -70,6 +75,8 @@ impl Handshake {
             confirmed: false,
             parameters_taken: false,
             original_cid,
+            retry_cid: None,
+            token: Vec::new(),
             peer_cid: None,
         }
     }
@@ -191,7 +198,7 @@ impl Connection {
         let complete = !self.handshake.complete
             && !self.handshake.tls.is_handshaking()
             && self.handshake.one_rtt.is_some();
-        if complete && let Err(error) = self.on_handshake_complete() {
+        if complete && let Err(error) = self.on_handshake_complete(now) {
             self.fail(now, error);
         }
     }
@@ -216,11 +223,13 @@ impl Connection {
         Ok(())
     }
 
-    fn on_handshake_complete(&mut self) -> Result<(), TransportError> {
+    fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {
         self.take_peer_parameters()?;
         self.handshake.complete = true;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
+            self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::HandshakeComplete));
+            self.issue_token(now)?;
             self.queue_control(ControlFrame::HandshakeDone)?;
             self.confirm_handshake();
         }
@@ -243,6 +252,7 @@ impl Connection {
             [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
         self.clamp_mtu(peer.max_udp_payload_size);
         self.negotiate_repair(&peer);
+        self.adopt_server_cids(&peer)?;
         self.peer = peer;
         Ok(())
     }
@@ -251,7 +261,7 @@ impl Connection {
     fn authenticate_cids(&self, peer: &TransportParameters) -> Result<(), TransportError> {
         let original_is_right = self.side == Side::Server
             || (peer.original_destination_connection_id == Some(self.handshake.original_cid)
-                && peer.retry_source_connection_id.is_none());
+                && peer.retry_source_connection_id == self.handshake.retry_cid);
         if !original_is_right || peer.initial_source_connection_id != self.handshake.peer_cid {
             return Err(TransportError::new(
                 TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
@@ -259,6 +269,30 @@ impl Connection {
             ));
         }
         Ok(())
+    }
+
+    /// What a server says about its first connection ids. Its preferred address is not used, but has the id with sequence number 1
+    /// (RFC 9000 section 5.1.1).
+    fn adopt_server_cids(&mut self, peer: &TransportParameters) -> Result<(), TransportError> {
+        if let Some(token) = peer.stateless_reset_token {
+            self.cids.set_initial_reset_token(token);
+        }
+        if let Some(preferred) = &peer.preferred_address {
+            self.cids.on_new(PathId::ZERO, 1, 0, preferred.connection_id, preferred.reset_token)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the client a token for its next connection (RFC 9000 section 8.1.3).
+    fn issue_token(&mut self, now: Instant) -> Result<(), TransportError> {
+        if !self.issue_tokens {
+            return Ok(());
+        }
+        let mut nonce = [0; 12];
+        self.rng.fill_bytes(&mut nonce);
+        let ip = self.path_zero().network.remote.ip();
+        self.new_token = self.token_key.seal_new_token(now, nonce, ip);
+        self.queue_control(ControlFrame::NewToken)
     }
 
     fn clamp_mtu(&mut self, peer_limit: u64) {

@@ -5,6 +5,7 @@
 //! | `handshake`  | TLS, Initial and Handshake packets, what follows from transport parameters |
 //! | `early`      | data before the handshake is complete (0-RTT)                              |
 //! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
+//! | `retry`      | Retry, Version Negotiation and address validation tokens                  |
 //! | `receive`    | from datagrams to frames to subsystems                                    |
 //! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
 //! | `transmit`   | which packet is next                                                      |
@@ -24,10 +25,15 @@ mod packet;
 mod paths;
 mod receive;
 mod recover;
+mod retry;
 mod timers;
 mod transmit;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
@@ -38,8 +44,8 @@ pub(crate) use event::EndpointEventKind;
 pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent};
 
 use crate::{
-    ConnectionStats, NetworkPath, PathStats,
-    cids::CidRegistry,
+    AddressValidation, ConnectionStats, NetworkPath, PathStats,
+    cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
     path::{Lifecycle, Path},
@@ -51,6 +57,8 @@ use crate::{
     snapshot::PathSnapshot,
     space::NewlyAcked,
     streams::{CloseError, FinishError, Read, ReadError, Streams, WriteError},
+    token::TokenKey,
+    token_store::TokenStore,
     wire::{
         ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
         TransportParameters,
@@ -69,6 +77,28 @@ const ACK_DELAY_EXPONENT: u8 = 3;
 pub(crate) struct Seed {
     pub(crate) rng: [u8; 32],
     pub(crate) reset_key: hmac::Key,
+    pub(crate) token_key: Arc<TokenKey>,
+}
+
+/// What a server's endpoint knows of a client before there is a connection.
+pub(crate) struct Introduction {
+    /// Where the packet that makes the connection goes; the Initial keys follow from it.
+    pub(crate) destination: ConnectionId,
+    /// Where it comes from.
+    pub(crate) source: ConnectionId,
+    /// Where the client's very first packet went: not `destination` after a Retry.
+    pub(crate) original: ConnectionId,
+    /// The client answered a Retry, which told it to use `destination`.
+    pub(crate) retried: bool,
+    /// A token has shown that the client receives at its address: no amplification limit (RFC 9000 section 8.1).
+    pub(crate) address_validated: bool,
+}
+
+/// Where a client keeps the tokens of its server.
+struct TokenOwner {
+    store: Arc<TokenStore>,
+    name: String,
+    server: SocketAddr,
 }
 
 /// One QUIC connection, without I/O.
@@ -91,6 +121,12 @@ pub struct Connection {
     handshake: Handshake,
     early: EarlyData,
     cids: CidRegistry,
+    token_key: Arc<TokenKey>,
+    /// The token that the peer gets in NEW_TOKEN; servers only.
+    new_token: Vec<u8>,
+    issue_tokens: bool,
+    /// Clients only.
+    token_owner: Option<TokenOwner>,
     paths: BTreeMap<PathId, Path>,
     /// Path ids that were used and are gone.
     closed_paths: RangeSet,
@@ -149,12 +185,15 @@ impl Connection {
         seed: Seed,
     ) -> Result<Self, rustls::Error> {
         let transport = config.transport.clone();
+        let name = server_name.to_str().into_owned();
         let parameters = handshake::local_parameters(&transport, local_cid);
         let tls = crate::crypto::TlsSession::client(config.tls.clone(), server_name, parameters.encode())?;
-        let handshake = Handshake::new(tls, Side::Client, original_cid);
+        let mut handshake = Handshake::new(tls, Side::Client, original_cid);
+        handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
         connection.path_zero().address_validated = true;
+        connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
         connection.drive_tls(now);
         Ok(connection)
     }
@@ -165,16 +204,21 @@ impl Connection {
         config: &crate::ServerConfig,
         path: NetworkPath,
         local_cid: ConnectionId,
-        original_cid: ConnectionId,
-        client_cid: ConnectionId,
+        client: Introduction,
         seed: Seed,
     ) -> Result<Self, rustls::Error> {
         let transport = config.transport.clone();
         let mut parameters = handshake::local_parameters(&transport, local_cid);
-        parameters.original_destination_connection_id = Some(original_cid);
+        parameters.original_destination_connection_id = Some(client.original);
+        parameters.retry_source_connection_id = client.retried.then_some(client.destination);
+        parameters.stateless_reset_token = Some(reset_token(&seed.reset_key, &local_cid));
         let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
-        let handshake = Handshake::new(tls, Side::Server, original_cid);
-        Ok(Self::new(now, Side::Server, transport, path, local_cid, client_cid, handshake, seed))
+        let handshake = Handshake::new(tls, Side::Server, client.destination);
+        let mut connection =
+            Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
+        connection.path_zero().address_validated = client.address_validated;
+        connection.issue_tokens = config.address_validation != AddressValidation::Never;
+        Ok(connection)
     }
 
     #[allow(clippy::too_many_arguments)] // private: the two constructors above are the interface
@@ -198,6 +242,10 @@ impl Connection {
             handshake,
             early: EarlyData::default(),
             cids: CidRegistry::new(local_cid, remote_cid, seed.reset_key),
+            token_key: seed.token_key,
+            new_token: Vec::new(),
+            issue_tokens: false,
+            token_owner: None,
             paths: BTreeMap::from([(PathId::ZERO, path)]),
             closed_paths: RangeSet::default(),
             next_path: PathId(1),
@@ -378,6 +426,9 @@ impl Connection {
 
     /// The next thing to tell the endpoint. See the polling order on the type.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
+        if let Some(tokens) = self.cids.changed_reset_tokens() {
+            self.endpoint_events.push_front(EndpointEvent(EndpointEventKind::ResetTokens(tokens)));
+        }
         self.endpoint_events.pop_front()
     }
 

@@ -7,11 +7,15 @@ use crate::{
     crypto::{self, Level, TAG_LEN},
     sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     wire::{
-        Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, PacketKind, PathAbandon, PathId,
-        PathStatus, RetireConnectionId, Runs, ShortHeader, TransportErrorCode, encode_ack, encode_recovered,
-        packet_number_len,
+        Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind, PathAbandon,
+        PathId, PathStatus, RetireConnectionId, Runs, ShortHeader, TransportErrorCode, encode_ack,
+        encode_recovered, packet_number_len,
     },
 };
+
+/// A peer that has forgotten us answers packets of this size with a stateless reset, which must be smaller and still look like a packet
+/// (RFC 9000 section 10.3).
+const MIN_RESETTABLE: usize = 43;
 
 /// A packet under construction at the end of the output buffer.
 pub(super) struct PacketBuilder {
@@ -78,7 +82,8 @@ impl Connection {
         let scid = self.cids.local(PathId::ZERO, 0)?.cid;
         let dcid = self.cids.remote(PathId::ZERO)?;
         let number = space.sent.next_number();
-        let header = LongHeader { kind, token: &[], dcid, scid };
+        let token = if level == Level::Initial { &self.handshake.token[..] } else { &[] };
+        let header = LongHeader { kind, token, dcid, scid };
         let at = header.encode(number, packet_number_len(number, space.largest_acked), out);
         Some(PacketBuilder {
             path: PathId::ZERO,
@@ -106,7 +111,10 @@ impl Connection {
             return None;
         }
         // Long enough to take a sample for header protection, whatever the packet number's length.
-        let shortest = at.pn_offset + 4;
+        let mut shortest = at.pn_offset + 4;
+        if builder.level == Level::OneRtt && builder.ack_eliciting {
+            shortest = shortest.max(at.start + MIN_RESETTABLE - TAG_LEN);
+        }
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
         let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
@@ -276,6 +284,7 @@ impl Connection {
         let path_field = |path: PathId| (path != PathId::ZERO).then_some(path);
         match *frame {
             ControlFrame::HandshakeDone => Frame::HandshakeDone.encode(out),
+            ControlFrame::NewToken => NewToken { token: &self.new_token }.encode(out),
             ControlFrame::NewConnectionId { path, sequence } => {
                 if let Some(cid) = self.cids.local(path, sequence) {
                     NewConnectionId {

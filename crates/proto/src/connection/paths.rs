@@ -44,6 +44,7 @@ impl Connection {
             return Err(PathError::NoConnectionId);
         }
         self.next_path = id.saturating_next();
+        self.cids.begin_use(id);
         let mut path = Path::new(id, network, &self.config, now);
         path.address_validated = true;
         path.start_validation();
@@ -106,6 +107,7 @@ impl Connection {
         let mut path = Path::new(id, network, &self.config, now);
         path.start_validation();
         self.paths.insert(id, path);
+        self.cids.begin_use(id);
         true
     }
 

@@ -11,7 +11,7 @@ use crate::{
     sent::ControlFrame,
     wire::{
         Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader, RangeLimits,
-        RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,
+        ResetToken, RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,
     },
 };
 
@@ -44,6 +44,9 @@ impl Connection {
         }
         let Datagram { path: network, ecn, data } = datagram;
         let mut arrived = Arrived { network, ecn, size: data.len() as u64 };
+        // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000 section 10.3.1).
+        let end = data.last_chunk().copied();
+        let read_before = self.stats.packets_received;
         let mut rest = data;
         while !rest.is_empty() {
             let Ok(header) = ProtectedHeader::decode(rest, CID_LEN) else {
@@ -54,8 +57,11 @@ impl Connection {
             let (dcid, scid) = (header.dcid, header.scid);
             let kind = match header.kind {
                 HeaderKind::VersionNegotiation { versions } => {
-                    let known = versions.iter().any(|v| v == crate::wire::VERSION_1);
-                    self.on_version_negotiation(known);
+                    self.on_version_negotiation(scid, versions);
+                    break;
+                }
+                HeaderKind::Retry { token, .. } => {
+                    self.on_retry(now, scid, token, rest);
                     break;
                 }
                 kind => kind.packet_kind(),
@@ -73,19 +79,29 @@ impl Connection {
                     None => self.stats.malformed_packets += 1,
                 },
                 Some(PacketKind::ZeroRtt) => self.on_zero_rtt_packet(now, arrived, packet, number_at),
-                // Retry is not asked for (specs/exceptions.md).
                 None => {}
             }
-            arrived.size = 0;
+            if self.stats.packets_received != read_before {
+                arrived.size = 0;
+            }
             rest = tail;
+        }
+        if self.stats.packets_received == read_before {
+            self.on_unreadable_datagram(now, arrived, end);
         }
     }
 
-    fn on_version_negotiation(&mut self, lists_version_1: bool) {
-        let nothing_heard =
-            self.handshake.space(Level::Initial).is_some_and(|s| s.space.received.largest().is_none());
-        if self.side == Side::Client && nothing_heard && !lists_version_1 {
-            self.on_version_mismatch();
+    /// Nothing in a datagram could be read: it may be a stateless reset. If not, it still counts for the amplification limit (RFC 9000
+    /// section 8.1).
+    fn on_unreadable_datagram(&mut self, now: Instant, arrived: Arrived, end: Option<[u8; ResetToken::LEN]>) {
+        if end.is_some_and(|end| self.cids.is_reset(&end)) {
+            return self.on_stateless_reset(now);
+        }
+        if let Some(path) = self.paths.get_mut(&PathId::ZERO)
+            && !path.address_validated
+            && path.network == arrived.network
+        {
+            path.counters.bytes_received += arrived.size;
         }
     }
 
@@ -262,11 +278,10 @@ impl Connection {
     ) -> Result<(), TransportError> {
         self.check_negotiated(&frame)?;
         match frame {
-            Frame::Padding { .. }
-            | Frame::Ping
-            | Frame::PathsBlocked(_)
-            | Frame::PathCidsBlocked(_)
-            | Frame::NewToken(_) => Ok(()),
+            Frame::Padding { .. } | Frame::Ping | Frame::PathsBlocked(_) | Frame::PathCidsBlocked(_) => {
+                Ok(())
+            }
+            Frame::NewToken(f) => self.on_new_token(f.token),
             // ACKs and challenges of a rebuilt packet are old news about a path it did not travel. Repair symbols are never source
             // symbols, so one inside a rebuilt packet is an attempt to make us recurse.
             Frame::Ack(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::Repair(_)
@@ -363,7 +378,8 @@ impl Connection {
         if self.path_is_gone(path) {
             return Ok(());
         }
-        let retired = self.cids.on_new(path, frame.sequence, frame.retire_prior_to, frame.id)?;
+        let retired =
+            self.cids.on_new(path, frame.sequence, frame.retire_prior_to, frame.id, frame.reset_token)?;
         for sequence in retired {
             self.queue_control(ControlFrame::RetireConnectionId { path, sequence })?;
         }

@@ -21,11 +21,15 @@ fn client() -> Connection {
         .unwrap()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth();
-    let config = ClientConfig { tls: Arc::new(tls), transport: TransportConfig::default() };
+    let config = ClientConfig::new(Arc::new(tls), TransportConfig::default());
     let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let path = NetworkPath { local: address(1), remote: address(2) };
     let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
-    let seed = Seed { rng: [0; 32], reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]) };
+    let seed = Seed {
+        rng: [0; 32],
+        reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]),
+        token_key: Arc::new(TokenKey::new(&[0; 16])),
+    };
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let mut client = Connection::client(Instant::ORIGIN, &config, name, path, cid(1), cid(2), seed).unwrap();
     client.peer.repair = Some(crate::wire::RepairParameters {

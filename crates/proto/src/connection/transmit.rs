@@ -21,6 +21,8 @@ const MIN_INITIAL_SIZE: usize = 1_200;
 const LOSS_PRIOR: u64 = 100;
 /// Nothing useful fits less than this of an amplification budget.
 const MIN_USEFUL_SIZE: usize = 64;
+/// A long header, CONNECTION_CLOSE without a reason, and the tag.
+const MIN_CLOSE_SIZE: usize = 100;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
 
@@ -78,6 +80,9 @@ impl Connection {
         let State::Closing { close, pending, .. } = &mut self.state else { return None };
         let id = pending.pop()?;
         let close = close.clone();
+        // Whoever has not shown that it receives gets a close within the amplification limit, or none.
+        let budget = self.paths.get(&id)?.amplification_budget();
+        let size = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         // RFC 9000 section 10.2.3: what the peer may be able to read.
         let levels: &[Level] = match (self.handshake.is_complete(), self.handshake.is_confirmed()) {
             (true, true) => &[Level::OneRtt],
@@ -85,9 +90,12 @@ impl Connection {
             (false, _) => &[Level::Initial, Level::Handshake],
         };
         for &level in levels {
+            if size < out.len() + MIN_CLOSE_SIZE {
+                break;
+            }
             let builder = match level {
-                Level::OneRtt => self.begin_one_rtt(id, MIN_INITIAL_SIZE - out.len(), out),
-                level => self.begin_long(level, out.len().max(MIN_INITIAL_SIZE), out),
+                Level::OneRtt => self.begin_one_rtt(id, size - out.len(), out),
+                level => self.begin_long(level, size, out),
             };
             let Some(mut builder) = builder else { continue };
             let room = builder.limit.saturating_sub(out.len());

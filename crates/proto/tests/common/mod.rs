@@ -69,8 +69,8 @@ impl Pair {
     pub(crate) fn new(transport: TransportConfig) -> Self {
         let (client_tls, server_tls) = tls();
         let server =
-            ServerConfig { tls: Arc::new(server_tls), transport: transport.clone(), max_connections: 1 };
-        let config = ClientConfig { tls: Arc::new(client_tls), transport };
+            ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server_tls), transport.clone()) };
+        let config = ClientConfig::new(Arc::new(client_tls), transport);
         Self::with(&config, server)
     }
 
@@ -100,6 +100,14 @@ impl Pair {
 
     pub(crate) fn server(&mut self) -> &mut Connection {
         &mut self.server.connection.as_mut().unwrap().1
+    }
+
+    /// What an endpoint answers without a connection.
+    fn answer(&mut self, to_server: bool, path: NetworkPath, datagram: Vec<u8>) {
+        self.sent += 1;
+        let seen = NetworkPath { local: path.remote, remote: path.local };
+        let at = self.now + (self.delay)(self.sent, &path);
+        self.wire.insert((at, self.sent), (to_server, seen, datagram));
     }
 
     pub(crate) fn flush(&mut self, to_server: bool) {
@@ -143,7 +151,8 @@ impl Pair {
                 let (_, (to_server, path, mut data)) = self.wire.pop_first().unwrap();
                 let peer = if to_server { &mut self.server } else { &mut self.client };
                 let datagram = Datagram { path, ecn: None, data: &mut data };
-                match peer.endpoint.handle_datagram(self.now, datagram, &mut Vec::new()) {
+                let mut reply = Vec::new();
+                match peer.endpoint.handle_datagram(self.now, datagram, &mut reply) {
                     Some(EndpointOutput::ToConnection(_)) => {
                         let datagram = Datagram { path, ecn: None, data: &mut data };
                         peer.connection.as_mut().unwrap().1.handle_datagram(self.now, datagram);
@@ -151,7 +160,8 @@ impl Pair {
                     Some(EndpointOutput::Accepted(handle, connection)) => {
                         peer.connection = Some((handle, connection));
                     }
-                    _ => {}
+                    Some(EndpointOutput::Reply(transmit)) => self.answer(!to_server, transmit.path, reply),
+                    None => {}
                 }
             }
             for peer in [&mut self.client, &mut self.server] {

@@ -10,6 +10,9 @@ use super::super::error::TransportError;
 use super::super::ids::{ConnectionId, PathId, ResetToken, Side};
 use super::{CodeSchemes, PreferredAddress, RepairParameters, TransportParameters, ids};
 
+/// Unknown parameters among which duplicates are looked for: far more than an honest peer sends.
+const MAX_UNKNOWN: usize = 32;
+
 /// What is wrong with one parameter.
 struct Malformed(&'static str);
 
@@ -25,11 +28,11 @@ impl TransportParameters {
     /// # Errors
     /// TRANSPORT_PARAMETER_ERROR if the bytes cannot be read, a known parameter stands there twice or has a
     /// value out of its range, or a client sent what only servers may (RFC 9000 sections 7.4 and 18.2).
-    /// Duplicates of unknown parameters pass: finding them would need memory in proportion to their number.
+    /// Of unknown parameters, the first [`MAX_UNKNOWN`] are compared: more would need memory in proportion to their number.
     pub fn decode(bytes: &[u8], from: Side) -> Result<Self, TransportError> {
         let mut reader = Reader::new(bytes);
         let mut parameters = Self::default();
-        let mut seen = Vec::new();
+        let (mut seen, mut unknown) = (Vec::new(), 0);
         while !reader.is_empty() {
             let truncated =
                 |Truncated| TransportError::transport_parameter_error("the parameters end too early");
@@ -46,9 +49,12 @@ impl TransportParameters {
             }
             let mut value = Reader::new(value);
             if !parameters.read_one(id, &mut value).map_err(blame)? {
+                if unknown < MAX_UNKNOWN {
+                    seen.push(id);
+                }
+                unknown += 1;
                 continue;
             }
-            // Only known parameters get here, so this stays short.
             seen.push(id);
             if !value.is_empty() {
                 return Err(blame(Malformed("longer than it should be")));

@@ -88,6 +88,18 @@ fn duplicates_are_refused() {
     assert_eq!(refusal(&twice, Side::Client), "transport parameter 0x4: given twice");
     let flag = [ids::DISABLE_ACTIVE_MIGRATION as u8, 0];
     assert_eq!(refusal(&flag.repeat(2), Side::Client), "transport parameter 0xc: given twice");
+    let unknown = [integer(0x1b, 0), integer(0x3a, 0), integer(0x1b, 1)].concat();
+    assert_eq!(refusal(&unknown, Side::Client), "transport parameter 0x1b: given twice");
+}
+
+/// The memory for it is bounded; known parameters are told apart however many unknown ones come first.
+#[test]
+fn duplicates_behind_many_unknown_parameters() {
+    let many: Vec<u8> = (0..40).flat_map(|n| integer(31 * n + 27, n)).collect();
+    let late = integer(31 * 39 + 27, 0);
+    assert!(TransportParameters::decode(&[&many[..], &late].concat(), Side::Client).is_ok());
+    let twice = [integer(ids::INITIAL_MAX_DATA, 5), integer(ids::INITIAL_MAX_DATA, 5)].concat();
+    assert_eq!(refusal(&[many, twice].concat(), Side::Client), "transport parameter 0x4: given twice");
 }
 
 #[test]
@@ -148,7 +160,6 @@ fn unknown_parameters_are_ignored() {
     put(&mut bytes, 31 * 7 + 27, b"grease");
     put(&mut bytes, 0x2ab2, b"");
     put(&mut bytes, MAX_VARINT, &[0xff; 70]);
-    put(&mut bytes, 31 * 7 + 27, b"again");
     bytes.extend(integer(ids::INITIAL_MAX_DATA, 9));
     let parameters = TransportParameters::decode(&bytes, Side::Client).unwrap();
     assert_eq!(parameters, TransportParameters { initial_max_data: 9, ..Default::default() });

@@ -1,0 +1,181 @@
+//! Who may become a connection: the first Initial packet of a stranger (RFC 9000 sections 5.2.2, 8.1 and 17.2.5).
+//!
+//! Cheap refusals come first. Nothing derives keys for a datagram that is too small, while the server is off, or, but for a limited
+//! number of answers a second, while it is full. Retry keeps no state and authenticates nothing.
+
+use ring::aead::NONCE_LEN;
+use units::Instant;
+
+use super::{Endpoint, EndpointOutput, MIN_INITIAL_DATAGRAM, reply};
+use crate::{
+    AddressValidation, Datagram,
+    connection::{Connection, Introduction},
+    crypto::{self, TAG_LEN},
+    token::{TokenNonce, is_retry_token},
+    wire::{
+        ConnectionClose, ConnectionId, LongHeader, PacketKind, PathId, Side, TransportErrorCode, encode_retry,
+    },
+};
+
+use rand_chacha::rand_core::RngCore;
+
+/// Shortest destination connection id of a client's first packet (RFC 9000 section 7.2).
+const MIN_FIRST_CID: usize = 8;
+
+/// What the header of a stranger's Initial packet says.
+pub(super) struct Knock<'a> {
+    pub(super) destination: ConnectionId,
+    pub(super) source: ConnectionId,
+    pub(super) token: &'a [u8],
+    /// Where the packet number begins, and where the packet ends.
+    pub(super) number_at: usize,
+    pub(super) end: usize,
+}
+
+/// What a token proves.
+enum Proof {
+    /// There is none, or it is as good as none.
+    Nothing,
+    /// The client answered our Retry; its first packet went to this id.
+    Retried(ConnectionId),
+    /// The client has been here before.
+    Returning(TokenNonce),
+    /// It claims to answer a Retry of ours, and does not.
+    Forged,
+}
+
+impl Endpoint {
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        datagram: Datagram<'_>,
+        knock: &Knock<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<EndpointOutput> {
+        let Some(server) = self.server.clone() else {
+            self.stats.dropped += 1;
+            return None;
+        };
+        if datagram.data.len() < MIN_INITIAL_DATAGRAM || knock.destination.len() < MIN_FIRST_CID {
+            self.stats.dropped += 1;
+            return None;
+        }
+        if self.routes.connections() >= server.max_connections
+            || self.routes.half_open() >= server.max_half_open
+        {
+            return self.refuse(now, &datagram, knock, TransportErrorCode::CONNECTION_REFUSED, out);
+        }
+        let proof = self.check_token(now, &datagram, knock);
+        let must_prove = match server.address_validation {
+            AddressValidation::Never => false,
+            AddressValidation::Always => true,
+            AddressValidation::WhenBusy { half_open } => self.routes.half_open() >= half_open,
+        };
+        match proof {
+            Proof::Forged => self.refuse(now, &datagram, knock, TransportErrorCode::INVALID_TOKEN, out),
+            Proof::Nothing if must_prove => Some(self.retry(now, &datagram, knock, out)),
+            _ if !opens(&knock.destination, &datagram.data[..knock.end], knock.number_at) => {
+                self.stats.dropped += 1;
+                None
+            }
+            proof => self.accept(now, datagram, knock, proof),
+        }
+    }
+
+    fn check_token(&self, now: Instant, datagram: &Datagram<'_>, knock: &Knock<'_>) -> Proof {
+        let remote = datagram.path.remote;
+        if is_retry_token(knock.token) {
+            let original = self.token_key.open_retry(now, knock.token, remote, &knock.destination);
+            return original.map_or(Proof::Forged, Proof::Retried);
+        }
+        let nonce = self.token_key.open_new_token(now, knock.token, remote.ip());
+        nonce.filter(|nonce| !self.used_tokens.contains(nonce)).map_or(Proof::Nothing, Proof::Returning)
+    }
+
+    fn accept(
+        &mut self,
+        now: Instant,
+        datagram: Datagram<'_>,
+        knock: &Knock<'_>,
+        proof: Proof,
+    ) -> Option<EndpointOutput> {
+        let server = self.server.clone()?;
+        if let Proof::Returning(nonce) = &proof {
+            self.used_tokens.insert(now, nonce);
+        }
+        let introduction = Introduction {
+            destination: knock.destination,
+            source: knock.source,
+            original: if let Proof::Retried(original) = proof { original } else { knock.destination },
+            retried: matches!(proof, Proof::Retried(_)),
+            address_validated: !matches!(proof, Proof::Nothing),
+        };
+        let local = self.new_cid();
+        let seed = self.seed();
+        let connection = Connection::server(now, &server, datagram.path, local, introduction, seed);
+        let mut connection = Box::new(connection.ok()?);
+        // Until it has seen our choice, the client sends to its own.
+        let handle = self.routes.add(&[local, knock.destination], true);
+        self.stats.accepted += 1;
+        connection.handle_datagram(now, datagram);
+        Some(EndpointOutput::Accepted(handle, connection))
+    }
+
+    /// Asks the client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no memory.
+    fn retry(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        knock: &Knock<'_>,
+        out: &mut Vec<u8>,
+    ) -> EndpointOutput {
+        let retry = self.new_cid();
+        let mut nonce = [0; NONCE_LEN];
+        self.rng.fill_bytes(&mut nonce);
+        let remote = datagram.path.remote;
+        let token = self.token_key.seal_retry(now, nonce, remote, &knock.destination, &retry);
+        out.clear();
+        encode_retry(&knock.source, &retry, &token, out);
+        let tag = crypto::retry_integrity_tag(&knock.destination, out);
+        out.extend_from_slice(&tag);
+        self.stats.retries_sent += 1;
+        reply(datagram, out)
+    }
+
+    /// Answers an Initial with CONNECTION_CLOSE (sections 5.2.2 and 8.1.3) without keeping any state.
+    fn refuse(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        knock: &Knock<'_>,
+        error_code: TransportErrorCode,
+        out: &mut Vec<u8>,
+    ) -> Option<EndpointOutput> {
+        self.stats.refused += 1;
+        if !self.refusals.take(now) {
+            return None;
+        }
+        let keys = crypto::initial_keys(&knock.destination, Side::Server);
+        out.clear();
+        let (dcid, scid) = (knock.source, knock.destination);
+        let header = LongHeader { kind: PacketKind::Initial, token: &[], dcid, scid };
+        let at = header.encode(0, 1, out);
+        let reason: &[u8] = match error_code {
+            TransportErrorCode::CONNECTION_REFUSED => b"too many connections",
+            _ => b"the token of the Retry is not valid",
+        };
+        ConnectionClose::Transport { error_code, frame_type: None, reason }.encode(out);
+        out.resize(out.len().max(at.pn_offset + 4 + TAG_LEN), 0);
+        crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, out, &at).ok()?;
+        Some(reply(datagram, out))
+    }
+}
+
+/// Whether a first Initial packet authenticates: garbage must not make a connection.
+fn opens(dcid: &ConnectionId, packet: &[u8], number_at: usize) -> bool {
+    let keys = crypto::initial_keys(dcid, Side::Server);
+    let mut packet = packet.to_vec();
+    let Some(field) = crypto::unprotect(&*keys.remote.header, &mut packet, number_at) else { return false };
+    let (header, payload) = packet.split_at_mut(number_at + field.len);
+    crypto::open(&*keys.remote.packet, PathId::ZERO, u64::from(field.truncated), header, payload).is_some()
+}

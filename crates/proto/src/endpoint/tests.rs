@@ -1,0 +1,134 @@
+//! Floods: what strangers can make an endpoint spend. Each test states its bound.
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::{
+    AddressValidation, TransportConfig,
+    crypto::{self, TAG_LEN},
+    wire::{Frame, LongHeader, PacketKind, PathId, Side},
+};
+
+const FLOOD: u64 = 10_000;
+
+fn server(configure: impl FnOnce(&mut ServerConfig)) -> Endpoint {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certified.cert.der().clone()], key.into())
+        .unwrap();
+    let mut config = ServerConfig::new(Arc::new(tls), TransportConfig::default());
+    configure(&mut config);
+    Endpoint::new(Some(Arc::new(config)), [1; 32])
+}
+
+fn path(port: u16) -> NetworkPath {
+    let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
+    NetworkPath { local: address(443), remote: address(port) }
+}
+
+fn cid(n: u64) -> ConnectionId {
+    ConnectionId::new(&n.to_be_bytes()).unwrap()
+}
+
+/// An Initial packet that authenticates and holds PING.
+fn initial(dcid: ConnectionId, token: &[u8]) -> Vec<u8> {
+    let keys = crypto::initial_keys(&dcid, Side::Client);
+    let mut packet = Vec::new();
+    let header = LongHeader { kind: PacketKind::Initial, token, dcid, scid: cid(u64::MAX) };
+    let at = header.encode(0, 2, &mut packet);
+    Frame::Ping.encode(&mut packet);
+    packet.resize(MIN_INITIAL_DATAGRAM - TAG_LEN, 0);
+    crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, &mut packet, &at).unwrap();
+    packet
+}
+
+/// Bytes of the answer, which is left in `out`.
+fn knock(endpoint: &mut Endpoint, now: Instant, data: &mut [u8], out: &mut Vec<u8>) -> usize {
+    match endpoint.handle_datagram(now, Datagram { path: path(1_000), ecn: None, data }, out) {
+        Some(EndpointOutput::Reply(transmit)) => transmit.size,
+        _ => 0,
+    }
+}
+
+#[test]
+fn ten_thousand_initials_without_retry_cost_the_half_open_limit() {
+    let mut endpoint = server(|config| {
+        config.address_validation = AddressValidation::Never;
+        config.max_half_open = 100;
+    });
+    let (mut out, mut answered) = (Vec::new(), 0);
+    for n in 0..FLOOD {
+        let size = knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+        assert!(size < 100, "a refusal of {size} bytes for 1,200");
+        answered += u64::from(size > 0);
+    }
+    let stats = endpoint.stats();
+    assert_eq!((endpoint.open_connections(), stats.half_open, stats.accepted), (100, 100, 100));
+    assert_eq!((stats.refused, answered), (FLOOD - 100, u64::from(REFUSALS_PER_SECOND)));
+}
+
+#[test]
+fn ten_thousand_initials_with_retry_cost_nothing_but_answers() {
+    let mut endpoint =
+        server(|config| config.address_validation = AddressValidation::WhenBusy { half_open: 50 });
+    let mut out = Vec::new();
+    for n in 0..FLOOD {
+        let size = knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+        assert!(size <= 100, "a Retry of {size} bytes for 1,200");
+    }
+    let stats = endpoint.stats();
+    assert_eq!((endpoint.open_connections(), stats.half_open), (50, 50));
+    assert_eq!(stats.retries_sent, FLOOD - 50);
+    // A client that receives gets in all the same: by its answer to Retry.
+    let first = cid(FLOOD);
+    assert!(knock(&mut endpoint, Instant::ORIGIN, &mut initial(first, &[]), &mut out) > 0);
+    let header = ProtectedHeader::decode(&out, CID_LEN).unwrap();
+    let HeaderKind::Retry { token, .. } = header.kind else { panic!("not a Retry") };
+    let (mut answer, before) = (initial(header.scid, token), stats.accepted);
+    knock(&mut endpoint, Instant::ORIGIN, &mut answer, &mut Vec::new());
+    assert_eq!(endpoint.stats().accepted, before + 1);
+}
+
+#[test]
+fn connections_that_are_forgotten_make_room() {
+    let mut endpoint = server(|config| config.max_connections = 2);
+    let mut out = Vec::new();
+    for n in 0..3 {
+        knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+    }
+    assert_eq!((endpoint.open_connections(), endpoint.stats().refused), (2, 1));
+    endpoint.forget(ConnectionHandle(0));
+    endpoint.forget(ConnectionHandle(0));
+    assert_eq!((endpoint.open_connections(), endpoint.stats().half_open), (1, 1));
+    knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(9), &[]), &mut out);
+    assert_eq!(endpoint.open_connections(), 2);
+}
+
+#[test]
+fn what_cannot_be_a_first_packet_is_dropped_without_an_answer() {
+    let mut endpoint = server(|_| {});
+    let good = initial(cid(1), &[]);
+    let mut small = good.clone();
+    small.truncate(MIN_INITIAL_DATAGRAM - 1);
+    let mut forged = good.clone();
+    *forged.last_mut().unwrap() ^= 1;
+    let short_id = initial(ConnectionId::new(&[1; 7]).unwrap(), &[]);
+    let mut handshake = good.clone();
+    handshake[0] = 0xe0;
+    let mut no_fixed_bit = good.clone();
+    no_fixed_bit[0] &= !0x40;
+    let cases = [vec![], vec![0xff], vec![0; 1_200], small, forged, short_id, handshake, no_fixed_bit];
+    let count = cases.len() as u64;
+    for mut data in cases {
+        assert_eq!(knock(&mut endpoint, Instant::ORIGIN, &mut data, &mut Vec::new()), 0, "{data:x?}");
+    }
+    assert_eq!((endpoint.stats().dropped, endpoint.open_connections()), (count, 0));
+    endpoint.set_server_config(None);
+    assert_eq!(knock(&mut endpoint, Instant::ORIGIN, &mut good.clone(), &mut Vec::new()), 0);
+    assert_eq!(endpoint.open_connections(), 0);
+}

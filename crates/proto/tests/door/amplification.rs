@@ -1,0 +1,97 @@
+//! At most three bytes for one until an address is validated (RFC 9000 section 8.1).
+
+use proto::AddressValidation;
+use units::Duration;
+
+use crate::net::{Net, SERVER, addr, server_addr};
+
+/// A certificate that needs about ten packets.
+const LARGE: usize = 140;
+
+#[test]
+fn a_large_certificate_stays_within_three_times_whatever_is_lost() {
+    for lost in 0..=14u64 {
+        let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
+        net.amplification_limit = Some(3);
+        let mut count = 0;
+        net.passes = Box::new(move |_| {
+            count += 1;
+            count != lost
+        });
+        let client = net.connect();
+        net.run(Duration::from_secs(6));
+        assert!(!net.client(client).is_handshaking(), "packet {lost} lost");
+        assert!(net.server_sent > 9_000, "{}", net.server_sent);
+    }
+}
+
+/// Everything that the server may send is lost: the client's probes must set it free, again and again (RFC 9002 section 6.2.2.1).
+#[test]
+fn probes_of_the_client_free_a_server_that_is_out_of_budget() {
+    let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
+    net.amplification_limit = Some(3);
+    let mut from_server = 0;
+    net.passes = Box::new(move |packet| {
+        from_server += u32::from(packet.from == server_addr());
+        packet.from != server_addr() || from_server > 7
+    });
+    let client = net.connect();
+    net.run(Duration::from_secs(10));
+    assert!(!net.client(client).is_handshaking());
+}
+
+/// A client that only ever sends one datagram costs the server three, probes and the close of the idle timeout included.
+#[test]
+fn one_datagram_costs_three_forever() {
+    let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
+    net.amplification_limit = Some(3);
+    let mut to_server = 0;
+    net.passes = Box::new(move |packet| {
+        to_server += u32::from(packet.to == server_addr());
+        packet.from == server_addr() || to_server == 1
+    });
+    net.connect();
+    net.run(Duration::from_secs(60));
+    assert!(net.server_sent <= 3 * 1_200 && net.server_sent > 1_200);
+    assert_eq!(net.hosts[SERVER].endpoint.open_connections(), 0);
+}
+
+#[test]
+fn a_token_lifts_the_limit() {
+    let mut net = Net::with_certificate(AddressValidation::Always, LARGE);
+    let mut to_server = 0;
+    // The first Initial, the one that answers Retry, and then nothing more.
+    net.passes = Box::new(move |packet| {
+        to_server += u32::from(packet.to == server_addr());
+        packet.from == server_addr() || to_server <= 2
+    });
+    net.connect();
+    net.run(Duration::from_millis(5));
+    assert!(net.server_received <= 2 * 1_200);
+    assert!(net.server_sent > 3 * net.server_received, "{} for {}", net.server_sent, net.server_received);
+}
+
+/// Unreadable datagrams from the client's address count (section 8.1), those from elsewhere do not.
+#[test]
+fn what_is_sent_from_elsewhere_buys_nothing() {
+    let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
+    let first = std::rc::Rc::new(std::cell::RefCell::new(None));
+    let stash = first.clone();
+    net.passes = Box::new(move |packet| {
+        if packet.to == server_addr() && packet.from == addr(2, 1) {
+            let mut first = stash.borrow_mut();
+            let is_first = first.is_none();
+            first.get_or_insert_with(|| packet.data.clone());
+            return is_first;
+        }
+        true
+    });
+    net.connect();
+    net.run(Duration::from_millis(5));
+    let before = net.server_sent;
+    let again = first.borrow().clone().unwrap();
+    net.inject(addr(7, 7), server_addr(), again);
+    net.run(Duration::from_millis(5));
+    assert!(before <= 3 * 1_200);
+    assert_eq!(net.server_sent, before);
+}
