@@ -36,6 +36,8 @@ struct Figures {
     gbit_per_second: f64,
     client_cpu_per_gb: f64,
     server_cpu_per_gb: f64,
+    /// Share of the bytes sent that served recovery.
+    recovery_percent: f64,
 }
 
 /// Runs the rounds and prints the table.
@@ -70,22 +72,28 @@ fn transfer(stack: Stack, megabytes: u64, credentials: &Path) -> Result<Figures>
     let (before, _) = server.ask("usage")?;
     let (seconds, client_cpu) = client.ask(&format!("download {bytes}"))?;
     let (after, _) = server.ask("usage")?;
+    // Let the server hear that everything arrived.
+    client.ask("idle 50")?;
+    let (recovery_percent, _) = server.ask("recovery")?;
     let gigabytes = bytes as f64 / 1e9;
     Ok(Figures {
         gbit_per_second: gigabytes * 8.0 / seconds,
         client_cpu_per_gb: client_cpu / gigabytes,
         server_cpu_per_gb: (after - before) / gigabytes,
+        recovery_percent,
     })
 }
 
 fn print(stacks: &[Stack], rounds: &[Vec<Figures>]) {
     let quinn = stacks.iter().position(|s| *s == Stack::Quinn);
-    let row = |cells: [String; 7]| {
-        let [name, rate, ratio, least, most, client, server] = cells;
-        println!("{name:<20} {rate:>8} {ratio:>8} {least:>7} {most:>7} {client:>9} {server:>9}");
+    let row = |cells: [String; 8]| {
+        let [name, rate, ratio, least, most, client, server, recovery] = cells;
+        println!(
+            "{name:<20} {rate:>8} {ratio:>8} {least:>7} {most:>7} {client:>9} {server:>9} {recovery:>9}"
+        );
     };
-    row(["stack", "Gbit/s", "x quinn", "least", "most", "client", "server"].map(String::from));
-    row(["", "median", "median", "", "", "CPU-s/GB", "CPU-s/GB"].map(String::from));
+    row(["stack", "Gbit/s", "x quinn", "least", "most", "client", "server", "recovery"].map(String::from));
+    row(["", "median", "median", "", "", "CPU-s/GB", "CPU-s/GB", "% bytes"].map(String::from));
     for (at, stack) in stacks.iter().enumerate() {
         let column =
             |f: fn(&Figures) -> f64| format!("{:.2}", median(rounds.iter().map(|r| f(&r[at])).collect()));
@@ -102,6 +110,7 @@ fn print(stacks: &[Stack], rounds: &[Vec<Figures>]) {
             ratio(ratios.last()),
             column(|f| f.client_cpu_per_gb),
             column(|f| f.server_cpu_per_gb),
+            column(|f| f.recovery_percent),
         ]);
     }
 }
@@ -115,6 +124,7 @@ fn to_json(stacks: &[Stack], rounds: &[Vec<Figures>]) -> String {
                     "gbit_per_second": f.gbit_per_second,
                     "client_cpu_seconds_per_gb": f.client_cpu_per_gb,
                     "server_cpu_seconds_per_gb": f.server_cpu_per_gb,
+                    "recovery_percent": f.recovery_percent,
                 });
                 (stack.name(), figures)
             });

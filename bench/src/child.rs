@@ -58,11 +58,15 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// Answers `usage` with the CPU seconds used so far and the resident memory in bytes; ends with its standard input.
+/// Answers `usage` with the CPU seconds used so far and the resident memory in bytes, `recovery` with the share of bytes that served
+/// recovery, in per cent; ends with its standard input.
 async fn server(stack: Stack, credentials: &Credentials) -> Result<()> {
     std::thread::spawn(|| {
-        for _ in std::io::stdin().lines() {
-            say(&format!("{} {}", cpu_seconds(), resident_bytes()));
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            match line.as_str() {
+                "recovery" => say(&format!("{} 0", crate::stack::mendpath::recovery_percent())),
+                _ => say(&format!("{} {}", cpu_seconds(), resident_bytes())),
+            }
         }
         std::process::exit(0);
     });

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod child;
+mod codec;
 mod many;
 mod stack;
 
@@ -22,6 +23,8 @@ enum Command {
     Bulk(bulk::Args),
     /// Many connections to one server: set-up rate, memory and CPU time per connection
     Many(many::Args),
+    /// Erasure codes: encoding and decoding of single blocks
+    Codec(codec::Args),
     /// One side of a measurement; started by the others
     #[command(hide = true)]
     Child(child::Args),
@@ -38,6 +41,10 @@ fn main() -> anyhow::Result<()> {
     match Args::parse().command {
         Command::Bulk(args) => bulk::run(&args),
         Command::Many(args) => many::run(&args),
+        Command::Codec(args) => {
+            codec::run(&args);
+            Ok(())
+        }
         Command::Child(args) => child::run(&args),
     }
 }

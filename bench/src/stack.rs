@@ -1,6 +1,6 @@
 //! The stacks that are compared, each in a file of its own behind the same few calls.
 
-mod mendpath;
+pub mod mendpath;
 mod quinn;
 mod s2n_quic;
 

@@ -1,11 +1,24 @@
 //! Our own stack.
 
-use std::net::SocketAddr;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use ::mendpath::{ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
 use anyhow::{Context as _, Result};
 
 use super::{ALPN, CHUNK, Credentials, IDLE, SERVER_NAME, Stack, WINDOW};
+
+/// Bytes that a server's finished transfers sent for recovery, and in all.
+static RECOVERY: AtomicU64 = AtomicU64::new(0);
+static SENT: AtomicU64 = AtomicU64::new(0);
+
+/// Share of a server's bytes that served recovery, in per cent; of the last finished transfer's connection.
+pub fn recovery_percent() -> f64 {
+    let (recovery, sent) = (RECOVERY.load(Ordering::Relaxed), SENT.load(Ordering::Relaxed));
+    recovery as f64 / sent.max(1) as f64 * 100.0
+}
 
 fn recovery(stack: Stack) -> RecoveryKind {
     if stack == Stack::Mendpath { RecoveryKind::None } else { RecoveryKind::Cofuso }
@@ -30,7 +43,14 @@ pub async fn serve(stack: Stack, credentials: &Credentials, ready: impl FnOnce(S
         tokio::spawn(async move {
             let connection = incoming.await?;
             while let Ok((send, recv)) = connection.accept_bi().await {
-                tokio::spawn(answer(send, recv));
+                let connection = connection.clone();
+                tokio::spawn(async move {
+                    answer(send, recv).await?;
+                    let stats = connection.stats();
+                    RECOVERY.store(stats.recovery_bytes_sent, Ordering::Relaxed);
+                    SENT.store(stats.bytes_sent, Ordering::Relaxed);
+                    anyhow::Ok(())
+                });
             }
             anyhow::Ok(())
         });

@@ -54,8 +54,10 @@ fn a_restarted_server_resets_its_old_clients() {
     first_life.shutdown_timeout(std::time::Duration::from_secs(10));
     let server = second_life.block_on(async { start(address) });
     let lost = clients.block_on(watchdog(async {
-        let mut send = connection.open_uni().await.unwrap();
-        send.write_all(b"still there?").await.unwrap();
+        // A packet of the first life that nobody acknowledged may have asked already.
+        if let Ok(mut send) = connection.open_uni().await {
+            let _ = send.write_all(b"still there?").await;
+        }
         connection.closed().await
     }));
     assert_eq!(lost, ConnectionError::Reset);
