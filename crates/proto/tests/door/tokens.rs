@@ -50,7 +50,7 @@ fn a_token_is_not_good_from_another_address_or_after_a_day() {
     for (elsewhere, later) in [(true, Duration::ZERO), (false, Duration::from_secs(24 * 3_600 + 1))] {
         let mut net = Net::new(AddressValidation::Always);
         net.establish();
-        net.now = net.now + later;
+        net.now += later;
         let path = proto::NetworkPath {
             local: addr(if elsewhere { 3 } else { 2 }, 1),
             remote: crate::net::server_addr(),
