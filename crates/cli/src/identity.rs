@@ -1,4 +1,4 @@
-//! Who a server is: its key and its token secret, kept in the state directory. The certificate is made from the key at every start;
+//! Who a server is: its key, its token secret and the key of its stateless resets, kept in the state directory. The certificate is made from the key at every start;
 //! clients look at the key alone.
 //!
 //! Everything is made on first use. The directory has mode 0700 and the files 0600; a file that others may read is refused rather
@@ -12,6 +12,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use mendpath::ResetKey;
 use ring::rand::SecureRandom as _;
 
 use crate::{
@@ -24,6 +25,7 @@ pub const CERTIFICATE_NAME: &str = "mendpath";
 
 const KEY_FILE: &str = "server-key.pem";
 const SECRET_FILE: &str = "token-secret";
+const RESET_FILE: &str = "reset-key";
 
 /// A server's identity.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Identity {
     pub server: mendpath::Identity,
     /// What tokens are made from.
     pub tokens: TokenSecret,
+    /// With it, a server that is started again tells its old clients at once to connect anew.
+    pub reset_key: ResetKey,
 }
 
 /// Where state lives unless `--state` says otherwise: `$XDG_STATE_HOME/mendpath`, else `~/.local/state/mendpath`.
@@ -66,15 +70,17 @@ impl Identity {
         })?;
         let server = mendpath::Identity::from_pem(&key, [CERTIFICATE_NAME])
             .map_err(|_| damaged(&key_file, "it holds no private key in PKCS #8 PEM"))?;
-        Ok(Self { server, tokens: load_secret(&dir.join(SECRET_FILE))? })
+        let tokens = TokenSecret::from_bytes(load_secret(&dir.join(SECRET_FILE))?);
+        let reset_key = ResetKey::new(load_secret(&dir.join(RESET_FILE))?);
+        Ok(Self { server, tokens, reset_key })
     }
 }
 
-fn load_secret(path: &Path) -> Result<TokenSecret, Failure> {
+fn load_secret(path: &Path) -> Result<[u8; SECRET_BYTES], Failure> {
     let text = stored_or_new(path, || URL_SAFE_NO_PAD.encode(TokenSecret::generate().as_bytes()) + "\n")?;
     let bytes = URL_SAFE_NO_PAD.decode(text.trim()).ok();
     let bytes: Option<[u8; SECRET_BYTES]> = bytes.and_then(|bytes| bytes.try_into().ok());
-    bytes.map(TokenSecret::from_bytes).ok_or_else(|| damaged(path, "it is not 32 bytes of base64url"))
+    bytes.ok_or_else(|| damaged(path, "it is not 32 bytes of base64url"))
 }
 
 fn damaged(path: &Path, why: impl std::fmt::Display) -> Failure {
@@ -193,12 +199,14 @@ mod tests {
         assert_eq!(mode(&dir), 0o700);
         let mut names: Vec<_> = fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, [KEY_FILE, SECRET_FILE]);
+        assert_eq!(names, [RESET_FILE, KEY_FILE, SECRET_FILE]);
         for name in names {
             assert_eq!(mode(&dir.join(name)), 0o600);
         }
         let second = Identity::load_or_create(&dir).unwrap();
         assert_eq!(first.server.pin(), second.server.pin());
+        assert_eq!(first.reset_key.as_bytes(), second.reset_key.as_bytes());
+        assert_ne!(first.reset_key.as_bytes(), first.tokens.as_bytes());
         assert!(
             second.tokens.accepts(Service::Proxy, first.tokens.invitation_token(Service::Proxy).as_bytes())
         );
@@ -206,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_readable_secret_is_refused_with_its_cure() {
-        for (name, bad) in [(SECRET_FILE, 0o640), (KEY_FILE, 0o604)] {
+        for (name, bad) in [(SECRET_FILE, 0o640), (KEY_FILE, 0o604), (RESET_FILE, 0o644)] {
             let dir = tempfile::tempdir().unwrap();
             Identity::load_or_create(dir.path()).unwrap();
             let path = dir.path().join(name);
@@ -226,7 +234,7 @@ mod tests {
 
     #[test]
     fn damage_is_named() {
-        for name in [SECRET_FILE, KEY_FILE] {
+        for name in [SECRET_FILE, KEY_FILE, RESET_FILE] {
             let dir = tempfile::tempdir().unwrap();
             Identity::load_or_create(dir.path()).unwrap();
             fs::write(dir.path().join(name), "nonsense").unwrap();

@@ -87,6 +87,11 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             "Check the address and port of the invitation",
             Retry::Useless,
         ),
+        ConnectionError::Reset => (
+            "it has been started again and knows nothing of the connection".to_owned(),
+            "Try again",
+            Retry::Useful,
+        ),
         other => (other.to_string(), "Try again; with -v the log says more", Retry::Useful),
     };
     (Failure::new(tried, wrong, next), retry)
@@ -168,6 +173,7 @@ mod tests {
         let (dead, retry) = explain(&ConnectionError::TimedOut, &server);
         assert!(dead.to_string().contains("192.0.2.1:4433: it does not answer. Check"), "{dead}");
         assert_eq!(retry, Retry::Useful);
+        assert_eq!(explain(&ConnectionError::Reset, &server).1, Retry::Useful, "a restarted server is back");
         for code in 0..9 {
             assert!(!explain(&closed(code), &server).0.to_string().contains('\n'));
         }

@@ -4,7 +4,12 @@ mod support;
 
 use std::net::SocketAddr;
 
-use mendpath_cli::{client::Forward, destination::DestinationPolicy::*, server::ProxyServer, target::Target};
+use mendpath_cli::{
+    client::{Client, Forward},
+    destination::DestinationPolicy::*,
+    server::ProxyServer,
+    target::Target,
+};
 use support::*;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -279,4 +284,39 @@ async fn statistics_are_served() {
         assert_eq!(get("/secret").await.0, "404");
     })
     .await;
+}
+
+/// The server's process dies without a word and is started again: its client finds out with its first packet, not by a timeout.
+#[test]
+fn a_client_of_a_restarted_server_reconnects_at_once() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (first_life, second_life, clients) = (runtime(), runtime(), runtime());
+    let state = tempfile::tempdir().unwrap();
+    let mut options = server_options(state.path(), AllowPrivate);
+
+    let server = first_life.block_on(async { ProxyServer::bind(&options).unwrap() });
+    options.listen = server.endpoint().local_addrs()[0];
+    let invitation = server.invitation().clone();
+    first_life.spawn(server.run());
+    let (addresses, uplink) = clients.block_on(within(async {
+        let client = Client::start(client_options(invitation)).await.unwrap();
+        let started = (client.addresses.clone(), client.uplink.clone());
+        tokio::spawn(client.run());
+        started
+    }));
+
+    first_life.shutdown_timeout(std::time::Duration::from_secs(10));
+    let server = second_life.block_on(async { ProxyServer::bind(&options).unwrap() });
+    second_life.spawn(server.run());
+    clients.block_on(within(async {
+        let old = uplink.now().expect("nobody has told the client yet").connection;
+        let _asked = old.open_bi().await.unwrap().0.write_all(b"?").await;
+        assert_eq!(old.closed().await, mendpath::ConnectionError::Reset);
+        while uplink.session().await.is_ok_and(|session| session.reconnects == 0) {
+            tokio::task::yield_now().await;
+        }
+        let (_, code, _) = socks5(addresses.socks5.unwrap(), CONNECT, echo_server().await).await;
+        assert_eq!(code, 0);
+    }));
 }

@@ -114,7 +114,8 @@ macro_rules! shared_setters {
 
 /// How a client trusts servers, and how its connections behave.
 ///
-/// TLS 1.3 only, with the `ring` provider. There is no way to switch the verification of servers off.
+/// TLS 1.3 only. There is no switch for the verification of servers; who needs another than these brings it in
+/// [`with_tls`](Self::with_tls).
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     tls: rustls::ClientConfig,
@@ -139,9 +140,16 @@ impl ClientConfig {
         Self::from_tls(client_builder(provider()).with_root_certificates(roots).with_no_client_auth())
     }
 
-    fn from_tls(mut tls: rustls::ClientConfig) -> Self {
-        tls.alpn_protocols = vec![DEFAULT_ALPN.to_vec()];
+    /// Trusts whom this TLS configuration trusts; for a verifier, a key log or a choice of cipher suites of one's own.
+    ///
+    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise connecting fails. Its
+    /// application protocols are kept.
+    pub fn with_tls(tls: rustls::ClientConfig) -> Self {
         Self { tls, transport: TransportConfig::default(), tokens: Arc::default() }
+    }
+
+    fn from_tls(tls: rustls::ClientConfig) -> Self {
+        Self::with_tls(tls).alpn([DEFAULT_ALPN])
     }
 
     shared_setters!();
@@ -174,7 +182,7 @@ impl ClientConfig {
 
 /// Who a server is, and how its connections behave.
 ///
-/// TLS 1.3 only, with the `ring` provider.
+/// TLS 1.3 only.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
     tls: rustls::ServerConfig,
@@ -206,18 +214,25 @@ impl ServerConfig {
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
     ) -> Result<Self, ConfigError> {
-        let mut tls = rustls::ServerConfig::builder_with_provider(provider())
+        let tls = rustls::ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&TLS13])?
             .with_no_client_auth()
             .with_single_cert(chain, key)?;
-        tls.alpn_protocols = vec![DEFAULT_ALPN.to_vec()];
-        Ok(Self {
+        Ok(Self::with_tls(tls).alpn([DEFAULT_ALPN]))
+    }
+
+    /// A server with this TLS configuration; for a key log, several certificates, or clients with certificates.
+    ///
+    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise no connection is
+    /// accepted. Its application protocols are kept.
+    pub fn with_tls(tls: rustls::ServerConfig) -> Self {
+        Self {
             tls,
             transport: TransportConfig::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
             max_half_open: Self::DEFAULT_MAX_HALF_OPEN,
             address_validation: AddressValidation::default(),
-        })
+        }
     }
 
     shared_setters!();
@@ -229,6 +244,14 @@ impl ServerConfig {
     #[must_use]
     pub fn early_data(mut self, accept: bool) -> Self {
         self.tls.max_early_data_size = if accept { u32::MAX } else { 0 };
+        self
+    }
+
+    /// Whether clients' paths may move to other addresses, be it because a NAT forgets a binding (RFC 9000 section 9). If not, they
+    /// may not open further paths either. Default true.
+    #[must_use]
+    pub fn migration(mut self, allowed: bool) -> Self {
+        self.transport.migration = allowed;
         self
     }
 

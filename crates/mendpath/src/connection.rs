@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::{
     ConnectionError, PathError, PathEvents, PathOptions, RecvStream, SendDatagramError, SendStream, clock,
-    open_path,
+    migrate, open_path,
     shared::{Shared, index},
 };
 
@@ -185,6 +185,18 @@ impl Connection {
         }
         self.shared().wake_driver();
         Ok(())
+    }
+
+    /// Continues a path from another local address (RFC 9000 section 9.2), also with servers that speak no multipath. Binds a fresh
+    /// socket unless the options name one that is bound; the options' remote address, timeout and backup mark are not used. Data
+    /// flows from there at once. Only clients move paths. Where both addresses work, rather
+    /// [`add_path`](Self::add_path) and then [`remove_path`](Self::remove_path).
+    ///
+    /// # Errors
+    /// If no socket can be bound, there is no such path, the server has forbidden it, or the peer has not provided another
+    /// connection id for the path yet ([`PathError::NotReady`]: try again shortly).
+    pub fn migrate_path(&self, path: PathId, options: &PathOptions) -> Result<(), PathError> {
+        migrate::migrate(self.shared(), path, options)
     }
 
     /// Makes a path a backup, used only while no other works, or a regular path again.

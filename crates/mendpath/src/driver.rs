@@ -123,8 +123,7 @@ impl Driver {
         let mut bytes = BUFFER.take();
         for _ in 0..SEND_BUDGET {
             bytes.clear();
-            let transmit = self.shared.lock().proto.poll_transmit(clock::now(), BATCH, &mut bytes);
-            let Some(transmit) = transmit else {
+            let Some(transmit) = self.next_transmit(&mut bytes) else {
                 BUFFER.replace(bytes);
                 return Sent::All;
             };
@@ -138,6 +137,19 @@ impl Driver {
         }
         BUFFER.replace(bytes);
         Sent::Some
+    }
+
+    /// The next batch. A connection id that it names is known to the endpoint before it leaves: the peer may use it at once, and a
+    /// packet to an unknown one is answered with a stateless reset.
+    fn next_transmit(&mut self, bytes: &mut Vec<u8>) -> Option<Transmit> {
+        let mut state = self.shared.lock();
+        let transmit = state.proto.poll_transmit(clock::now(), BATCH, bytes);
+        while let Some(event) = state.proto.poll_endpoint_event() {
+            self.outbox.push(event);
+        }
+        drop(state);
+        self.tell_endpoint();
+        transmit
     }
 
     /// Goes on with the batch that waits; keeps it if the socket is still full.

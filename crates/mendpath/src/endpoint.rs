@@ -20,6 +20,7 @@ use crate::{
     driver::Driver,
     inbox::{Batch, Spares},
     lock::lock,
+    migrate::rebind,
     receive::receive,
     shared::Shared,
     socket::Socket,
@@ -212,6 +213,23 @@ impl Endpoint {
     /// If the socket cannot be bound.
     pub fn bind(&self, local: SocketAddr) -> io::Result<SocketAddr> {
         self.add_socket(bind(local).map_err(with_address)?)
+    }
+
+    /// Replaces the sockets of this address family that were not bound for single paths by one that the caller has bound, and returns
+    /// its address. The paths of clients that ran over them move there (RFC 9000 section 9); those of servers, and connections whose
+    /// handshake is not complete, lose theirs.
+    ///
+    /// # Errors
+    /// If the socket cannot be used with the runtime.
+    pub fn rebind(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
+        let new = self.inner.add_socket(socket, false)?;
+        let old = self.inner.sockets.replace(&new);
+        let connections: Vec<Arc<Shared>> = self.inner.lock().connections.values().cloned().collect();
+        for connection in &connections {
+            rebind(connection, &old, new.local());
+        }
+        old.iter().for_each(|socket| socket.retire());
+        Ok(new.local())
     }
 
     /// Takes one more socket, bound by the caller, and returns its address.

@@ -182,6 +182,9 @@ pub enum PathError {
     /// The last path cannot be removed: close the connection instead.
     #[error("the last path cannot be removed: close the connection instead")]
     LastPath,
+    /// The server wants no other addresses of its clients (disable_active_migration, RFC 9000 section 18.2).
+    #[error("the server does not allow its clients to use further addresses")]
+    MigrationDisabled,
     /// No socket for it.
     #[error(transparent)]
     Local(#[from] BindError),
@@ -215,6 +218,7 @@ impl From<proto::PathError> for PathError {
             E::AlreadyOpen(path) => Self::AlreadyOpen(path),
             E::Unknown(path) => Self::Unknown(path),
             E::LastPath => Self::LastPath,
+            E::MigrationDisabled => Self::MigrationDisabled,
         }
     }
 }

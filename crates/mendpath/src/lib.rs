@@ -64,6 +64,7 @@ mod error;
 mod identity;
 mod inbox;
 mod lock;
+mod migrate;
 mod open_path;
 mod path;
 mod receive;

@@ -88,6 +88,8 @@ pub enum PathEvent {
     Suspect(PathId),
     /// A suspect path answered again.
     Recovered(PathId),
+    /// The path runs between other addresses now: one side moved, or a NAT on the way forgot a binding.
+    Moved(PathId),
     /// The path is gone.
     Closed {
         /// Which one.
@@ -122,6 +124,7 @@ impl PathEvent {
             proto::PathEvent::Validated(path) => Self::Validated(path),
             proto::PathEvent::Suspect(path) => Self::Suspect(path),
             proto::PathEvent::Recovered(path) => Self::Recovered(path),
+            proto::PathEvent::Moved(path) => Self::Moved(path),
             proto::PathEvent::Closed { path, by_peer, code } => Self::Closed { path, by_peer, code },
         }
     }

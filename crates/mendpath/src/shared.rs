@@ -265,6 +265,17 @@ impl State {
         self.path_sockets.insert(path, socket);
     }
 
+    /// The path left the socket that was bound for it, if there was one, perhaps for another.
+    pub(crate) fn replace_socket(&mut self, path: PathId, socket: Option<Arc<Socket>>) {
+        let old = match socket {
+            Some(new) => self.path_sockets.insert(path, new),
+            None => self.path_sockets.remove(&path),
+        };
+        if let Some(old) = old {
+            old.retire();
+        }
+    }
+
     /// Resolves when the path is validated, or never will be.
     pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), PathError>> {
         let (waiter, validated) = oneshot::channel();
@@ -300,7 +311,7 @@ impl State {
                 }
                 self.forget_path(path);
             }
-            proto::PathEvent::Suspect(_) | proto::PathEvent::Recovered(_) => {}
+            proto::PathEvent::Suspect(_) | proto::PathEvent::Recovered(_) | proto::PathEvent::Moved(_) => {}
         }
         self.announce(PathEvent::from_proto(event));
     }

@@ -40,6 +40,15 @@ impl Sockets {
         })
     }
 
+    /// Takes out every socket not bound for a path of its own whose place `new` can take.
+    pub(crate) fn replace(&self, new: &Arc<Socket>) -> Vec<Arc<Socket>> {
+        let mut sockets = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let replaced = |socket: &mut Arc<Socket>| {
+            !socket.is_dedicated() && !Arc::ptr_eq(socket, new) && new.reaches(socket.local().ip())
+        };
+        sockets.extract_if(.., replaced).collect()
+    }
+
     pub(crate) fn local_addrs(&self) -> Vec<SocketAddr> {
         self.with(|sockets| sockets.iter().map(|socket| socket.local()).collect())
     }

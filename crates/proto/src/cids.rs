@@ -11,8 +11,10 @@ use crate::wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErr
 pub const CID_LEN: usize = 8;
 /// Connection ids that the peer may have active for us, per path: our active_connection_id_limit.
 pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
-/// Connection ids that we keep issued per path, within the peer's limit: one in use, one to migrate to.
-const ISSUED_PER_PATH: u64 = 2;
+/// Connection ids that we keep issued for a path that is not open, within the peer's limit.
+pub(crate) const ISSUED_UNUSED: u64 = 2;
+/// The same for a path in use: addresses may change several times before spent ids are replaced.
+pub(crate) const ISSUED_IN_USE: u64 = 4;
 
 /// Token that lets the peer recognise our stateless reset for `cid` (RFC 9000 section 10.3.2).
 pub(crate) fn reset_token(key: &hmac::Key, cid: &ConnectionId) -> ResetToken {
@@ -35,12 +37,17 @@ struct RemoteCid {
     cid: ConnectionId,
     /// What the peer's stateless reset for it bears; unknown for a client's first id.
     token: Option<ResetToken>,
+    /// Some packet may have carried it: it stays with the address that packet went to (RFC 9000 section 9.5), and from then on its
+    /// token counts (section 10.3.1).
+    used: bool,
 }
 
 #[derive(Debug, Default)]
 struct LocalPathCids {
     issued: Vec<LocalCid>,
     next_sequence: u64,
+    /// The peer is asked to give up those below.
+    retire_prior_to: u64,
 }
 
 #[derive(Debug, Default)]
@@ -49,8 +56,15 @@ struct RemotePathCids {
     known: VecDeque<RemoteCid>,
     retire_prior_to: u64,
     largest_sequence: Option<u64>,
-    /// Packets have gone to the first one: from then on, and not before, its token counts (RFC 9000 section 10.3.1).
+    /// Packets go to the first one.
     in_use: bool,
+}
+
+impl LocalPathCids {
+    /// How many the peer may keep.
+    fn wanted(&self) -> u64 {
+        self.issued.iter().filter(|c| c.sequence >= self.retire_prior_to).count() as u64
+    }
 }
 
 /// Both ends' connection ids.
@@ -61,6 +75,8 @@ pub(crate) struct CidRegistry {
     reset_key: hmac::Key,
     /// Reset tokens may have changed since the endpoint was told.
     resets_changed: bool,
+    /// RETIRE_CONNECTION_ID frames that the peer has not acknowledged.
+    retiring: usize,
 }
 
 impl CidRegistry {
@@ -72,9 +88,13 @@ impl CidRegistry {
             remote: BTreeMap::new(),
             reset_key,
             resets_changed: false,
+            retiring: 0,
         };
         let first = LocalCid { sequence: 0, cid: local, token: reset_token(&registry.reset_key, &local) };
-        registry.local.insert(PathId::ZERO, LocalPathCids { issued: vec![first], next_sequence: 1 });
+        registry.local.insert(
+            PathId::ZERO,
+            LocalPathCids { issued: vec![first], next_sequence: 1, retire_prior_to: 0 },
+        );
         registry.by_cid.insert(local, PathId::ZERO);
         registry.set_initial_remote(remote);
         registry
@@ -82,7 +102,7 @@ impl CidRegistry {
 
     /// Replaces the remote connection id of the handshake: the peer's first packet names its own choice.
     pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
-        let known = VecDeque::from([RemoteCid { sequence: 0, cid, token: None }]);
+        let known = VecDeque::from([RemoteCid { sequence: 0, cid, token: None, used: true }]);
         let cids = RemotePathCids { known, largest_sequence: Some(0), in_use: true, ..Default::default() };
         self.remote.insert(PathId::ZERO, cids);
     }
@@ -100,6 +120,7 @@ impl CidRegistry {
     pub(crate) fn begin_use(&mut self, path: PathId) {
         if let Some(cids) = self.remote.get_mut(&path) {
             cids.in_use = true;
+            cids.known.iter_mut().take(1).for_each(|c| c.used = true);
             self.resets_changed = true;
         }
     }
@@ -110,8 +131,8 @@ impl CidRegistry {
     }
 
     fn reset_tokens(&self) -> impl Iterator<Item = &ResetToken> {
-        let in_use = self.remote.values().filter(|cids| cids.in_use);
-        in_use.filter_map(|cids| cids.known.front()?.token.as_ref())
+        let known = self.remote.values().flat_map(|cids| &cids.known);
+        known.filter(|cid| cid.used).filter_map(|cid| cid.token.as_ref())
     }
 
     /// Whether a datagram with this end is a stateless reset of the connection. Takes the same time whatever matches.
@@ -125,11 +146,10 @@ impl CidRegistry {
         self.by_cid.get(cid).copied()
     }
 
-    /// Issues connection ids for `path` until the peer has enough; the new ones are returned.
-    pub(crate) fn issue(&mut self, path: PathId, peer_limit: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
+    /// Issues connection ids for `path` until the peer has `target`; the new ones are returned.
+    pub(crate) fn issue(&mut self, path: PathId, target: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
         let mut new = Vec::new();
-        let target = ISSUED_PER_PATH.min(peer_limit) as usize;
-        while self.local.entry(path).or_default().issued.len() < target {
+        while self.local.entry(path).or_default().wanted() < target {
             let mut bytes = [0; CID_LEN];
             rng.fill_bytes(&mut bytes);
             let cid = ConnectionId::new(&bytes).expect("eight bytes fit");
@@ -142,6 +162,50 @@ impl CidRegistry {
             new.push(local);
         }
         new
+    }
+
+    /// Asks the peer to give up all our connection ids of `path` for new ones, which are to be issued next (RFC 9000 section 5.1.2).
+    /// False while it has not given up those of the last time.
+    pub(crate) fn rotate(&mut self, path: PathId) -> bool {
+        let Some(cids) = self.local.get_mut(&path) else { return false };
+        let ready = cids.issued.iter().all(|c| c.sequence >= cids.retire_prior_to);
+        if ready {
+            cids.retire_prior_to = cids.next_sequence;
+        }
+        ready
+    }
+
+    /// The Retire Prior To field of what we issue for `path`.
+    pub(crate) fn retire_prior_to(&self, path: PathId) -> u64 {
+        self.local.get(&path).map_or(0, |c| c.retire_prior_to)
+    }
+
+    /// The sequence number that our next connection id for `path` will have.
+    pub(crate) fn next_local_sequence(&self, path: PathId) -> u64 {
+        self.local.get(&path).map_or(0, |c| c.next_sequence)
+    }
+
+    /// The sequence number that the peer's next connection id for `path` should have.
+    pub(crate) fn next_remote_sequence(&self, path: PathId) -> u64 {
+        self.remote.get(&path).and_then(|c| c.largest_sequence).map_or(0, |largest| largest + 1)
+    }
+
+    /// We owe the peer a RETIRE_CONNECTION_ID.
+    ///
+    /// # Errors
+    /// CONNECTION_ID_LIMIT_ERROR if more than `limit` are neither sent nor acknowledged (RFC 9000 section 5.1.2).
+    pub(crate) fn on_retiring(&mut self, limit: usize) -> Result<(), TransportError> {
+        self.retiring += 1;
+        if self.retiring <= limit {
+            return Ok(());
+        }
+        let reason = "too many connection ids to retire";
+        Err(TransportError::new(TransportErrorCode::CONNECTION_ID_LIMIT_ERROR, reason))
+    }
+
+    /// The peer has acknowledged a RETIRE_CONNECTION_ID.
+    pub(crate) fn on_retired(&mut self) {
+        self.retiring = self.retiring.saturating_sub(1);
     }
 
     /// The record of an issued and not retired connection id.
@@ -180,6 +244,9 @@ impl CidRegistry {
         self.resets_changed = true;
         let cids = self.remote.entry(path).or_default();
         let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        if cids.known.front().is_some_and(|c| c.cid.is_empty()) {
+            return violation("another connection id from a peer that chose an empty one");
+        }
         if let Some(same) = cids.known.iter().find(|c| c.sequence == sequence || c.cid == cid) {
             if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
                 return violation("a connection id was issued twice with different content");
@@ -189,6 +256,7 @@ impl CidRegistry {
         cids.retire_prior_to = cids.retire_prior_to.max(retire_prior_to);
         let mut retired: Vec<u64> = Vec::new();
         let floor = cids.retire_prior_to;
+        let before = cids.known.front().map(|c| c.cid);
         cids.known.retain(|c| {
             let keep = c.sequence >= floor;
             if !keep {
@@ -202,7 +270,13 @@ impl CidRegistry {
         {
             retired.push(sequence);
         } else {
-            cids.known.push_back(RemoteCid { sequence, cid, token: Some(token) });
+            cids.known.push_back(RemoteCid { sequence, cid, token: Some(token), used: false });
+        }
+        // The one in use is gone: another takes over, best one that no packet has carried.
+        if cids.in_use && cids.known.front().map(|c| c.cid) != before {
+            let unused = cids.known.iter().position(|c| !c.used).unwrap_or(0);
+            cids.known.swap(0, unused);
+            cids.known.iter_mut().take(1).for_each(|c| c.used = true);
         }
         cids.largest_sequence = Some(cids.largest_sequence.map_or(sequence, |l| l.max(sequence)));
         if cids.known.len() as u64 > ACTIVE_CID_LIMIT {
@@ -217,6 +291,40 @@ impl CidRegistry {
     /// What to put into packets on `path`.
     pub(crate) fn remote(&self, path: PathId) -> Option<ConnectionId> {
         Some(self.remote.get(&path)?.known.front()?.cid)
+    }
+
+    /// Takes a connection id that no packet has carried yet. A peer whose connection ids are empty has nothing else to offer, which
+    /// then serves every address.
+    pub(crate) fn unused_remote(&mut self, path: PathId) -> Option<ConnectionId> {
+        self.resets_changed = true;
+        let known = &mut self.remote.get_mut(&path)?.known;
+        if let Some(empty) = known.front().filter(|c| c.cid.is_empty()) {
+            return Some(empty.cid);
+        }
+        let unused = known.iter_mut().skip(1).find(|c| !c.used)?;
+        unused.used = true;
+        Some(unused.cid)
+    }
+
+    /// Packets on `path` carry `cid` from now on, if the peer has not retired it meanwhile.
+    pub(crate) fn use_remote(&mut self, path: PathId, cid: &ConnectionId) {
+        let Some(known) = self.remote.get_mut(&path).map(|c| &mut c.known) else { return };
+        if let Some(at) = known.iter().position(|c| c.cid == *cid) {
+            known.swap(0, at);
+        }
+    }
+
+    /// Whether the peer issued `cid` for `path` and it has not been retired.
+    pub(crate) fn knows_remote(&self, path: PathId, cid: &ConnectionId) -> bool {
+        self.remote.get(&path).is_some_and(|c| c.known.iter().any(|known| known.cid == *cid))
+    }
+
+    /// Gives up one of the peer's connection ids; returns its sequence number, which the peer must be told.
+    pub(crate) fn retire_remote(&mut self, path: PathId, cid: &ConnectionId) -> Option<u64> {
+        self.resets_changed = true;
+        let known = &mut self.remote.get_mut(&path)?.known;
+        let at = known.iter().position(|c| c.cid == *cid && !c.cid.is_empty())?;
+        Some(known.remove(at)?.sequence)
     }
 
     /// Forgets everything about an abandoned path; returns our connection ids that nobody may use any more.
@@ -253,14 +361,14 @@ mod tests {
     fn issues_up_to_the_peers_limit_and_replaces_retired_ones() {
         let mut rng = ChaCha12Rng::from_seed([7; 32]);
         let mut cids = registry();
-        let new = cids.issue(PathId(3), 8, &mut rng);
+        let new = cids.issue(PathId(3), 2, &mut rng);
         assert_eq!(new.iter().map(|c| c.sequence).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(cids.path_of(&new[0].cid), Some(PathId(3)));
         assert_eq!(cids.on_retire(PathId(3), 0).unwrap(), Some(new[0].cid));
         assert_eq!(cids.on_retire(PathId(3), 0).unwrap(), None, "a repeated frame is harmless");
         assert!(cids.on_retire(PathId(3), 2).is_err());
         assert_eq!(cids.path_of(&new[0].cid), None);
-        assert_eq!(cids.issue(PathId(3), 8, &mut rng)[0].sequence, 2);
+        assert_eq!(cids.issue(PathId(3), 2, &mut rng)[0].sequence, 2);
     }
 
     #[test]

@@ -37,10 +37,15 @@ pub struct TransportConfig {
     pub initial_rtt: Duration,
     /// UDP payload that every path starts with, in bytes, 1,200 to 65,527: the network must carry it. Default 1,200.
     pub initial_datagram_size: u16,
-    /// UDP payload that every path tries to reach (RFC 8899), in bytes. Default 1,452, what Ethernet leaves below IPv6.
+    /// UDP payload up to which every path searches for what it carries (RFC 8899), in bytes, at most 65,527. Default 1,452, what
+    /// Ethernet leaves below IPv6.
     pub max_datagram_size: u16,
     /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000 section 13.4). Default true.
     pub ecn: bool,
+    /// Servers: whether a client's paths may move to other addresses of its, be it on purpose or because a NAT forgets a binding
+    /// (RFC 9000 section 9). If not, clients are told (disable_active_migration), also not to open further paths, and packets from
+    /// other addresses are ignored. Default true.
+    pub migration: bool,
     /// What spare window is used for.
     pub recovery: RecoveryKind,
     /// Congestion controller of every path.
@@ -71,6 +76,7 @@ impl Default for TransportConfig {
             initial_datagram_size: 1_200,
             max_datagram_size: 1_452,
             ecn: true,
+            migration: true,
             recovery: RecoveryKind::default(),
             controller: ControllerKind::Cubic,
             scheduler: SchedulerKind::default(),

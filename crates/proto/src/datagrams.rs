@@ -6,6 +6,9 @@ use bytes::Bytes;
 
 use crate::wire::DatagramHeader;
 
+/// What keeping a received datagram costs beyond its bytes: its place in the queue and its allocation.
+const OVERHEAD: usize = 64;
+
 /// Datagrams waiting to be sent, and received ones waiting to be read.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
@@ -76,15 +79,15 @@ impl Datagrams {
 
     /// Keeps a received datagram, dropping the oldest ones over the limit. Returns whether it is kept.
     pub(crate) fn on_received(&mut self, data: &[u8]) -> bool {
-        if data.len().max(1) > self.incoming_limit {
+        if data.len() + OVERHEAD > self.incoming_limit {
             self.dropped += 1;
             return false;
         }
-        self.incoming_bytes += data.len().max(1);
+        self.incoming_bytes += data.len() + OVERHEAD;
         self.incoming.push_back(Bytes::copy_from_slice(data));
         while self.incoming_bytes > self.incoming_limit {
             let Some(oldest) = self.incoming.pop_front() else { break };
-            self.incoming_bytes -= oldest.len().max(1);
+            self.incoming_bytes -= oldest.len() + OVERHEAD;
             self.dropped += 1;
         }
         true
@@ -92,7 +95,7 @@ impl Datagrams {
 
     pub(crate) fn receive(&mut self) -> Option<Bytes> {
         let data = self.incoming.pop_front()?;
-        self.incoming_bytes -= data.len().max(1);
+        self.incoming_bytes -= data.len() + OVERHEAD;
         Some(data)
     }
 
@@ -108,14 +111,14 @@ mod tests {
 
     #[test]
     fn queues_are_bounded_even_for_empty_datagrams() {
-        let mut datagrams = Datagrams::new(10, 10);
+        let mut datagrams = Datagrams::new(10, 10 * (OVERHEAD + 1));
         assert_eq!((0..20).filter(|_| datagrams.send(Bytes::new())).count(), 10);
         for n in 0..20 {
             datagrams.on_received(&[n]);
         }
         assert_eq!(datagrams.receive().as_deref(), Some(&[10][..]), "the oldest were dropped");
         assert_eq!(datagrams.dropped(), 10);
-        assert!(!datagrams.on_received(&[0; 11]));
+        assert!(!datagrams.on_received(&[0; 600]));
         assert!(!datagrams.take_unblocked());
         let mut out = Vec::new();
         assert!(datagrams.write(&mut out, 1_200, true));

@@ -7,6 +7,8 @@
 //! # Departures
 //! - A probe timeout ends the test early: probes leave unmarked, so that a network that drops marked packets costs one timeout
 //!   and not three.
+//! - A 1-RTT packet that asks for no acknowledgement leaves unmarked, as TCP's pure ACKs do (RFC 3168 section 6.1.4): nobody would
+//!   tell its sender that marked packets are dropped, and a peer that waits for those ACKs would take the path for dead.
 //! - A second probe timeout in a row puts a capable path to the test again, because its route may have changed.
 //! - A test whose only marked packets went down with their packet number space stays without a result, and the path without marks.
 //! - Where every mark that arrives is CE, the network writes them without looking ([`EcnProblem::AllCe`]).
@@ -105,12 +107,14 @@ pub(crate) struct PathEcn {
     lost: u64,
     /// CE marks that the peer reported on this path.
     ce: u64,
+    /// Whether the latest packet was marked.
+    marked_last: bool,
 }
 
 impl PathEcn {
     pub(crate) fn new(enabled: bool) -> Self {
         let state = if enabled { EcnState::Testing } else { EcnState::Disabled };
-        Self { state, began: None, sent: 0, acked: 0, lost: 0, ce: 0 }
+        Self { state, began: None, sent: 0, acked: 0, lost: 0, ce: 0, marked_last: false }
     }
 
     pub(crate) fn state(&self) -> EcnState {
@@ -132,10 +136,18 @@ impl PathEcn {
         }
     }
 
-    /// A marked packet was built.
-    pub(crate) fn on_sent(&mut self, now: Instant, ack_eliciting: bool) {
-        self.began.get_or_insert(now);
-        self.sent += u64::from(ack_eliciting);
+    /// A packet was built, to leave marked or not.
+    pub(crate) fn on_packet(&mut self, now: Instant, marked: bool, ack_eliciting: bool) {
+        self.marked_last = marked;
+        if marked {
+            self.began.get_or_insert(now);
+            self.sent += u64::from(ack_eliciting);
+        }
+    }
+
+    /// Whether the batch that was just built leaves marked: its packets are all alike.
+    pub(crate) fn marked_last(&self) -> bool {
+        self.marked_last
     }
 
     /// A batch is complete: the test ends when enough was marked.
@@ -256,7 +268,7 @@ mod tests {
         let mut ecn = PathEcn::new(true);
         for n in 0..10 {
             assert!(ecn.marks(0), "packet {n}");
-            ecn.on_sent(at(n), true);
+            ecn.on_packet(at(n), true, true);
             ecn.on_transmit(at(n), PTO);
         }
         assert_eq!((ecn.state(), ecn.marks(0)), (EcnState::Unknown, false));
@@ -271,7 +283,7 @@ mod tests {
     #[test]
     fn the_test_is_over_after_three_timeouts_worth_of_time() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_sent(at(0), true);
+        ecn.on_packet(at(0), true, true);
         ecn.on_transmit(at(299), PTO);
         assert_eq!(ecn.state(), EcnState::Testing);
         ecn.on_transmit(at(300), PTO);
@@ -281,8 +293,8 @@ mod tests {
     #[test]
     fn silence_ends_the_test_and_the_loss_of_all_fails_it() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_sent(at(0), true);
-        ecn.on_sent(at(1), true);
+        ecn.on_packet(at(0), true, true);
+        ecn.on_packet(at(1), true, true);
         ecn.on_silence(1);
         assert_eq!((ecn.state(), ecn.marks(1)), (EcnState::Unknown, false));
         ecn.on_lost(at(0));
@@ -294,7 +306,7 @@ mod tests {
     #[test]
     fn a_capable_path_that_falls_silent_is_tested_again() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_sent(at(0), true);
+        ecn.on_packet(at(0), true, true);
         ecn.on_checked(Ok(0), [at(0)].into_iter());
         ecn.on_silence(1);
         assert!(ecn.marks(1));
@@ -302,7 +314,7 @@ mod tests {
         assert_eq!((ecn.state(), ecn.marks(2), ecn.marks(0)), (EcnState::Testing, false, true));
         ecn.on_lost(at(0)); // from before the silence: not part of the test
         for n in 0..10 {
-            ecn.on_sent(at(900 + n), true);
+            ecn.on_packet(at(900 + n), true, true);
         }
         ecn.on_transmit(at(909), PTO);
         (0..9).for_each(|n| ecn.on_lost(at(900 + n)));

@@ -15,7 +15,11 @@ mod crypto;
 mod datagrams;
 mod ecn;
 mod endpoint;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod keys;
+mod migration;
 mod mtu;
 mod pacer;
 mod path;

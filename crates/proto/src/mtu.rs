@@ -1,29 +1,70 @@
-//! Path MTU: a path starts at a size that every network carries and tries a larger one (RFC 8899, RFC 9000 section 14.3).
+//! Path MTU: a path starts at a size that every network carries and searches for the largest that gets through (RFC 8899, RFC 9000
+//! section 14.3).
 //!
-//! One step, from the configured start to the configured bound: either the path validation carries it (the first PATH_CHALLENGE is
-//! padded to the bound), or a probe of PING and PADDING does. A lost probe is no congestion signal (RFC 9000 section 14.4). A path
-//! that falls silent with large datagrams goes back to 1,200 bytes for good.
+//! Probes are PING and PADDING, or the first PATH_CHALLENGE. First the size that most of the Internet carries, then the bound, then
+//! halfway between what got through and what did not. A lost probe is no congestion signal (RFC 9000 section 14.4). The search is
+//! repeated after [`SEARCH_AGAIN`].
+//!
+//! A path that stops to carry what it used to, a black hole, shows by full datagrams that get lost again and again while smaller ones
+//! arrive, or by silence. It goes back to 1,200 bytes and searches again after [`BLACK_HOLE_PAUSE`].
 
-/// The size that every path carries (RFC 9000 section 14).
+use units::{Duration, Instant};
+
+/// The size that every path carries (RFC 9000 section 14): BASE_PLPMTU.
 pub(crate) const BASE: u16 = 1_200;
-/// Probes of one size before it counts as too large.
+/// The largest UDP payload (RFC 9000 section 18.2).
+const LARGEST: u16 = 65_527;
+/// Tried first: what Ethernet leaves below IPv6.
+const FIRST_JUMP: u16 = 1_452;
+/// Probes of one size before it counts as too large: MAX_PROBES.
 const MAX_PROBES: u8 = 3;
+/// The search ends when it is known this closely, in bytes.
+const RESOLUTION: u16 = 20;
+/// A network may carry more after a while: PMTU_RAISE_TIMER.
+const SEARCH_AGAIN: Duration = Duration::from_secs(600);
+/// The same after a black hole.
+const BLACK_HOLE_PAUSE: Duration = Duration::from_secs(60);
 /// Probe timeouts in a row after which large datagrams are suspected to vanish.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
+/// Rounds of loss detection with full datagrams and none that arrived in between, for the same suspicion. One is enough if it took a
+/// small probe to hear from the path again.
+const BLACK_HOLE_ROUNDS: u8 = 3;
+/// Data packets leave room for the repair extension: a little less than the largest size is full too.
+const NEARLY_FULL: u16 = 64;
 
-/// The search for a path's largest datagram.
+/// The search for a path's largest datagram. Sizes are bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuSearch {
     current: u16,
     bound: u16,
+    /// The smallest size that did not get through.
+    too_large: u16,
+    /// Probes of the present size.
     probes_sent: u8,
     in_flight: bool,
+    /// The search rests until then.
+    search_again_at: Option<Instant>,
+    /// Rounds of loss detection with full datagrams since one arrived.
+    full_lost: u8,
+    /// A probe timeout was answered with small datagrams since then.
+    small_probe: bool,
 }
 
 impl MtuSearch {
-    /// Sends `start` bytes from the beginning and tries `bound`.
+    /// Sends `start` bytes from the beginning and searches up to `bound`.
     pub(crate) fn new(start: u16, bound: u16) -> Self {
-        Self { current: start.max(BASE), bound, probes_sent: 0, in_flight: false }
+        let current = start.clamp(BASE, LARGEST);
+        let bound = bound.clamp(current, LARGEST);
+        Self {
+            current,
+            bound,
+            too_large: bound + 1,
+            probes_sent: 0,
+            in_flight: false,
+            search_again_at: None,
+            full_lost: 0,
+            small_probe: false,
+        }
     }
 
     /// Largest datagram to send.
@@ -32,43 +73,104 @@ impl MtuSearch {
     }
 
     /// Size of the probe to send now, if one is due.
-    pub(crate) fn due(&self) -> Option<u16> {
-        let open = self.bound > self.current && self.probes_sent < MAX_PROBES && !self.in_flight;
-        open.then_some(self.bound)
+    pub(crate) fn due(&mut self, now: Instant) -> Option<u16> {
+        if self.search_again_at.is_some_and(|at| at <= now) {
+            (self.too_large, self.probes_sent, self.search_again_at) = (self.bound + 1, 0, None);
+        }
+        if self.in_flight || self.search_again_at.is_some() { None } else { self.candidate() }
     }
 
+    /// The next size to try; `None` if the search has ended.
+    fn candidate(&self) -> Option<u16> {
+        let top = self.too_large - 1;
+        let between = top.checked_sub(self.current).filter(|between| *between > 0)?;
+        if (self.current + 1..=top).contains(&FIRST_JUMP) {
+            Some(FIRST_JUMP)
+        } else if self.too_large > self.bound {
+            Some(self.bound)
+        } else {
+            (between >= RESOLUTION).then(|| self.current + between.div_ceil(2))
+        }
+    }
+
+    /// A probe left.
     pub(crate) fn on_sent(&mut self) {
         self.in_flight = true;
         self.probes_sent += 1;
     }
 
     /// A datagram of `size` bytes arrived; returns whether the MTU has grown.
-    pub(crate) fn on_delivered(&mut self, size: u16) -> bool {
-        self.in_flight = false;
-        let grown = size > self.current && size <= self.bound;
-        if grown {
-            self.current = size;
+    pub(crate) fn on_delivered(&mut self, now: Instant, size: u16) -> bool {
+        if self.is_full(size) {
+            (self.full_lost, self.small_probe) = (0, false);
         }
-        grown
+        if size <= self.current || size > self.bound {
+            return false;
+        }
+        (self.in_flight, self.probes_sent) = (false, 0);
+        self.current = size;
+        self.too_large = self.too_large.max(size + 1);
+        self.rest(now);
+        true
     }
 
-    pub(crate) fn on_lost(&mut self) {
+    /// A probe of `size` bytes was lost.
+    pub(crate) fn on_lost(&mut self, now: Instant, size: u16) {
         self.in_flight = false;
+        if self.probes_sent >= MAX_PROBES && self.candidate() == Some(size) {
+            (self.too_large, self.probes_sent) = (size, 0);
+            self.rest(now);
+        }
+    }
+
+    /// Waits for better times if the search has ended below its bound.
+    fn rest(&mut self, now: Instant) {
+        if self.candidate().is_none() && self.current < self.bound {
+            self.search_again_at = Some(now + SEARCH_AGAIN);
+        }
     }
 
     /// The peer accepts no more than `limit` bytes.
     pub(crate) fn clamp(&mut self, limit: u16) {
         self.bound = self.bound.min(limit.max(BASE));
-        self.current = self.current.min(limit.max(BASE));
+        self.current = self.current.min(self.bound);
+        self.too_large = self.too_large.min(self.bound + 1);
+    }
+
+    /// Whether a datagram of `size` bytes would vanish with the largest ones.
+    pub(crate) fn is_full(&self, size: u16) -> bool {
+        self.current > BASE && size.saturating_add(NEARLY_FULL) >= self.current
+    }
+
+    /// Full datagrams were declared lost, since later ones arrived; returns whether the MTU has shrunk.
+    pub(crate) fn on_full_lost(&mut self, now: Instant) -> bool {
+        self.full_lost = self.full_lost.saturating_add(1);
+        let rounds = if self.small_probe { 1 } else { BLACK_HOLE_ROUNDS };
+        self.full_lost >= rounds && self.shrink(now)
     }
 
     /// The path has not answered `timeouts` times in a row; returns whether the MTU has shrunk.
-    pub(crate) fn on_silence(&mut self, timeouts: u32) -> bool {
-        let shrinks = timeouts >= BLACK_HOLE_TIMEOUTS && self.current > BASE;
-        if shrinks {
-            (self.current, self.bound) = (BASE, BASE);
+    pub(crate) fn on_silence(&mut self, now: Instant, timeouts: u32) -> bool {
+        timeouts >= BLACK_HOLE_TIMEOUTS && self.shrink(now)
+    }
+
+    /// Size of a probe after `timeouts` probe timeouts in a row. The second may have gone unanswered because of its size.
+    pub(crate) fn probe_size(&mut self, timeouts: u32) -> u16 {
+        if timeouts < BLACK_HOLE_TIMEOUTS - 1 {
+            return self.current;
         }
-        shrinks
+        self.small_probe = true;
+        BASE
+    }
+
+    fn shrink(&mut self, now: Instant) -> bool {
+        if self.current <= BASE {
+            return false;
+        }
+        self.current = BASE;
+        (self.in_flight, self.full_lost, self.small_probe) = (false, 0, false);
+        self.search_again_at = Some(now + BLACK_HOLE_PAUSE);
+        true
     }
 }
 
@@ -76,35 +178,71 @@ impl MtuSearch {
 mod tests {
     use super::*;
 
+    const NOW: Instant = Instant::ORIGIN;
+
+    /// Searches on a path that carries `carried` bytes; returns what was found and the probes it took.
+    fn search(mtu: &mut MtuSearch, now: Instant, carried: u16) -> (u16, u32) {
+        let mut probes = 0;
+        while let Some(size) = mtu.due(now) {
+            mtu.on_sent();
+            assert_eq!(mtu.due(now), None, "one probe at a time");
+            probes += 1;
+            if size <= carried {
+                assert!(mtu.on_delivered(now, size));
+            } else {
+                mtu.on_lost(now, size);
+            }
+        }
+        (mtu.current(), probes)
+    }
+
     #[test]
     fn one_delivered_probe_is_enough() {
         let mut mtu = MtuSearch::new(1_200, 1_452);
-        assert_eq!(mtu.due(), Some(1_452));
-        mtu.on_sent();
-        assert_eq!(mtu.due(), None);
-        assert!(mtu.on_delivered(1_452));
-        assert_eq!((mtu.current(), mtu.due()), (1_452, None));
+        assert_eq!(search(&mut mtu, NOW, 1_452), (1_452, 1));
     }
 
     #[test]
-    fn three_lost_probes_end_the_search() {
-        let mut mtu = MtuSearch::new(1_200, 1_452);
-        for _ in 0..3 {
-            mtu.on_sent();
-            mtu.on_lost();
+    fn every_size_is_found_with_few_probes() {
+        for carried in 1_200..9_100 {
+            let mut mtu = MtuSearch::new(1_200, 9_000);
+            let (found, probes) = search(&mut mtu, NOW, carried);
+            assert!(found <= carried && carried.min(9_000) - found < RESOLUTION, "{found} of {carried}");
+            assert!(probes <= 3 * 11, "{probes} probes for {carried}");
         }
-        assert_eq!((mtu.current(), mtu.due()), (1_200, None));
     }
 
     #[test]
-    fn silence_shrinks_for_good_and_peers_have_a_say() {
+    fn the_search_is_repeated_after_ten_minutes() {
+        let mut mtu = MtuSearch::new(1_200, 1_452);
+        assert_eq!(search(&mut mtu, NOW, 1_200).0, 1_200);
+        assert_eq!(mtu.due(NOW + Duration::from_secs(599)), None);
+        assert_eq!(search(&mut mtu, NOW + SEARCH_AGAIN, 1_500).0, 1_452);
+    }
+
+    #[test]
+    fn silence_or_lost_full_datagrams_lead_back_to_the_base() {
         let mut mtu = MtuSearch::new(1_452, 1_452);
-        assert!(!mtu.on_silence(2));
-        assert!(mtu.on_silence(3) && !mtu.on_silence(4));
-        assert_eq!((mtu.current(), mtu.due()), (1_200, None));
+        assert!(!mtu.on_silence(NOW, 2));
+        assert!(mtu.on_silence(NOW, 3) && !mtu.on_silence(NOW, 4));
+        assert_eq!((mtu.current(), mtu.due(NOW)), (1_200, None));
+        assert_eq!(search(&mut mtu, NOW + BLACK_HOLE_PAUSE, 1_452).0, 1_452);
+        assert!(!mtu.on_full_lost(NOW) && !mtu.on_full_lost(NOW));
+        assert!(!mtu.on_delivered(NOW, 1_404), "one that arrives clears the suspicion");
+        assert!(!mtu.on_full_lost(NOW) && !mtu.on_full_lost(NOW));
+        assert!(!mtu.on_delivered(NOW, 1_200), "a small one does not");
+        assert!(mtu.on_full_lost(NOW));
+        assert_eq!(mtu.current(), 1_200);
+        let mut mtu = MtuSearch::new(1_452, 1_452);
+        assert_eq!((mtu.probe_size(1), mtu.probe_size(2)), (1_452, 1_200));
+        assert!(mtu.on_full_lost(NOW), "only the small probe was answered");
+    }
+
+    #[test]
+    fn peers_have_a_say() {
         let mut mtu = MtuSearch::new(1_200, 9_000);
         mtu.clamp(1_300);
-        assert_eq!(mtu.due(), Some(1_300));
-        assert!(!mtu.on_delivered(9_000));
+        assert_eq!(search(&mut mtu, NOW, 9_000).0, 1_300);
+        assert!(!mtu.on_delivered(NOW, 9_000));
     }
 }

@@ -1,6 +1,6 @@
 //! One path: its addresses, validation, round-trip time, window and packet number space.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use congestion::Controller;
 use recovery::PathLoss;
@@ -12,21 +12,20 @@ use crate::{
     config::TransportConfig,
     ecn::PathEcn,
     keys::PhaseBounds,
+    migration::{Budget, Candidate, Previous},
     mtu::MtuSearch,
     pacer::Pacer,
-    reordering::{LossEvent, Patience},
+    reordering::{LossEvent, LostPackets, Patience},
     rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
     stats::{PathState, PathStats},
-    wire::PathId,
+    wire::{ConnectionId, PathId},
 };
 
 /// PATH_RESPONSEs owed at once; further challenges are ignored (the peer repeats those it needs).
 const MAX_RESPONSES: usize = 4;
 /// Our max_ack_delay: the longest that an ACK waits for company (RFC 9000 section 18.2).
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
-/// Bytes an unvalidated address may get for each byte it sent (RFC 9000 section 8.1).
-const AMPLIFICATION_FACTOR: u64 = 3;
 /// PATH_CHALLENGEs sent before a path that never answered is given up.
 pub(crate) const MAX_CHALLENGES: u32 = 6;
 /// A round-trip time this much above the minimum shows a standing queue.
@@ -48,6 +47,8 @@ pub(crate) struct Validation {
     pub(crate) due: bool,
     /// When to repeat it.
     pub(crate) retry_at: Option<Instant>,
+    /// The last challenge left in a datagram too small to show that the path carries 1,200 bytes.
+    pub(crate) small: bool,
 }
 
 /// Why a path may or may not carry data.
@@ -71,6 +72,9 @@ pub(crate) struct PathCounters {
     pub(crate) packets_lost: u64,
     pub(crate) bytes_lost: u64,
     pub(crate) spurious_losses: u64,
+    pub(crate) packets_acked: u64,
+    /// Pure ACKs, lost probes for the MTU, packets given up with their keys.
+    pub(crate) untracked: u64,
     pub(crate) copies_sent: u64,
     pub(crate) repair_sent: u64,
     pub(crate) repaired_by_peer: u64,
@@ -86,6 +90,17 @@ pub(crate) struct Path {
     /// The peer's address has shown that it receives (RFC 9000 section 8): no amplification limit.
     pub(crate) address_validated: bool,
     pub(crate) validation: Validation,
+    /// What this address sent and got, as long as it is not validated.
+    pub(crate) budget: Budget,
+    /// Where the path was before it moved, until the move is settled.
+    pub(crate) previous: Option<Box<Previous>>,
+    /// Where the peer probes from.
+    pub(crate) candidates: Vec<Candidate>,
+    /// Which of our connection ids the peer's newest packet carried.
+    pub(crate) peer_uses: Option<ConnectionId>,
+    /// Numbers the networks that the path has run over. Packets of another epoch say nothing about the present one.
+    pub(crate) epoch: u32,
+    pub(crate) next_epoch: u32,
     pub(crate) responses: SmallVec<[[u8; 8]; MAX_RESPONSES]>,
     pub(crate) rtt: RttEstimator,
     pub(crate) controller: Box<dyn Controller>,
@@ -129,24 +144,21 @@ pub(crate) struct Path {
 
 /// Numbers of protected packets that were declared lost lately: news of their copies or repair may still come.
 #[derive(Debug, Default)]
-pub(crate) struct LostProtected(VecDeque<u64>);
+pub(crate) struct LostProtected(BTreeSet<u64>);
 
 impl LostProtected {
     const LIMIT: usize = 1_024;
 
     pub(crate) fn push(&mut self, number: u64) {
         if self.0.len() == Self::LIMIT {
-            self.0.pop_front();
+            self.0.pop_first();
         }
-        self.0.push_back(number);
+        self.0.insert(number);
     }
 
     /// Removes `number`; false if it is not there.
     pub(crate) fn take(&mut self, number: u64) -> bool {
-        match self.0.iter().position(|n| *n == number) {
-            Some(at) => self.0.remove(at).is_some(),
-            None => false,
-        }
+        self.0.remove(&number)
     }
 }
 
@@ -180,31 +192,59 @@ impl Unreported {
     }
 }
 
-impl Path {
-    pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
-        let search = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
-        let mtu = search.current();
+/// What was found out about the network between two addresses.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    epoch: u32,
+    in_flight: u64,
+    rtt: RttEstimator,
+    controller: Box<dyn Controller>,
+    pacer: Pacer,
+    mtu: MtuSearch,
+    ecn: PathEcn,
+}
+
+impl Measured {
+    /// Nothing yet.
+    pub(crate) fn new(config: &TransportConfig, now: Instant, epoch: u32) -> Self {
+        let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
+        let size = u64::from(mtu.current());
         let controller = config.controller.build(&congestion::Config {
             initial_window_packets: config.initial_window_packets,
-            max_datagram_size: u64::from(mtu),
+            max_datagram_size: size,
             ..congestion::Config::default()
         });
+        let pacer = Pacer::new(now, config.initial_window_packets * size);
+        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt), PathEcn::new(config.ecn));
+        Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn }
+    }
+}
+
+impl Path {
+    pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
+        let Measured { epoch, rtt, controller, pacer, mtu, ecn, .. } = Measured::new(config, now, 0);
         Self {
             id,
             network,
             lifecycle: Lifecycle::Validating,
             address_validated: false,
             validation: Validation::default(),
+            budget: Budget::default(),
+            previous: None,
+            candidates: Vec::new(),
+            peer_uses: None,
+            epoch,
+            next_epoch: epoch + 1,
             responses: SmallVec::new(),
-            rtt: RttEstimator::new(config.initial_rtt),
-            pacer: Pacer::new(now, config.initial_window_packets * u64::from(mtu)),
+            rtt,
+            pacer,
             controller,
             loss: PathLoss::default(),
             space: PacketSpace::default(),
-            ecn: PathEcn::new(config.ecn),
             phase: PhaseBounds::default(),
             patience: Patience::default(),
             loss_event: LossEvent::default(),
+            ecn,
             in_flight: 0,
             pto_count: 0,
             probes_due: 0,
@@ -215,7 +255,7 @@ impl Path {
             local_status_sequence: 0,
             remote_status_sequence: None,
             last_activity: now,
-            mtu: search,
+            mtu,
             delivered: 0,
             delivery_sample: None,
             protected_below: 0,
@@ -223,6 +263,30 @@ impl Path {
             unreported: Unreported::default(),
             counters: PathCounters::default(),
         }
+    }
+
+    /// Puts other measurements in place of the present ones, which it returns.
+    pub(crate) fn swap_measured(&mut self, new: Measured) -> Measured {
+        let Measured { epoch, in_flight, rtt, controller, pacer, mtu, ecn } = new;
+        self.delivery_sample = None;
+        (self.patience, self.loss_event) = (Patience::default(), LossEvent::default());
+        self.space.lost = LostPackets::default();
+        Measured {
+            epoch: core::mem::replace(&mut self.epoch, epoch),
+            in_flight: core::mem::replace(&mut self.in_flight, in_flight),
+            rtt: core::mem::replace(&mut self.rtt, rtt),
+            controller: core::mem::replace(&mut self.controller, controller),
+            pacer: core::mem::replace(&mut self.pacer, pacer),
+            mtu: core::mem::replace(&mut self.mtu, mtu),
+            ecn: core::mem::replace(&mut self.ecn, ecn),
+        }
+    }
+
+    /// Puts old measurements back; what was in flight then and has been answered since counts no more.
+    pub(crate) fn restore(&mut self, old: Measured) {
+        self.swap_measured(old);
+        let here = self.space.sent.iter().filter(|(_, p)| p.in_flight && p.epoch == self.epoch);
+        self.in_flight = here.map(|(_, p)| u64::from(p.size)).sum();
     }
 
     pub(crate) fn is_closing(&self) -> bool {
@@ -242,9 +306,14 @@ impl Path {
         usize::from(self.mtu.current())
     }
 
+    /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves of it.
+    pub(crate) fn window(&self) -> u64 {
+        self.controller.window().min(self.in_flight.saturating_add(self.amplification_budget()))
+    }
+
     /// Bytes that may still be put in flight.
     pub(crate) fn spare_window(&self) -> u64 {
-        self.controller.window().saturating_sub(self.in_flight)
+        self.window().saturating_sub(self.in_flight)
     }
 
     /// Bytes that may be sent before the peer's address is validated.
@@ -252,7 +321,7 @@ impl Path {
         if self.address_validated {
             return u64::MAX;
         }
-        (self.counters.bytes_received * AMPLIFICATION_FACTOR).saturating_sub(self.counters.bytes_sent)
+        self.budget.left()
     }
 
     /// Whether the amplification limit leaves room for a small packet.
@@ -295,8 +364,7 @@ impl Path {
 
     /// Asks for a challenge with fresh data.
     pub(crate) fn start_validation(&mut self) {
-        self.validation.due = true;
-        self.validation.challenges_sent = 0;
+        self.validation = Validation { due: true, ..Validation::default() };
     }
 
     /// Notes a PATH_CHALLENGE to answer.
@@ -307,12 +375,20 @@ impl Path {
     }
 
     /// Whether `data` answers our challenge; if so the path is validated. Returns true the first time.
-    pub(crate) fn on_response(&mut self, data: [u8; 8]) -> bool {
+    pub(crate) fn on_response(&mut self, now: Instant, data: [u8; 8]) -> bool {
+        if let Some(previous) = self.previous.as_mut().filter(|p| p.validation.challenge == Some(data)) {
+            previous.validation = Validation::default();
+        }
         if self.validation.challenge != Some(data) {
             return false;
         }
-        self.validation = Validation::default();
+        // A small datagram has not shown that full ones get through (RFC 9000 section 8.2.3).
+        let again = self.validation.small;
+        self.validation = Validation { due: again, ..Validation::default() };
         self.address_validated = true;
+        if let Some(previous) = &mut self.previous {
+            previous.settles_at = previous.settles_at.min(now + previous.late);
+        }
         if self.lifecycle != Lifecycle::Validating {
             return false;
         }
@@ -333,6 +409,7 @@ impl Path {
             id: self.id,
             network: self.network,
             state,
+            address_validated: self.address_validated,
             rtt: self.rtt.smoothed(),
             rtt_min: self.rtt.min(),
             rtt_variance: self.rtt.variance(),
@@ -346,6 +423,9 @@ impl Path {
             packets_lost: c.packets_lost,
             bytes_lost: c.bytes_lost,
             spurious_losses: c.spurious_losses,
+            packets_acknowledged: c.packets_acked,
+            packets_outstanding: self.space.sent.len() as u64,
+            packets_untracked: c.untracked,
             pto_count: self.pto_count,
             ecn: self.ecn.state(),
             ecn_ce: self.ecn.ce(),

@@ -114,6 +114,7 @@ impl Repair {
         stats.repair_wasted = counters.wasted;
         stats.packets_recovered = counters.rebuilt;
         stats.decoder_memory = self.decoder.memory();
+        stats.source_memory = self.kept_bytes;
         stats.decoder_memory_peak = counters.memory_peak;
     }
 }

@@ -24,6 +24,8 @@ pub(crate) enum PacketPurpose {
     Probe,
     /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody waits for its ACK.
     MtuProbe,
+    /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about the path either.
+    OffPath,
 }
 
 /// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
@@ -46,6 +48,10 @@ pub(crate) enum ControlFrame {
         path: PathId,
     },
     MaxPathId,
+    PathsBlocked,
+    PathCidsBlocked {
+        path: PathId,
+    },
     /// RECOVERED for what waits in the path's `unreported`.
     Recovered {
         path: PathId,
@@ -89,6 +95,8 @@ pub(crate) struct SentPacket {
     pub(crate) delivered_before: u64,
     /// Whether it counts as in flight and is probed for. MTU probes are not: nobody may wait for what may not fit the path.
     pub(crate) in_flight: bool,
+    /// The path's [epoch](crate::path::Path::epoch) when it was sent.
+    pub(crate) epoch: u32,
     pub(crate) purpose: PacketPurpose,
     pub(crate) frames: SentFrames,
     /// The plaintext, kept only where it may become a source symbol; empty otherwise.
@@ -114,6 +122,7 @@ impl SentPacket {
             size: 1_200,
             delivered_before: 0,
             in_flight: true,
+            epoch: 0,
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),
             payload: Vec::new(),
@@ -151,6 +160,8 @@ pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
     first: u64,
     ring: VecDeque<Slot>,
+    /// Slots in flight.
+    records: usize,
 }
 
 /// What is known of a packet number.
@@ -181,6 +192,7 @@ impl SentPackets {
     /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
     pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
+        self.records += usize::from(packet.is_some());
         if packet.is_none() && self.ring.is_empty() {
             self.first += 1;
         } else {
@@ -209,6 +221,7 @@ impl SentPackets {
         let slot = self.ring.get_mut(index).filter(|slot| slot.packet().is_some())?;
         let left = if acked { Slot::Acked } else { Slot::Empty };
         let Slot::InFlight(packet) = core::mem::replace(slot, left) else { return None };
+        self.records -= 1;
         while self.ring.front().is_some_and(|slot| slot.packet().is_none()) {
             self.ring.pop_front();
             self.first += 1;
@@ -221,6 +234,11 @@ impl SentPackets {
         let Some(start) = self.index(lower + 1) else { return true };
         let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
         self.ring.iter().skip(start).take(len).any(|slot| matches!(slot, Slot::Acked))
+    }
+
+    /// How many records there are.
+    pub(crate) fn len(&self) -> usize {
+        self.records
     }
 
     /// Records in ascending number order.

@@ -19,6 +19,10 @@ const MAX_SKIPPED: usize = 4;
 /// Packets between left-out numbers: this many and as many again at random.
 const SKIP_EVERY: u32 = 256;
 
+/// Packet numbers without a record that may lie among the records, beyond those in flight. More are there only when the peer has us send
+/// ACKs by the ten thousand and acknowledges nothing.
+const MAX_UNRECORDED: u64 = 8_192;
+
 /// One packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct PacketSpace {
@@ -47,6 +51,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) spurious: Vec<LostPacket>,
     /// The frame reported new CE marks: when the largest packet that it acknowledged was sent.
     pub(crate) ce_sent_at: Option<Instant>,
+    /// The path's epoch at that time.
+    pub(crate) largest_epoch: u32,
 }
 
 impl PacketSpace {
@@ -79,6 +85,13 @@ impl PacketSpace {
         self.next_skip = Some(next + u64::from(SKIP_EVERY + rng.next_u32() % SKIP_EVERY));
     }
 
+    /// The oldest record, if so many packet numbers without one follow that it had better count as lost: what it holds up takes memory.
+    pub(crate) fn overdue(&self) -> Option<u64> {
+        let oldest = self.sent.oldest()?;
+        let span = self.sent.next_number() - oldest;
+        (span > MAX_UNRECORDED + 2 * u64::from(self.ack_eliciting_in_flight)).then_some(oldest)
+    }
+
     /// Takes a record out, because its packet was `acked`, or lost.
     pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
         let packet = self.sent.remove(number, acked)?;
@@ -108,7 +121,9 @@ impl PacketSpace {
         newly.packets.clear();
         newly.spurious.clear();
         newly.ce_sent_at = None;
-        newly.largest_sent_at = self.sent.get(largest).filter(|_| is_new).map(|p| p.sent_at);
+        let sample = self.sent.get(largest).filter(|_| is_new);
+        newly.largest_sent_at = sample.map(|p| p.sent_at);
+        newly.largest_epoch = sample.map_or(0, |p| p.epoch);
         self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
         for range in ranges {
             if self.skipped.iter().any(|number| range.contains(number)) {

@@ -29,6 +29,9 @@ pub struct PathStats {
     pub network: NetworkPath,
     /// What it is good for.
     pub state: PathState,
+    /// Whether the peer has shown that it receives at the addresses in use. Until then a server sends at most three times what came
+    /// from there (RFC 9000 section 8).
+    pub address_validated: bool,
     /// Smoothed round-trip time (RFC 9002 section 5.3).
     pub rtt: Duration,
     /// Smallest round-trip time.
@@ -55,6 +58,14 @@ pub struct PathStats {
     pub bytes_lost: u64,
     /// Of the packets declared lost, those that were acknowledged after all: reordered, not lost.
     pub spurious_losses: u64,
+    /// Packets acknowledged by the peer.
+    pub packets_acknowledged: u64,
+    /// Packets that wait for their acknowledgement.
+    pub packets_outstanding: u64,
+    /// Packets whose fate is nobody's concern: those that carried nothing to be acknowledged, unanswered probes for a larger MTU,
+    /// packets lost on addresses that the path has left or never ran over, and packets given up together with the keys of the handshake
+    /// or of 0-RTT. Every packet sent is counted once in `packets_acknowledged`, `packets_lost`, `packets_outstanding` or here.
+    pub packets_untracked: u64,
     /// Probe timeouts since the last answer.
     pub pto_count: u32,
     /// Whether congestion marks are in use.
@@ -121,6 +132,10 @@ pub struct ConnectionStats {
     pub decoder_memory: u64,
     /// The most the decoder ever held.
     pub decoder_memory_peak: u64,
+    /// Bytes of sent payloads kept for coding.
+    pub source_memory: u64,
+    /// Control frames that wait to be sent.
+    pub control_pending: usize,
     /// Received application datagrams dropped because nobody read them.
     pub datagrams_dropped: u64,
     /// Times that the keys of 1-RTT packets were updated, by either side.

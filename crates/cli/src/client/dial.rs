@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mendpath::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
+use mendpath::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TokenStore};
 use tokio::{net::lookup_host, task::JoinSet};
 use tracing::debug;
 
@@ -39,6 +39,8 @@ pub struct DialOptions {
     pub idle_timeout: Duration,
     /// For an attempt to connect.
     pub timeout: Duration,
+    /// What the server gave us so that the next connection need not prove this machine's address again.
+    pub tokens: Arc<TokenStore>,
 }
 
 impl DialOptions {
@@ -51,6 +53,7 @@ impl DialOptions {
             transport: Choice::default(),
             idle_timeout: Duration::from_secs(30),
             timeout: DIAL_TIMEOUT,
+            tokens: Arc::default(),
         }
     }
 
@@ -61,6 +64,7 @@ impl DialOptions {
             .alpn([ALPN])
             .transport(self.transport.config(self.idle_timeout, PEER_STREAMS))
             .keep_alive(keep_alive)
+            .token_store(self.tokens.clone())
     }
 }
 

@@ -3,6 +3,9 @@
 mod admin;
 mod dial;
 mod forward;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod interfaces;
 mod keeper;

@@ -7,7 +7,10 @@ use fast_socks5::{
     server::{Socks5ServerProtocol, SocksServerError, states::CommandRead},
     util::target_addr::TargetAddr,
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+};
 use tracing::debug;
 
 use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, socks5_udp, tunnel};
@@ -18,7 +21,7 @@ use crate::{
 };
 
 /// A program that has said what it wants and waits for the answer.
-pub(super) type Waiting = Socks5ServerProtocol<TcpStream, CommandRead>;
+pub(super) type Waiting<S = TcpStream> = Socks5ServerProtocol<S, CommandRead>;
 
 /// Where the proxied connection comes from is not told: it would be an address of the server.
 const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
@@ -39,10 +42,10 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
     }
 }
 
-async fn greet(
-    tcp: TcpStream,
+pub(super) async fn greet<S: AsyncRead + AsyncWrite + Unpin>(
+    tcp: S,
     credentials: Option<&Credentials>,
-) -> Result<(Waiting, Socks5Command, TargetAddr), SocksServerError> {
+) -> Result<(Waiting<S>, Socks5Command, TargetAddr), SocksServerError> {
     let authenticated = match credentials {
         None => Socks5ServerProtocol::accept_no_auth(tcp).await?,
         Some(credentials) => {

@@ -82,14 +82,14 @@ async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr
 }
 
 /// Takes SOCKS5's header off; `None` for fragments (which may be dropped, RFC 1928 section 7) and for what is malformed.
-async fn unwrap(datagram: &[u8]) -> Option<Packet> {
+pub(super) async fn unwrap(datagram: &[u8]) -> Option<Packet> {
     let (fragment, address, payload) = parse_udp_request(datagram).await.ok()?;
     let peer = target_of(address)?;
     (fragment == 0).then(|| Packet { peer, payload: payload.to_vec() })
 }
 
 /// Puts SOCKS5's header on.
-fn wrap(packet: &Packet) -> Option<Vec<u8>> {
+pub(super) fn wrap(packet: &Packet) -> Option<Vec<u8>> {
     let Target { host, port } = &packet.peer;
     let header = match host {
         Host::Ip(ip) => new_udp_header(SocketAddr::new(*ip, *port)),

@@ -163,7 +163,8 @@ pub fn listen(
         .transport(transport)
         // Those that have not shown a token yet need room as well.
         .max_connections(clients.saturating_mul(2).saturating_add(64));
-    Endpoint::server(config, addr).map_err(|error| {
+    let endpoint = Endpoint::builder().server(config).reset_key(identity.reset_key.clone()).bind(addr);
+    endpoint.build().map_err(|error| {
         let next = match error.kind() {
             std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",
             std::io::ErrorKind::PermissionDenied => "Choose a port above 1023 with --listen",

@@ -86,7 +86,9 @@ impl Connection {
     ) {
         let packets = &mut acked.packets;
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if let Some(sent_at) = acked.largest_sent_at {
+        // A packet from before the path moved says nothing about where it runs now (RFC 9000 section 9.4).
+        let sample = acked.largest_sent_at.filter(|_| acked.largest_epoch == path.epoch);
+        if let Some(sent_at) = sample {
             path.rtt.update(now, now - sent_at, delay);
         }
         if path.pto_count > 0
@@ -98,15 +100,21 @@ impl Connection {
             }
         }
         let in_flight_before = path.in_flight;
-        let bytes: u64 = packets.iter().filter(|(_, p)| p.in_flight).map(|(_, p)| u64::from(p.size)).sum();
+        let bytes: u64 = packets
+            .iter()
+            .filter(|(_, p)| p.in_flight && p.epoch == path.epoch)
+            .map(|(_, p)| u64::from(p.size))
+            .sum();
         path.in_flight = path.in_flight.saturating_sub(bytes);
         path.delivered += bytes;
-        if let Some((_, newest)) = packets.iter().max_by_key(|(_, p)| p.sent_at) {
+        path.counters.packets_acked += packets.len() as u64;
+        let here = packets.iter().filter(|(_, p)| p.epoch == path.epoch);
+        if let Some((_, newest)) = here.max_by_key(|(_, p)| p.sent_at) {
             path.delivery_sample = Some((path.delivered - newest.delivered_before, now - newest.sent_at));
         }
         let newest = packets.iter().map(|(_, p)| p.sent_at).max();
         for (_, packet) in packets.drain(..) {
-            self.on_packet_acked(level, id, packet);
+            self.on_packet_acked(now, level, id, packet);
         }
         match level {
             Level::OneRtt => self.detect_lost(now, id),
@@ -169,10 +177,11 @@ impl Connection {
         path.ecn.on_checked(result, marked);
     }
 
-    fn on_packet_acked(&mut self, level: Level, id: PathId, packet: SentPacket) {
-        let SentPacket { frames, payload, size, .. } = packet;
+    fn on_packet_acked(&mut self, now: Instant, level: Level, id: PathId, packet: SentPacket) {
+        let SentPacket { frames, payload, size, epoch, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
+        self.settle_control(&frames.control);
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
@@ -184,8 +193,8 @@ impl Connection {
         if let Some((of, number)) = frames.copy_of {
             self.on_copy_delivered(of, number);
         }
-        if let Some(path) = self.paths.get_mut(&id).filter(|p| size > p.mtu.current())
-            && path.mtu.on_delivered(size)
+        if let Some(path) = self.paths.get_mut(&id).filter(|p| p.epoch == epoch)
+            && path.mtu.on_delivered(now, size)
         {
             path.controller.on_mtu(u64::from(size));
             path.pacer.set_burst(self.config.initial_window_packets * u64::from(size));
@@ -225,16 +234,18 @@ impl Connection {
         self.scratch.lost = lost;
     }
 
-    fn on_lost(&mut self, now: Instant, level: Level, id: PathId, numbers: &[u64]) {
+    pub(super) fn on_lost(&mut self, now: Instant, level: Level, id: PathId, numbers: &[u64]) {
         if numbers.is_empty() {
             return;
         }
         let persistent = self.is_persistent_congestion(level, id, numbers);
         let horizon = self.lost_horizon(now, id);
-        let (mut bytes, mut newest, mut probes, mut event, mut remembered) = (0, Instant::ORIGIN, 0, 0, 0);
+        let (mut bytes, mut newest, mut unmeasured, mut event, mut remembered) =
+            (0, Instant::ORIGIN, 0, 0, 0);
         if let Some(space) = self.space_mut(level, id) {
             space.lost.forget_before(horizon);
         }
+        let mut full_lost = false;
         for &number in numbers {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
@@ -242,14 +253,28 @@ impl Connection {
             if let Some(path) = self.paths.get_mut(&id).filter(|_| packet.marked) {
                 path.ecn.on_lost(packet.sent_at);
             }
-            if let Some(path) = self.paths.get_mut(&id).filter(|p| packet.probes_mtu(p.mtu.current())) {
-                path.mtu.on_lost();
+            if let Some(path) = self
+                .paths
+                .get_mut(&id)
+                .filter(|p| packet.epoch == p.epoch && packet.probes_mtu(p.mtu.current()))
+            {
+                path.mtu.on_lost(now, packet.size);
+                path.counters.untracked += 1;
                 if packet.in_flight {
                     path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
                 }
-                probes += 1;
+                unmeasured += 1;
                 continue;
             }
+            let path = self.paths.get_mut(&id);
+            if let Some(path) = path.filter(|p| !packet.in_flight || p.epoch != packet.epoch) {
+                // Off the path, or where it ran before it moved: its addresses of today are not to blame.
+                path.counters.untracked += 1;
+                self.on_packet_lost(level, id, number, packet);
+                unmeasured += 1;
+                continue;
+            }
+            full_lost |= self.paths.get(&id).is_some_and(|p| p.mtu.is_full(packet.size));
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             if let Some(space) = self.space_mut(level, id) {
@@ -258,7 +283,7 @@ impl Connection {
             }
             self.on_packet_lost(level, id, number, packet);
         }
-        let packets = numbers.len() as u64 - probes;
+        let packets = numbers.len() as u64 - unmeasured;
         if packets == 0 {
             return;
         }
@@ -284,6 +309,9 @@ impl Connection {
                 path.patience.on_loss_event();
             }
             event = path.loss_event.on_lost(packets, reduced);
+            if full_lost && path.mtu.on_full_lost(now) {
+                path.controller.on_mtu(u64::from(path.mtu.current()));
+            }
             if persistent {
                 path.controller.on_persistent_congestion(now);
             }
@@ -333,9 +361,18 @@ impl Connection {
             self.handshake.crypto_mut(level).on_lost(range);
         }
         for frame in frames.control.drain(..) {
-            if !self.control.contains(&frame) && self.still_matters(&frame) {
+            if self.still_matters(&frame) && !self.control.contains(&frame) {
                 self.control.push_front(frame);
+            } else {
+                self.settle_control(&[frame]);
             }
+        }
+    }
+
+    /// Control frames have reached the peer, or are of no use to it any more.
+    pub(super) fn settle_control(&mut self, frames: &[ControlFrame]) {
+        for _ in frames.iter().filter(|f| matches!(f, ControlFrame::RetireConnectionId { .. })) {
+            self.cids.on_retired();
         }
     }
 
@@ -344,6 +381,8 @@ impl Connection {
             ControlFrame::NewConnectionId { path, sequence } => self.cids.local(path, sequence).is_some(),
             ControlFrame::Recovered { .. } => false,
             ControlFrame::PathStatus { path } => self.paths.contains_key(&path),
+            // Informational: the application asks again if it still wants to.
+            ControlFrame::PathsBlocked | ControlFrame::PathCidsBlocked { .. } => false,
             _ => true,
         }
     }
@@ -355,7 +394,7 @@ impl Connection {
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
         path.probes_due = if another_works { 1 } else { 2 };
-        if path.mtu.on_silence(path.pto_count) {
+        if path.mtu.on_silence(now, path.pto_count) {
             path.controller.on_mtu(u64::from(path.mtu.current()));
         }
         // A fresh start for the next interval, also if no probe can leave.

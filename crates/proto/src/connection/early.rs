@@ -12,6 +12,7 @@ use crate::{
     crypto::{self, Level},
     datagrams::Datagrams,
     keys::KeyPhase,
+    path::Path,
     received::Arrival,
     sent::PacketPurpose,
     streams::Streams,
@@ -140,7 +141,8 @@ impl Connection {
         number_at: usize,
     ) {
         let Some(keys) = self.early.keys.as_ref().filter(|_| self.side == Side::Server) else { return };
-        let Some(path) = self.paths.get(&PathId::ZERO) else { return };
+        let here = |p: &&Path| p.network.remote == arrived.network.remote;
+        let Some(path) = self.paths.get(&PathId::ZERO).filter(here) else { return };
         let Some(field) = crypto::unprotect(&*keys.header, packet, number_at) else { return };
         let received = &path.space.received;
         let number =
@@ -156,10 +158,15 @@ impl Connection {
         if self.state.is_closed() {
             return self.on_packet_while_closing();
         }
-        self.on_authenticated(now, PathId::ZERO, arrived);
+        self.on_authenticated(now, PathId::ZERO, arrived, super::migration::Located::Here);
         let phase = KeyPhase::Current;
-        let context =
-            super::receive::FrameContext { level: Level::ZeroRtt, path: PathId::ZERO, phase, rebuilt: false };
+        let context = super::receive::FrameContext {
+            level: Level::ZeroRtt,
+            path: PathId::ZERO,
+            phase,
+            rebuilt: false,
+            elsewhere: None,
+        };
         let result = self
             .check_reserved_bits(field.reserved_bits_are_zero)
             .and_then(|()| self.on_payload(now, context, payload));
@@ -214,6 +221,7 @@ impl Connection {
         let first = path.space.sent.oldest().unwrap_or(0);
         for number in first..path.space.sent.next_number() {
             if let Some(packet) = path.space.remove(number, false) {
+                path.counters.untracked += 1;
                 path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
             }
         }

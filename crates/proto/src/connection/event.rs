@@ -36,6 +36,8 @@ pub enum PathEvent {
     Suspect(PathId),
     /// A suspect path answered again.
     Recovered(PathId),
+    /// The path runs between other addresses now: the peer or we moved, or a NAT between us forgot a binding.
+    Moved(PathId),
     /// The path is gone.
     Closed {
         /// Which.
@@ -120,6 +122,9 @@ pub enum PathError {
     /// A path between these addresses is open.
     #[error("a path between these addresses is open already: path {0}")]
     AlreadyOpen(PathId),
+    /// The server wants no other addresses of ours (disable_active_migration, RFC 9000 section 18.2).
+    #[error("the server does not allow clients to use further addresses")]
+    MigrationDisabled,
     /// There is no such path.
     #[error("there is no path {0}")]
     Unknown(PathId),

@@ -342,6 +342,7 @@ impl Connection {
         let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
             path.in_flight = path.in_flight.saturating_sub(in_flight);
+            path.counters.untracked += space.space.sent.len() as u64;
             path.pto_count = 0;
             let marked = space.space.sent.iter().filter(|(_, p)| p.marked);
             marked.for_each(|(_, p)| path.ecn.on_forgotten(p.sent_at));

@@ -39,7 +39,9 @@ impl Connection {
             }
         } else if !self.paths.values().any(|p| sent(&p)) {
             // Whoever sends nothing but ACKs has to ask for one (RFC 9001 section 6.6).
-            if let Some(path) = self.paths.values_mut().find(|p| p.is_open()) {
+            // Nothing has been lost, so the window holds; while it is full, what fills it will be acknowledged or probed for.
+            let room = |p: &&mut Path| p.is_open() && p.spare_window() >= p.datagram_size() as u64;
+            if let Some(path) = self.paths.values_mut().find(room) {
                 path.probes_due = path.probes_due.max(1);
             }
         }

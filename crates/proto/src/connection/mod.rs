@@ -12,6 +12,7 @@
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
 //! | `paths`      | opening, validating, closing paths                                        |
+//! | `migration`  | paths whose addresses change                                              |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
 
@@ -19,8 +20,11 @@ mod acks;
 mod close;
 mod early;
 mod event;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod handshake;
 mod key_update;
+mod migration;
 mod packet;
 mod paths;
 mod receive;
@@ -130,6 +134,10 @@ pub struct Connection {
     paths: BTreeMap<PathId, Path>,
     /// Path ids that were used and are gone.
     closed_paths: RangeSet,
+    /// What we were blocked by when we last told the peer: a largest path id, a path and the next sequence number of its ids.
+    told_blocked: (Option<PathId>, Option<(PathId, u64)>),
+    /// The peer's address when the connection began.
+    handshake_remote: std::net::SocketAddr,
     next_path: PathId,
     /// Error codes of PATH_ABANDON for paths that are closing.
     abandon_codes: BTreeMap<PathId, u64>,
@@ -212,6 +220,7 @@ impl Connection {
         parameters.original_destination_connection_id = Some(client.original);
         parameters.retry_source_connection_id = client.retried.then_some(client.destination);
         parameters.stateless_reset_token = Some(reset_token(&seed.reset_key, &local_cid));
+        parameters.disable_active_migration = !transport.migration;
         let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
         let handshake = Handshake::new(tls, Side::Server, client.destination);
         let mut connection =
@@ -248,6 +257,8 @@ impl Connection {
             token_owner: None,
             paths: BTreeMap::from([(PathId::ZERO, path)]),
             closed_paths: RangeSet::default(),
+            told_blocked: (None, None),
+            handshake_remote: network.remote,
             next_path: PathId(1),
             abandon_codes: BTreeMap::new(),
             max_path_id: None,
@@ -320,7 +331,13 @@ impl Connection {
 
     /// Live statistics of every path, in path id order.
     pub fn paths(&self) -> Vec<PathStats> {
-        self.paths.values().map(Path::stats).collect()
+        let mut paths: Vec<_> = self.paths.values().map(Path::stats).collect();
+        if let Some(zero) = paths.first_mut().filter(|p| p.id == PathId::ZERO) {
+            // The handshake's packets take path 0, too.
+            zero.packets_outstanding +=
+                self.handshake.spaces().map(|s| s.space.sent.len() as u64).sum::<u64>();
+        }
+        paths
     }
 
     /// Live statistics of the connection.
@@ -328,6 +345,7 @@ impl Connection {
         let mut stats = self.stats.clone();
         self.repair.fill_stats(&mut stats);
         stats.datagrams_dropped = self.datagrams.dropped();
+        stats.control_pending = self.control.len();
         stats
     }
 
@@ -424,7 +442,8 @@ impl Connection {
 
     // ---- polling
 
-    /// The next thing to tell the endpoint. See the polling order on the type.
+    /// The next thing to tell the endpoint, before what [`poll_transmit`](Self::poll_transmit) has answered leaves: it may name a
+    /// connection id that the peer uses at once. See the polling order on the type.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         if let Some(tokens) = self.cids.changed_reset_tokens() {
             self.endpoint_events.push_front(EndpointEvent(EndpointEventKind::ResetTokens(tokens)));
@@ -463,9 +482,10 @@ impl Connection {
                 "too many frames owed to the peer",
             ));
         }
-        if !self.control.contains(&frame) {
-            self.control.push_back(frame);
+        if self.control.contains(&frame) {
+            return Ok(());
         }
+        self.control.push_back(frame);
         Ok(())
     }
 

@@ -7,9 +7,9 @@ use crate::{
     crypto::{self, Level, TAG_LEN},
     sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     wire::{
-        Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind, PathAbandon,
-        PathId, PathStatus, RetireConnectionId, Runs, ShortHeader, TransportErrorCode, encode_ack,
-        encode_recovered, packet_number_len,
+        ConnectionId, Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind,
+        PathAbandon, PathCidsBlocked, PathId, PathStatus, PathsBlocked, RetireConnectionId, Runs,
+        ShortHeader, TransportErrorCode, encode_ack, encode_recovered, packet_number_len,
     },
 };
 
@@ -53,8 +53,18 @@ impl Connection {
         max_size: usize,
         out: &mut Vec<u8>,
     ) -> Option<PacketBuilder> {
+        self.begin_one_rtt_with(id, self.cids.remote(id)?, max_size, out)
+    }
+
+    /// The same, to one of the peer's other connection ids.
+    pub(super) fn begin_one_rtt_with(
+        &self,
+        id: PathId,
+        dcid: ConnectionId,
+        max_size: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<PacketBuilder> {
         let path = self.paths.get(&id)?;
-        let dcid = self.cids.remote(id)?;
         let number = path.space.sent.next_number();
         let start = out.len();
         let key_phase = self.handshake.one_rtt.as_ref()?.bit();
@@ -180,15 +190,17 @@ impl Connection {
         built: Built,
     ) {
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
-        let marked = path.ecn.marks(path.pto_count);
-        if marked {
-            path.ecn.on_sent(now, builder.ack_eliciting);
-        }
+        let off_path = purpose == PacketPurpose::OffPath;
+        let unmeasured = off_path || purpose == PacketPurpose::MtuProbe;
+        let carries_marks = builder.ack_eliciting || builder.level != Level::OneRtt;
+        let marked = !off_path && carries_marks && path.ecn.marks(path.pto_count);
+        path.ecn.on_packet(now, marked, builder.ack_eliciting);
         let packet = builder.ack_eliciting.then(|| SentPacket {
             sent_at: now,
             size: built.size as u16,
             delivered_before: path.delivered,
-            in_flight: purpose != PacketPurpose::MtuProbe,
+            in_flight: !unmeasured,
+            epoch: path.epoch,
             purpose,
             frames: builder.frames,
             payload,
@@ -207,7 +219,11 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
         path.counters.packets_sent += 1;
         path.counters.bytes_sent += size;
-        if builder.ack_eliciting && purpose != PacketPurpose::MtuProbe {
+        path.counters.untracked += u64::from(packet.is_none());
+        if purpose != PacketPurpose::OffPath {
+            path.budget.sent += size;
+        }
+        if builder.ack_eliciting && !unmeasured {
             path.in_flight += size;
             path.last_activity = now;
             path.loss.on_sent(1);
@@ -225,6 +241,9 @@ impl Connection {
             }
             if builder.level == Level::OneRtt {
                 space.skip_number_if_due(&mut self.rng);
+                if let Some(overdue) = space.overdue() {
+                    self.on_lost(now, Level::OneRtt, builder.path, &[overdue]);
+                }
             }
         }
     }
@@ -290,7 +309,7 @@ impl Connection {
                     NewConnectionId {
                         path: path_field(path),
                         sequence,
-                        retire_prior_to: 0,
+                        retire_prior_to: self.cids.retire_prior_to(path),
                         id: cid.cid,
                         reset_token: cid.token,
                     }
@@ -314,6 +333,15 @@ impl Connection {
                 if let Some(max) = self.max_path_id {
                     MaxPathId { maximum: max.local }.encode(out);
                 }
+            }
+            ControlFrame::PathsBlocked => {
+                if let Some(max) = self.max_path_id {
+                    PathsBlocked { maximum: max.remote }.encode(out);
+                }
+            }
+            ControlFrame::PathCidsBlocked { path } => {
+                let next_sequence = self.cids.next_remote_sequence(path);
+                PathCidsBlocked { path, next_sequence }.encode(out);
             }
             ControlFrame::Recovered { path } => {
                 if let Some(p) = self.paths.get(&path).filter(|p| p.unreported.next().next().is_some()) {

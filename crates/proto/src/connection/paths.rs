@@ -3,9 +3,12 @@
 use rand_chacha::rand_core::RngCore;
 use units::{Duration, Instant};
 
-use super::{Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind};
+use super::{
+    Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
+};
 use crate::{
     NetworkPath,
+    cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{Lifecycle, MAX_CHALLENGES, Path},
     sent::ControlFrame,
@@ -32,15 +35,18 @@ impl Connection {
             return Err(PathError::NotClient);
         }
         let max = self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        self.check_migration_allowed(network.remote)?;
         let same = |p: &&Path| p.network == network && !p.is_closing();
         if let Some(open) = self.paths.values().find(same) {
             return Err(PathError::AlreadyOpen(open.id));
         }
         let id = self.next_path;
         if id > max.local.min(max.remote) {
+            self.tell_paths_blocked(max.remote);
             return Err(PathError::TooManyPaths { max: self.config.max_paths });
         }
         if self.cids.remote(id).is_none() {
+            self.tell_cids_blocked(id);
             return Err(PathError::NoConnectionId);
         }
         self.next_path = id.saturating_next();
@@ -49,7 +55,51 @@ impl Connection {
         path.address_validated = true;
         path.start_validation();
         self.paths.insert(id, path);
+        self.issue_cids().map_err(|_| PathError::NotReady)?;
         Ok(id)
+    }
+
+    /// PATHS_BLOCKED, once for every limit.
+    fn tell_paths_blocked(&mut self, limit: PathId) {
+        let ours = self.max_path_id.is_some_and(|max| max.local <= limit);
+        if !ours && self.told_blocked.0.replace(limit) != Some(limit) {
+            let _ = self.queue_control(ControlFrame::PathsBlocked);
+        }
+    }
+
+    /// PATH_CIDS_BLOCKED, once for every connection id that we miss.
+    pub(super) fn tell_cids_blocked(&mut self, id: PathId) {
+        let missing = (id, self.cids.next_remote_sequence(id));
+        if self.max_path_id.is_some() && self.told_blocked.1.replace(missing) != Some(missing) {
+            let _ = self.queue_control(ControlFrame::PathCidsBlocked { path: id });
+        }
+    }
+
+    /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its way. Further ids become free as
+    /// paths end (draft-ietf-quic-multipath-21 section 4.6).
+    pub(super) fn on_paths_blocked(&mut self, limit: PathId) -> Result<(), TransportError> {
+        match self.max_path_id {
+            Some(max) if limit < max.local => self.queue_control(ControlFrame::MaxPathId),
+            _ => Ok(()),
+        }
+    }
+
+    /// The peer misses connection ids for a path: it gets those that we would have issued anyway.
+    pub(super) fn on_path_cids_blocked(&mut self, id: PathId, next: u64) -> Result<(), TransportError> {
+        if next > self.cids.next_local_sequence(id) && !self.path_is_gone(id) {
+            let reason = "PATH_CIDS_BLOCKED for a sequence number beyond the next";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        self.issue_cids()
+    }
+
+    /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section 5.1.2), for example because what
+    /// routes packets to this endpoint needs other ones. False if it has not yet followed the last request.
+    pub fn rotate_cids(&mut self, id: PathId) -> bool {
+        if self.state.is_closed() || !self.handshake.is_confirmed() || self.path_is_gone(id) {
+            return false;
+        }
+        self.cids.rotate(id) && self.issue_cids().is_ok()
     }
 
     /// Abandons a path with an application's error code. Its data moves to the others.
@@ -101,6 +151,7 @@ impl Connection {
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
         let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
+        let allowed = allowed && self.config.migration;
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
         }
@@ -108,19 +159,37 @@ impl Connection {
         path.start_validation();
         self.paths.insert(id, path);
         self.cids.begin_use(id);
-        true
+        self.issue_cids().is_ok()
     }
 
-    pub(super) fn on_path_challenge(&mut self, id: PathId, data: [u8; 8]) -> Result<(), TransportError> {
-        if let Some(path) = self.paths.get_mut(&id) {
-            path.on_challenge(data);
+    /// The answer goes to where the challenge came from.
+    pub(super) fn on_path_challenge(
+        &mut self,
+        context: FrameContext,
+        data: [u8; 8],
+    ) -> Result<(), TransportError> {
+        let Some(path) = self.paths.get_mut(&context.path) else { return Ok(()) };
+        match context.elsewhere {
+            None => path.on_challenge(data),
+            Some(network) => {
+                if let Some(candidate) = path.candidate(&network) {
+                    candidate.response = Some(data);
+                }
+            }
         }
         Ok(())
     }
 
     /// The answer may come on any path; it validates the one whose challenge it repeats.
     pub(super) fn on_path_response(&mut self, now: Instant, data: [u8; 8]) -> Result<(), TransportError> {
-        let validated = self.paths.values_mut().find_map(|p| p.on_response(data).then_some(p.id));
+        let answered = |p: &&Path| p.validation.challenge == Some(data) && p.previous.is_some();
+        if self.side == Side::Client
+            && let Some(id) = self.paths.values().find(answered).map(|p| p.id)
+        {
+            // We know that we moved on purpose: nothing is sent from the old address again.
+            self.settle_move(id);
+        }
+        let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id));
         if let Some(id) = validated {
             if let Some(path) = self.paths.get_mut(&id) {
                 path.last_activity = now;
@@ -156,7 +225,10 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.validation.retry_at = None;
         path.ecn.on_silence(1);
-        if last || path.validation.challenges_sent < MAX_CHALLENGES {
+        if path.previous.is_some() {
+            // A move is settled by its own deadline.
+            path.validation.due = true;
+        } else if last || path.validation.challenges_sent < MAX_CHALLENGES {
             path.validation.due = true;
         } else if path.lifecycle == Lifecycle::Validating {
             self.abandon(now, id, UNSTABLE_OR_POOR, false);
@@ -169,11 +241,6 @@ impl Connection {
         id: PathId,
         code: u64,
     ) -> Result<(), TransportError> {
-        let Some(max) = self.max_path_id else { return Ok(()) };
-        if id > max.local {
-            let reason = "PATH_ABANDON for a path id that is not allowed";
-            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
-        }
         match self.paths.get(&id) {
             Some(path) if path.is_closing() => Ok(()),
             Some(_) => {
@@ -186,10 +253,7 @@ impl Connection {
                 Ok(())
             }
             // Never opened: its id is used up all the same.
-            None => {
-                self.forget_path_id(id);
-                Ok(())
-            }
+            None => self.forget_path_id(id),
         }
     }
 
@@ -212,12 +276,13 @@ impl Connection {
             path.space.sent.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
         }
         self.abandon_codes.remove(&id);
-        self.forget_path_id(id);
+        // A full queue only delays what the peer will find out anyway.
+        let _ = self.forget_path_id(id);
     }
 
-    fn forget_path_id(&mut self, id: PathId) {
+    fn forget_path_id(&mut self, id: PathId) -> Result<(), TransportError> {
         if self.closed_paths.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
-            return;
+            return Ok(());
         }
         for cid in self.cids.forget_path(id) {
             self.retire_cid(cid);
@@ -226,8 +291,8 @@ impl Connection {
         if let Some(max) = &mut self.max_path_id {
             max.local = max.local.saturating_next();
         }
-        let _ = self.queue_control(ControlFrame::MaxPathId);
-        let _ = self.issue_cids();
+        self.queue_control(ControlFrame::MaxPathId)?;
+        self.issue_cids()
     }
 
     pub(super) fn on_path_status(
@@ -246,6 +311,10 @@ impl Connection {
     }
 
     pub(super) fn on_max_path_id(&mut self, maximum: PathId) -> Result<(), TransportError> {
+        if self.peer.initial_max_path_id.is_some_and(|initial| maximum < initial) {
+            let reason = "MAX_PATH_ID below initial_max_path_id";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
         if let Some(max) = &mut self.max_path_id
             && maximum > max.remote
         {
@@ -264,7 +333,8 @@ impl Connection {
             if self.paths.get(&id).is_some_and(Path::is_closing) {
                 continue;
             }
-            for cid in self.cids.issue(id, limit, &mut self.rng) {
+            let wanted = if self.paths.contains_key(&id) { ISSUED_IN_USE } else { ISSUED_UNUSED };
+            for cid in self.cids.issue(id, limit.min(wanted), &mut self.rng) {
                 self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::NewCid(cid.cid)));
                 self.queue_control(ControlFrame::NewConnectionId { path: id, sequence: cid.sequence })?;
             }

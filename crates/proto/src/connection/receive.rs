@@ -2,9 +2,9 @@
 
 use units::Instant;
 
-use super::{ACK_DELAY_EXPONENT, Connection, close::State};
+use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located};
 use crate::{
-    CID_LEN, Datagram, Ecn, Event, NetworkPath,
+    CID_LEN, ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
     keys::KeyPhase,
     received::Arrival,
@@ -15,13 +15,19 @@ use crate::{
     },
 };
 
+/// RETIRE_CONNECTION_ID frames on their way at once, per path that may be open: twice our active_connection_id_limit (RFC 9000
+/// section 5.1.2).
+const MAX_RETIRING: usize = 8;
+
 /// What is known about a packet before its frames are read.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived {
-    network: NetworkPath,
+    pub(super) network: NetworkPath,
+    /// Our connection id that it was sent to.
+    pub(super) dcid: ConnectionId,
     pub(super) ecn: Option<Ecn>,
     /// Bytes of the datagram, counted once per datagram.
-    size: u64,
+    pub(super) size: u64,
 }
 
 /// Where a frame came from.
@@ -33,6 +39,8 @@ pub(super) struct FrameContext {
     pub(super) phase: KeyPhase,
     /// Its packet did not arrive but was rebuilt from repair symbols.
     pub(super) rebuilt: bool,
+    /// Where it came from, if not from where its path runs.
+    pub(super) elsewhere: Option<NetworkPath>,
 }
 
 impl Connection {
@@ -43,7 +51,7 @@ impl Connection {
             State::Open | State::Closing { .. } => {}
         }
         let Datagram { path: network, ecn, data } = datagram;
-        let mut arrived = Arrived { network, ecn, size: data.len() as u64 };
+        let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size: data.len() as u64 };
         // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000 section 10.3.1).
         let end = data.last_chunk().copied();
         let read_before = self.stats.packets_received;
@@ -55,6 +63,7 @@ impl Connection {
             };
             let (number_at, len) = (header.pn_offset, header.len);
             let (dcid, scid) = (header.dcid, header.scid);
+            arrived.dcid = dcid;
             let kind = match header.kind {
                 HeaderKind::VersionNegotiation { versions } => {
                     self.on_version_negotiation(scid, versions);
@@ -101,7 +110,7 @@ impl Connection {
             && !path.address_validated
             && path.network == arrived.network
         {
-            path.counters.bytes_received += arrived.size;
+            path.budget.received += arrived.size;
         }
     }
 
@@ -113,8 +122,12 @@ impl Connection {
         arrived: Arrived,
         packet: &mut [u8],
         number_at: usize,
-        scid: crate::ConnectionId,
+        scid: ConnectionId,
     ) {
+        // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
+        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network.remote != arrived.network.remote) {
+            return;
+        }
         let Some(space) = self.handshake.space(level) else { return };
         let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
         let expected = space.space.received.largest().map_or(0, |n| n + 1);
@@ -134,14 +147,14 @@ impl Connection {
         if self.handshake.set_peer_cid(scid) && self.side == Side::Client {
             self.cids.set_initial_remote(scid);
         }
-        self.on_authenticated(now, PathId::ZERO, arrived);
+        self.on_authenticated(now, PathId::ZERO, arrived, Located::Here);
         if level == Level::Handshake && self.side == Side::Server {
             self.path_zero().address_validated = true;
             self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             let phase = KeyPhase::Current;
-            let context = FrameContext { level, path: PathId::ZERO, phase, rebuilt: false };
+            let context = FrameContext { level, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
             self.on_payload(now, context, payload)
         });
         match result {
@@ -174,6 +187,7 @@ impl Connection {
         let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
         let arrival = space.map_or(Arrival::New, |s| s.received.classify(number));
+        let newest = number >= expected;
         if arrival == Arrival::Duplicate {
             return;
         }
@@ -192,7 +206,11 @@ impl Connection {
         if !self.paths.contains_key(&id) && !self.accept_path(now, id, arrived.network) {
             return;
         }
-        self.on_authenticated(now, id, arrived);
+        let located = self.locate(now, id, &arrived, newest, payload);
+        if located == Located::Refused {
+            return;
+        }
+        self.on_authenticated(now, id, arrived, located);
         self.on_first_one_rtt();
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             self.on_key_phase(now, id, number, phase)?;
@@ -200,7 +218,8 @@ impl Connection {
             if arrival == Arrival::AlreadyRebuilt {
                 return Ok(true);
             }
-            let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false };
+            let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
+            let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false, elsewhere };
             let ack_eliciting = self.on_payload(now, context, payload)?;
             if ack_eliciting {
                 self.on_source_packet(now, id, number, payload)?;
@@ -219,7 +238,7 @@ impl Connection {
     }
 
     /// Counts a packet that has been authenticated.
-    pub(super) fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived) {
+    pub(super) fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived, located: Located) {
         self.restart_idle_timer(now);
         self.sent_since_heard = false;
         self.stats.packets_received += 1;
@@ -227,6 +246,9 @@ impl Connection {
         if let Some(path) = self.paths.get_mut(&id) {
             path.counters.packets_received += 1;
             path.counters.bytes_received += arrived.size;
+            if located == Located::Here {
+                path.budget.received += arrived.size;
+            }
             path.last_activity = now;
         }
     }
@@ -278,9 +300,7 @@ impl Connection {
     ) -> Result<(), TransportError> {
         self.check_negotiated(&frame)?;
         match frame {
-            Frame::Padding { .. } | Frame::Ping | Frame::PathsBlocked(_) | Frame::PathCidsBlocked(_) => {
-                Ok(())
-            }
+            Frame::Padding { .. } | Frame::Ping => Ok(()),
             Frame::NewToken(f) => self.on_new_token(f.token),
             // ACKs and challenges of a rebuilt packet are old news about a path it did not travel. Repair symbols are never source
             // symbols, so one inside a rebuilt packet is an attempt to make us recurse.
@@ -327,11 +347,13 @@ impl Connection {
             Frame::HandshakeDone => self.on_handshake_done(),
             Frame::NewConnectionId(f) => self.on_new_connection_id(&f),
             Frame::RetireConnectionId(f) => self.on_retire_connection_id(&f),
-            Frame::PathChallenge(f) => self.on_path_challenge(context.path, f.0),
+            Frame::PathChallenge(f) => self.on_path_challenge(context, f.0),
             Frame::PathResponse(f) => self.on_path_response(now, f.0),
             Frame::PathAbandon(f) => self.on_path_abandon(now, f.path, f.error_code.0),
             Frame::PathStatus(f) => self.on_path_status(f.path, f.backup, f.sequence),
             Frame::MaxPathId(f) => self.on_max_path_id(f.maximum),
+            Frame::PathsBlocked(f) => self.on_paths_blocked(f.maximum),
+            Frame::PathCidsBlocked(f) => self.on_path_cids_blocked(f.path, f.next_sequence),
             Frame::Repair(repair) => self.on_repair(now, &repair),
             Frame::Recovered(recovered) => self.on_recovered(&recovered),
         }
@@ -343,7 +365,7 @@ impl Connection {
         let negotiated = match frame.extension() {
             None => true,
             Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
-            Some(Extension::Multipath) => self.max_path_id.is_some() || self.config.max_paths > 1,
+            Some(Extension::Multipath) => return self.check_path_id(frame),
             Some(Extension::Repair) => self.config.repair.accept && self.peer.repair.is_some(),
         };
         if negotiated {
@@ -352,6 +374,23 @@ impl Connection {
         let reason = "frame of an extension that was not negotiated";
         Err(TransportError::new(TransportErrorCode::FRAME_ENCODING_ERROR, reason)
             .in_frame(frame.frame_type()))
+    }
+
+    /// Multipath frames are refused unless both sides offered the extension, and for path ids that we do not allow
+    /// (draft-ietf-quic-multipath-21 section 4).
+    fn check_path_id(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
+        let violation = |code, reason| Err(TransportError::new(code, reason).in_frame(frame.frame_type()));
+        let Some(max) = self.max_path_id else {
+            let reason = "multipath frame without multipath";
+            return violation(TransportErrorCode::FRAME_ENCODING_ERROR, reason);
+        };
+        match frame.path_id() {
+            Some(id) if id > max.local => {
+                let reason = "path id above the maximum that we allow";
+                violation(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn on_handshake_done(&mut self) -> Result<(), TransportError> {
@@ -381,9 +420,15 @@ impl Connection {
         let retired =
             self.cids.on_new(path, frame.sequence, frame.retire_prior_to, frame.id, frame.reset_token)?;
         for sequence in retired {
-            self.queue_control(ControlFrame::RetireConnectionId { path, sequence })?;
+            self.owe_retirement(path, sequence)?;
         }
         Ok(())
+    }
+
+    /// A connection id of the peer's is not used any more, and the peer must hear of it.
+    pub(super) fn owe_retirement(&mut self, path: PathId, sequence: u64) -> Result<(), TransportError> {
+        self.cids.on_retiring(MAX_RETIRING * self.config.max_paths.clamp(1, 64) as usize)?;
+        self.queue_control(ControlFrame::RetireConnectionId { path, sequence })
     }
 
     fn on_retire_connection_id(&mut self, frame: &RetireConnectionId) -> Result<(), TransportError> {

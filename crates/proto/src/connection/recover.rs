@@ -282,8 +282,13 @@ impl Connection {
                 continue;
             }
             received.on_rebuilt(packet);
-            let context =
-                FrameContext { level: Level::OneRtt, path, phase: KeyPhase::Current, rebuilt: true };
+            let context = FrameContext {
+                level: Level::OneRtt,
+                path,
+                phase: KeyPhase::Current,
+                rebuilt: true,
+                elsewhere: None,
+            };
             self.on_payload(now, context, &plaintext)?;
             if let Some(path) = self.paths.get_mut(&path) {
                 path.unreported.push(packet);
@@ -302,15 +307,21 @@ impl Connection {
         }
         for number in recovered.packets.packets() {
             let Some(path) = self.paths.get_mut(&recovered.path) else { break };
+            let packet = path.space.sent.get_mut(number);
+            if packet.as_ref().is_some_and(|packet| packet.repaired) {
+                continue;
+            }
             path.counters.repaired_by_peer += 1;
             self.stats.peer_recovered += 1;
-            match path.space.sent.get_mut(number) {
+            match packet {
                 Some(packet) => {
                     packet.repaired = true;
                     self.streams.on_acked(&packet.frames.streams);
                     for range in &packet.frames.crypto {
                         self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
                     }
+                    let control = core::mem::take(&mut packet.frames.control);
+                    self.settle_control(&control);
                 }
                 None => self.note_mended(recovered.path, number),
             }
@@ -329,7 +340,9 @@ impl Connection {
 
     /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
     pub(super) fn note_lost_for_recovery(&mut self, of: PathId, number: u64, packet: &SentPacket) {
-        let Some(path) = self.paths.get_mut(&of) else { return };
+        // Only what counts as lost can count as mended.
+        let counts = |path: &&mut Path| packet.in_flight && packet.epoch == path.epoch;
+        let Some(path) = self.paths.get_mut(&of).filter(counts) else { return };
         if packet.repaired || packet.copy_delivered {
             path.counters.mended += 1;
             self.stats.packets_mended += 1;

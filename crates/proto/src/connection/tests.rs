@@ -60,7 +60,8 @@ fn repair_of_one(number: u64, payload: &[u8]) -> Vec<u8> {
 
 fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportError> {
     let phase = KeyPhase::Current;
-    let context = FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false };
+    let context =
+        FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
     client.on_payload(Instant::ORIGIN, context, payload)
 }
 
@@ -162,8 +163,8 @@ fn the_decoder_stays_within_its_memory() {
 #[test]
 fn a_peer_that_makes_us_owe_too_much_is_closed() {
     let mut client = client();
-    for sequence in 0..MAX_PENDING_CONTROL as u64 {
-        client.queue_control(ControlFrame::RetireConnectionId { path: PathId::ZERO, sequence }).unwrap();
+    for path in 0..MAX_PENDING_CONTROL as u32 {
+        client.queue_control(ControlFrame::PathAbandon { path: PathId(path) }).unwrap();
     }
     let error = client.queue_control(ControlFrame::MaxPathId).unwrap_err();
     assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
@@ -415,9 +416,78 @@ fn frames_that_need_a_handshake_are_refused_in_early_data() {
     for frame in forbidden {
         let mut client = client();
         let phase = KeyPhase::Current;
-        let context = FrameContext { level: Level::ZeroRtt, path: PathId::ZERO, phase, rebuilt: false };
+        let context = FrameContext {
+            level: Level::ZeroRtt,
+            path: PathId::ZERO,
+            phase,
+            rebuilt: false,
+            elsewhere: None,
+        };
         let error = client.on_payload(Instant::ORIGIN, context, frame).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION, "{frame:?}");
         client.on_payload(Instant::ORIGIN, context, PING).unwrap();
     }
+}
+
+/// Frames about paths, encoded.
+fn encoded(frame: crate::wire::Frame<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    frame.encode(&mut out);
+    out
+}
+
+#[test]
+fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
+    use crate::wire::{Frame, PathCidsBlocked, PathStatus, PathsBlocked, RetireConnectionId};
+    let frames = |path| {
+        [
+            Frame::PathStatus(PathStatus { path, sequence: 1, backup: false }),
+            Frame::PathsBlocked(PathsBlocked { maximum: path }),
+            Frame::PathCidsBlocked(PathCidsBlocked { path, next_sequence: 0 }),
+            Frame::RetireConnectionId(RetireConnectionId { path: Some(path), sequence: 0 }),
+        ]
+    };
+    for frame in frames(PathId(8)) {
+        let error = receive(&mut client(), &encoded(frame)).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+    }
+    for frame in frames(PathId(7)) {
+        let mut single = client();
+        single.max_path_id = None;
+        let error = receive(&mut single, &encoded(frame)).unwrap_err();
+        assert_eq!(error.code, TransportErrorCode::FRAME_ENCODING_ERROR);
+    }
+    for frame in &frames(PathId(7))[..3] {
+        receive(&mut client(), &encoded(frame.clone())).unwrap();
+    }
+    let beyond = Frame::PathCidsBlocked(PathCidsBlocked { path: PathId(7), next_sequence: 1 });
+    let error = receive(&mut client(), &encoded(beyond)).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION);
+}
+
+#[test]
+fn a_flood_of_retire_prior_to_ends_the_connection() {
+    use crate::wire::{Frame, NewConnectionId, ResetToken};
+    let mut client = client();
+    let mut error = None;
+    for n in 1..1_000u64 {
+        let id = ConnectionId::new(&n.to_be_bytes()).unwrap();
+        let frame = NewConnectionId {
+            path: None,
+            sequence: n,
+            retire_prior_to: n,
+            id,
+            reset_token: ResetToken([n as u8; 16]),
+        };
+        if let Err(e) = receive(&mut client, &encoded(Frame::NewConnectionId(frame))) {
+            error = Some((n, e.code));
+            break;
+        }
+    }
+    assert_eq!(
+        error,
+        Some((65, TransportErrorCode::CONNECTION_ID_LIMIT_ERROR)),
+        "eight for each of eight paths"
+    );
+    assert!(client.control.len() <= 64);
 }

@@ -54,7 +54,7 @@ impl Connection {
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
-            .chain([self.keep_alive_deadline(path)])
+            .chain([self.keep_alive_deadline(path), path.move_deadline()])
             .flatten()
             .min()
     }
@@ -96,6 +96,7 @@ impl Connection {
         if challenge {
             self.repeat_challenge(now, id);
         }
+        self.move_timeouts(now, id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         if due(path.paced_until) {
             path.paced_until = None;
@@ -103,6 +104,16 @@ impl Connection {
         if keep_alive {
             path.probes_due = path.probes_due.max(1);
             path.last_activity = now;
+        }
+    }
+
+    fn move_timeouts(&mut self, now: Instant, id: PathId) {
+        let Some(previous) = self.paths.get_mut(&id).and_then(|p| p.previous.as_mut()) else { return };
+        if previous.settles_at <= now {
+            self.settle_move(id);
+        } else if previous.validation.retry_at.is_some_and(|t| t <= now) {
+            previous.validation.retry_at = None;
+            previous.validation.due = true;
         }
     }
 

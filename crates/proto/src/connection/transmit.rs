@@ -21,10 +21,15 @@ const MIN_INITIAL_SIZE: usize = 1_200;
 const LOSS_PRIOR: u64 = 100;
 /// Nothing useful fits less than this of an amplification budget.
 const MIN_USEFUL_SIZE: usize = 64;
+/// A PATH_RESPONSE frame.
+const PATH_RESPONSE_LEN: usize = 9;
 /// A long header, CONNECTION_CLOSE without a reason, and the tag.
 const MIN_CLOSE_SIZE: usize = 100;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
+
+/// Bytes of PATH_RESPONSEs that may be in flight although the window is full; further challenges get none, and are repeated.
+const MAX_ANSWERS_BEYOND_WINDOW: u64 = 16 * 1_200;
 
 impl Connection {
     /// The next datagrams to send, appended to `out`, which the caller has cleared: up to `max_datagrams` of equal size, all for
@@ -69,7 +74,7 @@ impl Connection {
         segment_size: Option<usize>,
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(&id)?;
-        let ecn = path.ecn.marks(path.pto_count).then_some(Ecn::Ect0);
+        let ecn = path.ecn.marked_last().then_some(Ecn::Ect0);
         path.ecn.on_transmit(now, path.rtt.pto_base());
         Some(Transmit { path: path.network, ecn, size: out.len(), segment_size })
     }
@@ -165,11 +170,17 @@ impl Connection {
         let ids: SmallVec<[PathId; 8]> =
             self.paths.values().filter(|p| !p.is_closing()).map(|p| p.id).collect();
         for id in ids {
+            if self.paths[&id].has_off_path()
+                && let Some(transmit) = self.send_off_path(now, id, out)
+            {
+                return Some(transmit);
+            }
+            let mtu_probe = self.mtu_probe(now, id);
             let path = &self.paths[&id];
             let built = if path.validation.due || !path.responses.is_empty() {
                 self.send_validation(now, id, out)
-            } else if self.may_probe_mtu(path) {
-                self.send_mtu_probe(now, id, out)
+            } else if let Some(size) = mtu_probe {
+                self.send_mtu_probe(now, id, size, out)
             } else if path.probes_due > 0 && path.amplification_budget() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
@@ -182,7 +193,7 @@ impl Connection {
         None
     }
 
-    /// PATH_RESPONSE and PATH_CHALLENGE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
+    /// PATH_CHALLENGE and PATH_RESPONSE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
     /// the largest size that we hope for.
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
         let path = self.paths.get_mut(&id)?;
@@ -190,39 +201,58 @@ impl Connection {
         if budget < MIN_USEFUL_SIZE {
             return None;
         }
+        // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
+        if path.in_flight > path.controller.window() + MAX_ANSWERS_BEYOND_WINDOW {
+            path.responses.clear();
+            if !path.validation.due {
+                return None;
+            }
+        }
+        // On a path that carries data already, the window has a say (RFC 9000 section 14.4).
+        let room = if path.is_open() { path.spare_window() } else { u64::MAX };
         let first_challenge = path.validation.due && path.validation.challenges_sent == 0;
-        let hoped = path.mtu.due().filter(|size| first_challenge && usize::from(*size) <= budget);
+        let hoped = path
+            .mtu
+            .due(now)
+            .filter(|size| first_challenge && usize::from(*size) <= budget && u64::from(*size) <= room);
         let size = hoped.map_or(MIN_INITIAL_SIZE, usize::from).min(budget);
         if hoped.is_some() {
             path.mtu.on_sent();
         }
         let responses = core::mem::take(&mut path.responses);
         let mut builder = self.begin_one_rtt(id, size, out)?;
-        self.write_ack(now, id, &mut builder, out);
-        for data in responses {
-            PathResponse(data).encode(out);
-        }
         if let Some(data) = self.next_challenge(now, id) {
             PathChallenge(data).encode(out);
+            if let Some(path) = self.paths.get_mut(&id) {
+                path.validation.small = size < MIN_INITIAL_SIZE;
+            }
         }
+        if !responses.is_empty() {
+            // RFC 9000 section 9.3.3: more than a probe, so that nobody else can have moved the path for long.
+            Frame::Ping.encode(out);
+        }
+        let room = builder.limit.saturating_sub(out.len()) / PATH_RESPONSE_LEN;
+        for data in responses.into_iter().take(room) {
+            PathResponse(data).encode(out);
+        }
+        self.write_ack(now, id, &mut builder, out);
         builder.ack_eliciting = true;
         builder.pad_to = size;
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
 
-    fn may_probe_mtu(&self, path: &Path) -> bool {
-        let room = path.mtu.due().is_some_and(|size| path.spare_window() >= u64::from(size));
-        room && path.is_open()
-            && path.address_validated
-            && !path.is_suspect()
-            && self.handshake.is_confirmed()
+    /// Size of the MTU probe that may leave now.
+    fn mtu_probe(&mut self, now: Instant, id: PathId) -> Option<u16> {
+        let confirmed = self.handshake.is_confirmed();
+        let path = self.paths.get_mut(&id).filter(|p| confirmed && p.is_open() && !p.is_suspect())?;
+        let size = path.mtu.due(now)?;
+        (path.address_validated && path.spare_window() >= u64::from(size)).then_some(size)
     }
 
     /// PING and PADDING of the size that the path may carry.
-    fn send_mtu_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
-        let path = self.paths.get_mut(&id)?;
-        let size = usize::from(path.mtu.due()?);
-        path.mtu.on_sent();
+    fn send_mtu_probe(&mut self, now: Instant, id: PathId, size: u16, out: &mut Vec<u8>) -> Option<Built> {
+        let size = usize::from(size);
+        self.paths.get_mut(&id)?.mtu.on_sent();
         let mut builder = self.begin_one_rtt(id, size, out)?;
         Frame::Ping.encode(out);
         builder.ack_eliciting = true;
@@ -237,11 +267,12 @@ impl Connection {
         path.probes_due -= 1;
         // The second probe of a timeout repeats the second packet (RFC 9002 section 6.2.4).
         let newer = usize::from(path.probes_due == 0);
-        let mtu = path.datagram_size();
-        let mut builder = self.begin_one_rtt(id, mtu, out)?;
+        let size = usize::from(path.mtu.probe_size(path.pto_count));
+        let mut builder = self.begin_one_rtt(id, size, out)?;
         self.write_ack(now, id, &mut builder, out);
-        let suspect = self.paths.get(&id)?.is_suspect();
-        if suspect && alone {
+        // Nothing is entrusted to a path that is not validated: once the amplification limit is reached, nobody would miss it there.
+        let carries = |p: &Path| p.is_suspect() && p.is_open();
+        if alone && carries(self.paths.get(&id)?) {
             if self.has_pending() {
                 self.write_all(&mut builder, out);
             } else {
@@ -395,7 +426,7 @@ impl Connection {
             let oldest = path.space.sent.iter().next().map(|(_, p)| p.sent_at);
             snapshots.push(PathSnapshot {
                 id: path.id,
-                window: path.controller.window(),
+                window: path.window(),
                 in_flight: path.in_flight,
                 mtu: path.datagram_size() as u64,
                 rtt: path.rtt.smoothed(),

@@ -81,6 +81,12 @@ impl Decoder {
         self.sources.memory() + self.block_memory
     }
 
+    /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn recount(&self) -> u64 {
+        self.sources.recount() + self.blocks.iter().map(WaitingBlock::bytes).sum::<u64>()
+    }
+
     /// Keeps an arrived packet's plaintext, and decodes the block that it completes.
     pub(crate) fn on_source(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
         self.keep(path, number, plaintext);

@@ -67,6 +67,12 @@ impl SourceLog {
         self.memory
     }
 
+    /// The bytes held, counted afresh.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn recount(&self) -> u64 {
+        self.slabs.iter().map(Slab::memory).sum()
+    }
+
     /// Appends a plaintext unless the packet has one already.
     pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
         let places = self.index.entry(path).or_default();

@@ -31,6 +31,7 @@ pub use repair::{CodeScheme, Recovered, Repair, RepairHeader, encode_recovered, 
 
 use super::coding::{Reader, Truncated, put_varint, varint_len};
 use super::error::{TransportError, TransportErrorCode};
+use super::ids::PathId;
 use super::packet::PacketKind;
 use super::ranges::RangeLimits;
 
@@ -300,6 +301,20 @@ impl<'a> Frame<'a> {
             | Self::PathCidsBlocked(_)
             | Self::Repair(_)
             | Self::Recovered(_) => matches!(kind, OneRtt),
+        }
+    }
+
+    /// The path that a multipath frame names, or the limit of paths in PATHS_BLOCKED. MAX_PATH_ID names none.
+    pub const fn path_id(&self) -> Option<PathId> {
+        match self {
+            Self::Ack(frame) => frame.path,
+            Self::NewConnectionId(frame) => frame.path,
+            Self::RetireConnectionId(frame) => frame.path,
+            Self::PathAbandon(frame) => Some(frame.path),
+            Self::PathStatus(frame) => Some(frame.path),
+            Self::PathsBlocked(frame) => Some(frame.maximum),
+            Self::PathCidsBlocked(frame) => Some(frame.path),
+            _ => None,
         }
     }
 

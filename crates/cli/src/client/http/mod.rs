@@ -6,7 +6,7 @@ use std::{io, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 use tracing::debug;
@@ -71,7 +71,7 @@ enum Unheard {
 }
 
 /// The head of the request, and what has arrived after it.
-async fn read_head(tcp: &mut TcpStream) -> Result<(Head, Vec<u8>), Unheard> {
+async fn read_head(tcp: &mut (impl AsyncRead + Unpin)) -> Result<(Head, Vec<u8>), Unheard> {
     let mut buffer = Vec::with_capacity(2_048);
     loop {
         let read = tcp.read_buf(&mut buffer).await.map_err(|_| Unheard::Gone)?;
@@ -85,6 +85,24 @@ async fn read_head(tcp: &mut TcpStream) -> Result<(Head, Vec<u8>), Unheard> {
             return Err(Unheard::Head(HeadError::TooLong));
         }
     }
+}
+
+/// The first half of [`serve`], for fuzz targets.
+#[cfg(feature = "fuzzing")]
+pub(super) async fn understand(
+    stream: &mut (impl AsyncRead + Unpin),
+    credentials: &Credentials,
+) -> Result<super::fuzzing::HttpRequest, Option<u16>> {
+    let (head, rest) = read_head(stream).await.map_err(|error| match error {
+        Unheard::Head(error) => Some(error.status().0),
+        Unheard::Gone => None,
+    })?;
+    let authorized = is_authorized(&head, credentials);
+    let rewritten = match head.wanted {
+        Wanted::Tunnel => None,
+        Wanted::Forward { rewritten } => Some(rewritten),
+    };
+    Ok(super::fuzzing::HttpRequest { target: head.target, rewritten, authorized, rest })
 }
 
 fn is_authorized(head: &Head, credentials: &Credentials) -> bool {

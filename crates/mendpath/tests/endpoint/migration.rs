@@ -1,0 +1,66 @@
+//! Clients whose sockets change under their connections.
+
+use std::net::UdpSocket;
+
+use mendpath::{Connection, PathError, PathId, PathOptions};
+
+use crate::common::{LOOPBACK, Pair, configs, echo, watchdog};
+
+async fn exchange(connection: &Connection, text: &[u8]) {
+    let (mut send, mut recv) = connection.open_bi().await.unwrap();
+    send.write_all(text).await.unwrap();
+    send.finish().unwrap();
+    assert_eq!(recv.read_to_end(100).await.unwrap(), text);
+}
+
+#[tokio::test]
+async fn an_endpoint_is_rebound_under_its_connections() {
+    watchdog(async {
+        for max_paths in [1, 8] {
+            let (server, client) = configs();
+            let pair = Pair::with(server.max_paths(max_paths), client.max_paths(max_paths));
+            let (client, server) = pair.connect().await;
+            tokio::spawn(echo(server.clone()));
+            exchange(&client, b"before").await;
+            let new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();
+            exchange(&client, b"after").await;
+            assert_eq!(client.paths()[0].network.local, new);
+            assert_eq!(server.remote_address(), new);
+            assert_eq!(pair.client.local_addrs(), [new]);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_path_moves_to_a_socket_of_its_own() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server.clone()));
+        exchange(&client, b"before").await;
+        client.migrate_path(PathId(0), &PathOptions::new().local_ip([127, 0, 0, 2].into())).unwrap();
+        exchange(&client, b"after").await;
+        assert_eq!(server.remote_address().ip(), std::net::IpAddr::from([127, 0, 0, 2]));
+        let error = client.migrate_path(PathId(5), &PathOptions::new()).unwrap_err();
+        assert!(matches!(error, PathError::Unknown(PathId(5))), "{error}");
+        let error = server.migrate_path(PathId(0), &PathOptions::new()).unwrap_err();
+        assert!(matches!(error, PathError::NotClient), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_may_forbid_it() {
+    watchdog(async {
+        let (server, client) = configs();
+        let pair = Pair::with(server.migration(false), client);
+        let (client, server) = pair.connect().await;
+        tokio::spawn(echo(server));
+        exchange(&client, b"before").await;
+        let error = client.migrate_path(PathId(0), &PathOptions::new()).unwrap_err();
+        assert!(matches!(error, PathError::MigrationDisabled), "{error}");
+        exchange(&client, b"after").await;
+    })
+    .await;
+}

@@ -1,0 +1,262 @@
+//! Paths whose addresses change: NAT rebinding, migration, and forged sources (RFC 9000 section 9).
+//!
+//! A server follows its client: the newest packet of a path that is more than a probe says where the path runs. The new address gets
+//! three times what it sent until it has answered a challenge; the old one is challenged too, and if the new one does not answer in
+//! time, the path returns. A client moves only when its application says so, and ignores packets from where it never sent to.
+
+use std::net::SocketAddr;
+
+use rand_chacha::rand_core::RngCore;
+use units::Instant;
+
+use super::{Connection, Event, PathError, PathEvent, receive::Arrived};
+use crate::{
+    NetworkPath, Transmit,
+    migration::{Budget, Candidate, same_network},
+    path::Path,
+    sent::PacketPurpose,
+    wire::{ConnectionId, Frame, Frames, PathChallenge, PathId, PathResponse, Side},
+};
+
+/// Smallest size of a datagram with PATH_CHALLENGE or PATH_RESPONSE, if the amplification limit permits (RFC 9000 section 8.2.1).
+const MIN_CHALLENGE_SIZE: usize = 1_200;
+
+/// Where an authenticated packet came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Located {
+    /// Where its path runs, by now.
+    Here,
+    /// From other addresses; its path stays where it is.
+    Elsewhere,
+    /// From where it must not come: it is ignored.
+    Refused,
+}
+
+impl Connection {
+    /// Continues a path from another local address, for example after its socket was replaced (clients only, RFC 9000 section 9.2).
+    /// The path carries data from there at once, with a congestion window and round-trip time of its own unless only the port
+    /// changed. Prefer [`open_path`](Self::open_path) where the peer speaks multipath and the old address still works.
+    ///
+    /// # Errors
+    /// [`PathError`]; `NoConnectionId` means that the peer has not issued another connection id for the path yet.
+    pub fn migrate(&mut self, now: Instant, id: PathId, local: SocketAddr) -> Result<(), PathError> {
+        if self.state.is_closed() || !self.handshake.is_confirmed() {
+            return Err(PathError::NotReady);
+        }
+        if self.side == Side::Server {
+            return Err(PathError::NotClient);
+        }
+        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let to = NetworkPath { local, remote: path.network.remote };
+        if path.network == to {
+            return Ok(());
+        }
+        if let Some(open) = self.paths.values().find(|p| p.network == to && !p.is_closing()) {
+            return Err(PathError::AlreadyOpen(open.id));
+        }
+        self.check_migration_allowed(to.remote)?;
+        if path.previous.as_ref().is_some_and(|p| p.network == to) {
+            self.move_back(id);
+        } else {
+            let Some(cid) = self.cids.unused_remote(id) else {
+                self.tell_cids_blocked(id);
+                return Err(PathError::NoConnectionId);
+            };
+            self.move_path(now, id, to, cid, None);
+        }
+        if let Some(path) = self.paths.get_mut(&id) {
+            // A challenge alone would be a probe, which the server does not follow.
+            path.probes_due = path.probes_due.max(1);
+            path.start_validation();
+        }
+        Ok(())
+    }
+
+    /// The server may have ruled out other addresses of ours towards the one of its handshake (RFC 9000 section 18.2).
+    pub(super) fn check_migration_allowed(&self, remote: SocketAddr) -> Result<(), PathError> {
+        if self.peer.disable_active_migration && remote == self.handshake_remote {
+            return Err(PathError::MigrationDisabled);
+        }
+        Ok(())
+    }
+
+    /// Where a packet of `id` came from, and what follows from it. `newest`: no later one has arrived on the path.
+    pub(super) fn locate(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        arrived: &Arrived,
+        newest: bool,
+        payload: &[u8],
+    ) -> Located {
+        let Some(path) = self.paths.get_mut(&id) else { return Located::Refused };
+        let here = same_network(&path.network, &arrived.network);
+        if self.side == Side::Client {
+            // RFC 9000 section 9: packets from unknown server addresses are discarded. Our own address may be any that we used.
+            let known = path.network.remote == arrived.network.remote;
+            return if known { Located::Here } else { Located::Refused };
+        }
+        if here {
+            if newest {
+                path.peer_uses = Some(arrived.dcid);
+            }
+            return Located::Here;
+        }
+        if !self.config.migration {
+            return Located::Refused;
+        }
+        let probing = Frames::new(payload).all(|frame| frame.is_ok_and(|f| f.is_probing()));
+        if newest && !probing && !path.is_closing() && self.follow(now, id, arrived) {
+            return Located::Here;
+        }
+        self.note_candidate(id, arrived);
+        Located::Elsewhere
+    }
+
+    /// The peer's newest packet came from other addresses: the path runs there. False if we lack a connection id for them.
+    fn follow(&mut self, now: Instant, id: PathId, arrived: &Arrived) -> bool {
+        let Some(path) = self.paths.get_mut(&id) else { return false };
+        let to = arrived.network;
+        if path.previous.as_ref().is_some_and(|p| same_network(&p.network, &to)) {
+            self.move_back(id);
+        } else {
+            // A peer that moves without having left us an unused id (section 5.1.1) prefers being linkable to being cut off.
+            let Some(cid) = self.cid_towards(id, arrived).or_else(|| self.cids.remote(id)) else {
+                return false;
+            };
+            let mut challenge = [0; 8];
+            self.rng.fill_bytes(&mut challenge);
+            self.move_path(now, id, to, cid, Some(challenge));
+        }
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.peer_uses = Some(arrived.dcid);
+        }
+        true
+    }
+
+    /// What packets to the addresses that a packet came from are to carry (RFC 9000 section 9.5): what we use already if the peer did
+    /// not change its own choice, because then it does not know that it moved; else an id that no other address has seen.
+    fn cid_towards(&mut self, id: PathId, arrived: &Arrived) -> Option<ConnectionId> {
+        let path = self.paths.get_mut(&id)?;
+        if path.peer_uses.is_none_or(|cid| cid == arrived.dcid) {
+            return self.cids.remote(id);
+        }
+        let known = path.candidate(&arrived.network).map(|c| c.cid);
+        known.filter(|cid| self.cids.knows_remote(id, cid)).or_else(|| self.cids.unused_remote(id))
+    }
+
+    /// Counts a packet from elsewhere towards what may be sent there.
+    fn note_candidate(&mut self, id: PathId, arrived: &Arrived) {
+        let cid = self.cid_towards(id, arrived);
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if let Some(candidate) = path.candidate(&arrived.network) {
+            candidate.budget.received += arrived.size;
+            return;
+        }
+        let evicted = match cid {
+            Some(cid) => {
+                let budget = Budget { received: arrived.size, sent: 0 };
+                path.add_candidate(Candidate { network: arrived.network, cid, budget, response: None })
+            }
+            // The peer gets new ids for those it spent on probing.
+            None => (!path.candidates.is_empty()).then(|| path.candidates.remove(0).cid),
+        };
+        if let Some(cid) = evicted {
+            self.retire_remote(id, cid);
+        }
+    }
+
+    fn move_path(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        to: NetworkPath,
+        cid: ConnectionId,
+        challenge: Option<[u8; 8]>,
+    ) {
+        let (Some(old), Some(path)) = (self.cids.remote(id), self.paths.get_mut(&id)) else { return };
+        // What was the last resort so far is given up for the addresses left now, if those are validated.
+        let given_up = path.previous.as_ref().filter(|_| path.address_validated).map(|p| p.cid);
+        path.move_to(now, to, old, &self.config, challenge);
+        path.address_validated = self.side == Side::Client;
+        let candidates: Vec<_> = path.candidates.drain(..).map(|c| c.cid).collect();
+        self.cids.use_remote(id, &cid);
+        for unused in candidates.into_iter().chain(given_up).chain([old]) {
+            self.retire_remote(id, unused);
+        }
+        self.events.push_back(Event::Path(PathEvent::Moved(id)));
+    }
+
+    fn move_back(&mut self, id: PathId) {
+        let (Some(left), Some(path)) = (self.cids.remote(id), self.paths.get_mut(&id)) else { return };
+        let Some(cid) = path.move_back() else { return };
+        self.cids.use_remote(id, &cid);
+        self.retire_remote(id, left);
+        self.events.push_back(Event::Path(PathEvent::Moved(id)));
+    }
+
+    /// The time for a move has passed.
+    pub(super) fn settle_move(&mut self, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        if !path.address_validated {
+            return self.move_back(id);
+        }
+        if let Some(previous) = path.previous.take() {
+            self.retire_remote(id, previous.cid);
+        }
+    }
+
+    /// Retires one of the peer's connection ids that nothing needs any more.
+    fn retire_remote(&mut self, id: PathId, cid: ConnectionId) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let needed = self.cids.remote(id) == Some(cid)
+            || path.previous.as_ref().is_some_and(|p| p.cid == cid)
+            || path.candidates.iter().any(|c| c.cid == cid);
+        if needed {
+            return;
+        }
+        if let Some(sequence) = self.cids.retire_remote(id, &cid) {
+            // A full queue is the peer's doing, which closes the connection elsewhere.
+            let _ = self.owe_retirement(id, sequence);
+        }
+    }
+
+    // ---- sending
+
+    /// An answer to a probe, or a challenge to the addresses that the path left.
+    pub(super) fn send_off_path(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Transmit> {
+        let retry = self.paths.get(&id)?.challenge_interval();
+        let path = self.paths.get_mut(&id)?;
+        let (network, cid, frame, size) = if let Some(previous) =
+            path.previous.as_mut().filter(|p| p.validation.due)
+        {
+            let validation = &mut previous.validation;
+            validation.due = false;
+            validation.retry_at = Some(now + retry * (1 << validation.challenges_sent.min(3)));
+            validation.challenges_sent += 1;
+            let frame = Frame::PathChallenge(PathChallenge(validation.challenge?));
+            (previous.network, previous.cid, frame, MIN_CHALLENGE_SIZE)
+        } else {
+            let candidate = path.candidates.iter_mut().find(|c| c.response.is_some())?;
+            let size = usize::try_from(candidate.budget.left()).unwrap_or(usize::MAX).min(MIN_CHALLENGE_SIZE);
+            candidate.budget.sent += size as u64;
+            let frame = Frame::PathResponse(PathResponse(candidate.response.take()?));
+            (candidate.network, candidate.cid, frame, size)
+        };
+        let cid = if self.cids.knows_remote(id, &cid) { cid } else { self.cids.remote(id)? };
+        let mut builder = self.begin_one_rtt_with(id, cid, size, out)?;
+        frame.encode(out);
+        builder.ack_eliciting = true;
+        builder.pad_to = size;
+        self.finish_packet(now, builder, PacketPurpose::OffPath, out)?;
+        Some(Transmit { path: network, ecn: None, size: out.len(), segment_size: None })
+    }
+}
+
+impl Path {
+    /// Whether something waits for [`send_off_path`](Connection::send_off_path).
+    pub(super) fn has_off_path(&self) -> bool {
+        self.previous.as_ref().is_some_and(|p| p.validation.due)
+            || self.candidates.iter().any(|c| c.response.is_some() && c.budget.left() >= 64)
+    }
+}

@@ -1,0 +1,6 @@
+//! Paths that change under a connection: addresses, connection ids, datagram sizes.
+
+mod cids;
+mod mtu;
+mod net;
+mod rebinding;

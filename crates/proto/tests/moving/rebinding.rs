@@ -1,0 +1,171 @@
+//! NAT rebinding, migration and forged sources (RFC 9000 section 9).
+
+use proto::{NetworkPath, PathError, PathId, TransportConfig};
+use units::Duration;
+
+use crate::net::{MS, Net, addr, home, server_addr};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn single_path() -> TransportConfig {
+    TransportConfig { max_paths: 1, ..TransportConfig::default() }
+}
+
+fn loses_two_percent(n: u64) -> bool {
+    n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xff < 5
+}
+
+#[test]
+fn a_nat_may_forget_its_binding_in_the_middle_of_a_transfer() {
+    for (transport, from_server) in
+        [(single_path(), true), (single_path(), false), (TransportConfig::default(), true)]
+    {
+        let mut net = Net::new(transport);
+        net.lose = Box::new(loses_two_percent);
+        let mut rebound = 0;
+        net.transfer(from_server, 2_000_000, LIMIT, |net, received| {
+            let due = [100_000, 700_000, 1_300_000].into_iter().filter(|at| *at < received).count();
+            if rebound < due {
+                rebound = due;
+                net.nat.insert(home(), addr(2, 2_000 + due as u16));
+            }
+        });
+        net.run(Duration::from_secs(5));
+        assert_eq!(net.server_path(PathId(0)).network.remote, addr(2, 2_003));
+        assert_eq!(net.client.moves(), 0, "the client does not notice");
+        assert!(net.server.moves() >= 3);
+    }
+}
+
+#[test]
+fn a_new_port_keeps_the_window_and_a_new_host_does_not() {
+    for (to, keeps) in [(addr(2, 9), true), (addr(77, 9), false)] {
+        let mut net = Net::new(single_path());
+        net.transfer(true, 2_000_000, LIMIT, |_, _| {});
+        let before = net.server_path(PathId(0)).window;
+        let initial = 10 * 1_452;
+        assert!(before > 4 * initial);
+        net.nat.insert(home(), to);
+        net.transfer(false, 100, LIMIT, |_, _| {});
+        net.run(MS * 100);
+        let after = net.server_path(PathId(0));
+        assert_eq!(after.network.remote, to);
+        assert_eq!(after.window > 4 * initial, keeps, "{after:?}");
+    }
+}
+
+#[test]
+fn one_of_two_paths_is_rebound() {
+    let mut net = Net::new(TransportConfig::default());
+    net.open_path(addr(3, 1_000));
+    net.lose = Box::new(loses_two_percent);
+    net.transfer(true, 3_000_000, LIMIT, |net, received| {
+        if received > 500_000 {
+            net.nat.insert(addr(3, 1_000), addr(3, 5_555));
+        }
+    });
+    assert_eq!(net.server_path(PathId(1)).network.remote, addr(3, 5_555));
+    assert_eq!(net.server_path(PathId(0)).network.remote, home());
+}
+
+#[test]
+fn a_client_moves_to_another_address() {
+    for transport in [single_path(), TransportConfig::default()] {
+        let mut net = Net::new(transport);
+        let mut hops = 0;
+        net.transfer(true, 3_000_000, LIMIT, |net, received| {
+            if received > 400_000 * (hops + 1) && hops < 4 {
+                hops += 1;
+                let (now, old) = (net.now, net.client().paths()[0].network.local);
+                net.dead.push(old);
+                net.client().migrate(now, PathId(0), addr(3, 6_000 + hops as u16)).unwrap();
+            }
+        });
+        assert_eq!(hops, 4);
+        net.run(Duration::from_secs(8));
+        assert_eq!(net.server_path(PathId(0)).network.remote, addr(3, 6_004));
+        // Every address had connection ids of its own, and spent ones were replaced.
+        net.transfer(false, 1_000_000, LIMIT, |_, _| {});
+    }
+}
+
+/// An attacker beside the route copies every tenth packet, and its copies arrive first (RFC 9000 section 9.3.3).
+#[test]
+fn forged_sources_neither_steal_nor_kill_the_connection() {
+    for (from_server, victim) in [(true, addr(66, 1)), (false, addr(66, 1)), (true, addr(2, 7))] {
+        let mut net = Net::new(single_path());
+        net.copies = Box::new(move |to_server, n, _, _| (to_server && n % 10 == 0).then_some(victim));
+        net.transfer(from_server, 1_000_000, LIMIT, |net, _| {
+            let (received, sent) = net.traffic.get(&victim).copied().unwrap_or_default();
+            assert!(sent <= 3 * received, "{sent} bytes to who sent {received}");
+        });
+        net.copies = Box::new(|_, _, _, _| None);
+        assert!(net.server.moves() > 0, "the attack had no effect at all");
+        net.run(Duration::from_secs(10));
+        assert_eq!(net.server_path(PathId(0)).network.remote, home());
+        net.transfer(from_server, 100_000, LIMIT, |_, _| {});
+    }
+}
+
+/// The last packet before silence is forged: nobody speaks up from the true address, yet the path returns.
+#[test]
+fn a_path_returns_when_the_new_address_does_not_answer() {
+    let mut net = Net::new(single_path());
+    let mut last = None;
+    let victim = addr(66, 1);
+    net.copies =
+        Box::new(move |to_server, _, _, _| (to_server && last.replace(()).is_none()).then_some(victim));
+    net.dead.push(home());
+    let now = net.now;
+    let id = net.client().open(proto::Dir::Uni).unwrap();
+    net.client().write(id, b"copied, and lost itself").unwrap();
+    net.run(MS * 15);
+    assert_eq!(net.now, now + MS * 15);
+    net.dead.clear();
+    net.lose = Box::new(|_| true);
+    assert_eq!(net.server_path(PathId(0)).network.remote, victim);
+    net.run(Duration::from_secs(6));
+    assert_eq!(net.server_path(PathId(0)).network.remote, home());
+    let (received, sent) = net.traffic[&victim];
+    assert!(sent > 0 && sent <= 3 * received);
+}
+
+#[test]
+fn servers_may_forbid_migration() {
+    let server = TransportConfig { migration: false, ..TransportConfig::default() };
+    let mut net = Net::with(TransportConfig::default(), server);
+    let now = net.now;
+    assert_eq!(net.client().migrate(now, PathId(0), addr(3, 1)), Err(PathError::MigrationDisabled));
+    let other = NetworkPath { local: addr(3, 1), remote: server_addr() };
+    assert_eq!(net.client().open_path(now, other), Err(PathError::MigrationDisabled));
+    // A rebinding NAT does not ask. The server ignores what comes from elsewhere.
+    net.nat.insert(home(), addr(2, 9));
+    let id = net.client().open(proto::Dir::Uni).unwrap();
+    net.client().write(id, b"from elsewhere").unwrap();
+    net.run(Duration::from_secs(2));
+    assert_eq!(net.server_path(PathId(0)).network.remote, home());
+    assert!(net.server().accept(proto::Dir::Uni).is_none());
+}
+
+#[test]
+fn clients_ignore_strange_servers_and_servers_do_not_migrate() {
+    let mut net = Net::new(single_path());
+    let now = net.now;
+    assert_eq!(net.server().migrate(now, PathId(0), addr(9, 9)), Err(PathError::NotClient));
+    let strange = addr(99, 443);
+    let mut caught = Vec::new();
+    let id = net.server().open(proto::Dir::Uni).unwrap();
+    net.server().write(id, b"hello").unwrap();
+    let mut out = Vec::new();
+    while let Some(transmit) = net.server().poll_transmit(now, 1, &mut out) {
+        caught.push((transmit, core::mem::take(&mut out)));
+    }
+    for (_, data) in &caught {
+        net.inject(false, NetworkPath { local: home(), remote: strange }, data.clone());
+    }
+    assert!(net.client().accept(proto::Dir::Uni).is_none(), "the sender's address was never used");
+    for (_, data) in caught {
+        net.inject(false, NetworkPath { local: home(), remote: server_addr() }, data);
+    }
+    assert!(net.client().accept(proto::Dir::Uni).is_some());
+}
