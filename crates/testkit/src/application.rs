@@ -3,10 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proto::{
-    Connection, DatagramError, Dir, FinishError, Read, ReadError, Side, StreamEvent, StreamId, WriteError,
+    Connection, DatagramError, Dir, FinishError, Read, ReadError, Side, StreamEvent, StreamId,
+    TransportConfig, WriteError,
 };
 
 use crate::{
+    checks::{
+        bytes::{Datagrams, Expected, SeenEnd, Wrong},
+        credit::Credit,
+    },
     content::{Content, mix},
     scenario::{Flow, FlowEnd, StreamPlan},
 };
@@ -18,23 +23,6 @@ const STOP: u64 = 0x570b;
 /// Most bytes handed to one write or read.
 const CHUNK: usize = 16_384;
 
-/// An application saw something that must not be.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Wrong {
-    /// A byte was changed, missing or in the wrong place.
-    #[error("stream {0:?}: the byte at offset {1} differs")]
-    Content(StreamId, u64),
-    /// The end came elsewhere than the sender put it, or otherwise.
-    #[error("stream {0:?}: {1} at offset {2}, planned was {3:?}")]
-    End(StreamId, String, u64, Flow),
-    /// A call failed that must not.
-    #[error("stream {0:?}: {1}")]
-    Call(StreamId, String),
-    /// A datagram that nobody sent, or that came before.
-    #[error("datagram {0}: {1}")]
-    Datagram(u64, &'static str),
-}
-
 /// What both applications have agreed on: the plan of each stream.
 #[derive(Default, Debug)]
 pub struct Agreement {
@@ -43,11 +31,26 @@ pub struct Agreement {
     received: BTreeSet<(StreamId, bool)>,
     /// Flows that ended at the sender, by sender.
     sent: BTreeSet<(StreamId, bool)>,
-    /// Datagrams sent by client and server, and their size.
-    datagrams: [Vec<usize>; 2],
+    datagrams: Datagrams,
+    credit: Credit,
 }
 
 impl Agreement {
+    /// Nothing planned yet, between sides with these settings.
+    pub fn new(client: &TransportConfig, server: &TransportConfig) -> Self {
+        Self { credit: Credit::new(client, server), ..Self::default() }
+    }
+
+    /// One direction has ended in the eyes of its receiver, or its sender, which `side` is: is `side` done with the whole stream?
+    fn close_if_done(&mut self, id: StreamId, side: Side) {
+        let Some(plan) = self.plans.get(&id).filter(|plan| plan.opener != side) else { return };
+        let from = |sender: Side| (id, sender == Side::Server);
+        let sent = plan.dir == Dir::Uni || self.sent.contains(&from(side));
+        if sent && self.received.contains(&from(plan.opener)) {
+            self.credit.on_closed(id, plan.opener);
+        }
+    }
+
     /// Whether every flow of every opened stream has ended on both sides.
     pub fn is_fulfilled(&self) -> bool {
         let flows: usize = self.plans.values().map(|p| if p.dir == Dir::Bi { 2 } else { 1 }).sum();
@@ -91,7 +94,6 @@ pub struct Application {
     /// Streams that may have data, read when the application gets round to it.
     pub readable: BTreeSet<StreamId>,
     datagrams: VecDeque<usize>,
-    datagrams_seen: BTreeSet<u64>,
     /// Grows with everything that reaches the application.
     pub progress: u64,
     /// Hash over what reached it.
@@ -109,7 +111,6 @@ impl Application {
             receiving: BTreeMap::new(),
             readable: BTreeSet::new(),
             datagrams: VecDeque::new(),
-            datagrams_seen: BTreeSet::new(),
             progress: 0,
             trace: 0,
             buffer: vec![0; CHUNK],
@@ -152,6 +153,7 @@ impl Application {
             let Some(plan) = self.waiting[dir as usize].pop_front() else { break };
             c.set_priority(id, plan.priority);
             agreed.plans.insert(id, plan);
+            agreed.credit.on_opened(id, self.side)?;
             self.note(1, id.0, 0);
             self.sending.insert(id, 0);
             self.write(c, id, agreed)?;
@@ -204,13 +206,10 @@ impl Application {
     /// Datagrams can be queued again.
     pub fn send_datagrams(&mut self, c: &mut Connection, agreed: &mut Agreement) {
         while let Some(&wanted) = self.datagrams.front() {
-            let sent = &mut agreed.datagrams[self.side as usize];
-            let number = sent.len() as u64;
             let size = c.max_datagram_size().map_or(wanted, |max| wanted.min(max)).max(8);
-            let mut data = vec![0; size];
-            fill_datagram(self.side, number, &mut data);
+            let data = agreed.datagrams.next(self.side, size);
             match c.send_datagram(data.into()) {
-                Ok(()) => sent.push(size),
+                Ok(()) => agreed.datagrams.on_sent(self.side, size),
                 Err(DatagramError::Blocked) => return,
                 // Refused for good.
                 Err(DatagramError::Unsupported | DatagramError::TooLarge { .. }) => self.datagrams.clear(),
@@ -220,31 +219,16 @@ impl Application {
     }
 
     /// Takes every datagram that arrived.
-    pub fn receive_datagrams(&mut self, c: &mut Connection, agreed: &Agreement) -> Result<(), Wrong> {
+    pub fn receive_datagrams(&mut self, c: &mut Connection, agreed: &mut Agreement) -> Result<(), Wrong> {
         while let Some(data) = c.receive_datagram() {
-            let Some(head) = data.first_chunk::<8>() else {
-                return Err(Wrong::Datagram(0, "too short"));
-            };
-            let number = u64::from_le_bytes(*head);
-            let sizes = &agreed.datagrams[1 - self.side as usize];
-            if sizes.get(number as usize) != Some(&data.len()) {
-                return Err(Wrong::Datagram(number, "nobody sent it, or in another size"));
-            }
-            let mut expected = vec![0; data.len()];
-            fill_datagram(
-                if self.side == Side::Client { Side::Server } else { Side::Client },
-                number,
-                &mut expected,
-            );
-            if expected[..] != data[..] {
-                return Err(Wrong::Datagram(number, "changed on the way"));
-            }
-            if !self.datagrams_seen.insert(number) {
-                return Err(Wrong::Datagram(number, "delivered twice"));
-            }
+            let number = agreed.datagrams.on_received(self.peer(), &data)?;
             self.note(4, number, data.len() as u64);
         }
         Ok(())
+    }
+
+    fn peer(&self) -> Side {
+        if self.side == Side::Client { Side::Server } else { Side::Client }
     }
 
     /// Reads what may be there.
@@ -269,6 +253,7 @@ impl Application {
                 if let Err(error) = c.reset(id, RESET) {
                     return wrong(format!("reset: {error:?}"));
                 }
+                agreed.credit.on_ended(id, self.side);
                 return self.sent(id, agreed);
             }
             if written == flow.bytes {
@@ -285,7 +270,10 @@ impl Application {
             Content::of(id, self.side).fill(written, &mut self.buffer[..n]);
             match c.write(id, &self.buffer[..n]) {
                 Ok(0) => return wrong("wrote nothing".into()),
-                Ok(n) => written += n as u64,
+                Ok(n) => {
+                    written += n as u64;
+                    agreed.credit.on_written(id, self.side, written)?;
+                }
                 Err(WriteError::Blocked) => break,
                 Err(WriteError::Stopped(code)) if stopped(code) => return self.sent(id, agreed),
                 Err(error) => return wrong(format!("write: {error:?}")),
@@ -298,15 +286,17 @@ impl Application {
     fn sent(&mut self, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
         self.sending.remove(&id);
         self.note(5, id.0, 0);
-        agreed.sent.insert((id, self.side == Side::Server));
+        if agreed.sent.insert((id, self.side == Side::Server)) {
+            agreed.close_if_done(id, self.side);
+        }
         Ok(())
     }
 
     fn read(&mut self, c: &mut Connection, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
         let Some(mut offset) = self.receiving.get(&id).copied() else { return Ok(()) };
-        let sender = if self.side == Side::Client { Side::Server } else { Side::Client };
+        let sender = self.peer();
         let Some(flow) = agreed.flow(id, sender) else { return Ok(()) };
-        let content = Content::of(id, sender);
+        let expected = Expected { id, sender, flow };
         loop {
             if let FlowEnd::Stop { after } = flow.end
                 && offset >= after
@@ -319,22 +309,18 @@ impl Application {
             let most = 1 + mix(id.0 ^ (offset << 8)) as usize % CHUNK;
             match c.read(id, &mut self.buffer[..most]) {
                 Ok(Read::Data(n)) => {
-                    if let Some(at) = content.first_difference(offset, &self.buffer[..n]) {
-                        return Err(Wrong::Content(id, at));
-                    }
-                    offset += n as u64;
+                    offset = expected.data(offset, &self.buffer[..n])?;
+                    agreed.credit.on_read(id, sender, offset);
                     self.note(6, id.0, offset);
-                    if offset > flow.bytes || n == 0 {
-                        return Err(Wrong::End(id, format!("read of {n}"), offset, flow));
-                    }
                 }
                 Ok(Read::Finished) => {
-                    if offset != flow.bytes || matches!(flow.end, FlowEnd::Reset { .. }) {
-                        return Err(Wrong::End(id, "Finished".into(), offset, flow));
-                    }
+                    expected.end(offset, SeenEnd::Finished)?;
                     break;
                 }
-                Err(ReadError::Reset(RESET)) if matches!(flow.end, FlowEnd::Reset { .. }) => break,
+                Err(ReadError::Reset(RESET)) => {
+                    expected.end(offset, SeenEnd::Reset)?;
+                    break;
+                }
                 Err(ReadError::Blocked) => {
                     self.receiving.insert(id, offset);
                     return Ok(());
@@ -344,16 +330,10 @@ impl Application {
         }
         self.receiving.remove(&id);
         self.note(7, id.0, offset);
-        agreed.received.insert((id, sender == Side::Server));
+        agreed.credit.on_ended(id, sender);
+        if agreed.received.insert((id, sender == Side::Server)) {
+            agreed.close_if_done(id, self.side);
+        }
         Ok(())
-    }
-}
-
-/// A datagram's number and then bytes that follow from it.
-fn fill_datagram(sender: Side, number: u64, data: &mut [u8]) {
-    let salt = mix(number * 2 + u64::from(sender == Side::Server));
-    for (i, chunk) in data.chunks_mut(8).enumerate() {
-        let word = if i == 0 { number } else { mix(salt ^ i as u64) };
-        chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
     }
 }

@@ -4,7 +4,12 @@ use netsim::{LinkConfig, Loss, Rng, Seed, link::OutageKind, link::QueueSize, los
 use proto::{ControllerKind, Dir, RecoveryKind, SchedulerKind, Side, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
-use crate::scenario::{ETHERNET, Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan};
+use crate::{
+    scenario::{
+        ETHERNET, Fault, Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan, Way, default_transport,
+    },
+    world::EcnTreatment,
+};
 
 /// Draws of the shapes that scenarios need.
 struct Draw(Rng);
@@ -67,6 +72,7 @@ impl Scenario {
         let mut operations = Vec::new();
         streams(&mut draw, budget, &mut operations);
         path_changes(&mut draw, count, least, &mut operations);
+        faults(&mut draw, count, &mut operations);
         if draw.chance(0.3) {
             let (side, most) = (draw.side(), draw.scale(1, 300) as u32);
             let size = draw.scale(8, 1_400) as usize;
@@ -84,7 +90,7 @@ impl Scenario {
 
 fn path(draw: &mut Draw) -> PathPlan {
     let mut link = LinkConfig::new()
-        .rate(BitRate(draw.scale(1_000_000, 200_000_000)))
+        .rate(BitRate(draw.scale(1_000, 200_000) * 1_000))
         .delay(Duration::from_micros(draw.scale(1_000, 150_000)));
     if draw.chance(0.3) {
         let jitter = draw.micros(0, link.delay.as_micros());
@@ -94,7 +100,10 @@ fn path(draw: &mut Draw) -> PathPlan {
         link = link.queue(QueueSize::Packets(draw.scale(2, 30)));
     }
     if draw.chance(0.2) {
-        let rate = LossRate::new(0.05 * draw.0.next_f64()).expect("a probability");
+        link = link.ecn_threshold(QueueSize::Packets(draw.scale(1, 60)));
+    }
+    if draw.chance(0.2) {
+        let rate = probability(0.05 * draw.0.next_f64());
         link = link.duplicate(rate);
     }
     if draw.chance(0.15) {
@@ -111,24 +120,31 @@ fn loss(draw: &mut Draw) -> Loss {
         return Loss::None;
     }
     let share = draw.0.next_f64();
-    let rate = LossRate::new(0.3 * share * share).expect("a probability");
+    let rate = (0.3 * share * share).max(1e-4);
     if draw.chance(0.6) {
-        return Loss::Bernoulli(rate);
+        return Loss::Bernoulli(probability(rate));
     }
-    let burst = 1.5 + 6.0 * draw.0.next_f64();
-    GilbertElliott::from_stationary(rate, burst).map_or(Loss::Bernoulli(rate), Loss::GilbertElliott)
+    let leave = 1.0 / (1.5 + 6.0 * draw.0.next_f64());
+    Loss::GilbertElliott(GilbertElliott::gilbert(
+        probability(leave * rate / (1.0 - rate)),
+        probability(leave),
+    ))
+}
+
+/// With four digits, for people who read scenarios.
+fn probability(p: f64) -> LossRate {
+    LossRate::new((p * 1e4).round() / 1e4).expect("a probability")
 }
 
 fn transport(draw: &mut Draw) -> TransportConfig {
     let mut t = TransportConfig {
-        max_idle_timeout: Duration::from_secs(200),
         recovery: draw.of(RecoveryKind::ALL),
         controller: draw.of(ControllerKind::ALL),
         scheduler: draw.of(SchedulerKind::ALL),
         max_datagram_size: draw.of(&[1_200, 1_252, 1_350, 1_452, 1_452]),
         initial_window_packets: draw.of(&[2, 10, 10, 10, 32]),
         initial_rtt: draw.millis(50, 1_000),
-        ..TransportConfig::default()
+        ..default_transport()
     };
     // Half of them send large datagrams from the start, the others find out what passes.
     t.initial_datagram_size = if draw.chance(0.5) { t.max_datagram_size } else { 1_200 };
@@ -153,6 +169,10 @@ fn transport(draw: &mut Draw) -> TransportConfig {
     if draw.chance(0.2) {
         t.datagram_send_buffer = draw.scale(2_000, 50_000) as usize;
         t.datagram_receive_buffer = draw.scale(2_000, 50_000) as usize;
+    }
+    t.ecn = draw.chance(0.9);
+    if draw.chance(0.2) {
+        t.key_update_interval = draw.scale(10, 3_000);
     }
     t.repair.accept = draw.chance(0.85);
     if draw.chance(0.4) {
@@ -205,7 +225,7 @@ fn streams(draw: &mut Draw, budget: u64, operations: &mut Vec<(Duration, Operati
             Flow { bytes, end }
         };
         let (forward, back) = (flow(), flow());
-        let dir = if draw.chance(0.3) { Dir::Uni } else { Dir::Bi };
+        let (dir, back) = if draw.chance(0.3) { (Dir::Uni, Flow::EMPTY) } else { (Dir::Bi, back) };
         let priority = if draw.chance(0.2) { draw.between(0, 4) as i32 - 2 } else { 0 };
         let plan = StreamPlan { opener: draw.side(), dir, forward, back, priority };
         let at = if draw.chance(0.5) { Duration::ZERO } else { draw.millis(0, 2_000) };
@@ -231,8 +251,9 @@ fn path_changes(draw: &mut Draw, count: usize, least_mtu: u16, operations: &mut 
         }
         if draw.chance(0.25) {
             let (at, kind) = (draw.millis(0, 2_000), draw.of(&[OutageKind::Hold, OutageKind::Drop]));
-            operations.push((at, Operation::Cut { path, kind }));
-            operations.push((at + draw.millis(20, 4_000), Operation::Restore(path)));
+            let way = draw.of(&[Way::Up, Way::Down, Way::Both, Way::Both]);
+            operations.push((at, Operation::Cut { path, way, kind }));
+            operations.push((at + draw.millis(20, 4_000), Operation::Restore { path, way }));
         }
         if draw.chance(0.15) {
             let (side, at) = (draw.side(), draw.millis(0, 2_000));
@@ -244,12 +265,53 @@ fn path_changes(draw: &mut Draw, count: usize, least_mtu: u16, operations: &mut 
         }
         if draw.chance(0.15) {
             let change = match draw.between(0, 3) {
-                0 => Operation::Rate(path, BitRate(draw.scale(1_000_000, 200_000_000))),
+                0 => Operation::Rate(path, BitRate(draw.scale(1_000, 200_000) * 1_000)),
                 1 => Operation::Mtu(path, draw.between(u64::from(least_mtu), u64::from(ETHERNET)) as u16),
                 2 => Operation::Delay(path, draw.millis(1, 150)),
                 _ => Operation::Loss(path, loss(draw)),
             };
             operations.push((draw.millis(0, 3_000), change));
         }
+    }
+}
+
+/// What befalls single packets and whole hosts, in some scenarios.
+fn faults(draw: &mut Draw, paths: usize, operations: &mut Vec<(Duration, Operation)>) {
+    if draw.chance(0.35) {
+        for _ in 0..draw.between(1, 6) {
+            let path = draw.between(0, paths as u64 - 1) as usize;
+            let what = match draw.between(0, 6) {
+                0 => Fault::Drop,
+                1 => Fault::Duplicate(draw.millis(0, 500)),
+                2 => Fault::Detour(draw.millis(0, 500)),
+                3 => Fault::Flip(draw.scale(1, 100) as u32),
+                4 => Fault::Truncate(draw.scale(1, 1_400) as u32),
+                5 => Fault::Append(draw.scale(1, 200) as u32),
+                _ => Fault::Replay(if draw.chance(0.5) { Duration::ZERO } else { draw.millis(0, 1_000) }),
+            };
+            let way = draw.of(&[Way::Up, Way::Down, Way::Both]);
+            let (skip, count) = (draw.scale(1, 200) as u32 - 1, draw.scale(1, 20) as u32);
+            // Whose copy of the first packet of all arrives first has the connection: nothing tells the server who is the client.
+            let races_the_first = matches!(what, Fault::Replay(_)) && path == 0;
+            let at = if draw.chance(0.3) { Duration::ZERO } else { draw.millis(0, 2_000) };
+            let at = if races_the_first { at.max(Duration::from_secs(1)) } else { at };
+            operations.push((at, Operation::Fault { path, way, skip, count, what }));
+        }
+    }
+    if draw.chance(0.15) {
+        use EcnTreatment::{Bleach, Drop, MarkAll};
+        let path = draw.between(0, paths as u64 - 1) as usize;
+        let treatment = draw.of(&[Some(Bleach), Some(Drop), Some(MarkAll), None]);
+        operations.push((draw.millis(0, 2_000), Operation::Ecn(path, treatment)));
+    }
+    if draw.chance(0.15) {
+        for _ in 0..draw.between(1, 3) {
+            operations.push((draw.millis(0, 2_000), Operation::UpdateKeys(draw.side())));
+        }
+    }
+    if draw.chance(0.1) {
+        let side = draw.of(&[None, Some(Side::Client), Some(Side::Server)]);
+        let time = Duration::from_micros(draw.scale(1_000, 8_000_000));
+        operations.push((draw.millis(0, 2_000), Operation::Sleep { side, time }));
     }
 }

@@ -11,12 +11,17 @@
 pub mod application;
 pub mod checks;
 pub mod content;
+pub mod faults;
 mod generate;
 pub mod response;
 pub mod run;
 pub mod scenario;
+pub mod shrink;
+pub mod sweep;
+mod text;
 pub mod tls;
 pub mod world;
 
 pub use run::{Failure, Outcome, run};
 pub use scenario::Scenario;
+pub use text::ParseScenarioError;

@@ -1,20 +1,26 @@
 //! Runs a scenario from the first packet to the last, and says what broke.
 
-use std::{collections::BTreeMap, net::SocketAddr, panic};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    panic,
+};
 
 use netsim::{
     Loss, Seed,
     network::{Direction, PathId as LinkId},
 };
 use proto::{
-    ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathId, PathState, PathStats, Side,
+    ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
+    Side,
 };
 use units::{Duration, Instant};
 
 use crate::{
-    application::{Agreement, Application, Wrong},
-    checks::Violation,
-    scenario::{Operation, Scenario},
+    application::{Agreement, Application},
+    checks::{Violation, bytes::Wrong},
+    faults::Armed,
+    scenario::{Operation, Scenario, Way},
     world::{ConnectionId, Packet, Step, World},
 };
 
@@ -45,6 +51,8 @@ pub struct Outcome {
     pub paths: [Vec<PathStats>; 2],
     /// Steps that it took.
     pub steps: u64,
+    /// What happened to paths and to packets, each once.
+    pub seen: BTreeSet<&'static str>,
 }
 
 /// What broke a run.
@@ -95,6 +103,38 @@ pub enum Failure {
     /// The code panicked.
     #[error("panic: {0}")]
     Panic(String),
+    /// Two runs of the same scenario went differently.
+    #[error("two runs differ: trace hashes {:#x} and {:#x}", .hashes[0], .hashes[1])]
+    Differs {
+        /// The trace hash of each.
+        hashes: [u64; 2],
+    },
+}
+
+impl Failure {
+    /// A word for the kind of failure: what stays the same when a scenario is made smaller.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Violation(violation) => violation.kind.name(),
+            Self::Application { .. } => "application",
+            Self::Stalled { .. } => "stall",
+            Self::Lost { .. } => "connection lost",
+            Self::Leak { .. } => "leak",
+            Self::Endless(_) => "endless",
+            Self::Panic(_) => "panic",
+            Self::Differs { .. } => "determinism",
+        }
+    }
+}
+
+/// Runs a scenario twice, which must make no difference.
+///
+/// # Errors
+/// The first [`Failure`] of either run, or [`Failure::Differs`].
+pub fn run_twice(scenario: &Scenario) -> Result<Outcome, Failure> {
+    let outcome = run(scenario)?;
+    let hashes = [outcome.trace_hash, run(scenario)?.trace_hash];
+    if hashes[0] == hashes[1] { Ok(outcome) } else { Err(Failure::Differs { hashes }) }
 }
 
 /// Runs a scenario; panics of the transport count as failures.
@@ -130,6 +170,54 @@ struct Run<'a> {
     closed: bool,
     progress: (u64, Instant),
     steps: u64,
+    seen: BTreeSet<&'static str>,
+}
+
+fn path_event_name(event: PathEvent) -> &'static str {
+    match event {
+        PathEvent::Validated(_) => "~ path validated",
+        PathEvent::Suspect(_) => "~ path suspected (probe timeout)",
+        PathEvent::Recovered(_) => "~ path recovered",
+        PathEvent::Moved(_) => "~ path moved to another address",
+        PathEvent::Closed { by_peer: false, .. } => "~ path closed",
+        PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",
+    }
+}
+
+/// Faults at time zero wait for packets of the handshake, too.
+fn is_armed_from_the_start(after: Duration, operation: &Operation) -> bool {
+    after.is_zero() && matches!(operation, Operation::Fault { .. })
+}
+
+fn arm_from_the_start(world: &mut World, networks: &[NetworkPath], scenario: &Scenario) {
+    for (_, operation) in scenario.operations.iter().filter(|(after, o)| is_armed_from_the_start(*after, o)) {
+        arm(world, networks, operation);
+    }
+}
+
+fn arm(world: &mut World, networks: &[NetworkPath], operation: &Operation) {
+    let Operation::Fault { path, way, skip, count, what } = *operation else { return };
+    let Some(&NetworkPath { local, remote }) = networks.get(path) else { return };
+    if way != Way::Down {
+        world.arm(local, remote, Armed { skip, count, what });
+    }
+    if way != Way::Up {
+        world.arm(remote, local, Armed { skip, count, what });
+    }
+}
+
+/// Whose application carries out an operation; `None` is the network.
+fn operation_side(operation: &Operation) -> Option<Side> {
+    match operation {
+        Operation::Stream(plan) => Some(plan.opener),
+        Operation::Datagrams { side, .. }
+        | Operation::ClosePath { side, .. }
+        | Operation::Backup { side, .. }
+        | Operation::UpdateKeys(side)
+        | Operation::Close(side) => Some(*side),
+        Operation::OpenPath(_) => Some(Side::Client),
+        _ => None,
+    }
 }
 
 /// The client's address on path `i`.
@@ -160,6 +248,7 @@ impl<'a> Run<'a> {
         for (network, plan) in networks.iter().zip(&scenario.paths) {
             world.set_mtu(network.local, network.remote, plan.mtu);
         }
+        arm_from_the_start(&mut world, &networks, scenario);
         let client = world.connect(client_host, &scenario.client, networks[0]);
         Self {
             scenario,
@@ -169,7 +258,7 @@ impl<'a> Run<'a> {
             client,
             server: None,
             applications: SIDES.map(Application::new),
-            agreement: Agreement::default(),
+            agreement: Agreement::new(&scenario.client, &scenario.server),
             agenda: BTreeMap::new(),
             agenda_count: 0,
             connected: None,
@@ -177,6 +266,7 @@ impl<'a> Run<'a> {
             closed: false,
             progress: (0, Instant::ORIGIN),
             steps: 0,
+            seen: BTreeSet::new(),
         }
     }
 
@@ -195,7 +285,14 @@ impl<'a> Run<'a> {
         self.drain()?;
         let hashes = self.applications.each_ref().map(|a| a.trace);
         hashes.into_iter().for_each(|hash| self.world.trace(hash));
-        Ok(Outcome { trace_hash: self.world.trace_hash(), finished, stats, paths, steps: self.steps })
+        Ok(Outcome {
+            trace_hash: self.world.trace_hash(),
+            finished,
+            stats,
+            paths,
+            steps: self.steps,
+            seen: self.seen,
+        })
     }
 
     fn id(&self, side: Side) -> Option<ConnectionId> {
@@ -274,7 +371,14 @@ impl<'a> Run<'a> {
         let now = self.world.now();
         while let Some(entry) = self.agenda.first_entry().filter(|e| e.key().0 <= now) {
             let (operation, attempt) = entry.remove();
-            self.perform(operation, attempt)?;
+            // Whoever stands still acts later.
+            let wakes = operation_side(&operation).map_or(now, |side| self.wakes(side));
+            if wakes > now {
+                self.agenda.insert((wakes, self.agenda_count), (operation, attempt));
+                self.agenda_count += 1;
+            } else {
+                self.perform(operation, attempt)?;
+            }
         }
         for side in SIDES {
             self.read(side)?;
@@ -295,6 +399,7 @@ impl<'a> Run<'a> {
                     app.send_datagrams(c, agreed);
                     Ok(())
                 })?,
+                Event::Path(event) => _ = self.seen.insert(path_event_name(event)),
                 Event::ConnectionLost(error) if !self.closed => {
                     return Err(Failure::Lost { side, at: self.world.now(), error });
                 }
@@ -307,7 +412,8 @@ impl<'a> Run<'a> {
     fn on_connected(&mut self) {
         let now = self.world.now();
         self.connected = Some(now);
-        for (after, operation) in &self.scenario.operations {
+        let armed = |(after, o): &&(Duration, Operation)| is_armed_from_the_start(*after, o);
+        for (after, operation) in self.scenario.operations.iter().filter(|planned| !armed(planned)) {
             self.agenda.insert((now + *after, self.agenda_count), (operation.clone(), 0));
             self.agenda_count += 1;
         }
@@ -317,6 +423,11 @@ impl<'a> Run<'a> {
         let (i, now) = (side as usize, self.world.now());
         let pause = self.scenario.reader_pause[i];
         if self.applications[i].readable.is_empty() {
+            return Ok(());
+        }
+        let wakes = self.wakes(side);
+        if wakes > now {
+            self.next_read[i] = Some(wakes);
             return Ok(());
         }
         if !pause.is_zero() && self.next_read[i].is_none_or(|at| at > now) {
@@ -365,14 +476,44 @@ impl<'a> Run<'a> {
                     let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
                 }
             }
-            Operation::Cut { path, kind } => self.change(path, |link, now| link.cut(now, kind)),
-            Operation::Restore(path) => self.change(path, |link, now| link.restore(now)),
-            Operation::Rate(path, rate) => self.change(path, |link, now| link.set_rate(now, Some(rate))),
-            Operation::Delay(path, delay) => self.change(path, |link, now| link.set_delay(now, delay)),
-            Operation::Loss(path, loss) => self.change(path, |link, now| link.set_loss(now, loss.clone())),
+            Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),
+            Operation::Restore { path, way } => self.change(path, way, |link, now| link.restore(now)),
+            Operation::Rate(path, rate) => {
+                self.change(path, Way::Both, |link, now| link.set_rate(now, Some(rate)));
+            }
+            Operation::Delay(path, delay) => {
+                self.change(path, Way::Both, |link, now| link.set_delay(now, delay));
+            }
+            Operation::Loss(path, loss) => {
+                self.change(path, Way::Both, |link, now| link.set_loss(now, loss.clone()));
+            }
             Operation::Mtu(path, mtu) => {
                 if let Some(network) = self.networks.get(path) {
                     self.world.set_mtu(network.local, network.remote, mtu);
+                }
+            }
+            Operation::Ecn(path, treatment) => {
+                if let Some(network) = self.networks.get(path) {
+                    self.world.set_ecn_treatment(network.local, network.remote, treatment);
+                }
+            }
+            Operation::Fault { .. } => arm(&mut self.world, &self.networks, &operation),
+            Operation::Sleep { side, time } => {
+                let until = self.world.now() + time;
+                for id in SIDES.into_iter().filter(|s| side.is_none_or(|side| side == *s)) {
+                    if let Some(id) = self.id(id) {
+                        self.world.sleep(id.host, until);
+                    }
+                }
+            }
+            Operation::Rebind(path) => {
+                if let Some(network) = self.networks.get(path) {
+                    self.world.rebind(network.local);
+                }
+            }
+            Operation::UpdateKeys(side) => {
+                if let Some(id) = self.id(side) {
+                    self.world.with(id, |c, _| c.force_key_update());
                 }
             }
             Operation::Close(side) => {
@@ -385,9 +526,13 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    fn change(&mut self, path: usize, change: impl FnMut(&mut netsim::Link<Packet>, Instant)) {
-        if let Some(link) = self.links.get(path) {
-            self.world.network_mut().change_both(*link, change);
+    fn change(&mut self, path: usize, way: Way, mut change: impl FnMut(&mut netsim::Link<Packet>, Instant)) {
+        let Some(link) = self.links.get(path) else { return };
+        if way != Way::Down {
+            self.world.network_mut().change(*link, Direction::Forward, &mut change);
+        }
+        if way != Way::Up {
+            self.world.network_mut().change(*link, Direction::Backward, &mut change);
         }
     }
 
@@ -402,12 +547,17 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// When the side's host stops standing still.
+    fn wakes(&self, side: Side) -> Instant {
+        self.id(side).map_or(Instant::ORIGIN, |id| self.world.asleep_until(id.host))
+    }
+
     /// The open path between the addresses of path `index`.
     fn path_id(&self, side: Side, index: usize) -> Option<PathId> {
         let ours = *self.networks.get(index)?;
         let network = match side {
             Side::Client => ours,
-            Side::Server => NetworkPath { local: ours.remote, remote: ours.local },
+            Side::Server => NetworkPath { local: ours.remote, remote: self.world.seen_as(ours.local) },
         };
         let paths = self.world.connection(self.id(side)?).paths();
         paths.iter().find(|p| p.network == network && p.state != PathState::Closing).map(|p| p.id)
@@ -419,8 +569,9 @@ impl<'a> Run<'a> {
     fn settle(&mut self) -> Result<(), Failure> {
         let end = self.world.now() + SETTLE;
         // From here on the network is well: loss that takes the last ACKs time and again proves nothing.
+        self.world.disarm();
         for link in 0..self.links.len() {
-            self.change(link, |link, now| {
+            self.change(link, Way::Both, |link, now| {
                 link.restore(now);
                 link.set_loss(now, Loss::None);
             });

@@ -4,6 +4,8 @@ use netsim::{LinkConfig, Loss, link::OutageKind};
 use proto::{Dir, Side, TransportConfig};
 use units::{BitRate, Duration};
 
+use crate::world::EcnTreatment;
+
 /// UDP payload that Ethernet carries below IPv4.
 pub const ETHERNET: u16 = 1_472;
 
@@ -18,7 +20,7 @@ pub struct Scenario {
     pub client: TransportConfig,
     /// The server's settings.
     pub server: TransportConfig,
-    /// What happens, each with its time after the handshake.
+    /// What happens, each with its time after the handshake. Faults at time zero hit packets of the handshake, too.
     pub operations: Vec<(Duration, Operation)>,
     /// How long the application of client and server lets readable data lie; zero reads at once.
     pub reader_pause: [Duration; 2],
@@ -35,6 +37,12 @@ pub struct PathPlan {
     pub mtu: u16,
 }
 
+/// What a scenario's sides are set to unless it says otherwise: the transport's defaults, with an idle timeout that no planned silence
+/// reaches.
+pub fn default_transport() -> TransportConfig {
+    TransportConfig { max_idle_timeout: Duration::from_secs(200), ..TransportConfig::default() }
+}
+
 impl PathPlan {
     /// The same both ways.
     pub fn symmetric(link: &LinkConfig) -> Self {
@@ -43,7 +51,7 @@ impl PathPlan {
 }
 
 /// Something that an application or the network does.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Operation {
     /// A stream is opened, now or as soon as the peer allows, and does what its plan says.
     Stream(StreamPlan),
@@ -74,15 +82,22 @@ pub enum Operation {
         /// Whether it becomes a backup.
         backup: bool,
     },
-    /// Both directions of a path are cut.
+    /// A path is cut.
     Cut {
         /// Which path.
         path: usize,
+        /// Which way.
+        way: Way,
         /// What becomes of packets.
         kind: OutageKind,
     },
     /// A cut path works again.
-    Restore(usize),
+    Restore {
+        /// Which path.
+        path: usize,
+        /// Which way.
+        way: Way,
+    },
     /// Both directions of a path get another rate.
     Rate(usize, BitRate),
     /// Both directions of a path get another delay.
@@ -91,12 +106,136 @@ pub enum Operation {
     Loss(usize, Loss),
     /// A path carries datagrams of at most so many bytes.
     Mtu(usize, u16),
+    /// What a path does to congestion marks from now on.
+    Ecn(usize, Option<EcnTreatment>),
+    /// Something happens to certain packets of a path.
+    Fault {
+        /// Which path.
+        path: usize,
+        /// Which way they go.
+        way: Way,
+        /// Packets that come before, in each direction.
+        skip: u32,
+        /// How many are hit, in each direction.
+        count: u32,
+        /// What happens to each.
+        what: Fault,
+    },
+    /// A host, or both, stands still: neither timers nor packets nor its application wake it before the time is over.
+    Sleep {
+        /// Whose; `None` stops both.
+        side: Option<Side>,
+        /// For how long.
+        time: Duration,
+    },
+    /// A translator on the way gives the client's end of a path another port.
+    Rebind(usize),
+    /// A side updates its keys as soon as it may.
+    UpdateKeys(Side),
     /// A side closes the connection, whatever is under way.
     Close(Side),
 }
 
+impl Operation {
+    /// The word that it begins with in text, and under which it is counted.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Stream(_) => "stream",
+            Self::Datagrams { .. } => "datagrams",
+            Self::OpenPath(_) => "open-path",
+            Self::ClosePath { .. } => "close-path",
+            Self::Backup { .. } => "backup",
+            Self::Cut { .. } => "cut",
+            Self::Restore { .. } => "restore",
+            Self::Rate(..) => "rate",
+            Self::Delay(..) => "delay",
+            Self::Loss(..) => "loss",
+            Self::Mtu(..) => "mtu",
+            Self::Ecn(..) => "ecn",
+            Self::Fault { what, .. } => what.name(),
+            Self::Sleep { .. } => "sleep",
+            Self::Rebind(_) => "rebind",
+            Self::UpdateKeys(_) => "update-keys",
+            Self::Close(_) => "close",
+        }
+    }
+
+    /// The path that it is about.
+    pub fn path(&self) -> Option<usize> {
+        self.clone().path_mut().copied()
+    }
+
+    /// The path that it is about, to change it.
+    pub fn path_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::OpenPath(path)
+            | Self::ClosePath { path, .. }
+            | Self::Backup { path, .. }
+            | Self::Cut { path, .. }
+            | Self::Restore { path, .. }
+            | Self::Rate(path, _)
+            | Self::Delay(path, _)
+            | Self::Loss(path, _)
+            | Self::Mtu(path, _)
+            | Self::Ecn(path, _)
+            | Self::Fault { path, .. }
+            | Self::Rebind(path) => Some(path),
+            Self::Stream(_)
+            | Self::Datagrams { .. }
+            | Self::Sleep { .. }
+            | Self::UpdateKeys(_)
+            | Self::Close(_) => None,
+        }
+    }
+}
+
+/// One direction of a path, or both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+    /// Either.
+    Both,
+}
+
+/// What happens to a packet on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It vanishes.
+    Drop,
+    /// It comes again, so much later.
+    Duplicate(Duration),
+    /// It takes so much longer than its neighbours.
+    Detour(Duration),
+    /// So many of its bits are inverted.
+    Flip(u32),
+    /// Only so many of its bytes arrive.
+    Truncate(u32),
+    /// So many bytes of garbage follow it.
+    Append(u32),
+    /// Somebody sends a copy from another address, so much later; one without delay is there before the packet.
+    Replay(Duration),
+}
+
+impl Fault {
+    /// The word that stands for it in text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Duplicate(_) => "duplicate",
+            Self::Detour(_) => "detour",
+            Self::Flip(_) => "flip",
+            Self::Truncate(_) => "truncate",
+            Self::Append(_) => "append",
+            Self::Replay(_) => "replay",
+        }
+    }
+}
+
 /// What happens on one stream.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StreamPlan {
     /// Who opens it.
     pub opener: Side,
@@ -113,7 +252,7 @@ pub struct StreamPlan {
 impl StreamPlan {
     /// A stream with so many bytes forward and back, finished by both sides.
     pub fn exchange(opener: Side, forward: u64, back: u64) -> Self {
-        let flow = |bytes| Flow { bytes, end: FlowEnd::Finish };
+        let flow = |bytes| Flow { bytes, ..Flow::EMPTY };
         Self { opener, dir: Dir::Bi, forward: flow(forward), back: flow(back), priority: 0 }
     }
 }
@@ -125,6 +264,11 @@ pub struct Flow {
     pub bytes: u64,
     /// How it ends.
     pub end: FlowEnd,
+}
+
+impl Flow {
+    /// Nothing, and its end.
+    pub const EMPTY: Self = Self { bytes: 0, end: FlowEnd::Finish };
 }
 
 /// How one direction of a stream ends.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use netsim::{
-    LinkConfig, Network, Rng, Seed,
+    EventQueue, LinkConfig, Network, Rng, Seed,
     network::{Arrival, Direction, PathId as LinkId},
 };
 use proto::{
@@ -18,6 +18,7 @@ use units::Instant;
 
 use crate::{
     checks::{Checks, Violation},
+    faults::{Armed, Fate, Faults},
     tls,
 };
 
@@ -27,6 +28,9 @@ pub const IP_UDP_HEADERS: u64 = 28;
 const MAX_CONNECTIONS: usize = 1_024;
 /// Most datagrams asked for with one call; how many is drawn anew each time.
 const MAX_BATCH: u64 = 10;
+
+/// Where replayed packets come from.
+const STRANGER: ([u8; 4], u16) = ([192, 0, 2, 66], 6_666);
 
 /// Names a host of a [`World`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -49,6 +53,16 @@ struct Host {
     server: Option<TransportConfig>,
     /// Decides how many datagrams are asked for at once.
     rng: Rng,
+    /// It stands still until then.
+    asleep_until: Instant,
+}
+
+/// A packet that takes another time than its link gives it.
+enum Late {
+    /// It enters its link.
+    Send { from: SocketAddr, to: SocketAddr, packet: Packet },
+    /// It arrives.
+    Deliver(Arrival<SocketAddr, Packet>),
 }
 
 /// One side of a connection, with what the application has not seen yet.
@@ -101,6 +115,11 @@ pub struct World {
     /// Connections that the application has not been told of.
     accepted: VecDeque<ConnectionId>,
     out: Vec<u8>,
+    faults: Faults,
+    late: EventQueue<Late>,
+    /// Where a translator makes an address's packets come from, as their receivers see it; and back.
+    outside: BTreeMap<SocketAddr, SocketAddr>,
+    inside: BTreeMap<SocketAddr, SocketAddr>,
 }
 
 impl World {
@@ -117,6 +136,10 @@ impl World {
             violation: None,
             accepted: VecDeque::new(),
             out: Vec::new(),
+            faults: Faults::new(Rng::new(seed.child("faults", 0))),
+            late: EventQueue::new(),
+            outside: BTreeMap::new(),
+            inside: BTreeMap::new(),
         }
     }
 
@@ -131,7 +154,13 @@ impl World {
         let mut seed = [0; 32];
         seed.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&rng.next_u64().to_le_bytes()));
         let endpoint = Endpoint::new(config, seed);
-        self.hosts.push(Host { endpoint, connections: BTreeMap::new(), server: server.cloned(), rng });
+        self.hosts.push(Host {
+            endpoint,
+            connections: BTreeMap::new(),
+            server: server.cloned(),
+            rng,
+            asleep_until: Instant::ORIGIN,
+        });
         self.addresses.extend(addresses.iter().map(|address| (*address, id)));
         id
     }
@@ -153,10 +182,20 @@ impl World {
         self.mtus.insert((b, a), usize::from(mtu));
     }
 
-    /// Lets the network between two addresses meddle with marks, in both directions.
-    pub fn set_ecn_treatment(&mut self, a: SocketAddr, b: SocketAddr, treatment: EcnTreatment) {
-        self.ecn.insert((a, b), treatment);
-        self.ecn.insert((b, a), treatment);
+    /// Lets the network between two addresses meddle with marks, in both directions, or leave them alone.
+    pub fn set_ecn_treatment(
+        &mut self,
+        a: SocketAddr,
+        b: SocketAddr,
+        treatment: impl Into<Option<EcnTreatment>>,
+    ) {
+        let treatment = treatment.into();
+        for way in [(a, b), (b, a)] {
+            match treatment {
+                Some(treatment) => _ = self.ecn.insert(way, treatment),
+                None => _ = self.ecn.remove(&way),
+            }
+        }
     }
 
     /// Begins a connection from a host.
@@ -268,6 +307,48 @@ impl World {
         result
     }
 
+    /// Lets something happen to packets between two addresses that are sent from now on.
+    pub fn arm(&mut self, from: SocketAddr, to: SocketAddr, armed: Armed) {
+        self.faults.arm(from, to, armed);
+    }
+
+    /// Takes back every fault that waits for its packets.
+    pub fn disarm(&mut self) {
+        self.faults.clear();
+    }
+
+    /// Stops a host: its timers and packets wait until `until`. The caller keeps its application still.
+    pub fn sleep(&mut self, host: HostId, until: Instant) {
+        let asleep = &mut self.hosts[host.0].asleep_until;
+        *asleep = until.max(*asleep);
+        let checks = self.hosts[host.0].connections.values_mut().filter_map(|side| side.checks.as_mut());
+        checks.for_each(|checks| checks.on_sleep(until));
+    }
+
+    /// When the host wakes up, which may be in the past.
+    pub fn asleep_until(&self, host: HostId) -> Instant {
+        self.hosts[host.0].asleep_until
+    }
+
+    /// A translator gives `address` another port: from now on its packets, those under way included, come from there, and what is
+    /// sent to the one before is lost. Returns the new address.
+    pub fn rebind(&mut self, address: SocketAddr) -> SocketAddr {
+        let before = self.outside.get(&address).copied();
+        let mut after = before.unwrap_or(address);
+        after.set_port(after.port() + 1);
+        if let Some(before) = before {
+            self.inside.remove(&before);
+        }
+        self.outside.insert(address, after);
+        self.inside.insert(after, address);
+        after
+    }
+
+    /// The address that others see.
+    pub fn seen_as(&self, address: SocketAddr) -> SocketAddr {
+        self.outside.get(&address).copied().unwrap_or(address)
+    }
+
     /// The next event of a connection.
     pub fn poll_event(&mut self, id: ConnectionId) -> Option<Event> {
         self.hosts[id.host.0].connections.get_mut(&id.handle)?.events.pop_front()
@@ -276,9 +357,18 @@ impl World {
     /// Advances to the next arrival or timer, or to `limit` if that is earlier.
     pub fn step(&mut self, limit: Instant) -> Step {
         let timer = self.next_timer();
-        let deadline = timer.map_or(limit, |(at, _)| at.min(limit)).max(self.now());
+        let deadline = timer.map_or(limit, |(at, _)| at.min(limit));
+        let deadline = self.late.next_time().map_or(deadline, |at| at.min(deadline)).max(self.now());
         if let Some(arrival) = self.net.poll(deadline) {
-            self.deliver(arrival);
+            self.arrive(arrival);
+            return Step::Advanced;
+        }
+        if self.late.next_time().is_some_and(|at| at <= self.now()) {
+            match self.late.pop() {
+                Some((_, Late::Send { from, to, packet })) => self.enter_link(from, to, packet),
+                Some((_, Late::Deliver(arrival))) => self.arrive(arrival),
+                None => {}
+            }
             return Step::Advanced;
         }
         match timer {
@@ -300,7 +390,8 @@ impl World {
         let sides =
             hosts.flat_map(|(i, host)| host.connections.iter().map(move |(h, side)| (HostId(i), *h, side)));
         let timers = sides.filter_map(|(host, handle, side)| {
-            Some((side.connection.poll_timeout()?, ConnectionId { host, handle }))
+            let at = side.connection.poll_timeout()?.max(self.hosts[host.0].asleep_until);
+            Some((at, ConnectionId { host, handle }))
         });
         timers.min()
     }
@@ -321,10 +412,20 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, arrival: Arrival<SocketAddr, Packet>) {
-        let now = self.now();
+    /// Hands a packet to its host, or keeps it while that stands still.
+    fn arrive(&mut self, arrival: Arrival<SocketAddr, Packet>) {
         let Some(&host) = self.addresses.get(&arrival.to) else { return };
-        let path = NetworkPath { local: arrival.to, remote: arrival.from };
+        let asleep_until = self.hosts[host.0].asleep_until;
+        if asleep_until > self.now() {
+            self.late.push(asleep_until, Late::Deliver(arrival));
+        } else {
+            self.deliver(host, arrival);
+        }
+    }
+
+    fn deliver(&mut self, host: HostId, arrival: Arrival<SocketAddr, Packet>) {
+        let now = self.now();
+        let path = NetworkPath { local: arrival.to, remote: self.seen_as(arrival.from) };
         let Packet { bytes: mut data, ecn } = arrival.packet;
         let ecn = ecn.map(|mark| if arrival.ce { Ecn::Ce } else { mark });
         let mut reply = Vec::new();
@@ -372,7 +473,13 @@ impl World {
             out.clear();
             let batch = 1 + rng.below(MAX_BATCH) as usize;
             let before = side.checks.is_some().then(|| side.connection.paths());
-            let Some(transmit) = side.connection.poll_transmit(now, batch, &mut out) else { break };
+            let Some(transmit) = side.connection.poll_transmit(now, batch, &mut out) else {
+                if let (Some(checks), Some(before)) = (&mut side.checks, before) {
+                    let result = checks.when_idle(now, &before, &side.connection);
+                    self.note(result);
+                }
+                break;
+            };
             let mut result = Ok(());
             if let (Some(checks), Some(before)) = (&mut side.checks, before) {
                 result = checks.on_transmit(now, &transmit, out.len(), batch, &before, &side.connection);
@@ -404,21 +511,50 @@ impl World {
     }
 
     fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
-        let NetworkPath { local, remote } = transmit.path;
-        let mtu = self.mtus.get(&(local, remote)).copied().unwrap_or(usize::MAX);
+        let NetworkPath { local: from, remote } = transmit.path;
+        let to = self.inside.get(&remote).copied().unwrap_or(remote);
+        let unreachable = to == remote && self.outside.contains_key(&to);
+        let mtu = self.mtus.get(&(from, to)).copied().unwrap_or(usize::MAX);
         for datagram in bytes.chunks(transmit.segment_size.unwrap_or(transmit.size).max(1)) {
-            if datagram.len() > mtu {
+            if datagram.len() > mtu || unreachable {
                 self.net.trace(datagram.len() as u64);
                 continue;
             }
-            let ecn = match (self.ecn.get(&(local, remote)), transmit.ecn) {
+            let ecn = match (self.ecn.get(&(from, to)), transmit.ecn) {
                 (Some(EcnTreatment::Drop), Some(_)) => continue,
                 (Some(EcnTreatment::Bleach), _) | (_, None) => None,
                 (Some(EcnTreatment::MarkAll), Some(_)) => Some(Ecn::Ce),
                 (None, mark) => mark,
             };
-            let packet = Packet { bytes: datagram.to_vec(), ecn };
-            self.net.send(local, remote, packet, datagram.len() as u64 + IP_UDP_HEADERS);
+            let mut packet = Packet { bytes: datagram.to_vec(), ecn };
+            match self.faults.hit(from, to, &mut packet.bytes) {
+                Some(fate) => self.send_with_fate(from, to, packet, fate),
+                None => self.enter_link(from, to, packet),
+            }
         }
+    }
+
+    fn send_with_fate(&mut self, from: SocketAddr, to: SocketAddr, packet: Packet, fate: Fate) {
+        let now = self.now();
+        self.net.trace(packet.bytes.len() as u64);
+        for after in fate.copies {
+            self.late.push(now + after, Late::Send { from, to, packet: packet.clone() });
+        }
+        for after in fate.replays {
+            // Past every link: the attacker is fast.
+            let size = packet.bytes.len() as u64 + IP_UDP_HEADERS;
+            let copy = Arrival { from: STRANGER.into(), to, packet: packet.clone(), size, ce: false };
+            self.late.push(now + after, Late::Deliver(copy));
+        }
+        match fate.late {
+            _ if fate.dropped => {}
+            Some(after) => self.late.push(now + after, Late::Send { from, to, packet }),
+            None => self.enter_link(from, to, packet),
+        }
+    }
+
+    fn enter_link(&mut self, from: SocketAddr, to: SocketAddr, packet: Packet) {
+        let size = packet.bytes.len() as u64 + IP_UDP_HEADERS;
+        self.net.send(from, to, packet, size);
     }
 }

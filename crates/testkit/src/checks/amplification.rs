@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::{NetworkPath, PathState, PathStats, Side, Transmit};
+use proto::{NetworkPath, PathStats, Side, Transmit};
 
 use super::Broken;
 
@@ -11,16 +11,12 @@ const FACTOR: u64 = 3;
 /// Bytes exchanged with each address.
 #[derive(Default, Debug)]
 pub(super) struct Amplification {
-    /// Received and sent. An entry per path of the connection.
+    /// Received and sent. An entry per address of the scenario.
     addresses: BTreeMap<NetworkPath, (u64, u64)>,
-    /// The handshake's path. A Handshake packet from the client validates its address before anything shows it, so this path is
-    /// not checked.
-    first: Option<NetworkPath>,
 }
 
 impl Amplification {
     pub(super) fn on_arrival(&mut self, path: NetworkPath, size: u64) {
-        self.first.get_or_insert(path);
         self.addresses.entry(path).or_default().0 += size;
     }
 
@@ -30,9 +26,9 @@ impl Amplification {
         paths: &[PathStats],
         side: Side,
     ) -> Result<(), Broken> {
-        let validated = paths.iter().any(|p| p.network == transmit.path && p.state != PathState::Validating);
+        let validated = paths.iter().any(|p| p.network == transmit.path && p.address_validated);
         let (received, sent) = self.addresses.entry(transmit.path).or_default();
-        if side == Side::Client || validated || self.first == Some(transmit.path) {
+        if side == Side::Client || validated {
             // Should the path be closed and opened again, its next validation has a budget of its own.
             *sent = 0;
             return Ok(());
@@ -42,5 +38,27 @@ impl Amplification {
             return Ok(());
         }
         Err(Broken::Amplification { path: transmit.path, sent: *sent, received: *received })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::{paths, transmit};
+
+    #[test]
+    fn a_byte_beyond_three_times_what_came_is_seen() {
+        let mut paths = paths();
+        paths[1].address_validated = false;
+        let mut checker = Amplification::default();
+        checker.on_arrival(paths[0].network, 1_200);
+        checker.on_arrival(paths[1].network, 100);
+        let mut send =
+            |size, paths: &[PathStats], side| checker.on_transmit(&transmit(&paths[1], size), paths, side);
+        assert_eq!(send(300, &paths, Side::Server), Ok(()));
+        assert!(send(1, &paths, Side::Server).is_err());
+        assert_eq!(send(1_000, &paths, Side::Client), Ok(()), "clients are not limited");
+        paths[1].address_validated = true;
+        assert_eq!(send(1_000, &paths, Side::Server), Ok(()));
     }
 }

@@ -3,8 +3,13 @@
 //! The checkers know statistics and times, never the transport's own state: a wrong book in the transport does not make them
 //! agree with it. Each file is one concern.
 
+mod abandoned;
+mod accounts;
 mod amplification;
 mod books;
+pub mod bytes;
+mod closing;
+pub mod credit;
 mod liveness;
 mod window;
 
@@ -12,8 +17,10 @@ use proto::{Connection, NetworkPath, PathId, PathStats, Transmit, TransportConfi
 use units::Instant;
 
 use crate::world::ConnectionId;
+use accounts::Accounts;
 use amplification::Amplification;
 use books::Books;
+use closing::Closing;
 use liveness::Liveness;
 use window::Window;
 
@@ -58,6 +65,33 @@ pub enum Broken {
         /// The deadline that the connection names now.
         next: Option<Instant>,
     },
+    /// Something is under way, or waits, and no deadline sees to it in time.
+    #[error("something is under way, but the next deadline is {next:?}: {what}")]
+    Asleep {
+        /// The deadline.
+        next: Option<Instant>,
+        /// What waits.
+        what: String,
+    },
+    /// A closed connection was not gone in time.
+    #[error("closed at {closed}, but not drained by {until}")]
+    NotDrained {
+        /// When it was closed.
+        closed: Instant,
+        /// When it had to be gone.
+        until: Instant,
+    },
+    /// Packets left on an abandoned path.
+    #[error("{packets} packets left on {path:?}, which was abandoned")]
+    Abandoned {
+        /// The path.
+        path: PathId,
+        /// How many.
+        packets: u64,
+    },
+    /// The statistics and the network disagree, or a packet is missing.
+    #[error("accounts: {0}")]
+    Accounts(String),
     /// Statistics contradict each other.
     #[error("statistics: {0}")]
     Books(String),
@@ -76,6 +110,24 @@ pub enum Broken {
     },
 }
 
+impl Broken {
+    /// The checker that complains.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::OverWindow { .. } => "window",
+            Self::Transmit(_) => "transmit",
+            Self::Livelock(_) | Self::BusyLoop { .. } => "liveness",
+            Self::Asleep { .. } => "asleep",
+            Self::NotDrained { .. } => "closing",
+            Self::Abandoned { .. } => "abandoned",
+            Self::Accounts(_) => "accounts",
+            Self::Books(_) => "books",
+            Self::Memory(_) => "memory",
+            Self::Amplification { .. } => "amplification",
+        }
+    }
+}
+
 /// Everything that is checked of one side of a connection.
 pub struct Checks {
     connection: ConnectionId,
@@ -83,6 +135,8 @@ pub struct Checks {
     liveness: Liveness,
     books: Books,
     amplification: Amplification,
+    accounts: Accounts,
+    closing: Closing,
     mtu: u16,
 }
 
@@ -95,6 +149,8 @@ impl Checks {
             liveness: Liveness::default(),
             books: Books::new(transport),
             amplification: Amplification::default(),
+            accounts: Accounts::default(),
+            closing: Closing::default(),
             mtu: transport.max_datagram_size,
         }
     }
@@ -121,6 +177,7 @@ impl Checks {
     /// A datagram of `size` bytes arrived.
     pub fn on_arrival(&mut self, path: NetworkPath, size: u64) {
         self.amplification.on_arrival(path, size);
+        self.accounts.on_arrival(path, size);
         self.liveness.on_arrival();
     }
 
@@ -142,9 +199,36 @@ impl Checks {
             self.liveness.on_transmit(now, datagrams)?;
             self.window.on_transmit(transmit, before, &after, connection.is_handshaking())?;
             self.books.on_transmit(before, &after, connection)?;
+            self.accounts.on_transmit(transmit, before, &after)?;
+            abandoned::check(before, &after)?;
             self.amplification.on_transmit(transmit, &after, connection.side())
         });
         self.at(now, result)
+    }
+
+    /// Nothing is left to be sent at this moment.
+    ///
+    /// # Errors
+    /// A broken invariant.
+    pub fn when_idle(
+        &mut self,
+        now: Instant,
+        paths: &[PathStats],
+        connection: &Connection,
+    ) -> Result<(), Violation> {
+        let (closed, drained) = (connection.is_closed(), connection.is_drained());
+        let result = self.closing.check(now, closed, drained, || connection.paths()).and_then(|()| {
+            if closed || connection.is_handshaking() {
+                return Ok(());
+            }
+            liveness::attended(now, connection.poll_timeout(), paths, &connection.stream_stats())
+        });
+        self.at(now, result)
+    }
+
+    /// The host stands still until then.
+    pub fn on_sleep(&mut self, until: Instant) {
+        self.closing.on_sleep(until);
     }
 
     /// Everything that statistics say, looked at once more.
@@ -152,7 +236,9 @@ impl Checks {
     /// # Errors
     /// A broken invariant.
     pub fn at_end(&self, now: Instant, connection: &Connection) -> Result<(), Violation> {
-        self.at(now, self.books.check(connection))
+        let stats = connection.stats();
+        let books = self.books.check(connection);
+        self.at(now, books.and_then(|()| self.accounts.check(stats.bytes_sent, stats.bytes_received)))
     }
 
     /// How many datagrams the answer is, if it is possible.
@@ -174,5 +260,35 @@ impl Checks {
 
     fn at(&self, now: Instant, result: Result<(), Broken>) -> Result<(), Violation> {
         result.map_err(|kind| Violation { connection: self.connection, at: now, kind })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsim::{LinkConfig, Seed};
+    use proto::{PathStats, Transmit};
+    use units::Duration;
+
+    use crate::{scenario::default_transport, world::World};
+
+    /// Statistics of two healthy paths, for checkers to be shown doctored ones.
+    pub(super) fn paths() -> Vec<PathStats> {
+        let mut world = World::new(Seed(1), false);
+        let at = |host: u8, path: u8| std::net::SocketAddr::from(([10, path, 0, host], 1_000));
+        let servers = [at(1, 0), at(1, 1)];
+        world.add_host(&servers, Some(&default_transport()));
+        let client = world.add_host(&[at(2, 0), at(2, 1)], None);
+        let link = LinkConfig::new().delay(Duration::from_millis(10));
+        let networks = [0, 1].map(|i| proto::NetworkPath { local: at(2, i), remote: at(1, i) });
+        networks.iter().for_each(|n| _ = world.join(n.local, n.remote, &link, &link));
+        let id = world.connect(client, &default_transport(), networks[0]);
+        world.run_until(units::Instant::ORIGIN + Duration::from_secs(1));
+        world.with(id, |c, now| c.open_path(now, networks[1])).unwrap();
+        world.run_until(units::Instant::ORIGIN + Duration::from_secs(2));
+        world.connection(id).paths()
+    }
+
+    pub(super) fn transmit(path: &PathStats, size: usize) -> Transmit {
+        Transmit { path: path.network, ecn: None, size, segment_size: None }
     }
 }

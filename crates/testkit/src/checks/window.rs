@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::{PathId, PathState, PathStats, Transmit};
+use proto::{PathId, PathStats, Transmit};
 
 use super::Broken;
 
@@ -52,7 +52,7 @@ impl Window {
             if path.copies_sent + path.repair_sent > earlier.copies_sent + earlier.repair_sent {
                 return over("recovery");
             }
-            let validates = transmit.size == VALIDATION_SIZE || path.state == PathState::Validating;
+            let validates = transmit.size == VALIDATION_SIZE || !path.address_validated;
             if handshaking || validates {
                 continue;
             }
@@ -63,5 +63,37 @@ impl Window {
             *probes -= 1;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::{paths, transmit};
+
+    /// Bytes in flight go up by 1,000 to one more than the window.
+    fn over(change: impl Fn(&mut PathStats, &mut PathStats), allow_probe: bool) -> Result<(), Broken> {
+        let mut before = paths();
+        let mut after = before.clone();
+        before[1].in_flight = before[1].window - 999;
+        after[1].in_flight = after[1].window + 1;
+        change(&mut before[1], &mut after[1]);
+        let mut window = Window::default();
+        if allow_probe {
+            let mut suspected = before.clone();
+            suspected[1].pto_count += 1;
+            window.on_timeout(&before, &suspected);
+        }
+        window.on_transmit(&transmit(&before[1], 1_000), &before, &after, false)
+    }
+
+    #[test]
+    fn whatever_exceeds_the_window_is_seen_unless_it_is_a_probe() {
+        assert!(over(|_, _| {}, false).is_err());
+        assert_eq!(over(|_, after| after.in_flight -= 1, false), Ok(()));
+        assert_eq!(over(|_, _| {}, true), Ok(()));
+        assert_eq!(over(|_, after| after.address_validated = false, false), Ok(()), "a challenge");
+        assert!(over(|_, after| after.copies_sent += 1, true).is_err(), "recovery has no excuse");
+        assert!(over(|_, after| after.repair_sent += 1, true).is_err());
     }
 }

@@ -1,0 +1,72 @@
+//! A closed connection is gone within three probe timeouts (RFC 9000 section 10.2).
+
+use proto::PathStats;
+use units::{Duration, Instant};
+
+use super::Broken;
+
+/// The least variation that a probe timeout counts with (RFC 9002 section 6.1.2).
+const GRANULARITY: Duration = Duration::from_millis(1);
+/// The most that ACKs are delayed (RFC 9000 section 18.2: the default).
+const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+
+/// When the connection was closed by either side, and by when it must be drained.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    closed: Option<(Instant, Instant)>,
+}
+
+impl Closing {
+    /// What the connection says of itself at `now`; `paths` are asked for once, when it closes.
+    pub(super) fn check(
+        &mut self,
+        now: Instant,
+        is_closed: bool,
+        is_drained: bool,
+        paths: impl FnOnce() -> Vec<PathStats>,
+    ) -> Result<(), Broken> {
+        if !is_closed {
+            return Ok(());
+        }
+        let (at, until) = *self.closed.get_or_insert_with(|| (now, now + slowest_probe(&paths()) * 3));
+        if is_drained || now <= until { Ok(()) } else { Err(Broken::NotDrained { closed: at, until }) }
+    }
+
+    /// The host stood still until then.
+    pub(super) fn on_sleep(&mut self, until: Instant) {
+        if let Some((_, limit)) = &mut self.closed {
+            *limit = (*limit).max(until);
+        }
+    }
+}
+
+fn slowest_probe(paths: &[PathStats]) -> Duration {
+    let probe = |p: &PathStats| p.rtt + (p.rtt_variance * 4).max(GRANULARITY) + MAX_ACK_DELAY;
+    paths.iter().map(probe).max().unwrap_or(Duration::from_millis(100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::tests::paths;
+
+    #[test]
+    fn a_connection_that_lingers_is_seen() {
+        let mut closing = Closing::default();
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        let slow = || {
+            let mut paths = paths();
+            (paths[0].rtt, paths[0].rtt_variance) = (Duration::from_millis(65), Duration::from_millis(10));
+            (paths[1].rtt, paths[1].rtt_variance) = (Duration::from_millis(5), Duration::ZERO);
+            paths
+        };
+        assert_eq!(closing.check(at(10_000), false, false, slow), Ok(()));
+        assert_eq!(closing.check(at(20_000), true, false, slow), Ok(()));
+        assert_eq!(closing.check(at(20_390), true, false, slow), Ok(()));
+        assert!(closing.check(at(20_391), true, false, slow).is_err());
+        assert_eq!(closing.check(at(20_391), true, true, slow), Ok(()));
+        closing.on_sleep(at(21_000));
+        assert_eq!(closing.check(at(21_000), true, false, slow), Ok(()));
+        assert!(closing.check(at(21_001), true, false, slow).is_err());
+    }
+}
