@@ -8,6 +8,7 @@
 //! nanoseconds, however rarely the link is asked, so that virtual and real time give the same result.
 
 mod config;
+mod display;
 mod flight;
 mod parse;
 mod queue;

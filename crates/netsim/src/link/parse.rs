@@ -10,7 +10,7 @@ use crate::{
     loss::{GilbertElliott, InvalidBurst, PRESETS, Preset},
 };
 
-const KEYS: &str = "rate, delay, jitter, reorder, loss, burst, drop, loss-at, queue, ecn, duplicate, outage, hold, rate@TIME, \
+const KEYS: &str = "rate, delay, jitter, reorder, loss, burst, gilbert, drop, loss-at, queue, ecn, duplicate, outage, hold, rate@TIME, \
                     delay@TIME";
 
 /// Text that does not describe a link.
@@ -58,6 +58,9 @@ pub enum ParseLinkError {
     /// `drop` and `loss` exclude each other.
     #[error("`drop` names exactly which packets are lost: leave out `loss`")]
     DropAndLoss,
+    /// `gilbert` and `loss` exclude each other.
+    #[error("`gilbert` says all about loss: leave out `loss`")]
+    GilbertAndLoss,
     /// Loss rate and burst do not fit together.
     #[error("burst: {0}")]
     Burst(#[from] InvalidBurst),
@@ -72,6 +75,7 @@ pub enum ParseLinkError {
 /// | `reorder` | nothing, `yes` or `no`: whether jitter may reorder |
 /// | `loss` | `1%`, or the name of a preset such as `wifi` |
 /// | `burst` | mean burst in packets; makes the loss rate a Gilbert channel |
+/// | `gilbert` | `0.01/0.3/1/0`: p, r, 1-h and 1-k of a Gilbert-Elliott channel |
 /// | `drop` | `3/17`: exactly these packets, counted from 0 |
 /// | `loss-at` | `before` or `after` the rate |
 /// | `queue`, `ecn` | `100kB` or `64p`: limit, and marking threshold |
@@ -126,6 +130,12 @@ impl Parser {
                     value.split('/').map(|index| index.trim().parse::<u64>()).collect();
                 config.loss = Loss::Nth(indices.map_err(|_| wrong("a list of packets such as `0/3/17`"))?);
             }
+            "gilbert" => {
+                let channel = gilbert_elliott(value);
+                config.loss = channel
+                    .map(Loss::GilbertElliott)
+                    .ok_or_else(|| wrong("four probabilities such as `0.01/0.3/1/0`"))?;
+            }
             "loss-at" => {
                 config.loss_point =
                     loss_point(value).ok_or_else(|| wrong("`before` or `after` (the rate)"))?;
@@ -172,6 +182,9 @@ impl Parser {
         };
         if matches!(self.config.loss, Loss::Nth(_)) {
             return Err(ParseLinkError::DropAndLoss);
+        }
+        if matches!(self.config.loss, Loss::GilbertElliott(_)) {
+            return Err(ParseLinkError::GilbertAndLoss);
         }
         self.config.loss = match (Preset::find(&text), self.burst) {
             (Some(_), Some(_)) => return Err(ParseLinkError::BurstAlone),
@@ -224,6 +237,13 @@ fn queue_size(key: &str, value: &str) -> Result<QueueSize, ParseLinkError> {
         value: value.to_owned(),
         expected: "a size such as `100kB` or `64p` (packets)",
     })
+}
+
+fn gilbert_elliott(value: &str) -> Option<GilbertElliott> {
+    let probabilities: Vec<LossRate> =
+        value.split('/').map(|p| p.trim().parse().ok()).collect::<Option<_>>()?;
+    let [good_to_bad, bad_to_good, loss_in_bad, loss_in_good] = probabilities[..] else { return None };
+    Some(GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good })
 }
 
 fn range(value: &str) -> Option<(Duration, Duration)> {
@@ -308,6 +328,8 @@ mod tests {
             ("burst=3", "`burst` needs a loss rate"),
             ("loss=90%,burst=3", "burst: a loss of 90% in bursts of 3 packets is impossible"),
             ("drop=1/x", "drop: `1/x` is not a list of packets"),
+            ("gilbert=1/2", "gilbert: `1/2` is not four probabilities"),
+            ("gilbert=0.1/0.5/1/0,loss=1%", "`gilbert` says all about loss"),
             ("drop=1,loss=1%", "`drop` names exactly which packets are lost"),
             ("outage=5s-2s", "outage: `5s-2s` is not a range of time"),
             ("queue=64 packets", "queue: `64 packets` is not a size such as `100kB` or `64p`"),
