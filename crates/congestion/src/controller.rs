@@ -37,6 +37,9 @@ pub struct Ack {
     /// Whether the sender left window unused because it lacked data or was blocked by flow control or pacing
     /// (RFC 9002 section 7.8). Such ACKs do not grow the window.
     pub app_limited: bool,
+    /// How many of `bytes` the network marked CE, as far as the ECN counts of the ACK frame tell: newly reported marks times
+    /// the mean size of the packets acknowledged. Only `dctcp` asks.
+    pub ce_bytes: u64,
     /// The round-trip time, this ACK frame's sample included.
     pub rtt: Rtt,
 }
@@ -71,6 +74,9 @@ pub struct PathWindow {
     pub slow_start: bool,
     /// Whether it is the path that the event belongs to.
     pub is_self: bool,
+    /// What its controller's [`inter_loss`](Controller::inter_loss) answers: OLIA's l, the larger of the bytes acknowledged
+    /// between its last two losses and since the last one.
+    pub inter_loss: u64,
 }
 
 /// What a controller is doing (RFC 9002 section 7.3).
@@ -147,6 +153,11 @@ pub trait Controller: Send + fmt::Debug {
 
     /// The congestion window in bytes: a packet may leave if it keeps the bytes in flight at or below this.
     fn window(&self) -> u64;
+
+    /// What sibling paths' controllers are told about this one in [`PathWindow::inter_loss`]. 0 from those that do not count.
+    fn inter_loss(&self) -> u64 {
+        0
+    }
 
     /// The rate at which to spread packets: 1.25 times window over smoothed round-trip time, twice in slow start
     /// (RFC 9002 section 7.7). Unlimited before the first RTT sample.

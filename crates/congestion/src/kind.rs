@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-use crate::{Controller, Cubic, NewReno};
+use crate::{Balia, Controller, Ctcp, Cubic, Dctcp, Lia, NewReno, Olia};
 
 /// What a controller needs to know when its path is made. Build it with `..Config::default()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,17 +54,32 @@ pub enum ControllerKind {
     Cubic,
     /// RFC 9002 section 7, `newreno`.
     NewReno,
+    /// CTCP section 4.3, `ctcp`.
+    Ctcp,
+    /// RFC 6356, `lia`: coupled over the paths.
+    Lia,
+    /// Khalili et al., `olia`: coupled over the paths.
+    Olia,
+    /// Peng et al., `balia`: coupled over the paths.
+    Balia,
+    /// RFC 8257, `dctcp`: for data centres only.
+    Dctcp,
 }
 
 impl ControllerKind {
     /// Every controller, in the order in which help texts list them.
-    pub const ALL: &[Self] = &[Self::Cubic, Self::NewReno];
+    pub const ALL: &[Self] = &[Self::Cubic, Self::NewReno, Self::Ctcp, Self::Lia, Self::Olia, Self::Balia, Self::Dctcp];
 
     /// The name that users type.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
             Self::NewReno => "newreno",
+            Self::Ctcp => "ctcp",
+            Self::Lia => "lia",
+            Self::Olia => "olia",
+            Self::Balia => "balia",
+            Self::Dctcp => "dctcp",
         }
     }
 
@@ -73,6 +88,11 @@ impl ControllerKind {
         match self {
             Self::Cubic => Box::new(Cubic::new(config)),
             Self::NewReno => Box::new(NewReno::new(config)),
+            Self::Ctcp => Box::new(Ctcp::new(config)),
+            Self::Lia => Box::new(Lia::new(config)),
+            Self::Olia => Box::new(Olia::new(config)),
+            Self::Balia => Box::new(Balia::new(config)),
+            Self::Dctcp => Box::new(Dctcp::new(config)),
         }
     }
 }

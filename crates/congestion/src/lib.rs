@@ -17,18 +17,31 @@
 //! assert_eq!(controller.window(), 13_200);
 //! ```
 
+mod aimd;
+mod balia;
 mod controller;
+mod coupled;
+mod ctcp;
 mod cubic;
+mod dctcp;
 mod hystart;
 mod kind;
+mod lia;
 mod newreno;
+mod olia;
 #[cfg(test)]
 mod properties;
 mod recovery_period;
 #[cfg(test)]
 mod test_loop;
 
+pub use balia::{Balanced, Balia};
 pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Rtt, State};
+pub use coupled::Coupled;
+pub use ctcp::Ctcp;
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use kind::{Config, ControllerKind, UnknownController};
+pub use lia::{Lia, LinkedIncreases};
 pub use newreno::NewReno;
+pub use olia::{Olia, Opportunistic};

@@ -30,7 +30,15 @@ fn step(controller: &mut dyn Controller, random: &mut Random, now: Instant) {
         4 => controller.on_mtu(1_200 + random.below(300)),
         5..=7 => controller.on_sent(now, bytes, bytes + random.below(2) * 1_000),
         n => controller.on_ack(
-            &Ack { now, bytes, largest_sent_at: sent_at, in_flight_before: bytes, app_limited: n == 8, rtt },
+            &Ack {
+                now,
+                bytes,
+                largest_sent_at: sent_at,
+                in_flight_before: bytes,
+                app_limited: n == 8,
+                ce_bytes: bytes * random.below(2),
+                rtt,
+            },
             &[],
         ),
     }

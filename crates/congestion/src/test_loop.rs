@@ -44,6 +44,7 @@ pub(crate) fn run(controller: &mut dyn Controller, rtt: Duration, period: u64, p
                 largest_sent_at: sent_at,
                 in_flight_before,
                 app_limited: false,
+                ce_bytes: 0,
                 rtt: sample,
             };
             controller.on_ack(&ack, &[]);

@@ -1,0 +1,198 @@
+//! CTCP's controller: Reno that backs off by RTT_min / RTT, so that a loss without a queue costs nothing.
+//!
+//! Kim et al., "Network Coded TCP (CTCP)", section 4.3 (Algorithm 2).
+//!
+//! | paper                | here                          | unit  |
+//! |----------------------|-------------------------------|-------|
+//! | tokens               | window / maximum datagram size | packets |
+//! | RTT_min              | `BaseRtt::min`                | time  |
+//! | RTT                  | `Queueing::delay`             | time  |
+//! | beta                 | `Ctcp::backoff`               | none  |
+//! | ss_threshold         | threshold of the window       | bytes |
+//!
+//! # Departures
+//! - Tokens are a window: they change by Algorithm 2 only, and sending one packet uses one of them until it is acknowledged
+//!   or lost (CTCP-A6). The initial number is the transport's initial window, not 8.
+//! - A backoff at most once per round trip (CTCP-A8). Until the next one ACKs let the window grow as always: at 5 % loss every round
+//!   trip has a gap.
+//! - RTT is the smallest sample of the last round trip rather than that of the ACK (CTCP-A9), less what jitter explains; RTT_min
+//!   expires. Both are ours: docs/decisions/0008-ctcp-delay-signal.md.
+//! - Slow start ends when the queue holds more than a packet of the window, tokens x (1 - RTT_min / RTT) > 1 (CTCP-A14), not by a
+//!   loss without a queue (CTCP-A18). It also ends when three round trips in a row have not delivered a quarter more than the best
+//!   before, because a link without a queue of its own, such as a policer, shows no delay.
+//! - If a round trip loses more packets than it delivers, the window is halved whatever the delay is: nothing else would stop the
+//!   window where there is no queue to see.
+//! - Before the first sample, and by a CE mark, the window is halved: a mark says what delay could only suggest.
+//! - Persistent congestion stands for the time-out of Algorithm 2, with RFC 9002's minimum window. RTT_min is forgotten then.
+//!
+//! # Invariants
+//! The window is never below the minimum and is reduced at most once per recovery period. Without jitter and with one bandwidth-delay
+//! product of queue, a loss halves.
+
+mod base_rtt;
+mod queueing;
+
+use units::{Duration, Instant};
+
+use self::{base_rtt::BaseRtt, queueing::Queueing};
+use crate::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, State, aimd::Aimd};
+
+/// The most that is ever taken for jitter, unless half of RTT_min is more.
+const MOST_JITTER: Duration = Duration::from_millis(10);
+/// Round trips without growth that end slow start.
+const FULL_ROUNDS: u32 = 3;
+
+/// The controller of CTCP.
+#[derive(Clone, Debug)]
+pub struct Ctcp {
+    window: Aimd,
+    base: BaseRtt,
+    queueing: Queueing,
+    round: Round,
+}
+
+/// What the current round trip has delivered and lost, in bytes, and how slow start goes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Round {
+    delivered: u64,
+    lost: u64,
+    limited: bool,
+    best: u64,
+    full: u32,
+}
+
+impl Ctcp {
+    /// A controller in slow start with the initial window.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            window: Aimd::new(config),
+            base: BaseRtt::default(),
+            queueing: Queueing::default(),
+            round: Round::default(),
+        }
+    }
+
+    /// beta: RTT_min / RTT for a delay, the part of which that may be jitter left out.
+    fn backoff(&self, delay: Option<Duration>) -> Option<f64> {
+        let min = self.base.min()?;
+        let allowance = self.queueing.allowance().min(MOST_JITTER.max(min / 2));
+        let rtt = delay?.saturating_sub(allowance).max(min);
+        Some(min.as_secs_f64() / rtt.as_secs_f64())
+    }
+
+    /// Whether the queue holds no more than a packet of the window.
+    fn is_empty_queue(&self, beta: f64) -> bool {
+        self.window.window() * (1.0 - beta) <= self.window.segment()
+    }
+
+    /// Algorithm 2 for a gap.
+    fn on_gap(&mut self, now: Instant, sent_at: Instant) {
+        if self.window.covers(sent_at) {
+            return;
+        }
+        let beta = self.backoff(self.queueing.delay()).unwrap_or(0.5);
+        if self.is_empty_queue(beta) {
+            self.base.on_idle_loss();
+            if self.window.in_slow_start() {
+                return;
+            }
+        }
+        if let Some(delay) = self.queueing.delay()
+            && let Some(window) = self.base.on_backoff(now, self.window.window(), beta, delay)
+        {
+            self.window.restore(window);
+            return;
+        }
+        self.window.reduce(now, sent_at, beta);
+    }
+
+    /// Slow start by `bytes`, and whether it should end.
+    fn slow_start(&mut self, bytes: u64) {
+        let rest = self.window.slow_start(bytes as f64);
+        let beta = self.backoff(self.queueing.recent()).unwrap_or(1.0);
+        if !self.is_empty_queue(beta) || self.round.full >= FULL_ROUNDS {
+            self.window.leave_slow_start();
+        }
+        self.additive_increase(rest);
+    }
+
+    /// tokens + 1 / tokens for each packet of `bytes`.
+    fn additive_increase(&mut self, bytes: f64) {
+        self.window.add(bytes * self.window.segment() / self.window.window());
+    }
+
+    /// A round trip is over: was it one with hardly any deliveries, and is slow start still of use?
+    fn end_round(&mut self, ack: &Ack) {
+        let Round { delivered, lost, limited, best, full } = core::mem::take(&mut self.round);
+        let grown = delivered > best.saturating_add(best / 4);
+        self.round.best = best.max(delivered);
+        self.round.full = if grown || limited { 0 } else { full + 1 };
+        if lost > delivered.max(self.window.floor() as u64) {
+            self.window.reduce(ack.now, ack.largest_sent_at, 0.5);
+        }
+    }
+}
+
+impl Controller for Ctcp {
+    fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
+        self.window.note_ack(ack);
+        self.base.on_ack(ack);
+        let ended = self.queueing.on_ack(ack);
+        self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
+        self.round.limited |= ack.app_limited;
+        if ended {
+            self.end_round(ack);
+        }
+        if ack.app_limited || self.base.is_probing() {
+            return;
+        }
+        if self.window.in_slow_start() {
+            self.slow_start(ack.bytes);
+        } else {
+            self.additive_increase(ack.bytes as f64);
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
+        self.round.lost = self.round.lost.saturating_add(loss.bytes);
+        self.on_gap(loss.now, loss.largest_sent_at);
+    }
+
+    fn on_persistent_congestion(&mut self, _now: Instant) {
+        self.window.collapse();
+        self.base.forget();
+        self.queueing = Queueing::default();
+        self.round = Round::default();
+    }
+
+    fn on_spurious_loss(&mut self, _now: Instant) {
+        self.window.undo();
+    }
+
+    fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
+        self.window.reduce(now, largest_sent, 0.5);
+        self.window.confirm();
+    }
+
+    fn on_mtu(&mut self, max_datagram_size: u64) {
+        self.window.on_mtu(max_datagram_size);
+    }
+
+    fn window(&self) -> u64 {
+        let part = if self.base.is_probing() { 0.5 } else { 1.0 };
+        (self.window.window() * part).max(self.window.floor()) as u64
+    }
+
+    fn state(&self) -> State {
+        let state = self.window.state();
+        let phase = if self.window.in_slow_start() { Phase::SlowStart } else { state.phase };
+        State { phase, window: self.window(), ..state }
+    }
+
+    fn kind(&self) -> ControllerKind {
+        ControllerKind::Ctcp
+    }
+}
+
+#[cfg(test)]
+mod tests;

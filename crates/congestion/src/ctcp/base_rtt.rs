@@ -1,0 +1,206 @@
+//! RTT_min, and how it stays true: the paper's is a minimum for ever.
+//!
+//! - A sample below it is it.
+//! - If for [`LIFETIME`] no sample came near it, the window is halved until a round trip of packets sent after that is
+//!   through, and the smallest of their samples is the new RTT_min: it may be larger, the route having changed, and if the queue was the
+//!   reason, half a window leaves less of it.
+//! - If backoffs have brought the window down to a quarter and the delay has not followed, it is not our queue that we see. The
+//!   delay is then RTT_min at once, and the window goes back to where the backoffs began.
+//!
+//! # Invariants
+//! A probe ends with the first ACK of a packet sent a round trip after its start.
+
+use units::{Duration, Instant};
+
+use crate::Ack;
+
+/// How long RTT_min is believed without a sample near it.
+pub(super) const LIFETIME: Duration = Duration::from_secs(10);
+/// Samples that are above RTT_min by less than this part of it are near it.
+const NEAR: u64 = 16;
+/// The part of the window that backoffs must have left before the delay is asked whether it followed.
+const DISPROVED: f64 = 0.25;
+
+/// RTT_min and what is known against it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BaseRtt {
+    min: Option<Duration>,
+    /// When a sample was last near it.
+    seen_at: Instant,
+    probe: Option<Probe>,
+    backoffs: Option<Backoffs>,
+}
+
+/// A time with half the window.
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    /// What was sent before is still on its way.
+    Drain {
+        /// When the probe began.
+        since: Instant,
+    },
+    /// Samples of packets sent under half the window are collected.
+    Measure {
+        /// When the first of them was acknowledged.
+        since: Instant,
+        /// The smallest sample.
+        min: Duration,
+    },
+}
+
+/// Backoffs in a row that have not shortened the delay.
+#[derive(Clone, Copy, Debug)]
+struct Backoffs {
+    /// The delay at the first of them.
+    delay: Duration,
+    /// The window before the first of them, in bytes.
+    window: f64,
+    /// What they have left of it.
+    left: f64,
+}
+
+impl BaseRtt {
+    /// RTT_min; `None` before any sample.
+    pub(super) fn min(&self) -> Option<Duration> {
+        self.min
+    }
+
+    /// Whether half the window is to be used.
+    pub(super) fn is_probing(&self) -> bool {
+        self.probe.is_some()
+    }
+
+    /// Takes an ACK's sample, if it has one.
+    pub(super) fn on_ack(&mut self, ack: &Ack) {
+        let sample = ack.rtt.latest;
+        if sample.is_zero() {
+            return;
+        }
+        let min = *self.min.get_or_insert(sample);
+        if sample <= min + min / NEAR {
+            self.min = Some(min.min(sample));
+            self.seen_at = ack.now;
+            self.probe = None;
+        } else if self.probe.is_none() && ack.now.saturating_duration_since(self.seen_at) > LIFETIME {
+            self.probe = Some(Probe::Drain { since: ack.now });
+        }
+        self.go_on(ack);
+    }
+
+    fn go_on(&mut self, ack: &Ack) {
+        let sample = ack.rtt.latest;
+        match self.probe {
+            Some(Probe::Drain { since }) if ack.largest_sent_at > since => {
+                self.probe = Some(Probe::Measure { since: ack.now, min: sample });
+            }
+            Some(Probe::Measure { since, min }) if ack.largest_sent_at <= since => {
+                self.probe = Some(Probe::Measure { since, min: min.min(sample) });
+            }
+            Some(Probe::Measure { min, .. }) => self.replace(ack.now, min.min(sample)),
+            _ => {}
+        }
+    }
+
+    /// RTT_min is now `min`, whatever it was.
+    fn replace(&mut self, now: Instant, min: Duration) {
+        *self = Self { min: Some(min), seen_at: now, probe: None, backoffs: None };
+    }
+
+    /// The window of `window` bytes is about to be multiplied by `factor`, because the delay is `delay`. Returns the window to
+    /// use instead if that proves RTT_min wrong.
+    pub(super) fn on_backoff(&mut self, now: Instant, window: f64, factor: f64, delay: Duration) -> Option<f64> {
+        let first = Backoffs { delay, window, left: 1.0 };
+        let mut backoffs = self.backoffs.filter(|b| delay >= b.delay - b.delay / 8).unwrap_or(first);
+        if backoffs.left <= DISPROVED {
+            self.replace(now, delay);
+            return Some(backoffs.window);
+        }
+        backoffs.left *= factor;
+        self.backoffs = Some(backoffs);
+        None
+    }
+
+    /// A loss without a queue: the backoffs before it have had their effect.
+    pub(super) fn on_idle_loss(&mut self) {
+        self.backoffs = None;
+    }
+
+    /// A time-out: nothing is known any more.
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rtt;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// An ACK that arrives at `now` for what was sent `rtt` ms before.
+    fn ack(base: &mut BaseRtt, now: u64, rtt: u64) {
+        let rtt = Rtt { latest: ms(rtt), ..Rtt::default() };
+        base.on_ack(&Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() });
+    }
+
+    #[test]
+    fn expires_after_ten_seconds_and_is_measured_with_half_the_window() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 100, 25);
+        for now in (200..10_000).step_by(100) {
+            ack(&mut base, now, 75);
+            assert_eq!((base.min(), base.is_probing()), (Some(ms(25)), false));
+        }
+        ack(&mut base, 10_200, 75);
+        assert!(base.is_probing());
+        ack(&mut base, 10_250, 75); // sent before the probe
+        ack(&mut base, 10_300, 60); // the first one sent in it
+        assert!(base.is_probing());
+        ack(&mut base, 10_310, 55);
+        assert!(base.is_probing());
+        ack(&mut base, 10_400, 58);
+        assert_eq!((base.min(), base.is_probing()), (Some(ms(55)), false));
+    }
+
+    #[test]
+    fn a_sample_near_it_prolongs_it() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 100, 32);
+        for now in (1_000..60_000).step_by(1_000) {
+            ack(&mut base, now, if now % 9_000 == 0 { 33 } else { 80 });
+            assert!(!base.is_probing());
+        }
+        assert_eq!(base.min(), Some(ms(32)));
+    }
+
+    #[test]
+    fn backoffs_without_effect_disprove_it() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 100, 25);
+        assert_eq!(base.on_backoff(at(200), 60_000.0, 0.4, ms(75)), None);
+        assert_eq!(base.on_backoff(at(300), 25_000.0, 0.4, ms(74)), None);
+        assert_eq!(base.on_backoff(at(400), 10_000.0, 0.4, ms(73)), Some(60_000.0));
+        assert_eq!(base.min(), Some(ms(73)));
+    }
+
+    #[test]
+    fn backoffs_with_effect_do_not() {
+        let mut base = BaseRtt::default();
+        ack(&mut base, 100, 25);
+        for delay in [100, 80, 65, 50, 40, 33] {
+            assert_eq!(base.on_backoff(at(200), 60_000.0, 0.4, ms(delay)), None);
+        }
+        for _ in 0..10 {
+            base.on_idle_loss();
+            assert_eq!(base.on_backoff(at(300), 60_000.0, 0.4, ms(33)), None);
+        }
+        assert_eq!(base.min(), Some(ms(25)));
+    }
+}
