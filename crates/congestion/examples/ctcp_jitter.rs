@@ -21,16 +21,17 @@ fn buffer(rtt_ms: u64) -> u64 {
     RATE * 1_000_000 / 8 * rtt_ms / 1_000 * 5 / 4
 }
 
-/// Goodput as a share of the capacity, from second 2 to 32.
-fn share(kind: ControllerKind, path: Path) -> f64 {
+/// Goodput as a share of the capacity, from second 2 to 32, and the mean time in the queue in ms.
+fn run(kind: ControllerKind, path: Path) -> (f64, f64) {
     let mut network = Network::new(&[Link::new(RATE, buffer(path.rtt.as_millis()))], 1);
     network.flow(kind, &[path], Duration::ZERO);
-    network.goodput(2, 32)[0][0] / RATE as f64
+    let share = network.goodput(2, 32)[0][0] / RATE as f64;
+    (share, network.mean_rtt(0, 0) - path.rtt.as_millis_f64())
 }
 
 fn main() {
     let kinds = [ControllerKind::Ctcp, ControllerKind::NewReno, ControllerKind::Cubic];
-    println!("One flow, {RATE} Mbit/s, buffer 1.25 BDP, 30 s: goodput in per cent of the capacity\n");
+    println!("One flow, {RATE} Mbit/s, buffer 1.25 BDP, 30 s: goodput in per cent of the capacity / mean time in the queue in ms,\nthat behind late packets included\n");
     println!("| RTT | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for rtt in [10, 25, 100] {
@@ -40,7 +41,8 @@ fn main() {
             for kind in kinds {
                 let cell = |loss: u64| {
                     let path = Path::new(rtt).loss(loss as f64 / 100.0).jitter(span, reorder);
-                    format!("{:.1}", 100.0 * share(kind, path))
+                    let (share, queue) = run(kind, path);
+                    format!("{:.1} / {queue:.1}", 100.0 * share)
                 };
                 let cells: Vec<String> = LOSSES.into_iter().map(cell).collect();
                 println!("| {rtt} ms | {name} | {kind} | {} |", cells.join(" | "));

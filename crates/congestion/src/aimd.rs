@@ -94,6 +94,11 @@ impl Aimd {
         self.ssthresh = Some(self.window);
     }
 
+    /// Goes on with slow start, without a threshold.
+    pub(crate) fn resume_slow_start(&mut self) {
+        self.ssthresh = None;
+    }
+
     /// Sets window and threshold to `window` bytes, as when reductions turn out to have been mistakes.
     pub(crate) fn restore(&mut self, window: f64) {
         self.window = self.window.max(window);

@@ -15,11 +15,12 @@
 //!   or lost (CTCP-A6). The initial number is the transport's initial window, not 8.
 //! - A backoff at most once per round trip (CTCP-A8). Until the next one ACKs let the window grow as always: at 5 % loss every round
 //!   trip has a gap.
-//! - RTT is the smallest sample of the last round trip rather than that of the ACK (CTCP-A9), less what jitter explains; RTT_min
+//! - RTT is the smallest sample of the last round trips rather than that of the ACK (CTCP-A9), less what jitter explains; RTT_min
 //!   expires. Both are ours: docs/decisions/0008-ctcp-delay-signal.md.
 //! - Slow start ends when the queue holds more than a packet of the window, tokens x (1 - RTT_min / RTT) > 1 (CTCP-A14), not by a
-//!   loss without a queue (CTCP-A18). It also ends when three round trips in a row have not delivered a quarter more than the best
+//!   loss without a queue (CTCP-A18). If the round trip after that shows no queue, it was jitter, and slow start goes on. It also ends when three round trips in a row have not delivered a quarter more than the best
 //!   before, because a link without a queue of its own, such as a policer, shows no delay.
+//! - When backoffs prove RTT_min wrong, they are taken back, and slow start finds the new route's window.
 //! - If a round trip loses more packets than it delivers, the window is halved whatever the delay is: nothing else would stop the
 //!   window where there is no queue to see.
 //! - Before the first sample, and by a CE mark, the window is halved: a mark says what delay could only suggest.
@@ -49,6 +50,8 @@ pub struct Ctcp {
     base: BaseRtt,
     queueing: Queueing,
     round: Round,
+    /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
+    exit: Option<u32>,
 }
 
 /// What the current round trip has delivered and lost, in bytes, and how slow start goes.
@@ -69,6 +72,7 @@ impl Ctcp {
             base: BaseRtt::default(),
             queueing: Queueing::default(),
             round: Round::default(),
+            exit: None,
         }
     }
 
@@ -98,12 +102,14 @@ impl Ctcp {
             }
         }
         if let Some(delay) = self.queueing.delay()
-            && let Some(window) = self.base.on_backoff(now, self.window.window(), beta, delay)
+            && let Some(window) = self.base.on_backoff(now, self.window.window(), delay)
         {
             self.window.restore(window);
+            self.resume_slow_start();
             return;
         }
         self.window.reduce(now, sent_at, beta);
+        self.exit = self.exit.filter(|_| self.is_empty_queue(beta));
     }
 
     /// Slow start by `bytes`, and whether it should end.
@@ -111,7 +117,9 @@ impl Ctcp {
         let rest = self.window.slow_start(bytes as f64);
         let beta = self.backoff(self.queueing.recent()).unwrap_or(1.0);
         if !self.is_empty_queue(beta) || self.round.full >= FULL_ROUNDS {
+            self.exit = (self.round.full < FULL_ROUNDS).then_some(0);
             self.window.leave_slow_start();
+            self.queueing.forget_rounds();
         }
         self.additive_increase(rest);
     }
@@ -129,7 +137,27 @@ impl Ctcp {
         self.round.full = if grown || limited { 0 } else { full + 1 };
         if lost > delivered.max(self.window.floor() as u64) {
             self.window.reduce(ack.now, ack.largest_sent_at, 0.5);
+            self.exit = None;
         }
+        if let Some(delay) = self.queueing.last_round() {
+            self.base.on_round(delay);
+        }
+        self.confirm_exit();
+    }
+
+    /// The second round trip that ends after slow start was sent entirely after it, and tells whether there is a queue.
+    fn confirm_exit(&mut self) {
+        let Some(ended) = self.exit else { return };
+        self.exit = (ended == 0).then_some(1);
+        let beta = self.backoff(self.queueing.last_round()).unwrap_or(1.0);
+        if ended > 0 && self.is_empty_queue(beta) {
+            self.resume_slow_start();
+        }
+    }
+
+    fn resume_slow_start(&mut self) {
+        self.window.resume_slow_start();
+        (self.round.full, self.exit) = (0, None);
     }
 }
 
@@ -163,6 +191,7 @@ impl Controller for Ctcp {
         self.base.forget();
         self.queueing = Queueing::default();
         self.round = Round::default();
+        self.exit = None;
     }
 
     fn on_spurious_loss(&mut self, _now: Instant) {

@@ -55,8 +55,6 @@ struct Backoffs {
     delay: Duration,
     /// The window before the first of them, in bytes.
     window: f64,
-    /// What they have left of it.
-    left: f64,
 }
 
 impl BaseRtt {
@@ -106,18 +104,21 @@ impl BaseRtt {
         *self = Self { min: Some(min), seen_at: now, probe: None, backoffs: None };
     }
 
-    /// The window of `window` bytes is about to be multiplied by `factor`, because the delay is `delay`. Returns the window to
-    /// use instead if that proves RTT_min wrong.
-    pub(super) fn on_backoff(&mut self, now: Instant, window: f64, factor: f64, delay: Duration) -> Option<f64> {
-        let first = Backoffs { delay, window, left: 1.0 };
-        let mut backoffs = self.backoffs.filter(|b| delay >= b.delay - b.delay / 8).unwrap_or(first);
-        if backoffs.left <= DISPROVED {
+    /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the window to use instead if that
+    /// proves RTT_min wrong.
+    pub(super) fn on_backoff(&mut self, now: Instant, window: f64, delay: Duration) -> Option<f64> {
+        self.on_round(delay);
+        let first = *self.backoffs.get_or_insert(Backoffs { delay, window });
+        let disproved = window <= first.window * DISPROVED;
+        if disproved {
             self.replace(now, delay);
-            return Some(backoffs.window);
         }
-        backoffs.left *= factor;
-        self.backoffs = Some(backoffs);
-        None
+        disproved.then_some(first.window)
+    }
+
+    /// The delay is now `delay`. If that is less by an eighth than at the first backoff, the backoffs have had their effect.
+    pub(super) fn on_round(&mut self, delay: Duration) {
+        self.backoffs = self.backoffs.filter(|b| delay >= b.delay - b.delay / 8);
     }
 
     /// A loss without a queue: the backoffs before it have had their effect.
@@ -184,9 +185,9 @@ mod tests {
     fn backoffs_without_effect_disprove_it() {
         let mut base = BaseRtt::default();
         ack(&mut base, 100, 25);
-        assert_eq!(base.on_backoff(at(200), 60_000.0, 0.4, ms(75)), None);
-        assert_eq!(base.on_backoff(at(300), 25_000.0, 0.4, ms(74)), None);
-        assert_eq!(base.on_backoff(at(400), 10_000.0, 0.4, ms(73)), Some(60_000.0));
+        assert_eq!(base.on_backoff(at(200), 60_000.0, ms(75)), None);
+        assert_eq!(base.on_backoff(at(300), 25_000.0, ms(74)), None);
+        assert_eq!(base.on_backoff(at(400), 10_000.0, ms(73)), Some(60_000.0));
         assert_eq!(base.min(), Some(ms(73)));
     }
 
@@ -194,13 +195,16 @@ mod tests {
     fn backoffs_with_effect_do_not() {
         let mut base = BaseRtt::default();
         ack(&mut base, 100, 25);
-        for delay in [100, 80, 65, 50, 40, 33] {
-            assert_eq!(base.on_backoff(at(200), 60_000.0, 0.4, ms(delay)), None);
+        for (window, delay) in [(60_000.0, 100), (40_000.0, 80), (25_000.0, 65), (20_000.0, 55), (15_000.0, 45)] {
+            assert_eq!(base.on_backoff(at(200), window, ms(delay)), None);
         }
-        for _ in 0..10 {
-            base.on_idle_loss();
-            assert_eq!(base.on_backoff(at(300), 60_000.0, 0.4, ms(33)), None);
+        for window in [60_000.0, 15_000.0, 60_000.0, 15_000.0] {
+            assert_eq!(base.on_backoff(at(300), window, ms(40)), None);
+            base.on_round(ms(34)); // a sawtooth: the queue was emptied in between
         }
+        assert_eq!(base.on_backoff(at(300), 60_000.0, ms(40)), None);
+        base.on_idle_loss();
+        assert_eq!(base.on_backoff(at(300), 15_000.0, ms(40)), None);
         assert_eq!(base.min(), Some(ms(25)));
     }
 }

@@ -1,10 +1,12 @@
 //! How much of the round-trip time is queue, and how much is jitter.
 //!
-//! Jitter and queue both lengthen round trips, but differently: a queue changes little from one packet to the next and is there
-//! for every packet of a round trip, jitter is different for each and spares some. So
+//! Jitter and queue both lengthen round trips, but differently: a queue changes little from one packet to the next, is there
+//! for every packet of a round trip, and in congestion avoidance grows by a packet per round trip. Jitter is different for each
+//! packet and spares some. So
 //!
-//! - a round trip's *delay* is the smallest sample of it (CTCP-A9, the option "min over last RTT"), and
-//! - *jitter* is the mean difference between neighbouring samples, of which [`JITTER_MULTIPLE`] are allowed for.
+//! - the *delay* is the smallest sample of the last [`ROUNDS`] round trips (CTCP-A9 has the option of one), and
+//! - *jitter* is the mean difference between samples that are [`LAG`] apart, of which [`JITTER_MULTIPLE`] are allowed for. Neighbours
+//!   would not do: where jitter does not reorder, they wait for the same late packet.
 //!
 //! See docs/decisions/0008-ctcp-delay-signal.md for what else was tried.
 
@@ -12,26 +14,29 @@ use units::{Duration, Instant};
 
 use crate::Ack;
 
-/// How many mean differences between neighbouring samples are taken for jitter.
+/// Round trips whose smallest sample is the delay, the current one included.
+const ROUNDS: usize = 2;
+/// How many mean differences are taken for jitter.
 const JITTER_MULTIPLE: f64 = 4.0;
-/// Weight of one difference in the mean.
-const JITTER_GAIN: f64 = 1.0 / 16.0;
-/// Samples of the current round from which on its own minimum speaks for it.
-const ENOUGH_SAMPLES: usize = 8;
+/// Least weight of one difference in the mean.
+const JITTER_GAIN: f64 = 1.0 / 64.0;
+/// Distance of the samples that are compared; samples of the current round from which on its own minimum counts.
+const LAG: usize = 8;
 
-/// The round-trip times of this round trip and the last.
+/// The round-trip times of the last round trips.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queueing {
     /// The latest samples, in a ring.
-    latest: [Duration; ENOUGH_SAMPLES],
+    latest: [Duration; LAG],
     taken: usize,
-    /// Mean difference between neighbours, in seconds.
+    /// Mean difference, in seconds.
     jitter: f64,
     round_start: Option<Instant>,
     /// Smallest sample and number of samples of the round trip so far.
     current: Option<(Duration, usize)>,
-    /// Smallest sample of the last round trip.
-    last: Option<Duration>,
+    /// Smallest samples of the round trips before, in a ring.
+    rounds: [Option<Duration>; ROUNDS - 1],
+    ended: usize,
 }
 
 impl Queueing {
@@ -40,36 +45,52 @@ impl Queueing {
         let ended = self.round_start.is_none_or(|start| ack.largest_sent_at >= start);
         if ended {
             self.round_start = Some(ack.now);
-            self.last = self.current.take().map(|(min, _)| min).or(self.last);
+            if let Some((min, _)) = self.current.take() {
+                self.rounds[self.ended % (ROUNDS - 1)] = Some(min);
+                self.ended += 1;
+            }
         }
         let sample = ack.rtt.latest;
         if sample.is_zero() {
             return ended;
         }
-        if self.taken > 0 {
-            let neighbour = self.latest[(self.taken - 1) % ENOUGH_SAMPLES];
-            self.jitter += (sample.abs_diff(neighbour).as_secs_f64() - self.jitter) * JITTER_GAIN;
+        if self.taken >= LAG {
+            let difference = sample.abs_diff(self.latest[self.taken % LAG]).as_secs_f64();
+            let gain = JITTER_GAIN.max(1.0 / (self.taken - LAG + 1) as f64);
+            self.jitter += (difference - self.jitter) * gain;
         }
-        self.latest[self.taken % ENOUGH_SAMPLES] = sample;
+        self.latest[self.taken % LAG] = sample;
         self.taken += 1;
         let (min, samples) = self.current.unwrap_or((sample, 0));
         self.current = Some((min.min(sample), samples + 1));
         ended
     }
 
-    /// The smallest sample of this round trip once it has enough of them, else of the last one. `None` before any sample.
+    /// The smallest sample of the last round trips; the current one counts once it has enough of them. `None` before any sample.
     pub(super) fn delay(&self) -> Option<Duration> {
-        match (self.current, self.last) {
-            (Some((min, samples)), Some(last)) => Some(if samples >= ENOUGH_SAMPLES { min } else { last }),
-            (Some((min, _)), None) => Some(min),
-            (None, last) => last,
+        let last = self.rounds.iter().flatten().min().copied();
+        match self.current {
+            Some((min, samples)) if samples >= LAG => Some(last.map_or(min, |last| last.min(min))),
+            Some((min, _)) => last.or(Some(min)),
+            None => last,
         }
     }
 
-    /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too long to wait for.
+    /// The smallest sample of the round trip that ended last.
+    pub(super) fn last_round(&self) -> Option<Duration> {
+        self.rounds[(self.ended + ROUNDS - 2) % (ROUNDS - 1)]
+    }
+
+    /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too long to wait for. `None` before
+    /// there are so many.
     pub(super) fn recent(&self) -> Option<Duration> {
-        let taken = &self.latest[..self.taken.min(ENOUGH_SAMPLES)];
-        taken.iter().min().copied().filter(|_| taken.len() == ENOUGH_SAMPLES)
+        self.latest.iter().min().copied().filter(|_| self.taken >= LAG)
+    }
+
+    /// Slow start is over: round trips from before the queue say nothing about it any more.
+    pub(super) fn forget_rounds(&mut self) {
+        self.rounds = [None; ROUNDS - 1];
+        self.current = self.recent().map(|recent| (recent, LAG));
     }
 
     /// What of a delay may be jitter.
@@ -86,10 +107,11 @@ mod tests {
     /// Feeds one round trip of samples in microseconds.
     fn round(queueing: &mut Queueing, number: u64, samples: impl IntoIterator<Item = u64>) {
         let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
-        for sample in samples {
+        for (n, sample) in samples.into_iter().enumerate() {
             let rtt = Rtt { latest: Duration::from_micros(sample), ..Rtt::default() };
-            let ack = Ack { now: at(number * 100), largest_sent_at: at(number * 100 - 100), rtt, ..Ack::default() };
-            queueing.on_ack(&ack);
+            let sent = if n == 0 { number * 100 } else { number * 100 - 1 };
+            let ended = queueing.on_ack(&Ack { now: at(number * 100), largest_sent_at: at(sent), rtt, ..Ack::default() });
+            assert_eq!(ended, n == 0);
         }
     }
 
@@ -97,7 +119,8 @@ mod tests {
     fn a_standing_queue_is_delay_and_not_jitter() {
         let mut queueing = Queueing::default();
         round(&mut queueing, 1, [25_000; 50]);
-        round(&mut queueing, 2, [40_000; 50]);
+        assert_eq!(queueing.delay(), Some(Duration::from_millis(25)));
+        (2..6).for_each(|number| round(&mut queueing, number, [40_000; 80]));
         assert_eq!(queueing.delay(), Some(Duration::from_millis(40)));
         assert!(queueing.allowance() < Duration::from_millis(3), "{}", queueing.allowance());
     }
@@ -112,16 +135,26 @@ mod tests {
     }
 
     #[test]
-    fn a_young_round_asks_the_last_one() {
+    fn the_smallest_of_the_last_round_trips_counts() {
         let mut queueing = Queueing::default();
-        assert_eq!((queueing.delay(), queueing.recent()), (None, None));
-        round(&mut queueing, 1, [30_000; 20]);
-        round(&mut queueing, 2, [25_000; 7]);
-        assert_eq!(queueing.delay(), Some(Duration::from_millis(30)));
-        round(&mut queueing, 2, [26_000]);
-        // Each call above began a round of its own in the eyes of `largest_sent_at`, so feed one more within it.
-        assert!(queueing.delay().is_some());
-        assert_eq!(queueing.recent(), Some(Duration::from_millis(25)));
+        assert_eq!((queueing.delay(), queueing.recent(), queueing.last_round()), (None, None, None));
+        for (number, sample, delay) in [(1, 30, 30), (2, 25, 25), (3, 31, 25), (4, 32, 31), (5, 33, 32)] {
+            round(&mut queueing, number, [sample * 1_000; 20]);
+            assert_eq!(queueing.delay(), Some(Duration::from_millis(delay)), "{number}");
+        }
+        assert_eq!(queueing.last_round(), Some(Duration::from_millis(32)));
+        round(&mut queueing, 6, [20_000; 7]); // not enough of them
+        assert_eq!(queueing.delay(), Some(Duration::from_millis(33)));
+        assert_eq!(queueing.recent(), Some(Duration::from_millis(20)));
+    }
+
+    #[test]
+    fn the_end_of_slow_start_forgets_the_time_without_a_queue() {
+        let mut queueing = Queueing::default();
+        round(&mut queueing, 1, [25_000; 20]);
+        round(&mut queueing, 2, [40_000; 20]);
+        queueing.forget_rounds();
+        assert_eq!(queueing.delay(), Some(Duration::from_millis(40)));
     }
 
     #[test]

@@ -28,8 +28,8 @@ fn settled(rtt: u64) -> Ctcp {
     }
     ctcp.window.leave_slow_start();
     for round in 0..6 {
-        for n in 0..20 {
-            ack(&mut ctcp, 200 + round * 150 + n, rtt, SIZE);
+        for n in 0..80 {
+            ack(&mut ctcp, 200 + round * 150 + n, rtt, SIZE / 4);
         }
     }
     assert!(!ctcp.window.in_slow_start());

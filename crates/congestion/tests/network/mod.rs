@@ -2,8 +2,8 @@
 //!
 //! sender (window, pacing) -> random loss -> drop-tail queue -> rate -> delay + jitter -> receiver -> ACK of every packet
 //!
-//! Every path of every flow always has data. Losses are found as in RFC 9002, by three later ACKs, or where jitter reorders, by 9/8 of
-//! the round-trip time. Everything is a function of the seed.
+//! Every path of every flow always has data. Losses are found as in RFC 9002, by three later ACKs, or where jitter reorders, by age: a
+//! round-trip time and four variations. Everything is a function of the seed.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -121,6 +121,8 @@ struct Sender {
     progress_at: Instant,
     delivered: u64,
     lost: u64,
+    /// Sum and number of samples.
+    rtts: (Duration, u64),
 }
 
 /// The network and the flows in it.
@@ -165,6 +167,7 @@ impl Network {
                 progress_at: start,
                 delivered: 0,
                 lost: 0,
+                rtts: (Duration::ZERO, 0),
             };
             self.senders.push(sender);
             self.schedule(start, Event::Wake { sender: self.senders.len() - 1 });
@@ -181,6 +184,12 @@ impl Network {
     /// Bytes that path `path` of flow `flow` has lost.
     pub fn lost(&self, flow: usize, path: usize) -> u64 {
         self.sender(flow, path).lost
+    }
+
+    /// The mean round-trip time of path `path` of flow `flow`, in ms.
+    pub fn mean_rtt(&self, flow: usize, path: usize) -> f64 {
+        let (sum, samples) = self.sender(flow, path).rtts;
+        sum.as_millis_f64() / samples as f64
     }
 
     /// The window of path `path` of flow `flow`, in packets.
@@ -292,7 +301,7 @@ impl Network {
         let in_flight_before = (sender.flying.len() as u64 + 1) * SIZE;
         sender.sample(now - sent_at);
         let (rtt, reorder) = (sender.rtt, sender.path.jitter.reorder);
-        let age = rtt.smoothed.max(rtt.latest) * 9 / 8;
+        let age = rtt.smoothed.max(rtt.latest) + rtt.variance * 4;
         let is_lost = |(&n, &at): (&u64, &Instant)| if reorder { at + age < now } else { n + 3 <= number };
         let older = sender.flying.range(..number).filter(|&packet| is_lost(packet));
         let lost: Vec<u64> = older.map(|(&n, _)| n).collect();
@@ -353,6 +362,7 @@ impl Network {
 impl Sender {
     /// RFC 9002 section 5.3.
     fn sample(&mut self, latest: Duration) {
+        self.rtts = (self.rtts.0 + latest, self.rtts.1 + 1);
         let rtt = &mut self.rtt;
         rtt.latest = latest;
         if rtt.smoothed.is_zero() {
