@@ -16,7 +16,7 @@ fn share(kind: ControllerKind, rtts: [u64; 2]) -> f64 {
         network.flow(NewReno, &[Path::new(25)], Duration::ZERO);
         let paths = rtts.map(|rtt| Path::new(rtt).loss(0.0001)); // breaks the lockstep of equal paths
         network.flow(kind, &paths, Duration::from_millis(100 * seed));
-        let rates = network.goodput(10, 100);
+        let rates = network.goodput(10, 60);
         let multi: f64 = rates[1].iter().sum();
         multi / (multi + rates[0][0])
     };
@@ -46,7 +46,7 @@ fn moves_away_from_a_congested_path() {
             }
         }
         let flow = network.flow(kind, &both, Duration::from_millis(200));
-        let rates = network.goodput(10, 100);
+        let rates = network.goodput(10, 60);
         (rates[flow][0], rates[flow][1])
     };
     let mean = |kind| {

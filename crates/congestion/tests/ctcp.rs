@@ -111,14 +111,13 @@ fn survives_a_change_of_route() {
 }
 
 #[test]
-fn a_queue_that_others_fill_is_not_taken_for_the_route() {
-    // Five Reno flows keep a queue; when they have gone, so has what was learnt of it.
-    let mut network = lab(5, 8);
-    for _ in 0..5 {
-        network.flow(NewReno, &[Path::new(25)], Duration::ZERO);
+fn who_comes_to_a_full_queue_does_not_take_it_for_the_route() {
+    for other in [NewReno, Cubic] {
+        let mut network = Network::new(&[Link::new(10, 39_062)], 8);
+        network.flow(other, &[Path::new(25)], Duration::ZERO);
+        network.flow(Ctcp, &[Path::new(25)], Duration::from_millis(6_300));
+        let rates = network.goodput(15, 75);
+        let share = rates[1][0] / (rates[0][0] + rates[1][0]);
+        assert!((0.4..=0.6).contains(&share), "{share} beside {other}");
     }
-    let ctcp = network.flow(Ctcp, &[Path::new(25)], Duration::from_secs(5));
-    let rates = network.goodput(15, 45);
-    let share = rates[ctcp][0] / 25.0;
-    assert!((0.08..0.3).contains(&share), "{share} of the link, a sixth would be fair");
 }

@@ -1,9 +1,9 @@
 //! RTT_min, and how it stays true: the paper's is a minimum for ever.
 //!
 //! - A sample below it is it.
-//! - If for [`LIFETIME`] no sample came near it, the window is halved until a round trip of packets sent after that is
-//!   through, and the smallest of their samples is the new RTT_min: it may be larger, the route having changed, and if the queue was the
-//!   reason, half a window leaves less of it.
+//! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a round trip of packets sent after that
+//!   is through. Without that, who comes to a full queue would hold the queue for the route, keep it full, and be confirmed by it.
+//! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces it: the route has changed.
 //! - If backoffs have brought the window down to a quarter and the delay has not followed, it is not our queue that we see. The
 //!   delay is then RTT_min at once, and the window goes back to where the backoffs began.
 //!
@@ -14,8 +14,12 @@ use units::{Duration, Instant};
 
 use crate::Ack;
 
-/// How long RTT_min is believed without a sample near it.
-pub(super) const LIFETIME: Duration = Duration::from_secs(10);
+/// How long RTT_min is believed without a sample near it, and the time between two probes.
+const LIFETIME: Duration = Duration::from_secs(10);
+/// The time before the first probe.
+const YOUTH: Duration = Duration::from_secs(1);
+/// The time between two probes in round trips, if that is longer: so they cost half a per cent at most.
+const ROUNDS_BETWEEN: u64 = 200;
 /// Samples that are above RTT_min by less than this part of it are near it.
 const NEAR: u64 = 16;
 /// The part of the window that backoffs must have left before the delay is asked whether it followed.
@@ -27,6 +31,8 @@ pub(super) struct BaseRtt {
     min: Option<Duration>,
     /// When a sample was last near it.
     seen_at: Instant,
+    /// When the next probe is due; `None` before the first sample.
+    due: Option<Instant>,
     probe: Option<Probe>,
     backoffs: Option<Backoffs>,
 }
@@ -75,11 +81,12 @@ impl BaseRtt {
             return;
         }
         let min = *self.min.get_or_insert(sample);
+        let due = *self.due.get_or_insert(ack.now + YOUTH);
         if sample <= min + min / NEAR {
             self.min = Some(min.min(sample));
             self.seen_at = ack.now;
-            self.probe = None;
-        } else if self.probe.is_none() && ack.now.saturating_duration_since(self.seen_at) > LIFETIME {
+        }
+        if self.probe.is_none() && ack.now >= due {
             self.probe = Some(Probe::Drain { since: ack.now });
         }
         self.go_on(ack);
@@ -94,14 +101,23 @@ impl BaseRtt {
             Some(Probe::Measure { since, min }) if ack.largest_sent_at <= since => {
                 self.probe = Some(Probe::Measure { since, min: min.min(sample) });
             }
-            Some(Probe::Measure { min, .. }) => self.replace(ack.now, min.min(sample)),
+            Some(Probe::Measure { min, .. }) => self.end_probe(ack.now, min.min(sample)),
             _ => {}
+        }
+    }
+
+    /// Half the window has seen a delay of `min`.
+    fn end_probe(&mut self, now: Instant, min: Duration) {
+        self.probe = None;
+        self.due = Some(now + LIFETIME.max(min * ROUNDS_BETWEEN));
+        if now.saturating_duration_since(self.seen_at) > LIFETIME {
+            self.replace(now, min);
         }
     }
 
     /// RTT_min is now `min`, whatever it was.
     fn replace(&mut self, now: Instant, min: Duration) {
-        *self = Self { min: Some(min), seen_at: now, probe: None, backoffs: None };
+        (self.min, self.seen_at, self.backoffs) = (Some(min), now, None);
     }
 
     /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the window to use instead if that
@@ -151,32 +167,50 @@ mod tests {
         base.on_ack(&Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() });
     }
 
+    /// ACKs of `rtt` ms, 10 ms apart, while a probe lasts. Returns how long it did, in ms.
+    fn probe(base: &mut BaseRtt, from: u64, rtt: u64) -> u64 {
+        let mut now = from;
+        while base.is_probing() {
+            ack(base, now, rtt);
+            now += 10;
+            assert!(now < from + 10 * rtt, "the probe does not end");
+        }
+        now - from
+    }
+
     #[test]
-    fn expires_after_ten_seconds_and_is_measured_with_half_the_window() {
+    fn who_came_to_a_full_queue_finds_out_after_a_second() {
+        let mut base = BaseRtt::default();
+        for now in (100..1_100).step_by(100) {
+            ack(&mut base, now, 50);
+            assert!(!base.is_probing());
+        }
+        ack(&mut base, 1_100, 50);
+        let lasts = probe(&mut base, 1_110, 30);
+        assert!((60..=100).contains(&lasts), "{lasts}"); // two round trips
+        assert_eq!(base.min(), Some(ms(30)));
+    }
+
+    #[test]
+    fn expires_after_ten_seconds_without_a_sample_near_it() {
         let mut base = BaseRtt::default();
         ack(&mut base, 100, 25);
-        for now in (200..10_000).step_by(100) {
+        for now in (200..25_000).step_by(100) {
             ack(&mut base, now, 75);
-            assert_eq!((base.min(), base.is_probing()), (Some(ms(25)), false));
+            probe(&mut base, now + 10, 60);
+            // The second probe comes 200 round trips of 60 ms after the first.
+            let expected = if now <= 13_000 { 25 } else { 60 };
+            assert!(base.min() == Some(ms(expected)) || (13_000..14_000).contains(&now), "{now}: {:?}", base.min());
         }
-        ack(&mut base, 10_200, 75);
-        assert!(base.is_probing());
-        ack(&mut base, 10_250, 75); // sent before the probe
-        ack(&mut base, 10_300, 60); // the first one sent in it
-        assert!(base.is_probing());
-        ack(&mut base, 10_310, 55);
-        assert!(base.is_probing());
-        ack(&mut base, 10_400, 58);
-        assert_eq!((base.min(), base.is_probing()), (Some(ms(55)), false));
     }
 
     #[test]
     fn a_sample_near_it_prolongs_it() {
         let mut base = BaseRtt::default();
         ack(&mut base, 100, 32);
-        for now in (1_000..60_000).step_by(1_000) {
+        for now in (1_000..60_000).step_by(500) {
             ack(&mut base, now, if now % 9_000 == 0 { 33 } else { 80 });
-            assert!(!base.is_probing());
+            probe(&mut base, now + 10, 70);
         }
         assert_eq!(base.min(), Some(ms(32)));
     }

@@ -29,7 +29,7 @@ fn settled(rtt: u64) -> Ctcp {
     ctcp.window.leave_slow_start();
     for round in 0..6 {
         for n in 0..80 {
-            ack(&mut ctcp, 200 + round * 150 + n, rtt, SIZE / 4);
+            ack(&mut ctcp, 200 + round * 110 + n, rtt, SIZE / 4);
         }
     }
     assert!(!ctcp.window.in_slow_start());
@@ -41,7 +41,7 @@ fn backoff_is_rtt_min_over_rtt() {
     for (rtt, beta) in [(50, 1.0), (100, 0.5), (200, 0.25)] {
         let mut ctcp = settled(rtt);
         let before = ctcp.window.window();
-        loss(&mut ctcp, 1_100, 1_050);
+        loss(&mut ctcp, 900, 860);
         let left = ctcp.window.window() / before;
         assert!((left - beta).abs() < 0.02, "{rtt}: {left}");
     }
@@ -50,12 +50,12 @@ fn backoff_is_rtt_min_over_rtt() {
 #[test]
 fn one_backoff_per_round_trip_but_growth_goes_on() {
     let mut ctcp = settled(100);
-    loss(&mut ctcp, 1_100, 1_050);
+    loss(&mut ctcp, 900, 860);
     let reduced = ctcp.window.window();
-    loss(&mut ctcp, 1_110, 1_060);
-    loss(&mut ctcp, 1_120, 1_100);
+    loss(&mut ctcp, 910, 870);
+    loss(&mut ctcp, 920, 900);
     assert_eq!(ctcp.window.window(), reduced);
-    ack(&mut ctcp, 1_130, 100, SIZE);
+    ack(&mut ctcp, 930, 100, SIZE);
     assert!((ctcp.window.window() - reduced - 1e6 / reduced).abs() < 1e-6);
 }
 
@@ -91,11 +91,11 @@ fn slow_start_ends_when_deliveries_stop_growing() {
 fn more_lost_than_delivered_halves_without_any_delay() {
     let mut ctcp = settled(50);
     let before = ctcp.window.window();
-    ack(&mut ctcp, 1_200, 50, SIZE);
+    ack(&mut ctcp, 900, 50, SIZE);
     for n in 0..30 {
-        loss(&mut ctcp, 1_201 + n, 1_150);
+        loss(&mut ctcp, 901 + n, 850);
     }
-    ack(&mut ctcp, 1_300, 50, 10 * SIZE);
+    ack(&mut ctcp, 1_000, 50, 10 * SIZE);
     let left = ctcp.window.window() / before;
     assert!((0.45..0.55).contains(&left), "{left}");
 }
@@ -123,14 +123,14 @@ fn persistent_congestion_forgets_rtt_min() {
 #[test]
 fn a_probe_halves_what_may_be_in_flight_and_nothing_else() {
     let mut ctcp = settled(60);
-    let mut now = 11_000;
+    let mut now = 12_000;
     ack(&mut ctcp, now, 60, SIZE);
     let window = ctcp.window.window();
     assert_eq!(ctcp.window(), (window / 2.0) as u64);
     while ctcp.base.is_probing() {
         now += 10;
         ack(&mut ctcp, now, 60, SIZE);
-        assert!(now < 11_200);
+        assert!(now < 12_200);
     }
     assert_eq!(ctcp.base.min(), Some(Duration::from_millis(60)));
     assert!(ctcp.window() >= window as u64);
