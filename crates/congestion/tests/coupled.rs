@@ -26,11 +26,12 @@ fn share(kind: ControllerKind, rtts: [u64; 2]) -> f64 {
 #[test]
 fn one_flow_s_share_of_a_shared_bottleneck() {
     let uncoupled = share(NewReno, [25, 25]);
-    assert!(uncoupled > 0.58, "two Reno flows take two thirds: {uncoupled}");
+    assert!(uncoupled > 0.62, "two Reno flows take two thirds: {uncoupled}");
+    // One half would be exact. With drop-tail queues two small windows are hit by fewer overflows than one large one.
     for kind in COUPLED {
         let share = share(kind, [25, 25]);
-        assert!((0.38..=0.58).contains(&share), "{kind}: {share}");
-        assert!(share < uncoupled - 0.05, "{kind}: {share} against {uncoupled}");
+        assert!((0.4..=0.61).contains(&share), "{kind}: {share}");
+        assert!(share < uncoupled - 0.04, "{kind}: {share} against {uncoupled}");
     }
 }
 
