@@ -29,6 +29,11 @@ impl Gilbert {
         (to_bad <= 1.0).then_some(Self { to_bad, to_good })
     }
 
+    /// The model that loses nothing.
+    pub fn lossless() -> Self {
+        Self { to_bad: 0.0, to_good: 1.0 }
+    }
+
     /// p: the chance that a delivered packet is followed by a lost one.
     pub fn to_bad(&self) -> f64 {
         self.to_bad
@@ -51,8 +56,25 @@ impl Gilbert {
 
     /// The probability that more than `tolerated` (at most 255) of `packets` packets in a row are lost.
     pub fn exceeds(&self, packets: u16, tolerated: u8) -> f64 {
-        let cap = usize::from(tolerated);
-        // after[s][n]: n losses so far, the last packet's state being s (0 good, 1 bad).
+        self.losses(packets, usize::from(tolerated)).1
+    }
+
+    /// For every n up to `most` (at most 255) the probability that more than n of `packets` packets in a row are lost.
+    pub fn tails(&self, packets: u16, most: u8) -> Vec<f64> {
+        let (exactly, mut beyond) = self.losses(packets, usize::from(most));
+        let mut tails: Vec<f64> = Vec::with_capacity(usize::from(most) + 1);
+        // From the far end inwards, so that small probabilities keep their precision.
+        for n in (0..=usize::from(most)).rev() {
+            tails.push(beyond);
+            beyond += exactly[0][n] + exactly[1][n];
+        }
+        tails.reverse();
+        tails
+    }
+
+    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses up to `cap` its probability, and the
+    /// probability of more losses.
+    fn losses(&self, packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
         let mut after = [[0.0_f64; 256]; 2];
         after[0][0] = 1.0 - self.loss();
         after[1][0] = self.loss();
@@ -70,7 +92,7 @@ impl Gilbert {
                 after[0][n] = good;
             }
         }
-        beyond
+        (after, beyond)
     }
 }
 
@@ -113,5 +135,16 @@ mod tests {
         let bursty = Gilbert::new(0.02, 3.0).unwrap().exceeds(20, 2);
         assert!(bursty > 4.0 * independent, "{bursty} {independent}");
         assert!((Gilbert::new(0.02, 3.0).unwrap().exceeds(1, 0) - 0.02).abs() < 1e-12);
+    }
+
+    #[test]
+    fn tails_are_exceedances() {
+        let model = Gilbert::new(0.05, 2.5).unwrap();
+        let tails = model.tails(30, 12);
+        assert_eq!(tails.len(), 13);
+        for (n, tail) in tails.iter().enumerate() {
+            assert!((tail - model.exceeds(30, n as u8)).abs() < 1e-12, "{n}");
+        }
+        assert_eq!(model.tails(0, 3), [0.0; 4]);
     }
 }

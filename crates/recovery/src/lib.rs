@@ -19,14 +19,20 @@
 //! ```
 
 pub mod cofuso;
+pub mod ctcp_blocks;
 pub mod ctcp_loss;
 pub mod ctcp_schedule;
 pub mod fuso;
 pub mod gilbert;
+pub mod loss_history;
 pub mod path_choice;
 pub mod proactive;
+pub mod repair_budget;
+pub mod repair_size;
 pub mod residual;
 pub mod slp_arbiter;
+pub mod slp_duplicates;
+pub mod slp_odds;
 pub mod slp_window;
 
 mod path_loss;
