@@ -31,7 +31,9 @@ fn run(kind: ControllerKind, path: Path) -> (f64, f64) {
 
 fn main() {
     let kinds = [ControllerKind::Ctcp, ControllerKind::NewReno, ControllerKind::Cubic];
-    println!("One flow, {RATE} Mbit/s, buffer 1.25 BDP, 30 s: goodput in per cent of the capacity / mean time in the queue in ms,\nthat behind late packets included\n");
+    println!(
+        "One flow, {RATE} Mbit/s, buffer 1.25 BDP, 30 s: goodput in per cent of the capacity / mean time in the queue in ms,\nthat behind late packets included\n"
+    );
     println!("| RTT | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     for rtt in [10, 25, 100] {
@@ -54,7 +56,9 @@ fn main() {
 
 /// The round-trip time triples after 20 s.
 fn route_change() {
-    println!("\nRTT from 25 to 75 ms (and from 75 to 25 ms) at second 20, 5 % loss: Mbit/s of `ctcp` per second\n");
+    println!(
+        "\nRTT from 25 to 75 ms (and from 75 to 25 ms) at second 20, 5 % loss: Mbit/s of `ctcp` per second\n"
+    );
     for (before, after) in [(25, 75), (75, 25)] {
         let mut network = Network::new(&[Link::new(RATE, buffer(before))], 1);
         network.flow(ControllerKind::Ctcp, &[Path::new(before).loss(0.05)], Duration::ZERO);

@@ -68,7 +68,8 @@ pub enum ControllerKind {
 
 impl ControllerKind {
     /// Every controller, in the order in which help texts list them.
-    pub const ALL: &[Self] = &[Self::Cubic, Self::NewReno, Self::Ctcp, Self::Lia, Self::Olia, Self::Balia, Self::Dctcp];
+    pub const ALL: &[Self] =
+        &[Self::Cubic, Self::NewReno, Self::Ctcp, Self::Lia, Self::Olia, Self::Balia, Self::Dctcp];
 
     /// The name that users type.
     pub const fn name(self) -> &'static str {

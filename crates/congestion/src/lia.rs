@@ -66,7 +66,9 @@ mod tests {
 
     #[test]
     fn never_more_aggressive_than_reno() {
-        for (a, b, rtt_a, rtt_b) in [(2_400, 90_000, 10, 300), (90_000, 2_400, 10, 300), (5_000, 5_000, 1, 900)] {
+        for (a, b, rtt_a, rtt_b) in
+            [(2_400, 90_000, 10, 300), (90_000, 2_400, 10, 300), (5_000, 5_000, 1, 900)]
+        {
             for own in [0, 1] {
                 let growth = growth(&LinkedIncreases, &[(a, rtt_a, 0), (b, rtt_b, 0)], own);
                 assert!(growth > 0.0 && growth <= 1.0 + 1e-12, "{growth}");

@@ -55,7 +55,10 @@ fn moves_away_from_a_congested_path() {
         (sum.0 / 3.0, sum.1 / 3.0)
     };
     let (congested, other) = mean(NewReno);
-    assert!((4.0..6.0).contains(&congested) && (8.0..12.0).contains(&other), "uncoupled: {congested} and {other}");
+    assert!(
+        (4.0..6.0).contains(&congested) && (8.0..12.0).contains(&other),
+        "uncoupled: {congested} and {other}"
+    );
     // LIA is known to leave more on the congested path than the other two (Khalili et al., section 2).
     for (kind, most) in [(Lia, 0.9), (Olia, 0.8), (Balia, 0.65)] {
         let (left, right) = mean(kind);

@@ -122,6 +122,12 @@ pub enum DecodeError {
         /// The longest possible source of the block in bytes.
         max: usize,
     },
+    /// A source that was said to be there is not.
+    #[error("source symbol {source_index} is neither missing nor at hand")]
+    SourceGone {
+        /// Which source.
+        source_index: usize,
+    },
     /// What was recovered is no virtual symbol: a symbol was changed, or does not belong to the block.
     #[error("recovered source symbol {source_index} is corrupt")]
     Corrupt {

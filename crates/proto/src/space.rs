@@ -53,6 +53,8 @@ pub(crate) struct NewlyAcked {
     pub(crate) ce_sent_at: Option<Instant>,
     /// The path's epoch at that time.
     pub(crate) largest_epoch: u32,
+    /// How many new CE marks it reported.
+    pub(crate) ce_packets: u64,
 }
 
 impl PacketSpace {
@@ -124,6 +126,7 @@ impl PacketSpace {
         let sample = self.sent.get(largest).filter(|_| is_new);
         newly.largest_sent_at = sample.map(|p| p.sent_at);
         newly.largest_epoch = sample.map_or(0, |p| p.epoch);
+        newly.ce_packets = 0;
         self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
         for range in ranges {
             if self.skipped.iter().any(|number| range.contains(number)) {

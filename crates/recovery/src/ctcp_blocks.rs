@@ -128,7 +128,14 @@ impl BlockSchedule {
     pub fn new(limits: Limits) -> Self {
         let block_size = limits.block_size.clamp(1, 255);
         let limits = Limits { block_size, max_blocks: limits.max_blocks.max(1), ..limits };
-        Self { limits, current: 0, blocks: VecDeque::new(), memory: 0, transmissions: BTreeMap::new(), earliest: None }
+        Self {
+            limits,
+            current: 0,
+            blocks: VecDeque::new(),
+            memory: 0,
+            transmissions: BTreeMap::new(),
+            earliest: None,
+        }
     }
 
     /// currblk: the first block that is not decoded.
@@ -153,7 +160,13 @@ impl BlockSchedule {
 
     /// The packet to send now, if any: `waiting` tells whether new data wants to be sent, `bytes` how much of it the next source may hold, and
     /// `loss` a path's loss rate. Call [`on_sent`](Self::on_sent) if it was sent.
-    pub fn next(&mut self, now: Instant, waiting: bool, bytes: u64, loss: impl Fn(u32) -> f64) -> Option<Packet> {
+    pub fn next(
+        &mut self,
+        now: Instant,
+        waiting: bool,
+        bytes: u64,
+        loss: impl Fn(u32) -> f64,
+    ) -> Option<Packet> {
         self.on_deadline(now);
         let may_add = waiting && self.memory.saturating_add(bytes) <= self.limits.memory;
         let size = u32::from(self.limits.block_size);
@@ -173,8 +186,18 @@ impl BlockSchedule {
 
     /// The packet that [`next`](Self::next) asked for was sent as packet `number` of `path`, whose RTT is `rtt`, with `bytes` of source or
     /// combination. A packet that was not asked for is ignored.
-    pub fn on_sent(&mut self, now: Instant, packet: Packet, path: u32, number: u64, bytes: u64, rtt: Duration) {
-        if packet.block() == self.current + self.blocks.len() as u64 && self.blocks.len() < self.limits.max_blocks {
+    pub fn on_sent(
+        &mut self,
+        now: Instant,
+        packet: Packet,
+        path: u32,
+        number: u64,
+        bytes: u64,
+        rtt: Duration,
+    ) {
+        if packet.block() == self.current + self.blocks.len() as u64
+            && self.blocks.len() < self.limits.max_blocks
+        {
             self.blocks.push_back(Block::default());
         }
         let size = self.limits.block_size;
@@ -332,7 +355,13 @@ impl BlockSchedule {
 
 impl Block {
     /// What Algorithm 3 asks, with the loss rate of what is on the fly; `None` if nothing more may be sent for it.
-    fn state(&self, number: u64, may_add: bool, full: u32, loss: &impl Fn(u32) -> f64) -> Option<(BlockState, f64)> {
+    fn state(
+        &self,
+        number: u64,
+        may_add: bool,
+        full: u32,
+        loss: &impl Fn(u32) -> f64,
+    ) -> Option<(BlockState, f64)> {
         let size = if self.closed || !may_add { u32::from(self.sources) } else { full };
         let on_fly: u32 = self.on_fly.iter().map(|(_, packets)| packets).sum();
         let lost: f64 = self.on_fly.iter().map(|&(path, n)| f64::from(n) * loss(path).clamp(0.0, 1.0)).sum();

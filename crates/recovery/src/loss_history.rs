@@ -144,7 +144,10 @@ mod tests {
         let path = history(4_000, |n| n % 40 < 2);
         let shared = path.shared();
         assert_eq!(shared.sent(), SHARED);
-        assert!((shared.loss() - path.loss()).abs() < 0.01 && (shared.mean_burst() - path.mean_burst()).abs() < 0.2);
+        assert!(
+            (shared.loss() - path.loss()).abs() < 0.01
+                && (shared.mean_burst() - path.mean_burst()).abs() < 0.2
+        );
         assert_eq!(LossHistory::new().shared(), LossHistory::new());
     }
 

@@ -153,7 +153,9 @@ impl Duplicates {
     pub fn on_lost(&mut self, path: u32, number: u64) {
         let packet = (path, number);
         match &mut self.state {
-            State::Pending(duplicate) if packet == (duplicate.path, duplicate.number) => self.state = State::Idle,
+            State::Pending(duplicate) if packet == (duplicate.path, duplicate.number) => {
+                self.state = State::Idle
+            }
             State::Outstanding { original, copy, original_lost, copy_lost } => {
                 *original_lost |= packet == *original;
                 *copy_lost |= packet == *copy;

@@ -49,7 +49,8 @@ impl Counts {
     }
 
     fn mean(self, prior: f64) -> f64 {
-        (PRIOR_WEIGHT * prior.clamp(0.0, 1.0) + f64::from(self.timeouts)) / (PRIOR_WEIGHT + f64::from(self.losses))
+        (PRIOR_WEIGHT * prior.clamp(0.0, 1.0) + f64::from(self.timeouts))
+            / (PRIOR_WEIGHT + f64::from(self.losses))
     }
 }
 

@@ -200,7 +200,11 @@ mod tests {
             probe(&mut base, now + 10, 60);
             // The second probe comes 200 round trips of 60 ms after the first.
             let expected = if now <= 13_000 { 25 } else { 60 };
-            assert!(base.min() == Some(ms(expected)) || (13_000..14_000).contains(&now), "{now}: {:?}", base.min());
+            assert!(
+                base.min() == Some(ms(expected)) || (13_000..14_000).contains(&now),
+                "{now}: {:?}",
+                base.min()
+            );
         }
     }
 
@@ -229,7 +233,9 @@ mod tests {
     fn backoffs_with_effect_do_not() {
         let mut base = BaseRtt::default();
         ack(&mut base, 100, 25);
-        for (window, delay) in [(60_000.0, 100), (40_000.0, 80), (25_000.0, 65), (20_000.0, 55), (15_000.0, 45)] {
+        for (window, delay) in
+            [(60_000.0, 100), (40_000.0, 80), (25_000.0, 65), (20_000.0, 55), (15_000.0, 45)]
+        {
             assert_eq!(base.on_backoff(at(200), window, ms(delay)), None);
         }
         for window in [60_000.0, 15_000.0, 60_000.0, 15_000.0] {

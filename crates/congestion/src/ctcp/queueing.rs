@@ -110,7 +110,12 @@ mod tests {
         for (n, sample) in samples.into_iter().enumerate() {
             let rtt = Rtt { latest: Duration::from_micros(sample), ..Rtt::default() };
             let sent = if n == 0 { number * 100 } else { number * 100 - 1 };
-            let ended = queueing.on_ack(&Ack { now: at(number * 100), largest_sent_at: at(sent), rtt, ..Ack::default() });
+            let ended = queueing.on_ack(&Ack {
+                now: at(number * 100),
+                largest_sent_at: at(sent),
+                rtt,
+                ..Ack::default()
+            });
             assert_eq!(ended, n == 0);
         }
     }

@@ -10,7 +10,10 @@ fn at(ms: u64) -> Instant {
 /// An ACK that arrives at `now` for what was sent `rtt` ms before.
 fn ack(ctcp: &mut Ctcp, now: u64, rtt: u64, bytes: u64) {
     let rtt = Rtt { latest: Duration::from_millis(rtt), ..Rtt::default() };
-    ctcp.on_ack(&Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, bytes, rtt, ..Ack::default() }, &[]);
+    ctcp.on_ack(
+        &Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, bytes, rtt, ..Ack::default() },
+        &[],
+    );
 }
 
 fn loss(ctcp: &mut Ctcp, now: u64, sent: u64) {

@@ -258,7 +258,9 @@ impl Network {
         }
         loop {
             let sender = &mut self.senders[index];
-            if (sender.flying.len() as u64 + 1) * SIZE > sender.controller.window() || sender.paced_until > now {
+            if (sender.flying.len() as u64 + 1) * SIZE > sender.controller.window()
+                || sender.paced_until > now
+            {
                 break;
             }
             let number = sender.next;

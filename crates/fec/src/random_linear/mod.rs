@@ -21,13 +21,25 @@
 //! - `CTCP-A17`: coefficients are 1 to 255, never zero, so that every repair symbol repairs any single loss. (1 is
 //!   twice as likely as any other: the price of a coefficient that can be computed without those before it.)
 
+//! # Which type
+//!
+//! | who                                        | keeps                          | type                |
+//! |--------------------------------------------|--------------------------------|---------------------|
+//! | sender that keeps its packets anyway       | nothing                        | [`encode`]          |
+//! | sender of a block that grows               | the sources, in one buffer     | [`Encoder`]         |
+//! | sender of a number of symbols known before | those symbols                  | [`Accumulator`]     |
+//! | receiver that keeps what it received       | equations for what is missing  | [`MissingDecoder`]  |
+//! | receiver that keeps nothing                | the whole block                | [`Decoder`]         |
+
 mod decode;
 mod encode;
+mod missing;
 #[cfg(test)]
 mod tests;
 
 pub use decode::{Decoder, Innovation};
-pub use encode::{Accumulator, encode};
+pub use encode::{Accumulator, Encoder, encode};
+pub use missing::MissingDecoder;
 
 /// The coefficient of source `source` in repair symbol `index` of a block with `seed`: 1 to 255.
 pub fn coefficient(seed: u32, index: u32, source: u8) -> u8 {

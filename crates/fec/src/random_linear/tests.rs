@@ -179,6 +179,117 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
+/// Feeds a decoder of the missing sources; after each arrival, rank and recovered sources must be what the oracle's matrix determines.
+fn check_missing(sources: &[Vec<u8>], seed: u32, missing: &[bool], arrivals: &[Arrival]) {
+    let k = sources.len();
+    let unit = |i: usize| (0..k).map(|n| u8::from(n == i)).collect::<Vec<u8>>();
+    let len = symbol_len(&slices(sources));
+    let mut decoder = MissingDecoder::new(seed, k, len, |i| missing[i]).unwrap();
+    let mut rows: Vec<Vec<u8>> = (0..k).filter(|&i| !missing[i]).map(unit).collect();
+    let mut known: Vec<bool> = missing.iter().map(|missing| !missing).collect();
+    for arrival in arrivals {
+        let received = |i: usize| (!missing[i]).then_some(&sources[i][..]);
+        let (row, innovation) = match *arrival {
+            Arrival::Source(i) => {
+                known[i] = true;
+                (unit(i), decoder.add_source(i, &sources[i]).unwrap())
+            }
+            Arrival::Repair(index) => {
+                let symbol = repair(sources, seed, index);
+                (oracle_row(seed, index, k), decoder.add_repair(index, &symbol, received).unwrap())
+            }
+        };
+        let before = oracle::rank(rows.clone());
+        rows.push(row);
+        let rank = oracle::rank(rows.clone());
+        assert_eq!(innovation == Innovation::Innovative, rank > before, "{arrival:?}");
+        assert_eq!((decoder.rank(), decoder.lacking(), decoder.is_complete()), (rank, k - rank, rank == k));
+        let determined = |&i: &usize| !known[i] && oracle::rank([&rows[..], &[unit(i)]].concat()) == rank;
+        let expected: Vec<(usize, Vec<u8>)> =
+            (0..k).filter(determined).map(|i| (i, sources[i].clone())).collect();
+        let mut recovered = Vec::new();
+        while let Some(next) = decoder.next_recovered() {
+            let (index, source) = next.unwrap();
+            recovered.push((index, source.to_vec()));
+        }
+        assert_eq!(recovered, expected, "after {arrival:?}");
+        expected.iter().for_each(|&(i, _)| known[i] = true);
+        assert!(decoder.memory() <= missing.iter().filter(|&&m| m).count() * (len + k));
+    }
+}
+
+#[test]
+fn missing_sources_of_a_large_block_are_recovered() {
+    let sources = Noise(11).sources(64, 50);
+    let missing: Vec<bool> = (0..64).map(|i| i % 13 == 4).collect();
+    check_missing(&sources, 12, &missing, &(0..6).map(Arrival::Repair).collect::<Vec<_>>());
+    let sources = Noise(12).sources(255, 20);
+    let missing: Vec<bool> = (0..255).map(|i| i % 50 == 0).collect();
+    check_missing(&sources, 12, &missing, &(0..7).map(Arrival::Repair).collect::<Vec<_>>());
+}
+
+#[test]
+fn late_sources_move_the_equations_of_the_missing() {
+    use Arrival::{Repair, Source};
+    let sources = Noise(13).sources(8, 30);
+    let missing = [false, true, true, false, true, true, false, true];
+    for order in [[1, 2, 4], [7, 5, 1], [4, 4, 0], [2, 7, 3]] {
+        let [a, b, c] = order.map(Source);
+        check_missing(
+            &sources,
+            3,
+            &missing,
+            &[Repair(0), Repair(1), a, Repair(1), b, Repair(2), c, Repair(3), Repair(4)],
+        );
+    }
+}
+
+#[test]
+fn a_decoder_of_the_missing_refuses_what_is_wrong_and_stays_as_it_was() {
+    assert_eq!(MissingDecoder::new(0, 0, 10, |_| true).unwrap_err(), DecodeError::SourceCount { sources: 0 });
+    assert_eq!(
+        MissingDecoder::new(0, 256, 10, |_| true).unwrap_err(),
+        DecodeError::SourceCount { sources: 256 }
+    );
+    assert_eq!(MissingDecoder::new(0, 3, 1, |_| true).unwrap_err(), DecodeError::RepairLength { given: 1 });
+    let mut decoder = MissingDecoder::new(0, 3, 10, |i| i == 1).unwrap();
+    let here = |_| Some(&b"abc"[..]);
+    let short = DecodeError::UnequalRepairs { expected: 10, given: 9 };
+    assert_eq!(decoder.add_repair(0, &[0; 9], here), Err(short));
+    assert_eq!(decoder.add_repair(0, &[0; 10], |_| None), Err(DecodeError::SourceGone { source_index: 0 }));
+    let long = DecodeError::SourceTooLong { source_index: 0, len: 9, max: 8 };
+    assert_eq!(decoder.add_repair(0, &[0; 10], |_| Some(&[0; 9][..])), Err(long));
+    assert_eq!(decoder.add_source(3, &[]), Err(DecodeError::SourceIndex { source_index: 3, sources: 3 }));
+    assert_eq!((decoder.rank(), decoder.memory()), (2, 0));
+    decoder.add_repair(0, &[9; 10], here).unwrap();
+    assert_eq!(decoder.next_recovered(), Some(Err(DecodeError::Corrupt { source_index: 1 })));
+    assert_eq!(decoder.next_recovered(), None);
+}
+
+#[test]
+fn a_growing_block_is_coded_over_what_is_there() {
+    let sources = Noise(14).sources(64, 60);
+    let mut encoder = Encoder::new(1);
+    assert_eq!(encoder.write(0, &mut [0; 8]), Err(EncodeError::SourceCount { sources: 0 }));
+    encoder.push(b"of another block").unwrap();
+    encoder.reset(21);
+    for (n, source) in sources.iter().enumerate() {
+        encoder.push(source).unwrap();
+        let so_far = &sources[..=n];
+        assert_eq!((encoder.sources(), encoder.symbol_len()), (n + 1, symbol_len(&slices(so_far))));
+        let mut out = vec![0xee; encoder.symbol_len()];
+        encoder.write(n as u32 * 77, &mut out).unwrap();
+        assert_eq!(out, repair(so_far, 21, n as u32 * 77));
+    }
+    let needed = encoder.symbol_len();
+    let error = encoder.write(0, &mut vec![0; needed - 1]);
+    assert_eq!(error, Err(EncodeError::OutputTooShort { needed, given: needed - 1 }));
+    (64..MAX_SOURCES).for_each(|_| encoder.push(&[]).unwrap());
+    assert_eq!(encoder.push(&[]), Err(EncodeError::SourceCount { sources: 256 }));
+    let error = Encoder::new(0).push(&[0; MAX_SOURCE_LEN + 1]);
+    assert_eq!(error, Err(EncodeError::SourceTooLong { source_index: 0, len: 65_536 }));
+}
+
 #[test]
 fn hostile_symbols_are_errors_with_numbers() {
     assert_eq!(Decoder::new(0, 0, 10).unwrap_err(), DecodeError::SourceCount { sources: 0 });
@@ -217,6 +328,21 @@ proptest! {
             false => Arrival::Repair(n as u32),
         };
         check_arrivals(&sources, seed, &arrivals.iter().map(arrival).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn any_arrivals_give_what_they_determine_of_the_missing(
+        missing in prop::collection::vec(any::<bool>(), 1..14),
+        arrivals in prop::collection::vec((any::<bool>(), 0usize..14), 0..30),
+        seed: u32,
+    ) {
+        let k = missing.len();
+        let sources = Noise(u64::from(seed)).sources(k, 40);
+        let arrival = |&(source, n): &(bool, usize)| match source {
+            true => Arrival::Source(n % k),
+            false => Arrival::Repair(n as u32),
+        };
+        check_missing(&sources, seed, &missing, &arrivals.iter().map(arrival).collect::<Vec<_>>());
     }
 
     #[test]

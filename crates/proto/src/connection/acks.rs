@@ -113,6 +113,8 @@ impl Connection {
             path.delivery_sample = Some((path.delivered - newest.delivered_before, now - newest.sent_at));
         }
         let newest = packets.iter().map(|(_, p)| p.sent_at).max();
+        let marked = acked.ce_packets.min(packets.len() as u64);
+        let ce_bytes = bytes * marked / (packets.len() as u64).max(1);
         for (_, packet) in packets.drain(..) {
             self.on_packet_acked(now, level, id, packet);
         }
@@ -132,6 +134,7 @@ impl Connection {
                 largest_sent_at: newest.unwrap_or(now),
                 in_flight_before,
                 app_limited: path.app_limited,
+                ce_bytes,
                 rtt: path.rtt.for_congestion(),
             };
             path.controller.on_ack(&ack, &group);
@@ -170,6 +173,7 @@ impl Connection {
         };
         let marked = acked.packets.iter().filter(|(_, p)| p.marked).map(|(_, p)| p.sent_at);
         let result = space.on_ack(ack.ecn, marked.clone().count() as u64);
+        acked.ce_packets = result.as_ref().map_or(0, |&ce| ce);
         if result.is_ok_and(|ce| ce > 0) {
             let newest = acked.packets.iter().map(|(_, p)| p.sent_at).max();
             acked.ce_sent_at = acked.largest_sent_at.or(newest);
@@ -211,6 +215,7 @@ impl Connection {
             smoothed_rtt: p.rtt.first_sample_at().map_or(Duration::ZERO, |_| p.rtt.smoothed()),
             slow_start: p.controller.state().phase == congestion::Phase::SlowStart,
             is_self: p.id == id,
+            inter_loss: p.controller.inter_loss(),
         }));
     }
 

@@ -163,7 +163,10 @@ fn a_block_that_is_not_decoded_in_time_gets_one_more() {
     assert_eq!(sender.drain(at(365), false, 0.0), []);
     sender.schedule.on_decoded(0);
     sender.schedule.on_deadline(at(520)); // that of the last combination
-    assert_eq!((sender.schedule.current(), sender.schedule.open_blocks(), sender.schedule.deadline()), (1, 0, None));
+    assert_eq!(
+        (sender.schedule.current(), sender.schedule.open_blocks(), sender.schedule.deadline()),
+        (1, 0, None)
+    );
 }
 
 #[test]
@@ -235,13 +238,24 @@ fn every_block_is_decoded_whatever_is_lost() {
                 sender.schedule.on_acked(at(now), path, number, RTT);
                 let held = dof.entry(packet.block()).or_default();
                 *held += u32::from(below(100) > 0); // one in a hundred is not innovative
-                if sender.schedule.block(packet.block()).is_some_and(|(k, closed)| closed && *held >= u32::from(k)) {
+                if sender
+                    .schedule
+                    .block(packet.block())
+                    .is_some_and(|(k, closed)| closed && *held >= u32::from(k))
+                {
                     sender.schedule.on_decoded(packet.block());
                 }
             }
-            assert!(sender.schedule.memory() <= limits.memory && sender.schedule.open_blocks() <= limits.max_blocks);
+            assert!(
+                sender.schedule.memory() <= limits.memory
+                    && sender.schedule.open_blocks() <= limits.max_blocks
+            );
         }
-        assert_eq!((waiting, sender.schedule.open_blocks(), sender.schedule.memory()), (0, 0, 0), "seed {seed}");
+        assert_eq!(
+            (waiting, sender.schedule.open_blocks(), sender.schedule.memory()),
+            (0, 0, 0),
+            "seed {seed}"
+        );
         assert!(sender.schedule.transmissions.is_empty());
     }
 }
