@@ -4,7 +4,7 @@
 //! for every packet of a round trip, and in congestion avoidance grows by a packet per round trip. Jitter is different for each
 //! packet and spares some. So
 //!
-//! - the *delay* is the smallest sample of the last [`ROUNDS`] round trips (CTCP-A9 has the option of one), and
+//! - the *delay* is the smallest sample of the last round trip and the current one (CTCP-A9 has the option of one), and
 //! - *jitter* is the mean difference between samples that are [`LAG`] apart, of which [`JITTER_MULTIPLE`] are allowed for. Neighbours
 //!   would not do: where jitter does not reorder, they wait for the same late packet.
 //!
@@ -14,8 +14,6 @@ use units::{Duration, Instant};
 
 use crate::Ack;
 
-/// Round trips whose smallest sample is the delay, the current one included.
-const ROUNDS: usize = 2;
 /// How many mean differences are taken for jitter.
 const JITTER_MULTIPLE: f64 = 4.0;
 /// Least weight of one difference in the mean.
@@ -34,9 +32,8 @@ pub(super) struct Queueing {
     round_start: Option<Instant>,
     /// Smallest sample and number of samples of the round trip so far.
     current: Option<(Duration, usize)>,
-    /// Smallest samples of the round trips before, in a ring.
-    rounds: [Option<Duration>; ROUNDS - 1],
-    ended: usize,
+    /// Smallest sample of the round trip before.
+    last: Option<Duration>,
 }
 
 impl Queueing {
@@ -45,10 +42,7 @@ impl Queueing {
         let ended = self.round_start.is_none_or(|start| ack.largest_sent_at >= start);
         if ended {
             self.round_start = Some(ack.now);
-            if let Some((min, _)) = self.current.take() {
-                self.rounds[self.ended % (ROUNDS - 1)] = Some(min);
-                self.ended += 1;
-            }
+            self.last = self.current.take().map(|(min, _)| min).or(self.last);
         }
         let sample = ack.rtt.latest;
         if sample.is_zero() {
@@ -68,7 +62,7 @@ impl Queueing {
 
     /// The smallest sample of the last round trips; the current one counts once it has enough of them. `None` before any sample.
     pub(super) fn delay(&self) -> Option<Duration> {
-        let last = self.rounds.iter().flatten().min().copied();
+        let last = self.last;
         match self.current {
             Some((min, samples)) if samples >= LAG => Some(last.map_or(min, |last| last.min(min))),
             Some((min, _)) => last.or(Some(min)),
@@ -78,7 +72,7 @@ impl Queueing {
 
     /// The smallest sample of the round trip that ended last.
     pub(super) fn last_round(&self) -> Option<Duration> {
-        self.rounds[(self.ended + ROUNDS - 2) % (ROUNDS - 1)]
+        self.last
     }
 
     /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too long to wait for. `None` before
@@ -89,7 +83,7 @@ impl Queueing {
 
     /// Slow start is over: round trips from before the queue say nothing about it any more.
     pub(super) fn forget_rounds(&mut self) {
-        self.rounds = [None; ROUNDS - 1];
+        self.last = None;
         self.current = self.recent().map(|recent| (recent, LAG));
     }
 

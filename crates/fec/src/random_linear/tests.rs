@@ -223,9 +223,25 @@ fn missing_sources_of_a_large_block_are_recovered() {
     let sources = Noise(11).sources(64, 50);
     let missing: Vec<bool> = (0..64).map(|i| i % 13 == 4).collect();
     check_missing(&sources, 12, &missing, &(0..6).map(Arrival::Repair).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_largest_block_is_recovered_from_as_many_symbols_as_are_missing() {
     let sources = Noise(12).sources(255, 20);
-    let missing: Vec<bool> = (0..255).map(|i| i % 50 == 0).collect();
-    check_missing(&sources, 12, &missing, &(0..7).map(Arrival::Repair).collect::<Vec<_>>());
+    let is_missing = |i: usize| i % 50 == 0;
+    let mut decoder = MissingDecoder::new(12, 255, symbol_len(&slices(&sources)), is_missing).unwrap();
+    let received = |i: usize| (!is_missing(i)).then_some(&sources[i][..]);
+    for index in 0..6 {
+        assert!(!decoder.is_complete() && decoder.next_recovered().is_none());
+        decoder.add_repair(index, &repair(&sources, 12, index), received).unwrap();
+    }
+    let mut recovered = 0;
+    while let Some(next) = decoder.next_recovered() {
+        let (index, source) = next.unwrap();
+        assert_eq!((is_missing(index), source), (true, &sources[index][..]));
+        recovered += 1;
+    }
+    assert_eq!((recovered, decoder.is_complete()), (6, true));
 }
 
 #[test]
