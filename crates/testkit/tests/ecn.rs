@@ -42,7 +42,9 @@ fn a_marking_bottleneck_loses_nothing_and_its_queue_stays_short() {
         assert_eq!((path.packets_lost, stats.gone()), (0, 0), "{controller}: {path:?}");
         assert_eq!(path.ecn, EcnState::Capable, "{controller}");
         assert!(path.ecn_ce > 0 && path.ecn_ce <= stats.marked, "{controller}: {path:?} {stats:?}");
-        assert!(goodput(&response, SIZE) > 0.9 * 20e6, "{controller}: {}", response.completion);
+        // ctcp leaves slow start at the first delay and grows by a packet for each round trip: the start takes it a second longer.
+        let share = if *controller == ControllerKind::Ctcp { 0.8 } else { 0.9 };
+        assert!(goodput(&response, SIZE) > share * 20e6, "{controller}: {}", response.completion);
         // Slow start may pass the threshold by a window before the first mark is heard of.
         assert!(stats.max_queue_packets < 250, "{controller}: {stats:?}");
     }
