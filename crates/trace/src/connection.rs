@@ -1,0 +1,295 @@
+//! A TCP connection while it is followed: both directions as far as they are captured, the handshake, and what duplicates
+//! would have saved.
+
+use units::{Duration, Instant};
+
+use crate::{
+    direction::{Direction, Found, Open},
+    retransmission::{Half, Heading, Position, Retransmission},
+    segment::{Pair, Segment, TcpFlags},
+    sequence_view::view,
+    what_if::{Outcome, Saving},
+};
+
+/// What SLP assumes before a connection has measured anything (SLP-A4).
+const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The least retransmission timeout of common systems.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
+
+/// What one packet added, for the totals.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Noted {
+    pub(crate) kind: Option<crate::WiresharkKind>,
+    pub(crate) again: bool,
+    pub(crate) filler: bool,
+    pub(crate) forgotten: bool,
+    pub(crate) probe: bool,
+    pub(crate) distinct: bool,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) pair: Pair,
+    pub(crate) ways: [Direction; 2],
+    /// The place of the client in the pair.
+    client: Option<usize>,
+    /// The client's initial sequence number.
+    initial: Option<u32>,
+    syn_at: Option<Instant>,
+    synack: bool,
+    handshake: Option<Duration>,
+    began: Instant,
+    pub(crate) latest: Instant,
+    completed: Instant,
+    finished: [bool; 2],
+    pub(crate) closed: bool,
+    lost_syn: bool,
+    lost_push: bool,
+    syn: Saving,
+    push: Saving,
+}
+
+impl Connection {
+    /// Begins with its first packet.
+    pub(crate) fn new(pair: Pair, at: Instant) -> Self {
+        Self {
+            pair,
+            ways: Default::default(),
+            client: None,
+            initial: None,
+            syn_at: None,
+            synack: false,
+            handshake: None,
+            began: at,
+            latest: at,
+            completed: at,
+            finished: [false; 2],
+            closed: false,
+            lost_syn: false,
+            lost_push: false,
+            syn: Saving::default(),
+            push: Saving::default(),
+        }
+    }
+
+    /// Whether `segment` opens another connection between the same ends.
+    pub(crate) fn is_succeeded_by(&self, segment: &Segment) -> bool {
+        let opens = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::ACK);
+        opens && (self.client.is_some() || self.ways[segment.from].seen()) && {
+            self.client != Some(segment.from) || self.initial != Some(segment.seq)
+        }
+    }
+
+    /// Space taken for remembered packets, in packets.
+    pub(crate) fn capacity(&self) -> usize {
+        self.ways.iter().map(Direction::capacity).sum()
+    }
+
+    /// Whether both directions are in the capture.
+    pub(crate) fn is_paired(&self) -> bool {
+        self.ways.iter().all(Direction::seen)
+    }
+
+    /// Whether the capture shows who opened it.
+    pub(crate) fn has_client(&self) -> bool {
+        self.client.is_some()
+    }
+
+    /// The next packet. Retransmissions that need not wait for the end go to `out`.
+    pub(crate) fn on_segment(
+        &mut self,
+        segment: &Segment,
+        at: Instant,
+        limit: usize,
+        out: &mut impl FnMut(Retransmission),
+    ) -> Noted {
+        self.latest = self.latest.max(at);
+        self.note_handshake(segment, at);
+        let (forward, reverse) = pair_mut(&mut self.ways, segment.from);
+        let view = view(&mut forward.view, &reverse.view, segment, at, self.handshake);
+        let mut noted = Noted { kind: view.kind, probe: view.probe, ..Noted::default() };
+        if segment.flags.has(TcpFlags::ACK) {
+            reverse.on_ack(segment.ack);
+            reverse.duplicate_sacks += u32::from(segment.duplicate_sack);
+        }
+        if !segment.occupies() || view.probe {
+            forward.on_bare(segment);
+        } else {
+            let receive = self.receive_window(segment.from, segment);
+            let found = self.ways[segment.from].on_sent(segment, at, view.kind, receive, limit);
+            self.on_found(found, segment, at, &mut noted, out);
+        }
+        self.note_end(segment);
+        noted
+    }
+
+    fn on_found(
+        &mut self,
+        found: Found,
+        segment: &Segment,
+        at: Instant,
+        noted: &mut Noted,
+        out: &mut impl FnMut(Retransmission),
+    ) {
+        match found {
+            Found::New => noted.distinct = true,
+            Found::Filler => (noted.filler, noted.distinct) = (true, true),
+            Found::Forgotten => noted.forgotten = true,
+            Found::Again(open) => {
+                noted.again = true;
+                self.on_again(open, segment.from, out);
+                if open.needless {
+                    return;
+                }
+            }
+        }
+        if segment.payload > 0 || segment.flags.has(TcpFlags::SYN) {
+            self.completed = self.completed.max(at);
+        }
+    }
+
+    fn on_again(&mut self, open: Open, from: usize, out: &mut impl FnMut(Retransmission)) {
+        let way = &mut self.ways[from];
+        way.retransmitted += 1;
+        way.needless += u32::from(open.needless);
+        if !open.needless {
+            if open.flags.has(TcpFlags::SYN) {
+                self.lost_syn = true;
+                self.syn.add(open.at, open.silence);
+            }
+            if open.flags.has(TcpFlags::PSH) {
+                self.lost_push = true;
+                self.push.add(open.at, open.silence);
+            }
+        }
+        if self.ways[from].is_crowded() {
+            out(self.retransmission(open, from, Position::Unknown));
+            return;
+        }
+        for settled in self.ways[from].hold(open) {
+            let position = self.position(settled.index, self.ways[from].distinct);
+            out(self.retransmission(settled, from, position));
+        }
+    }
+
+    /// Finishes: gives every retransmission that was still waiting, and what duplicates would have saved. `cut` if it went
+    /// on, and its end is not known.
+    pub(crate) fn finish(mut self, tail: u32, cut: bool, out: &mut impl FnMut(Retransmission)) -> Outcome {
+        let mut tails: Vec<Open> = Vec::new();
+        let mut tail_cost = (0, 0);
+        for from in 0..2 {
+            let (distinct, with_data) = (self.ways[from].distinct, self.ways[from].distinct_with_data());
+            let (packets, bytes) = self.ways[from].tail(tail);
+            tail_cost = (tail_cost.0 + packets, tail_cost.1 + bytes);
+            for open in self.ways[from].take_open() {
+                let position = match self.position(open.index, distinct) {
+                    Position::At(Half::Second, _) if cut => Position::Unknown,
+                    position => position,
+                };
+                out(self.retransmission(open, from, position));
+                let near_end = !cut && with_data >= open.index && with_data - open.index < tail;
+                if near_end && !open.needless && (open.payload > 0 || open.flags.has(TcpFlags::SYN)) {
+                    tails.push(open);
+                }
+            }
+        }
+        tails.sort_by_key(|open| open.at);
+        let mut tail = Saving::default();
+        tails.iter().for_each(|open| tail.add(open.at, open.silence));
+        Outcome {
+            took: self.completed.saturating_duration_since(self.began),
+            began_captured: self.client.is_some(),
+            syn: self.lost_syn.then_some(self.syn.total()),
+            push: self.lost_push.then_some(self.push.total()),
+            tail: (!tails.is_empty()).then_some(tail.total()),
+            tail_cost,
+        }
+    }
+
+    fn note_handshake(&mut self, segment: &Segment, at: Instant) {
+        let flags = segment.flags;
+        if flags.has(TcpFlags::SYN) {
+            self.ways[segment.from].scale = segment.scale.unwrap_or(0);
+            if flags.has(TcpFlags::ACK) {
+                self.client.get_or_insert(1 - segment.from);
+                self.synack = true;
+            } else {
+                self.client = Some(segment.from);
+                self.initial = Some(segment.seq);
+                self.syn_at = Some(at);
+            }
+        } else if self.handshake.is_none()
+            && self.synack
+            && self.client == Some(segment.from)
+            && flags.has(TcpFlags::ACK)
+        {
+            self.handshake = self.syn_at.map(|syn| at.saturating_duration_since(syn));
+        }
+    }
+
+    fn note_end(&mut self, segment: &Segment) {
+        self.finished[segment.from] |= segment.flags.has(TcpFlags::FIN);
+        self.closed |= segment.flags.has(TcpFlags::RST) || self.finished == [true; 2];
+    }
+
+    /// The receiver's window in bytes, if its scale is known.
+    fn receive_window(&self, from: usize, segment: &Segment) -> Option<u64> {
+        let window = self.ways[1 - from].view.window()?;
+        let scaled = !segment.flags.has(TcpFlags::SYN) && self.client.is_some();
+        scaled.then(|| u64::from(window) << self.ways[1 - from].scale)
+    }
+
+    fn heading(&self, from: usize) -> Heading {
+        match self.client {
+            Some(client) if client == from => Heading::ClientToServer,
+            Some(_) => Heading::ServerToClient,
+            None => Heading::Unknown,
+        }
+    }
+
+    /// Of the packet `index` among `distinct`. Without its beginning, a connection has only an end.
+    fn position(&self, index: u32, distinct: u32) -> Position {
+        let from_end = distinct - index + 1;
+        let first_half = index <= distinct.div_ceil(2);
+        let (half, place) = if first_half { (Half::First, index) } else { (Half::Second, from_end) };
+        match (half, self.client) {
+            (Half::First, None) => Position::Unknown,
+            _ if place <= crate::direction::FURTHEST => Position::At(half, place),
+            _ => Position::Middle,
+        }
+    }
+
+    /// RFC 6298's first timeout from the handshake's round trip: SRTT + 4 RTTVAR = 3 RTT.
+    fn timeout(&self, flags: TcpFlags) -> Duration {
+        match self.handshake {
+            Some(rtt) if !flags.has(TcpFlags::SYN) => (rtt * 3).max(LEAST_TIMEOUT),
+            _ => INITIAL_TIMEOUT,
+        }
+    }
+
+    fn retransmission(&self, open: Open, from: usize, position: Position) -> Retransmission {
+        Retransmission {
+            at: open.at,
+            interval: open.interval,
+            silence: open.silence,
+            ends: [self.pair.ends[from], self.pair.ends[1 - from]],
+            flags: open.flags,
+            bytes: open.bytes,
+            payload: open.payload,
+            heading: self.heading(from),
+            position,
+            attempt: open.attempt,
+            needless: open.needless,
+            wireshark: open.wireshark,
+            window: open.window,
+            round_trip: self.handshake,
+            timeout: self.timeout(open.flags),
+        }
+    }
+}
+
+fn pair_mut(ways: &mut [Direction; 2], from: usize) -> (&mut Direction, &mut Direction) {
+    let [a, b] = ways;
+    if from == 0 { (a, b) } else { (b, a) }
+}

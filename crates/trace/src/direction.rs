@@ -1,0 +1,276 @@
+//! One direction of a connection: which sequence numbers were sent when, and what is sent again.
+
+use std::collections::VecDeque;
+
+use recovery::slp_window::{DuplicateWindow, Windows};
+use units::{Duration, Instant};
+
+use crate::{
+    retransmission::Window,
+    segment::{Segment, TcpFlags},
+    sequence_view::{SequenceView, WiresharkKind},
+};
+
+/// Retransmissions whose position is still open; beyond, positions stay unknown.
+const OPEN_LIMIT: usize = 1_024;
+/// Positions further from both ends are of no interest (SLP section II-B).
+pub(crate) const FURTHEST: u32 = 100;
+/// Acknowledged packets that are remembered, so that needless retransmissions have an interval too.
+const ACKED_KEPT: usize = 64;
+/// Initial congestion window in bytes (RFC 6928), the least that stands for the window.
+const INITIAL_WINDOW: u64 = 10 * 1_460;
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    start: u64,
+    end: u64,
+    /// The latest transmission.
+    at: Instant,
+    /// Among the distinct packets, from 1.
+    index: u32,
+    flags: TcpFlags,
+    attempts: u8,
+    window: Window,
+}
+
+/// A retransmission whose position waits for the connection's end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    pub(crate) index: u32,
+    pub(crate) at: Instant,
+    pub(crate) interval: Duration,
+    pub(crate) silence: Duration,
+    pub(crate) flags: TcpFlags,
+    pub(crate) bytes: u32,
+    pub(crate) payload: u32,
+    pub(crate) attempt: u8,
+    pub(crate) needless: bool,
+    pub(crate) wireshark: Option<WiresharkKind>,
+    pub(crate) window: Window,
+}
+
+/// What a packet that takes sequence numbers turned out to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found {
+    /// Seen for the first time.
+    New,
+    /// Seen before.
+    Again(Open),
+    /// Below the highest number, but never seen: lost before the capture, or reordered.
+    Filler,
+    /// Below everything that is still remembered.
+    Forgotten,
+}
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Direction {
+    pub(crate) view: SequenceView,
+    sent: VecDeque<Sent>,
+    open: Vec<Open>,
+    resolve_at: usize,
+    /// One beyond the highest sequence number, in 64 bits; 0 before the first packet.
+    high: u64,
+    /// Everything below is acknowledged, if acknowledgements were seen.
+    acked: Option<u64>,
+    forgotten_below: u64,
+    /// Distinct packets.
+    pub(crate) distinct: u32,
+    /// Whether the latest distinct packet was a FIN without data.
+    bare_fin: bool,
+    pub(crate) retransmitted: u32,
+    pub(crate) needless: u32,
+    pub(crate) duplicate_sacks: u32,
+    pub(crate) scale: u8,
+    largest_flight: u64,
+    last_forward: Instant,
+}
+
+impl Direction {
+    /// Whether anything was sent this way.
+    pub(crate) fn seen(&self) -> bool {
+        self.high > 0
+    }
+
+    /// Space taken for remembered packets, in packets.
+    pub(crate) fn capacity(&self) -> usize {
+        self.sent.capacity() + self.open.capacity() * 2
+    }
+
+    /// A segment that takes sequence numbers. `receive` is the other side's window in bytes, if known.
+    pub(crate) fn on_sent(
+        &mut self,
+        segment: &Segment,
+        at: Instant,
+        wireshark: Option<WiresharkKind>,
+        receive: Option<u64>,
+        limit: usize,
+    ) -> Found {
+        let start = self.unwrap(segment.seq);
+        let end = start.saturating_add(u64::from(segment.occupied()));
+        let found = if start >= self.high { Found::New } else { self.look_up(start, end, segment, at) };
+        let found = match found {
+            Found::Again(open) => Found::Again(Open { wireshark, ..open }),
+            Found::New => {
+                self.append(start, end, segment, at, receive);
+                Found::New
+            }
+            other => other,
+        };
+        if end > self.high {
+            if !matches!(found, Found::New) {
+                self.append(self.high, end, segment, at, receive);
+            }
+            self.high = end;
+        }
+        self.last_forward = at;
+        if self.sent.len() > limit {
+            self.forget_first();
+        }
+        found
+    }
+
+    /// A segment that takes none still says where the sender is.
+    pub(crate) fn on_bare(&mut self, segment: &Segment) {
+        if self.high == 0 {
+            self.high = self.unwrap(segment.seq);
+        }
+    }
+
+    /// The other side acknowledged everything below `ack`.
+    pub(crate) fn on_ack(&mut self, ack: u32) {
+        if self.high == 0 {
+            return;
+        }
+        let ack = self.unwrap(ack).min(self.high);
+        if self.acked.is_some_and(|acked| ack <= acked) {
+            return;
+        }
+        self.acked = Some(ack);
+        while self.sent.get(ACKED_KEPT).is_some_and(|sent| sent.end <= ack) {
+            self.forget_first();
+        }
+        if self.sent.capacity() > 1_024 && self.sent.len() < self.sent.capacity() / 8 {
+            self.sent.shrink_to(self.sent.len() * 2);
+        }
+    }
+
+    /// Whether all of `segment` was acknowledged before.
+    pub(crate) fn acknowledges(&self, segment: &Segment) -> bool {
+        let end = self.unwrap(segment.seq).saturating_add(u64::from(segment.occupied()));
+        self.acked.is_some_and(|acked| end <= acked)
+    }
+
+    /// Keeps a retransmission until its position is known. Gives back those that no longer need to wait.
+    pub(crate) fn hold(&mut self, open: Open) -> Vec<Open> {
+        self.open.push(open);
+        if self.open.len() < self.resolve_at.max(64) {
+            return Vec::new();
+        }
+        let distinct = self.distinct;
+        let (settled, waiting): (Vec<Open>, Vec<Open>) =
+            self.open.iter().partition(|open| distinct - open.index >= FURTHEST);
+        self.open = waiting;
+        self.resolve_at = self.open.len() * 2;
+        settled
+    }
+
+    /// Whether there is no room for another one whose position is open.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.open.len() >= OPEN_LIMIT
+    }
+
+    /// Those whose position is open until the end.
+    pub(crate) fn take_open(&mut self) -> Vec<Open> {
+        std::mem::take(&mut self.open)
+    }
+
+    /// Distinct packets without a last FIN that carries no data.
+    pub(crate) fn distinct_with_data(&self) -> u32 {
+        self.distinct - u32::from(self.bare_fin)
+    }
+
+    /// Bytes of the last `count` packets with data, headers not counted, and how many there are.
+    pub(crate) fn tail(&self, count: u32) -> (u64, u64) {
+        let with_data = self.sent.iter().rev().skip(usize::from(self.bare_fin)).take(count as usize);
+        with_data.fold((0, 0), |(packets, bytes), sent| (packets + 1, bytes + (sent.end - sent.start)))
+    }
+
+    /// `seq` in 64 bits, near the highest number so far.
+    fn unwrap(&self, seq: u32) -> u64 {
+        if self.high == 0 {
+            return (1 << 32) + u64::from(seq);
+        }
+        let distance = i64::from(seq.wrapping_sub(self.high as u32) as i32);
+        self.high.saturating_add_signed(distance)
+    }
+
+    fn append(&mut self, start: u64, end: u64, segment: &Segment, at: Instant, receive: Option<u64>) {
+        self.distinct = self.distinct.saturating_add(1);
+        self.bare_fin = segment.payload == 0 && segment.flags.has(TcpFlags::FIN);
+        let window = self.room(start, end, receive);
+        let sent = Sent { start, end, at, index: self.distinct, flags: segment.flags, attempts: 0, window };
+        self.sent.push_back(sent);
+    }
+
+    /// SLP's window rule for a duplicate of the packet from `start` to `end`.
+    fn room(&mut self, start: u64, end: u64, receive: Option<u64>) -> Window {
+        let Some(acked) = self.acked else { return Window::Unknown };
+        let windows = Windows {
+            acked,
+            congestion: self.largest_flight.max(INITIAL_WINDOW),
+            receive: receive.unwrap_or(u64::from(u32::MAX)),
+        };
+        self.largest_flight = self.largest_flight.max(end.saturating_sub(acked));
+        let fits = DuplicateWindow::new().may_duplicate(start, end - start, &windows);
+        if fits { Window::Open } else { Window::Full }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(sent) = self.sent.pop_front() {
+            self.forgotten_below = sent.end;
+        }
+    }
+
+    fn look_up(&mut self, start: u64, end: u64, segment: &Segment, at: Instant) -> Found {
+        let place = self.sent.partition_point(|sent| sent.end <= start);
+        match self.sent.get(place) {
+            Some(sent) if sent.start <= start => Found::Again(self.again(place, end, segment, at)),
+            _ if start < self.forgotten_below => Found::Forgotten,
+            next => {
+                let end = next.map_or(end, |sent| sent.start.min(end));
+                self.distinct = self.distinct.saturating_add(1);
+                let index = self.distinct;
+                let window = Window::Unknown;
+                let sent = Sent { start, end, at, index, flags: segment.flags, attempts: 0, window };
+                self.sent.insert(place, sent);
+                Found::Filler
+            }
+        }
+    }
+
+    /// The packet at `place` is sent again, perhaps with those behind it.
+    fn again(&mut self, place: usize, end: u64, segment: &Segment, at: Instant) -> Open {
+        let original = self.sent[place];
+        for sent in self.sent.range_mut(place..).take_while(|sent| sent.start < end) {
+            sent.at = at;
+            sent.attempts = sent.attempts.saturating_add(1);
+        }
+        // A part of what was captured as one packet (segmentation offload) has flags of its own.
+        let flags = if end < original.end { segment.flags } else { original.flags };
+        Open {
+            index: original.index,
+            at,
+            interval: at.saturating_duration_since(original.at),
+            silence: at.saturating_duration_since(self.last_forward),
+            flags,
+            bytes: segment.bytes,
+            payload: segment.payload,
+            attempt: original.attempts.saturating_add(1),
+            needless: self.acknowledges(segment),
+            wireshark: None,
+            window: original.window,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! From a captured frame to a TCP segment: link layer, VLAN tags, IP with its extensions, TCP. The headers are etherparse's
+//! business; what is here copes with frames that the capture cut off.
+
+use std::net::IpAddr;
+
+use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, TcpOptionElement, ip_number};
+
+use crate::segment::{Endpoint, Pair, Segment, TcpFlags};
+
+/// How the frames of a capture begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkLayer {
+    /// Ethernet II, with VLAN tags or not.
+    Ethernet,
+    /// Linux cooked capture, version 1 (the device `any` of older tools).
+    LinuxCooked,
+    /// Linux cooked capture, version 2.
+    LinuxCooked2,
+    /// IP without anything before it.
+    Raw,
+    /// Four bytes of address family, as on BSD's loopback.
+    Loopback,
+    /// Something this program cannot take apart, with its number in the capture.
+    Other(i32),
+}
+
+impl LinkLayer {
+    /// From the number in a capture (the registry of link-layer header types of tcpdump.org).
+    pub fn from_number(number: i32) -> Self {
+        match number {
+            1 => Self::Ethernet,
+            113 => Self::LinuxCooked,
+            276 => Self::LinuxCooked2,
+            12 | 14 | 101 | 228 | 229 => Self::Raw,
+            0 | 108 => Self::Loopback,
+            other => Self::Other(other),
+        }
+    }
+}
+
+/// Why a frame is not part of the analysis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Skipped {
+    /// It does not carry TCP over IP.
+    NotTcp,
+    /// A fragment of an IP packet.
+    Fragment,
+    /// Too little of it was captured, or its headers contradict themselves.
+    Unreadable,
+}
+
+/// The TCP segment in `frame`, which had `wire_bytes` on the wire.
+pub(crate) fn dissect(link: LinkLayer, frame: &[u8], wire_bytes: u32) -> Result<Segment, Skipped> {
+    let sliced = slice(link, frame)?;
+    let (ends, ip_start, ip_bytes) = match sliced.net.as_ref() {
+        Some(LaxNetSlice::Ipv4(ip)) => {
+            let header = ip.header();
+            let (from, to) = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
+            ([from, to], offset(frame, header.slice()), u32::from(header.total_len()))
+        }
+        Some(LaxNetSlice::Ipv6(ip)) => {
+            let header = ip.header();
+            let (from, to) = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
+            let length = u32::from(header.payload_length());
+            ([from, to], offset(frame, header.slice()), if length == 0 { 0 } else { length + 40 })
+        }
+        _ if sliced.stop_err.is_some() => return Err(Skipped::Unreadable),
+        _ => return Err(Skipped::NotTcp),
+    };
+    let payload = sliced.ip_payload().ok_or(Skipped::Unreadable)?;
+    if payload.ip_number != ip_number::TCP {
+        return Err(Skipped::NotTcp);
+    }
+    if payload.fragmented {
+        return Err(Skipped::Fragment);
+    }
+    let tcp_start = offset(frame, payload.payload);
+    // Segmentation offload leaves the length field empty; then the frame's own length must do.
+    let ip_bytes = if ip_bytes == 0 { wire_bytes.saturating_sub(ip_start) } else { ip_bytes };
+    let tcp_bytes = ip_bytes.checked_sub(tcp_start - ip_start).ok_or(Skipped::Unreadable)?;
+    let header = Header::parse(payload.payload).ok_or(Skipped::Unreadable)?;
+    let payload = tcp_bytes.checked_sub(header.bytes).ok_or(Skipped::Unreadable)?;
+    Ok(header.segment(ends, payload, ip_bytes))
+}
+
+fn slice(link: LinkLayer, frame: &[u8]) -> Result<LaxSlicedPacket<'_>, Skipped> {
+    let after = |type_at: usize, header: usize| {
+        let ether_type = frame.get(type_at..type_at + 2).ok_or(Skipped::Unreadable)?;
+        let rest = frame.get(header..).ok_or(Skipped::Unreadable)?;
+        let ether_type = EtherType(u16::from_be_bytes([ether_type[0], ether_type[1]]));
+        Ok(LaxSlicedPacket::from_ether_type(ether_type, rest))
+    };
+    match link {
+        LinkLayer::Ethernet => after(12, 14),
+        LinkLayer::LinuxCooked => after(14, 16),
+        LinkLayer::LinuxCooked2 => after(0, 20),
+        LinkLayer::Raw => LaxSlicedPacket::from_ip(frame).map_err(|_| Skipped::Unreadable),
+        LinkLayer::Loopback => {
+            let rest = frame.get(4..).ok_or(Skipped::Unreadable)?;
+            LaxSlicedPacket::from_ip(rest).map_err(|_| Skipped::NotTcp)
+        }
+        LinkLayer::Other(_) => Err(Skipped::NotTcp),
+    }
+}
+
+/// Where `part`, a part of `frame`, begins.
+fn offset(frame: &[u8], part: &[u8]) -> u32 {
+    (part.as_ptr() as usize).wrapping_sub(frame.as_ptr() as usize) as u32
+}
+
+/// The fields of a TCP header.
+struct Header {
+    ports: [u16; 2],
+    seq: u32,
+    ack: u32,
+    bytes: u32,
+    flags: TcpFlags,
+    window: u16,
+    scale: Option<u8>,
+    duplicate_sack: bool,
+}
+
+impl Header {
+    /// Needs the first 16 bytes; options only if all of them were captured.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let start: &[u8; 16] = bytes.first_chunk()?;
+        let number = |at: usize| u32::from_be_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]);
+        let mut header = Self {
+            ports: [u16::from_be_bytes([start[0], start[1]]), u16::from_be_bytes([start[2], start[3]])],
+            seq: number(4),
+            ack: number(8),
+            bytes: u32::from(start[12] >> 4) * 4,
+            flags: TcpFlags(start[13]),
+            window: u16::from_be_bytes([start[14], start[15]]),
+            scale: None,
+            duplicate_sack: false,
+        };
+        if header.bytes < 20 {
+            return None;
+        }
+        if header.bytes > 20 {
+            header.read_options(bytes);
+        }
+        Some(header)
+    }
+
+    fn read_options(&mut self, bytes: &[u8]) {
+        // Nothing but a timestamp, in the order everybody writes it: the common case.
+        if self.bytes == 32 && bytes.get(20..24) == Some(&[1, 1, 8, 10]) {
+            return;
+        }
+        let Ok(header) = TcpHeaderSlice::from_slice(bytes) else { return };
+        for option in header.options_iterator().map_while(Result::ok) {
+            match option {
+                TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
+                TcpOptionElement::SelectiveAcknowledgement(first, _) => {
+                    self.duplicate_sack = (first.0.wrapping_sub(self.ack) as i32) < 0;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn segment(&self, [from, to]: [IpAddr; 2], payload: u32, bytes: u32) -> Segment {
+        let from = Endpoint { address: from, port: self.ports[0] };
+        let to = Endpoint { address: to, port: self.ports[1] };
+        let (ends, sender) = if from <= to { ([from, to], 0) } else { ([to, from], 1) };
+        Segment {
+            pair: Pair { ends },
+            from: sender,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: self.window,
+            scale: self.scale,
+            duplicate_sack: self.duplicate_sack,
+            payload,
+            bytes,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Which retransmissions are timeouts: the clustering that is used, and what is done when it finds no two groups.
+
+use serde::Serialize;
+use units::Duration;
+
+use crate::{
+    clusters::{LEAST_SAMPLES, Scale, Split, Usable, two_means},
+    options::Options,
+    positions::share,
+    retransmission::Retransmission,
+};
+
+/// Intervals from here on are timeouts when there are no two groups: the least retransmission timeout of Linux.
+const FALLBACK: Duration = Duration::from_millis(200);
+/// From this share of retransmissions with a known round trip on, round trips are clustered.
+const KNOWN_ROUND_TRIPS: f64 = 0.9;
+/// A split with more of its intervals near the threshold is not sharp.
+const SHARP: f64 = 0.05;
+/// Bars of the histogram, per factor of ten.
+const BARS_PER_DECADE: f64 = 10.0;
+
+/// How timeouts were told from fast retransmissions.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Grouping {
+    /// `clustering`, `fixed` (there were no two groups) or `given` by the user.
+    pub by: &'static str,
+    /// What was clustered; `null` unless `by` is `clustering`.
+    pub scale: Option<Scale>,
+    /// Longer intervals are timeouts. With round trips: of connections whose round-trip time is not known.
+    pub threshold_ms: f64,
+    /// Intervals of more round trips are timeouts; `null` unless round trips were clustered.
+    pub threshold_round_trips: Option<f64>,
+    /// The split on each scale, used or not; `null` without intervals.
+    pub splits: [Option<Split>; 3],
+    /// Share of the retransmissions that the paper's linear and logarithmic scales group differently.
+    pub scales_differ: Option<f64>,
+    /// What was clustered (intervals in ms if nothing was): `[from, to, count]` of bars that are equally wide on the
+    /// logarithmic scale.
+    pub histogram: Vec<(f64, f64, u64)>,
+}
+
+impl Grouping {
+    pub(crate) fn new(
+        options: &Options,
+        retransmissions: &[Retransmission],
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let intervals: Vec<f64> =
+            retransmissions.iter().map(|packet| packet.interval.as_millis_f64()).collect();
+        let round_trips: Vec<f64> = retransmissions.iter().filter_map(Retransmission::round_trips).collect();
+        let splits = Scale::ALL.map(|scale| match scale {
+            Scale::RoundTrips => two_means(&round_trips, scale),
+            _ => two_means(&intervals, scale),
+        });
+        let known = round_trips.len() as f64 >= KNOWN_ROUND_TRIPS * intervals.len() as f64;
+        let chosen = choose(options, &splits, known);
+        warnings.extend(warning(options, &splits, chosen));
+        let fallback = FALLBACK.as_millis_f64();
+        let (threshold_ms, threshold_round_trips) = match (options.timeout_at, chosen) {
+            (Some(given), _) => (given.as_millis_f64(), None),
+            (None, Some(Split { scale: Scale::RoundTrips, threshold, .. })) => (fallback, Some(threshold)),
+            (None, Some(split)) => (split.threshold, None),
+            (None, None) => (fallback, None),
+        };
+        let by = match (options.timeout_at, chosen) {
+            (Some(_), _) => "given",
+            (None, Some(_)) => "clustering",
+            (None, None) => "fixed",
+        };
+        let clustered = if threshold_round_trips.is_some() { &round_trips } else { &intervals };
+        Self {
+            by,
+            scale: chosen.map(|split| split.scale),
+            threshold_ms,
+            threshold_round_trips,
+            splits,
+            scales_differ: scales_differ(&splits, &intervals),
+            histogram: histogram(clustered),
+        }
+    }
+
+    /// Whether a timeout brought the packet back.
+    pub fn is_timeout(&self, packet: &Retransmission) -> bool {
+        match (self.threshold_round_trips, packet.round_trips()) {
+            (Some(threshold), Some(round_trips)) => round_trips > threshold,
+            _ => packet.interval.as_millis_f64() > self.threshold_ms,
+        }
+    }
+}
+
+/// The split to be used; `None` if no one is usable, or the user knows better.
+fn choose(options: &Options, splits: &[Option<Split>; 3], known: bool) -> Option<Split> {
+    let usable = |scale: Scale| splits[scale as usize].filter(|split| split.usable == Usable::TwoGroups);
+    match (options.timeout_at, options.scale) {
+        (Some(_), _) => None,
+        (None, Some(scale)) => usable(scale),
+        (None, None) if known => usable(Scale::RoundTrips).or(usable(Scale::Log10)),
+        (None, None) => usable(Scale::Log10),
+    }
+}
+
+fn warning(options: &Options, splits: &[Option<Split>; 3], chosen: Option<Split>) -> Option<String> {
+    let any = splits[Scale::Log10 as usize]?;
+    let fallback = FALLBACK.as_millis();
+    if options.timeout_at.is_some() {
+        return None;
+    }
+    let Some(split) = chosen else {
+        let why = match any.usable {
+            Usable::TooFew => {
+                format!("There are fewer than {LEAST_SAMPLES} retransmissions, too few to cluster")
+            }
+            _ => "The intervals form no two groups".to_owned(),
+        };
+        return Some(format!("{why}: those above {fallback} ms are taken for timeouts"));
+    };
+    if split.near > SHARP {
+        return Some(format!(
+            "{:.0} % of the intervals are within a factor of 1.25 of the threshold: the split between timeouts and fast \
+             retransmissions is not sharp",
+            split.near * 100.0
+        ));
+    }
+    (split.scale != Scale::RoundTrips && split.means[1] < FALLBACK.as_millis_f64()).then(|| {
+        format!(
+            "The long group's mean is {:.0} ms, below the least retransmission timeout of Linux ({fallback} ms): unless these \
+             hosts use a shorter one, both groups are fast retransmissions, of near and of far connections. --timeout-at sets the \
+             boundary",
+            split.means[1]
+        )
+    })
+}
+
+fn scales_differ(splits: &[Option<Split>; 3], intervals: &[f64]) -> Option<f64> {
+    let [Some(linear), Some(log), _] = splits else { return None };
+    let differ = intervals.iter().filter(|&&ms| (ms > linear.threshold) != (ms > log.threshold)).count();
+    share(differ as u64, intervals.len() as u64)
+}
+
+/// Counts in bars of a tenth of a decade.
+fn histogram(values: &[f64]) -> Vec<(f64, f64, u64)> {
+    let bar = |value: f64| (value.max(1e-3).log10() * BARS_PER_DECADE).floor() as i32;
+    let mut bars: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
+    for &value in values {
+        *bars.entry(bar(value)).or_default() += 1;
+    }
+    let edge = |bar: i32| (10f64.powf(f64::from(bar) / BARS_PER_DECADE) * 1e4).round() / 1e4;
+    bars.into_iter().map(|(bar, count)| (edge(bar), edge(bar + 1), count)).collect()
+}

@@ -1,0 +1,256 @@
+//! The analysis against the truth that the model of TCP knows.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use support::{
+    analyse,
+    tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
+    wire::{Capture, Packet},
+};
+use trace::{Options, Report, Scale};
+
+fn report(packets: &[(Packet, Why)], options: Options) -> Report {
+    let packets: Vec<Packet> = packets.iter().map(|(packet, _)| packet.clone()).collect();
+    analyse(&Capture::of(&packets), options)
+}
+
+fn everything(scale: Option<Scale>) -> Options {
+    Options { listed: usize::MAX, scale, ..Options::default() }
+}
+
+/// How many first retransmissions were put into the right group, and of how many.
+fn right(packets: &[(Packet, Why)], report: &Report) -> (usize, usize) {
+    let start = packets[0].0.at_ns;
+    let truth: BTreeMap<(u64, String), Why> = packets
+        .iter()
+        .map(|(packet, why)| (((packet.at_ns - start) / 1_000, packet.from.to_string()), *why))
+        .collect();
+    let right = report.lost_packets.iter().filter(|lost| {
+        let key = ((lost.at_ms * 1e3).round() as u64, lost.from.clone());
+        let nearby = (key.0 - 1..=key.0 + 1).find_map(|at| truth.get(&(at, key.1.clone())));
+        let why = *nearby.expect("every retransmission that was found had been sent");
+        assert!(why != Why::Ack);
+        lost.timeout == (why == Why::Timeout)
+    });
+    (right.count(), report.lost_packets.len())
+}
+
+#[test]
+fn at_least_95_percent_of_ordinary_mixes_are_classified_as_they_were() {
+    for (seed, loss) in [(1, 0.01), (2, 0.02), (3, 0.05)] {
+        let packets = mix(&ordinary(400, loss, seed));
+        let report = report(&packets, everything(None));
+        assert_eq!(report.grouping.by, "clustering", "{:?}", report.grouping);
+        let (right, all) = right(&packets, &report);
+        println!("loss {loss}: {right} of {all} right; {:?}", report.grouping.splits[2]);
+        assert!(all > 50 && right * 100 >= all * 95, "seed {seed}, loss {loss}: {right} of {all}");
+    }
+}
+
+/// The paper's own feature, the interval in ms, is as good where round trips are much shorter than timeouts.
+#[test]
+fn intervals_suffice_where_round_trips_are_short() {
+    let plans: Vec<Plan> = ordinary(400, 0.02, 4)
+        .into_iter()
+        .map(|plan| Plan { rtt_ms: plan.rtt_ms.min(30.0), ..plan })
+        .collect();
+    let packets = mix(&plans);
+    for scale in [Scale::Log10, Scale::RoundTrips] {
+        let report = report(&packets, everything(Some(scale)));
+        assert_eq!(report.grouping.by, "clustering", "{:?}", report.grouping);
+        let (right, all) = right(&packets, &report);
+        assert!(all > 50 && right * 100 >= all * 95, "{scale:?}: {right} of {all}");
+    }
+}
+
+#[test]
+fn every_retransmission_is_found() {
+    let packets = mix(&ordinary(300, 0.03, 7));
+    let report = report(&packets, Options::default());
+    let sent_again = packets.iter().filter(|(_, why)| matches!(why, Why::Fast | Why::Timeout)).count() as u64;
+    assert_eq!(report.retransmissions.seen_before, sent_again);
+    assert_eq!(report.retransmissions.original_not_captured, 0);
+    assert_eq!(report.connections.total, 300);
+    assert_eq!(report.connections.paired, 300);
+    assert_eq!(report.connections.from_the_start, 300);
+    let lost = report.loss.rate.unwrap();
+    assert!((lost - 0.03).abs() < 0.01, "{lost}");
+}
+
+#[test]
+fn without_loss_there_is_nothing_to_report() {
+    let report = report(&mix(&ordinary(50, 0.0, 3)), Options::default());
+    assert_eq!(report.retransmissions.seen_before, 0);
+    assert_eq!(report.loss.rate, Some(0.0));
+    assert!(report.positions.is_empty() && report.verdicts.is_empty() && report.lost_packets.is_empty());
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+}
+
+fn packet(at_ms: u64, to_server: bool, seq: u32, ack: u32, flags: u8, payload: u32) -> Packet {
+    let (client, server) = ("10.0.0.1:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
+    let (from, to) = if to_server { (client, server) } else { (server, client) };
+    Packet { at_ns: at_ms * 1_000_000, from, to, seq, ack, flags, window: 500, payload, options: Vec::new() }
+}
+
+/// A connection that loses its SYN, the second of five packets of data, and the last of them.
+fn conversation() -> Vec<Packet> {
+    let (client, server) = (true, false);
+    vec![
+        packet(0, client, 100, 0, SYN, 0),
+        packet(1_000, client, 100, 0, SYN, 0),
+        packet(1_020, server, 500, 101, SYN | ACK, 0),
+        packet(1_021, client, 101, 501, ACK, 0),
+        packet(1_021, client, 101, 501, PSH | ACK, 50),
+        packet(1_041, server, 501, 151, ACK, 1_000),
+        packet(1_041, server, 1_501, 151, ACK, 1_000),
+        packet(1_041, server, 2_501, 151, ACK, 1_000),
+        packet(1_041, server, 3_501, 151, ACK, 1_000),
+        packet(1_041, server, 4_501, 151, PSH | ACK, 500),
+        packet(1_042, client, 151, 1_501, ACK, 0),
+        packet(1_042, client, 151, 1_501, ACK, 0),
+        packet(1_042, client, 151, 1_501, ACK, 0),
+        packet(1_062, server, 1_501, 151, ACK, 1_000),
+        packet(1_063, client, 151, 4_501, ACK, 0),
+        packet(1_362, server, 4_501, 151, PSH | ACK, 500),
+        packet(1_363, client, 151, 5_001, ACK, 0),
+        packet(1_363, client, 151, 5_001, FIN | ACK, 0),
+        packet(1_383, server, 5_001, 152, FIN | ACK, 0),
+        packet(1_384, client, 152, 5_002, ACK, 0),
+    ]
+}
+
+#[test]
+fn positions_silences_and_verdicts_of_one_conversation() {
+    let options = Options { timeout_at: Some(units::Duration::from_millis(150)), ..Options::default() };
+    let report = analyse(&Capture::of(&conversation()), options);
+    assert_eq!(report.retransmissions.seen_before, 3);
+    assert_eq!((report.retransmissions.syn, report.retransmissions.syn_timeouts), (1, 1));
+    let positions: Vec<String> = report
+        .positions
+        .iter()
+        .flat_map(|series| {
+            let name = format!("{:?} {:?}", series.heading, series.half);
+            series.points.iter().map(move |point| format!("{name} {}: {}", point.index, point.timeouts))
+        })
+        .collect();
+    // The server's seven packets: SYN/ACK, 1, 2, 3 | 4, 5, FIN.
+    assert_eq!(
+        positions,
+        ["ClientToServer First 1: 1", "ServerToClient First 3: 0", "ServerToClient Second 2: 1"]
+    );
+    // The SYN cost a second, the last packet 300 ms since the retransmission before; the response came 1.362 s after the start.
+    let table = |i: usize| report.what_if[i].table.unwrap();
+    assert_eq!((table(0).without_ms[2], table(0).with_ms[2]), (1_362.0, 362.0));
+    assert_eq!((table(1).without_ms[2], table(1).with_ms[2]), (1_362.0, 1_062.0));
+    assert_eq!((table(2).without_ms[2], table(2).with_ms[2]), (1_362.0, 1_062.0));
+    // SYN + SYN/ACK; request + end of response; one at each end.
+    assert_eq!([0, 1, 2].map(|i| report.what_if[i].duplicates), [2, 2, 2]);
+    let verdicts: Vec<(String, bool)> =
+        report.lost_packets.iter().map(|lost| (lost.flags.clone(), lost.duplicate)).collect();
+    // 540 bytes with PSH: 2 % x 0.1 x 200 ms = 0.4 ms of gain, 0.42 ms of cost at 10 Mbit/s.
+    assert_eq!(verdicts, [("SYN".into(), true), ("ACK".into(), false), ("PSH ACK".into(), false)]);
+    let faster = Options { bandwidth: units::BitRate::from_mbps(11), ..options };
+    let report = analyse(&Capture::of(&conversation()), faster);
+    assert!(report.lost_packets[2].duplicate, "{:?}", report.lost_packets[2]);
+}
+
+#[test]
+fn wireshark_would_call_them_so() {
+    let report = analyse(&Capture::of(&conversation()), Options::default());
+    // 1,062 ms: 20 ms after the duplicate ACKs is no longer fast, and less than the handshake's 21 ms after the highest
+    // packet is needed for out of order.
+    assert_eq!(report.wireshark.retransmission, 3);
+    let mut packets = conversation();
+    packets[13].at_ns -= 1_000_000;
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.wireshark.retransmission, report.wireshark.fast), (2, 1));
+    // Without duplicate ACKs, and soon: out of order.
+    packets.drain(10..13);
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.wireshark.retransmission, report.wireshark.out_of_order), (2, 1));
+    // Acknowledged already: spurious, and needless.
+    let mut packets = conversation();
+    packets.insert(17, packet(1_363, false, 4_501, 151, PSH | ACK, 500));
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.wireshark.spurious, report.retransmissions.needless), (1, 1));
+}
+
+#[test]
+fn one_direction_alone_still_has_retransmissions() {
+    let packets: Vec<Packet> = conversation().into_iter().filter(|packet| packet.from.port() == 80).collect();
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.retransmissions.seen_before, report.connections.paired), (2, 0));
+    assert_eq!(report.connections.from_the_start, 1, "the SYN/ACK says who is who");
+    let packets: Vec<Packet> = packets.into_iter().skip(1).collect();
+    let report = analyse(&Capture::of(&packets), Options::default());
+    let known: Vec<String> =
+        report.positions.iter().map(|s| format!("{:?} {:?}", s.heading, s.half)).collect();
+    assert_eq!(known, ["Unknown Second"], "without the beginning there is only an end");
+}
+
+#[test]
+fn a_lost_original_that_was_not_captured_is_told_apart() {
+    let mut packets = conversation();
+    packets.remove(6);
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!(report.retransmissions.seen_before, 2);
+    assert_eq!(report.retransmissions.original_not_captured, 1);
+    assert_eq!(report.loss.lost, 3);
+}
+
+#[test]
+fn keep_alives_and_window_probes_are_no_retransmissions() {
+    let mut packets = conversation();
+    packets.truncate(17);
+    // The last byte again, and an empty one: keep-alives.
+    packets.push(packet(5_000, false, 5_000, 151, ACK, 1));
+    packets.push(packet(6_000, false, 5_000, 151, ACK, 0));
+    // The client's window closes; the server probes with the next byte.
+    packets.push(Packet { window: 0, ..packet(6_001, true, 151, 5_001, ACK, 0) });
+    packets.push(packet(6_300, false, 5_001, 151, ACK, 1));
+    packets.push(packet(6_900, false, 5_001, 151, ACK, 1));
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!(report.retransmissions.seen_before, 3);
+    assert_eq!(report.retransmissions.probes, 4);
+}
+
+#[test]
+fn ports_used_again_are_another_connection() {
+    let first = conversation();
+    let mut second = conversation();
+    for packet in &mut second {
+        packet.at_ns += 2_000_000_000;
+        packet.seq = packet.seq.wrapping_add(70_000);
+        if packet.flags & ACK != 0 {
+            packet.ack = packet.ack.wrapping_add(70_000);
+        }
+    }
+    let report = analyse(&Capture::of(&[first, second].concat()), Options::default());
+    assert_eq!((report.connections.total, report.retransmissions.seen_before), (2, 6));
+}
+
+#[test]
+fn sequence_numbers_wrap() {
+    let shift = u32::MAX - 2_600;
+    let mut packets = conversation();
+    for packet in &mut packets {
+        let (seq, ack) = if packet.from.port() == 80 { (shift, 0) } else { (0, shift) };
+        packet.seq = packet.seq.wrapping_add(seq);
+        if packet.flags & ACK != 0 {
+            packet.ack = packet.ack.wrapping_add(ack);
+        }
+    }
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.retransmissions.seen_before, report.retransmissions.original_not_captured), (3, 0));
+    assert_eq!(report.wireshark.retransmission, 3);
+}
+
+#[test]
+fn the_same_trace_gives_the_same_report() {
+    let packets = mix(&[Plan { loss: 0.05, response: 400, ..Plan::default() }]);
+    let once = report(&packets, Options::default());
+    assert_eq!(once, report(&packets, Options::default()));
+    assert!(once.retransmissions.seen_before > 5);
+}

@@ -1,0 +1,167 @@
+//! Capture formats, link layers, cut-off frames, and files that are damaged or no captures.
+
+mod support;
+
+use support::{
+    analyse,
+    tcp_model::{mix, ordinary},
+    wire::{Capture, Format, Link, Packet, block, frame},
+};
+use trace::{Analyzer, Options, Report, read_capture, text};
+
+fn packets() -> Vec<Packet> {
+    mix(&ordinary(40, 0.04, 5)).into_iter().map(|(packet, _)| packet).collect()
+}
+
+/// The report without what differs between formats.
+fn comparable(mut report: Report) -> Report {
+    report.files.clear();
+    report.packets.bytes = 0;
+    report
+}
+
+#[test]
+fn every_format_and_link_layer_gives_the_same_report() {
+    let packets: Vec<Packet> = packets()
+        .into_iter()
+        .map(|packet| Packet { at_ns: packet.at_ns / 1_000 * 1_000, ..packet })
+        .collect();
+    let expected = comparable(analyse(&Capture::of(&packets), Options::default()));
+    assert!(expected.retransmissions.seen_before > 20);
+    for format in Format::ALL {
+        for link in Link::ALL {
+            let report = analyse(&Capture::with(&packets, format, link, 128), Options::default());
+            assert_eq!(report.files[0].error, None);
+            assert_eq!(comparable(report), expected, "{format:?} {link:?}");
+        }
+    }
+}
+
+#[test]
+fn frames_cut_off_behind_the_window_field_are_enough() {
+    let packets: Vec<Packet> =
+        packets().into_iter().map(|packet| Packet { options: vec![1; 12], ..packet }).collect();
+    let whole =
+        comparable(analyse(&Capture::with(&packets, Format::Pcap, Link::Vlan, 1_600), Options::default()));
+    // VLAN header, the longer of the IP headers, ports to window.
+    let cut = analyse(&Capture::with(&packets, Format::Pcap, Link::Vlan, 18 + 40 + 16), Options::default());
+    assert_eq!(comparable(cut), whole);
+    let cut = analyse(&Capture::with(&packets, Format::Pcap, Link::Vlan, 18 + 40 + 4), Options::default());
+    assert!(cut.packets.unreadable > 0);
+    assert!(cut.warnings.iter().any(|warning| warning.contains("cut off")), "{:?}", cut.warnings);
+}
+
+#[test]
+fn several_files_are_one_trace() {
+    let packets = packets();
+    let whole = comparable(analyse(&Capture::of(&packets), Options::default()));
+    let (first, second) = packets.split_at(packets.len() / 2);
+    let mut analyzer = Analyzer::new(Options::default());
+    for (name, part, format) in [("a", first, Format::PcapNanoseconds), ("b", second, Format::PcapNg)] {
+        let capture = Capture::with(part, format, Link::Ethernet, 96);
+        read_capture(name, &capture[..], &mut analyzer, &mut |_| ());
+    }
+    let report = analyzer.finish();
+    assert_eq!(report.files.len(), 2);
+    assert_eq!(comparable(report), whole);
+}
+
+#[test]
+fn files_in_the_wrong_order_are_noticed() {
+    let packets = packets();
+    let mut analyzer = Analyzer::new(Options::default());
+    for part in [&packets[packets.len() - 50..], &packets[..50]] {
+        read_capture("part", &Capture::of(part)[..], &mut analyzer, &mut |_| ());
+    }
+    let report = analyzer.finish();
+    assert!(report.warnings.iter().any(|warning| warning.contains("order of time")), "{:?}", report.warnings);
+}
+
+#[test]
+fn what_was_read_before_the_damage_is_reported() {
+    let packets = packets();
+    for format in Format::ALL {
+        let capture = Capture::with(&packets, format, Link::Ethernet, 96);
+        let cut = analyse(&capture[..capture.len() / 2 + 1], Options::default());
+        let error = cut.files[0].error.clone().expect("half a packet is an error");
+        assert!(error.contains("ends in the middle"), "{format:?}: {error}");
+        assert!(cut.packets.tcp > packets.len() as u64 / 3, "{format:?}");
+        assert!(text(&cut).contains("ends in the middle"));
+
+        let mut damaged = capture.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle..].fill(0xff);
+        let report = analyse(&damaged, Options::default());
+        let error = report.files[0].error.clone().expect("nonsense is an error");
+        assert!(error.contains("damaged") || error.contains("ends in the middle"), "{format:?}: {error}");
+        assert!(report.packets.tcp > packets.len() as u64 / 3, "{format:?}");
+    }
+}
+
+#[test]
+fn what_is_no_capture_is_said_so() {
+    let cases: [(&[u8], &str); 6] = [
+        (b"", "is empty"),
+        (b"\xd4\xc3\xb2\xa1\x02", "ends within its header"),
+        (b"this is a text of more than 24 bytes, not a capture", "neither pcap nor pcapng"),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "gunzip"),
+        (b"snoop\0\0\0\0\0\0\x02", "editcap"),
+        (b"\x28\xb5\x2f\xfd\x04\x00", "zstd"),
+    ];
+    for (bytes, expected) in cases {
+        let report = analyse(bytes, Options::default());
+        let error = report.files[0].error.clone().unwrap();
+        assert!(error.contains(expected), "{error}");
+        assert!(report.has_no_tcp());
+        let text = text(&report);
+        assert!(text.contains("no TCP") && text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_capture_without_tcp_says_so() {
+    let mut capture = Capture::new(Format::Pcap, Link::Ethernet, 1_600);
+    for packet in &packets()[..10] {
+        let mut frame = frame(packet, Link::Ethernet);
+        frame[12..14].copy_from_slice(&[0x08, 0x06]); // ARP
+        capture.push_frame(packet.at_ns, &frame);
+    }
+    let report = analyse(capture.bytes(), Options::default());
+    assert_eq!((report.packets.total, report.packets.tcp), (10, 0));
+    assert!(text(&report).contains("no TCP"));
+}
+
+#[test]
+fn an_unknown_link_layer_is_named() {
+    let mut capture = Capture::of(&packets());
+    capture[20] = 105; // 802.11
+    let report = analyse(&capture, Options::default());
+    assert!(
+        report.warnings.iter().any(|warning| warning.contains("link-layer type 105")),
+        "{:?}",
+        report.warnings
+    );
+}
+
+#[test]
+fn a_large_block_is_skipped_and_a_monstrous_one_is_damage() {
+    let packets = packets();
+    let capture = Capture::with(&packets, Format::PcapNg, Link::Ethernet, 96);
+    let header = 28 + 12 + 20;
+    let with =
+        |size: usize| [&capture[..header], &block(0x0bad_0000, &vec![0; size]), &capture[header..]].concat();
+    let report = analyse(&with(3 << 20), Options::default());
+    assert_eq!((report.files[0].error.clone(), report.packets.tcp), (None, packets.len() as u64));
+    let report = analyse(&with(17 << 20), Options::default());
+    assert!(report.files[0].error.clone().unwrap().contains("16 MiB"), "{:?}", report.files[0]);
+}
+
+#[test]
+fn packets_without_a_time_or_an_interface_are_refused() {
+    let start = Capture::new(Format::PcapNg, Link::Ethernet, 96).bytes().to_vec();
+    let simple = [start.clone(), block(3, &[&60u32.to_le_bytes()[..], &[0; 60]].concat())].concat();
+    assert!(analyse(&simple, Options::default()).files[0].error.clone().unwrap().contains("without a time"));
+    let stray: Vec<u8> = [9u32, 0, 0, 4, 4, 0].into_iter().flat_map(u32::to_le_bytes).collect();
+    let stray = [start, block(6, &stray)].concat();
+    assert!(analyse(&stray, Options::default()).files[0].error.clone().unwrap().contains("interface"));
+}

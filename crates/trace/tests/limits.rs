@@ -1,0 +1,108 @@
+//! Every limit is reached, and the answer is the stated one.
+
+mod support;
+
+use support::{
+    analyse,
+    tcp_model::{Why, mix, ordinary},
+    wire::{Capture, Packet},
+};
+use trace::{Limits, Options};
+
+fn capture(connections: u32, loss: f64) -> (Vec<u8>, u64) {
+    let packets = mix(&ordinary(connections, loss, 11));
+    let sent_again = packets.iter().filter(|(_, why)| matches!(why, Why::Fast | Why::Timeout)).count();
+    let packets: Vec<Packet> = packets.into_iter().map(|(packet, _)| packet).collect();
+    (Capture::of(&packets), sent_again as u64)
+}
+
+fn limited(limits: Limits) -> Options {
+    Options { limits, ..Options::default() }
+}
+
+#[test]
+fn too_many_connections_evict_the_one_silent_longest() {
+    let (capture, _) = capture(200, 0.02);
+    let report = analyse(&capture, limited(Limits { connections: 2, ..Limits::default() }));
+    assert!(report.connections.evicted > 100, "{:?}", report.connections);
+    // What came after the cut is another connection.
+    assert!(report.connections.total > 200);
+    assert!(
+        report.warnings.iter().any(|warning| warning.contains("cut because too many")),
+        "{:?}",
+        report.warnings
+    );
+    assert_eq!(analyse(&capture, Options::default()).connections.evicted, 0);
+}
+
+#[test]
+fn closed_connections_make_room_first() {
+    let (capture, sent_again) = capture(200, 0.02);
+    let limits = Limits { connections: 100, ..Limits::default() };
+    let report = analyse(&capture, limited(limits));
+    assert_eq!(
+        report.connections.evicted, 0,
+        "at 20 ms from one to the next, fewer than 100 are open at a time"
+    );
+    assert!(report.retransmissions.seen_before + 5 >= sent_again);
+}
+
+#[test]
+fn too_much_remembered_evicts_too() {
+    let (capture, _) = capture(200, 0.02);
+    let report = analyse(&capture, limited(Limits { packets: 50, ..Limits::default() }));
+    assert!(report.connections.evicted > 10, "{:?}", report.connections);
+    assert!(report.packets.tcp > 1_000);
+}
+
+#[test]
+fn a_direction_forgets_its_oldest_packets() {
+    let (capture, sent_again) = capture(100, 0.05);
+    let report = analyse(&capture, limited(Limits { packets_per_direction: 3, ..Limits::default() }));
+    let counts = report.retransmissions;
+    assert!(counts.original_forgotten > 0);
+    assert_eq!(counts.seen_before + counts.original_forgotten + counts.original_not_captured, sent_again);
+}
+
+#[test]
+fn of_too_many_retransmissions_a_sample_is_kept() {
+    let (capture, sent_again) = capture(300, 0.05);
+    let limits = Limits { retransmissions: 100, mended_connections: 10, ..Limits::default() };
+    let report = analyse(&capture, limited(limits));
+    assert_eq!((report.retransmissions.seen_before, report.retransmissions.analysed), (sent_again, 100));
+    assert!(
+        report.warnings.iter().any(|warning| warning.contains("uniform sample of 100")),
+        "{:?}",
+        report.warnings
+    );
+    let all = analyse(&capture, Options::default());
+    let (all, sample) =
+        (all.retransmissions.timeout_share.unwrap(), report.retransmissions.timeout_share.unwrap());
+    assert!((all - sample).abs() < 0.2, "{all} {sample}");
+    assert!(report.what_if[1].connections > 10 && report.what_if[1].curve[0].len() <= 10);
+}
+
+#[test]
+fn silent_connections_are_finished() {
+    let (capture, _) = capture(100, 0.0);
+    let idle = units::Duration::from_millis(1);
+    let report = analyse(&capture, limited(Limits { idle, closed_idle: idle, ..Limits::default() }));
+    assert!(report.connections.total > 100);
+    assert_eq!(report.connections.evicted, 0);
+}
+
+#[test]
+fn nonsensical_limits_do_no_harm() {
+    let (capture, _) = capture(20, 0.05);
+    let limits = Limits {
+        connections: 0,
+        packets: 0,
+        packets_per_direction: 0,
+        retransmissions: 0,
+        mended_connections: 0,
+        idle: units::Duration::ZERO,
+        closed_idle: units::Duration::ZERO,
+    };
+    let report = analyse(&capture, Options { tail: 0, listed: 0, ..limited(limits) });
+    assert!(report.packets.tcp > 100);
+}
