@@ -84,3 +84,55 @@ fn help_teaches_with_examples() {
         assert!(output.status.success() && words.join(" ").contains(example), "{args:?}");
     }
 }
+
+/// A capture of raw IP packets: a SYN from 10.0.0.1 to 10.0.0.2 at each of `seconds`.
+fn capture_of_syns(seconds: &[u32]) -> Vec<u8> {
+    let mut syn = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    syn.extend([0x10, 0, 0, 80, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, 2, 1, 0, 0, 0, 0, 0]);
+    let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 96, 101];
+    let mut capture: Vec<u8> = header.into_iter().flat_map(u32::to_le_bytes).collect();
+    for &second in seconds {
+        capture.extend([second, 0, 40, 40].into_iter().flat_map(u32::to_le_bytes));
+        capture.extend(&syn);
+    }
+    capture
+}
+
+#[test]
+fn captures_are_analysed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, html) = (dir.path().join("syns.pcap"), dir.path().join("syns.html"));
+    std::fs::write(&file, capture_of_syns(&[10, 11, 13])).unwrap();
+    let name = file.to_str().unwrap();
+    let output = mendpath(&["trace", "analyze", name, "--html", html.to_str().unwrap(), "--json", "-"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stderr), "", "quiet in a pipe");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["schema"], "mendpath-trace/1");
+    assert_eq!(report["retransmissions"]["syn_timeouts"], 2);
+    assert!(std::fs::read_to_string(html).unwrap().contains("</html>"));
+    let output = mendpath(&["trace", "analyze", name, "--timeout-at", "1500"]);
+    assert!(text(&output.stdout).contains("2 retransmissions"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn damaged_captures_are_reported_as_far_as_they_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cut, none) = (dir.path().join("cut.pcap"), dir.path().join("missing.pcap"));
+    let capture = capture_of_syns(&[10, 11, 13]);
+    std::fs::write(&cut, &capture[..capture.len() - 5]).unwrap();
+    let output = mendpath(&["trace", "analyze", cut.to_str().unwrap(), none.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("1 retransmissions"), "{}", text(&output.stdout));
+    let message = text(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("ends in the middle") && message.contains("no such file"), "{message}");
+
+    std::fs::write(&cut, capture_of_syns(&[])).unwrap();
+    let output = mendpath(&["trace", "analyze", cut.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no TCP"), "{}", text(&output.stderr));
+    for wrong in [&["trace", "analyze"][..], &["trace", "analyze", "x", "--cluster", "cubic"], &["trace"]] {
+        assert_eq!(mendpath(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}

@@ -10,8 +10,11 @@ use crate::{
     retransmission::Retransmission,
 };
 
-/// Intervals from here on are timeouts when there are no two groups: the least retransmission timeout of Linux.
+/// Intervals from here on are timeouts when there are no two groups: the least retransmission timeout of Linux, which adds
+/// it to the round-trip time.
 const FALLBACK: Duration = Duration::from_millis(200);
+/// A fast retransmission takes one or two round trips: a short group whose mean is more is none.
+const FAST_ROUND_TRIPS: f64 = 3.0;
 /// From this share of retransmissions with a known round trip on, round trips are clustered.
 const KNOWN_ROUND_TRIPS: f64 = 0.9;
 /// A split with more of its intervals near the threshold is not sharp.
@@ -26,7 +29,8 @@ pub struct Grouping {
     pub by: &'static str,
     /// What was clustered; `null` unless `by` is `clustering`.
     pub scale: Option<Scale>,
-    /// Longer intervals are timeouts. With round trips: of connections whose round-trip time is not known.
+    /// Longer intervals are timeouts. If `by` is `fixed`, the connection's round-trip time, if known, is added; if round trips
+    /// were clustered, this is for connections whose round-trip time is not known.
     pub threshold_ms: f64,
     /// Intervals of more round trips are timeouts; `null` unless round trips were clustered.
     pub threshold_round_trips: Option<f64>,
@@ -53,7 +57,7 @@ impl Grouping {
             _ => two_means(&intervals, scale),
         });
         let known = round_trips.len() as f64 >= KNOWN_ROUND_TRIPS * intervals.len() as f64;
-        let chosen = choose(options, &splits, known);
+        let chosen = choose(options, &splits, retransmissions, known);
         warnings.extend(warning(options, &splits, chosen));
         let fallback = FALLBACK.as_millis_f64();
         let (threshold_ms, threshold_round_trips) = match (options.timeout_at, chosen) {
@@ -81,22 +85,45 @@ impl Grouping {
 
     /// Whether a timeout brought the packet back.
     pub fn is_timeout(&self, packet: &Retransmission) -> bool {
+        let interval = packet.interval.as_millis_f64();
         match (self.threshold_round_trips, packet.round_trips()) {
             (Some(threshold), Some(round_trips)) => round_trips > threshold,
-            _ => packet.interval.as_millis_f64() > self.threshold_ms,
+            (None, _) if self.by == "fixed" => {
+                interval > self.threshold_ms + packet.round_trip.unwrap_or_default().as_millis_f64()
+            }
+            _ => interval > self.threshold_ms,
         }
     }
 }
 
-/// The split to be used; `None` if no one is usable, or the user knows better.
-fn choose(options: &Options, splits: &[Option<Split>; 3], known: bool) -> Option<Split> {
+/// The split to be used; `None` if no one is usable, or the user knows better. `known` if round trips are.
+fn choose(
+    options: &Options,
+    splits: &[Option<Split>; 3],
+    retransmissions: &[Retransmission],
+    known: bool,
+) -> Option<Split> {
     let usable = |scale: Scale| splits[scale as usize].filter(|split| split.usable == Usable::TwoGroups);
+    let plausible = |split: &Split| !known || is_fast(split, retransmissions);
     match (options.timeout_at, options.scale) {
         (Some(_), _) => None,
         (None, Some(scale)) => usable(scale),
-        (None, None) if known => usable(Scale::RoundTrips).or(usable(Scale::Log10)),
-        (None, None) => usable(Scale::Log10),
+        (None, None) => {
+            let round_trips = usable(Scale::RoundTrips).filter(|split| known && plausible(split));
+            round_trips.or(usable(Scale::Log10).filter(plausible))
+        }
     }
+}
+
+/// Whether the short group of `split` can be fast retransmissions, by its round trips.
+fn is_fast(split: &Split, retransmissions: &[Retransmission]) -> bool {
+    if split.scale == Scale::RoundTrips {
+        return split.means[0] < FAST_ROUND_TRIPS;
+    }
+    let short = retransmissions.iter().filter(|packet| packet.interval.as_millis_f64() <= split.threshold);
+    let logarithms: Vec<f64> = short.filter_map(Retransmission::round_trips).map(f64::ln).collect();
+    let mean = logarithms.iter().sum::<f64>() / (logarithms.len() as f64).max(1.0);
+    mean.exp() < FAST_ROUND_TRIPS
 }
 
 fn warning(options: &Options, splits: &[Option<Split>; 3], chosen: Option<Split>) -> Option<String> {
@@ -112,7 +139,7 @@ fn warning(options: &Options, splits: &[Option<Split>; 3], chosen: Option<Split>
             }
             _ => "The intervals form no two groups".to_owned(),
         };
-        return Some(format!("{why}: those above {fallback} ms are taken for timeouts"));
+        return Some(format!("{why}: those above {fallback} ms and a round trip are taken for timeouts"));
     };
     if split.near > SHARP {
         return Some(format!(

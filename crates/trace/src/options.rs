@@ -54,7 +54,7 @@ pub enum Odds {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
     /// What is clustered (SLP-A11). Default: round trips if at least 90 % of the retransmissions belong to connections whose
-    /// handshake was captured and there are two groups, else logarithms.
+    /// handshake was captured and there are two groups, the short one of less than three round trips; else logarithms.
     pub scale: Option<Scale>,
     /// Intervals from here on are timeouts, without clustering.
     pub timeout_at: Option<Duration>,

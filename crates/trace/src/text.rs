@@ -113,7 +113,9 @@ pub(crate) fn boundary(grouping: &Grouping) -> String {
         (None, "given") => {
             format!("Timeouts are intervals above {:.1} ms (as you said)", grouping.threshold_ms)
         }
-        (None, _) => format!("Timeouts are intervals above {:.1} ms (fixed)", grouping.threshold_ms),
+        (None, _) => {
+            format!("Timeouts are intervals above {:.1} ms and a round trip (fixed)", grouping.threshold_ms)
+        }
     }
 }
 

@@ -254,3 +254,23 @@ fn the_same_trace_gives_the_same_report() {
     assert_eq!(once, report(&packets, Options::default()));
     assert!(once.retransmissions.seen_before > 5);
 }
+
+/// Where only SYNs and single requests are lost, everything waits for a timer: their two groups are not what is looked for.
+#[test]
+fn timers_alone_are_not_split_in_two() {
+    let packets = (0..40).flat_map(|i: u16| {
+        let mut packets = conversation();
+        packets.truncate(5);
+        let request = packets[4].clone();
+        packets.push(Packet { at_ns: request.at_ns + u64::from(225 + i) * 1_000_000, ..request });
+        for packet in &mut packets {
+            packet.at_ns += u64::from(i) * 3_000_000_000;
+            let client = if packet.to.port() == 80 { &mut packet.from } else { &mut packet.to };
+            client.set_port(4_000 + i);
+        }
+        packets
+    });
+    let report = analyse(&Capture::of(&packets.collect::<Vec<_>>()), Options::default());
+    assert_eq!(report.grouping.by, "fixed", "{:?}", report.grouping);
+    assert_eq!((report.retransmissions.analysed, report.retransmissions.timeouts), (80, 80));
+}

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use super::{interrupted, print};
+use super::{check_writable, interrupted, print, write};
 use crate::{
     args::DemoArgs,
     demo::{self, DemoOptions, Report},
-    failure::{Failure, io_reason},
+    failure::Failure,
 };
 
 /// Responses per row with `--quick`.
@@ -62,20 +62,4 @@ fn options(args: DemoArgs) -> Result<DemoOptions, Failure> {
 
 fn to_json(report: &Report) -> String {
     serde_json::to_string_pretty(report).expect("the report is plain data") + "\n"
-}
-
-fn check_writable(file: &Path) -> Result<(), Failure> {
-    if file == Path::new("-") {
-        return Ok(());
-    }
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
-    opened.map(|_| ()).map_err(|error| unwritable(file, &error))
-}
-
-fn write(file: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(file, text).map_err(|error| unwritable(file, &error))
-}
-
-fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}", file.display()), io_reason(error), "Name another file")
 }

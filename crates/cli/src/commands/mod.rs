@@ -5,13 +5,17 @@ mod demo;
 mod receive;
 mod send;
 mod server;
+mod trace_analyze;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use crate::{
-    args::{Cli, Command, DialArgs},
+    args::{Cli, Command, DialArgs, TraceCommand},
     client::DialOptions,
-    failure::Failure,
+    failure::{Failure, io_reason},
     identity::default_state_dir,
     invitation::Invitation,
     server::Advertise,
@@ -30,6 +34,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Client(args) => client::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
+        Command::Trace(TraceCommand::Analyze(args)) => trace_analyze::run(args),
     }
 }
 
@@ -83,4 +88,21 @@ fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// A file that cannot be written should show before the work, not after it.
+fn check_writable(file: &Path) -> Result<(), Failure> {
+    if file == Path::new("-") {
+        return Ok(());
+    }
+    let opened = std::fs::OpenOptions::new().append(true).create(true).open(file);
+    opened.map(|_| ()).map_err(|error| unwritable(file, &error))
+}
+
+fn write(file: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(file, text).map_err(|error| unwritable(file, &error))
+}
+
+fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot write {}", file.display()), io_reason(error), "Name another file")
 }
