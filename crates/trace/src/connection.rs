@@ -36,9 +36,13 @@ pub(crate) struct Connection {
     client: Option<usize>,
     /// The client's initial sequence number.
     initial: Option<u32>,
+    /// The latest SYN, the first SYN/ACK after it, and the latest SYN/ACK.
     syn_at: Option<Instant>,
-    synack: bool,
-    handshake: Option<Duration>,
+    answered_at: Option<Instant>,
+    synack_at: Option<Instant>,
+    round_trip: Option<Duration>,
+    /// Wireshark's: from the latest SYN to the acknowledgement, whatever was sent again between.
+    initial_round_trip: Option<Duration>,
     began: Instant,
     pub(crate) latest: Instant,
     completed: Instant,
@@ -59,8 +63,10 @@ impl Connection {
             client: None,
             initial: None,
             syn_at: None,
-            synack: false,
-            handshake: None,
+            answered_at: None,
+            synack_at: None,
+            round_trip: None,
+            initial_round_trip: None,
             began: at,
             latest: at,
             completed: at,
@@ -107,7 +113,7 @@ impl Connection {
         self.latest = self.latest.max(at);
         self.note_handshake(segment, at);
         let (forward, reverse) = pair_mut(&mut self.ways, segment.from);
-        let view = view(&mut forward.view, &reverse.view, segment, at, self.handshake);
+        let view = view(&mut forward.view, &reverse.view, segment, at, self.initial_round_trip);
         let mut noted = Noted { kind: view.kind, probe: view.probe, ..Noted::default() };
         if segment.flags.has(TcpFlags::ACK) {
             reverse.on_ack(segment.ack);
@@ -213,18 +219,22 @@ impl Connection {
             self.ways[segment.from].scale = segment.scale.unwrap_or(0);
             if flags.has(TcpFlags::ACK) {
                 self.client.get_or_insert(1 - segment.from);
-                self.synack = true;
+                self.answered_at.get_or_insert(at);
+                self.synack_at = Some(at);
             } else {
                 self.client = Some(segment.from);
                 self.initial = Some(segment.seq);
                 self.syn_at = Some(at);
+                self.answered_at = None;
             }
-        } else if self.handshake.is_none()
-            && self.synack
+        } else if self.round_trip.is_none()
             && self.client == Some(segment.from)
             && flags.has(TcpFlags::ACK)
+            && let (Some(syn), Some(answered), Some(synack)) = (self.syn_at, self.answered_at, self.synack_at)
         {
-            self.handshake = self.syn_at.map(|syn| at.saturating_duration_since(syn));
+            let (there, back) = (answered - syn, at - synack);
+            self.round_trip = Some(there + back);
+            self.initial_round_trip = Some(at - syn);
         }
     }
 
@@ -262,7 +272,7 @@ impl Connection {
 
     /// RFC 6298's first timeout from the handshake's round trip: SRTT + 4 RTTVAR = 3 RTT.
     fn timeout(&self, flags: TcpFlags) -> Duration {
-        match self.handshake {
+        match self.round_trip {
             Some(rtt) if !flags.has(TcpFlags::SYN) => (rtt * 3).max(LEAST_TIMEOUT),
             _ => INITIAL_TIMEOUT,
         }
@@ -283,7 +293,7 @@ impl Connection {
             needless: open.needless,
             wireshark: open.wireshark,
             window: open.window,
-            round_trip: self.handshake,
+            round_trip: self.round_trip,
             timeout: self.timeout(open.flags),
         }
     }

@@ -231,6 +231,24 @@ fn ports_used_again_are_another_connection() {
     assert_eq!((report.connections.total, report.retransmissions.seen_before), (2, 6));
 }
 
+/// A lost acknowledgement of the SYN/ACK makes the handshake last a second, but not the round trip.
+#[test]
+fn a_handshake_that_was_sent_again_still_has_a_round_trip() {
+    let (client, server) = (true, false);
+    let packets = [
+        packet(0, client, 100, 0, SYN, 0),
+        packet(1, server, 500, 101, SYN | ACK, 0),
+        packet(1_001, server, 500, 101, SYN | ACK, 0),
+        packet(1_021, client, 101, 501, ACK, 0),
+        packet(1_022, client, 101, 501, PSH | ACK, 1_400),
+        packet(1_522, client, 101, 501, PSH | ACK, 1_400),
+    ];
+    let report = analyse(&Capture::of(&packets), Options::default());
+    // RTO is 200 ms, not the three seconds of three such handshakes.
+    assert_eq!(report.lost_packets[1].gain_ms, 0.02 * 0.1 * 200.0);
+    assert!(report.lost_packets.iter().all(|lost| lost.timeout));
+}
+
 #[test]
 fn sequence_numbers_wrap() {
     let shift = u32::MAX - 2_600;
