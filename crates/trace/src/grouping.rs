@@ -8,6 +8,7 @@ use crate::{
     options::Options,
     positions::share,
     retransmission::Retransmission,
+    segment::TcpFlags,
 };
 
 /// Intervals from here on are timeouts when there are no two groups: the least retransmission timeout of Linux, which adds
@@ -51,12 +52,15 @@ impl Grouping {
     ) -> Self {
         let intervals: Vec<f64> =
             retransmissions.iter().map(|packet| packet.interval.as_millis_f64()).collect();
-        let round_trips: Vec<f64> = retransmissions.iter().filter_map(Retransmission::round_trips).collect();
+        // A SYN waits its second however near the other end is, so in round trips it would be a third group.
+        let behind_syn = || retransmissions.iter().filter(|packet| !packet.flags.has(TcpFlags::SYN));
+        let round_trips: Vec<f64> = behind_syn().filter_map(Retransmission::round_trips).collect();
         let splits = Scale::ALL.map(|scale| match scale {
             Scale::RoundTrips => two_means(&round_trips, scale),
             _ => two_means(&intervals, scale),
         });
-        let known = round_trips.len() as f64 >= KNOWN_ROUND_TRIPS * intervals.len() as f64;
+        let known = !round_trips.is_empty()
+            && round_trips.len() as f64 >= KNOWN_ROUND_TRIPS * behind_syn().count() as f64;
         let chosen = choose(options, &splits, retransmissions, known);
         warnings.extend(warning(options, &splits, chosen));
         let fallback = FALLBACK.as_millis_f64();
