@@ -300,6 +300,10 @@ fn verdicts(report: &Report, out: &mut String) {
             ]
         })
         .collect();
+    if rows.is_empty() {
+        out.push_str("  nothing was lost\n");
+        return;
+    }
     let headings =
         ["lost", "packets", "timeouts", "q", "q here", "duplicated", "timeouts avoided", "no room"];
     table(&headings, &rows, out);
