@@ -1,0 +1,138 @@
+//! Clients and programs that forge or hang. The clock of the proxy's timeouts is moved by hand: nobody waits for them.
+
+mod support;
+
+use std::time::Duration;
+
+use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint};
+use mendpath_cli::{
+    destination::DestinationPolicy::*,
+    identity::CERTIFICATE_NAME,
+    invitation::Invitation,
+    protocol::{ALPN, CloseCode, Hello, MAX_MESSAGE, Request, read_frame, write_frame},
+    server::HELLO_TIMEOUT,
+    target::Target,
+    token::{Service, Token, TokenSecret},
+};
+use support::*;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    time::{advance, pause},
+};
+
+/// How long a program may take to say what it wants of a proxy.
+const PROXY_TIMEOUT: Duration = Duration::from_secs(15);
+/// What a timer may be late.
+const SLACK: Duration = Duration::from_secs(1);
+
+/// A connection to the server as anybody can make who knows its key, without a hello.
+async fn connect(invitation: &Invitation) -> Connection {
+    let server = tokio::net::lookup_host((invitation.server.host.to_string(), invitation.server.port));
+    let server = server.await.unwrap().next().unwrap();
+    let config = ClientConfig::with_pinned_key(invitation.pin).alpn([ALPN]);
+    let endpoint = Endpoint::client(ANY).unwrap();
+    endpoint.connect_with(&config, server, CERTIFICATE_NAME).unwrap().await.unwrap()
+}
+
+fn assert_closed_by_peer(error: ConnectionError, code: CloseCode) {
+    match error {
+        ConnectionError::ApplicationClosed { code: found, by_peer: true, .. } => {
+            assert_eq!(CloseCode::from_code(found), Some(code));
+        }
+        other => panic!("{other:?} instead of {code:?}"),
+    }
+}
+
+/// A client that says nothing, or stops in the middle of its hello, is closed with code 4 once [`HELLO_TIMEOUT`] is over.
+#[tokio::test]
+async fn clients_without_a_hello_are_closed_in_time() {
+    let server = Server::start(AllowPrivate);
+    let silent = connect(&server.invitation).await;
+    let halting = connect(&server.invitation).await;
+    let (mut send, _receive) = halting.open_bi().await.unwrap();
+    send.write_all(&[0, 50, 1]).await.unwrap();
+    pause();
+    advance(HELLO_TIMEOUT + SLACK).await;
+    for connection in [&silent, &halting] {
+        assert_closed_by_peer(within(connection.closed()).await, CloseCode::HelloTimeout);
+    }
+}
+
+/// Tokens of another server, of another service, with a changed bit or made up: code 2 (or 5 for the other service), and nothing that was
+/// asked for along with the hello is done.
+#[tokio::test]
+async fn forged_tokens_open_nothing() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let target = TcpListener::bind(ANY).await.unwrap();
+        let genuine = server.invitation.token;
+        let changed = |at: usize| {
+            let mut bytes = genuine.as_bytes().to_vec();
+            bytes[at] ^= 1;
+            Token::try_from(bytes.as_slice()).unwrap()
+        };
+        let files = TokenSecret::from_bytes([1; 32]).invitation_token(Service::Files);
+        let forged = [
+            (
+                Service::Proxy,
+                TokenSecret::from_bytes([1; 32]).invitation_token(Service::Proxy),
+                CloseCode::TokenRefused,
+            ),
+            (Service::Proxy, changed(0), CloseCode::TokenRefused),
+            (Service::Proxy, changed(47), CloseCode::TokenRefused),
+            (Service::Proxy, files, CloseCode::TokenRefused),
+            (Service::Files, genuine, CloseCode::WrongService),
+        ];
+        for (service, token, code) in forged {
+            let connection = connect(&server.invitation).await;
+            let (mut control, mut answer) = connection.open_bi().await.unwrap();
+            let (mut send, mut receive) = connection.open_bi().await.unwrap();
+            let request = Request::Connect(Target::from_addr(target.local_addr().unwrap()));
+            write_frame(&mut send, &request.encode()).await.unwrap();
+            write_frame(&mut control, &Hello { service, token }.encode()).await.unwrap();
+            assert!(!matches!(read_frame(&mut answer, MAX_MESSAGE).await, Ok(Some(_))), "it was answered");
+            assert!(!matches!(read_frame(&mut receive, MAX_MESSAGE).await, Ok(Some(_))), "it was served");
+            assert_closed_by_peer(connection.closed().await, code);
+        }
+        // A connection that had been made would be waiting to be accepted.
+        let accepted = tokio::time::timeout(Duration::ZERO, target.accept()).await;
+        assert!(accepted.is_err(), "the server connected for a forged token");
+    })
+    .await;
+}
+
+/// Programs that say nothing, or stop in the middle, hold a place in front of each proxy for 15 seconds and no longer; meanwhile and
+/// afterwards others are served.
+#[tokio::test]
+async fn programs_that_hang_are_dropped_in_time() {
+    let (server, echo) = (Server::start(AllowPrivate), echo_server().await);
+    let addresses = client(client_options(server.invitation.clone())).await;
+    let (socks, http) = (addresses.socks5.unwrap(), addresses.http.unwrap());
+    let request = socks5_request(1, echo);
+    let beginnings: [(_, &[u8]); 6] = [
+        (socks, &[]),
+        (socks, &[5]),
+        (socks, &[5, 1, 0]),
+        (socks, &[&[5, 1, 0], &request[..5]].concat()),
+        (http, &[]),
+        (http, b"CONNECT example.org:443 HTTP/1.1\r\nHost: exam"),
+    ];
+    let mut hanging = Vec::new();
+    for (proxy, beginning) in beginnings.iter().cycle().take(60) {
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        tcp.write_all(beginning).await.unwrap();
+        hanging.push(tcp);
+    }
+    let (mut tcp, reply, _) = socks5(socks, 1, echo).await;
+    assert_eq!((reply, converse(&mut tcp, b"meanwhile").await), (0, b"meanwhilegoodbye".to_vec()));
+
+    pause();
+    advance(PROXY_TIMEOUT + SLACK).await;
+    for mut tcp in hanging {
+        // What it may get is a greeting or HTTP's status 408; then the end, or a reset for what was not read.
+        let _ = within(tcp.read_to_end(&mut Vec::new())).await;
+    }
+    let (mut tcp, reply, _) = socks5(socks, 1, echo).await;
+    assert_eq!((reply, converse(&mut tcp, b"afterwards").await), (0, b"afterwardsgoodbye".to_vec()));
+}
