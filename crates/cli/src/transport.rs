@@ -8,7 +8,6 @@ use crate::{failure::Failure, protocol::CloseCode, target::Target};
 
 /// Schemes of the design that later versions bring: known, so that the message is better than "unknown".
 const LATER_RECOVERY: &[&str] = &["auto", "ctcp", "slp"];
-const LATER_CONGESTION: &[&str] = &["ctcp", "lia", "olia", "balia"];
 
 /// What a user may choose about the transport.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +51,8 @@ pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
-    parse(text, LATER_CONGESTION, "cubic, newreno")
+    let exist: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
+    parse(text, &[], &exist.join(", "))
 }
 
 fn parse<T: std::str::FromStr>(text: &str, later: &[&str], exist: &str) -> Result<T, String> {
@@ -155,7 +155,7 @@ mod tests {
             );
         }
         assert!(parse_recovery("fusion").unwrap_err().contains("there is no `fusion`"));
-        assert!(parse_congestion("lia").unwrap_err().contains("not there yet: use one of cubic, newreno"));
+        assert!(parse_congestion("lias").unwrap_err().contains("there is no `lias`: use one of"));
     }
 
     #[test]
