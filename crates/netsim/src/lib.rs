@@ -10,6 +10,9 @@
 //! This crate never reads a clock, never does I/O, and knows no protocol: packets are whatever type the caller has,
 //! with a size in bytes. It never keeps more than its stated limits.
 //!
+//! A [`fabric`] is the large one: switches with ECMP or spraying, topologies, failures and workloads, at millions of packets
+//! per second.
+//!
 //! Start with [`LinkConfig`] (also parsed from `rate=50mbit,delay=20ms,loss=1%`) and [`Network`].
 //!
 //! ```
@@ -25,6 +28,7 @@
 //! ```
 
 mod event_queue;
+pub mod fabric;
 pub mod link;
 pub mod loss;
 pub mod network;

@@ -1,0 +1,385 @@
+//! The event loop.
+
+use std::fmt;
+
+use thiserror::Error;
+use units::{Duration, Instant};
+
+use super::{
+    Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
+    balance::{Choice, Chooser, flow_hash},
+    failure::Faults,
+    pool::Pool,
+    port::{LOST, Offered, Port},
+    routes::{Next, Routes},
+};
+use crate::{Seed, TraceHash};
+
+/// Event ids from here on are timers.
+const TIMERS: u64 = 1 << 32;
+/// Destinations of ports: switches have this bit.
+const SWITCH: u32 = 1 << 31;
+
+/// How much a fabric may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Packets under way at once. One more is dropped, and counted as [`FabricStats::no_room`].
+    pub packets: u32,
+    /// Timers waiting at once. One more ends the run with [`RunError::TooManyTimers`].
+    pub timers: usize,
+}
+
+impl Default for Limits {
+    /// 16 million packets, 64 million timers.
+    fn default() -> Self {
+        Self { packets: 1 << 24, timers: 1 << 26 }
+    }
+}
+
+/// What a fabric needs to know besides its topology.
+#[derive(Clone, Default, Debug)]
+pub struct Options {
+    /// All randomness derives from it.
+    pub seed: Seed,
+    /// How switches choose among equal ways.
+    pub balancing: Balancing,
+    /// What is broken.
+    pub faults: Vec<Fault>,
+    /// How much it may hold.
+    pub limits: Limits,
+}
+
+/// Why a run ended before its time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum RunError {
+    /// The protocol set more timers than [`Limits::timers`].
+    #[error("more than {limit} timers at {at}")]
+    TooManyTimers {
+        /// The limit.
+        limit: usize,
+        /// When it was reached.
+        at: Instant,
+    },
+}
+
+/// The protocol on all hosts together.
+pub trait Hosts<B> {
+    /// A packet reached the host that it was for.
+    fn receive(&mut self, fabric: &mut Fabric<B>, host: HostId, packet: Packet<B>);
+
+    /// A timer that [`Fabric::set_timer`] set. There is no way to take one back: who moved a deadline ignores it.
+    fn timer(&mut self, fabric: &mut Fabric<B>, token: u32);
+}
+
+/// Sees every packet that a port accepts, before it is sent.
+pub type Tap<B> = Box<dyn FnMut(Instant, &Packet<B>) + Send>;
+
+/// Totals over the whole fabric.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct FabricStats {
+    /// Packets that reached the other end of a link: packet-hops.
+    pub hops: u64,
+    /// Packets that hosts sent.
+    pub sent: u64,
+    /// Packets that reached their host.
+    pub delivered: u64,
+    /// Packets dropped by full queues.
+    pub dropped: u64,
+    /// Packets lost to failures.
+    pub lost: u64,
+    /// Packets refused because [`Limits::packets`] was reached.
+    pub no_room: u64,
+    /// Packets for which a switch knew no way.
+    pub no_route: u64,
+    /// Timers that ran out.
+    pub timers: u64,
+    /// Most events that waited at once.
+    pub most_events: usize,
+}
+
+/// The network, with its clock.
+pub struct Fabric<B> {
+    now: Instant,
+    events: EventHeap,
+    timers: usize,
+    limits: Limits,
+    error: Option<RunError>,
+    ports: Vec<Port>,
+    /// Where each port leads: a host, or a switch with [`SWITCH`].
+    ends: Vec<u32>,
+    /// Each host's port.
+    uplinks: Vec<u32>,
+    routes: Routes,
+    choosers: Vec<Chooser>,
+    waiting: Vec<u64>,
+    pool: Pool<B>,
+    taps: Vec<(PortId, Tap<B>)>,
+    stats: FabricStats,
+    trace: TraceHash,
+}
+
+impl<B> fmt::Debug for Fabric<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fabric").field("now", &self.now).field("stats", &self.stats).finish_non_exhaustive()
+    }
+}
+
+impl<B: Default> Fabric<B> {
+    /// Builds the network.
+    ///
+    /// # Errors
+    /// If the topology is not sound ([`Topology::check`]), or a failure names a link that it lacks.
+    pub fn new(topology: &Topology, options: &Options) -> Result<Self, TopologyError> {
+        topology.check()?;
+        let mut ports: Vec<Port> = topology.ports().map(|(line, _)| Port::new(line)).collect();
+        let links = topology.links() as u32;
+        for fault in &options.faults {
+            if fault.link.0 >= links {
+                return Err(TopologyError::UnknownLink { link: fault.link.0, links });
+            }
+            for port in fault.ports() {
+                let faults = ports[port.0 as usize].faults.get_or_insert_with(|| Box::new(Faults::new()));
+                faults.add(&fault.failure, options.seed.child("port", u64::from(port.0)));
+            }
+        }
+        let mut uplinks = vec![0; topology.hosts() as usize];
+        for (link, ends) in topology.ends() {
+            match ends {
+                (Node::Host(host), _) => uplinks[host.0 as usize] = link.forward().0,
+                (_, Node::Host(host)) => uplinks[host.0 as usize] = link.backward().0,
+                _ => {}
+            }
+        }
+        let chooser = |switch| Chooser::new(options.balancing, SwitchId(switch), options.seed);
+        Ok(Self {
+            now: Instant::ORIGIN,
+            events: EventHeap::new(),
+            timers: 0,
+            limits: options.limits,
+            error: None,
+            ends: topology
+                .ports()
+                .map(|(_, end)| match end {
+                    Node::Host(host) => host.0,
+                    Node::Switch(switch) => switch.0 | SWITCH,
+                })
+                .collect(),
+            ports,
+            uplinks,
+            routes: Routes::new(topology),
+            choosers: (0..topology.switches()).map(chooser).collect(),
+            waiting: Vec::new(),
+            pool: Pool::new(options.limits.packets),
+            taps: Vec::new(),
+            stats: FabricStats::default(),
+            trace: TraceHash::new(),
+        })
+    }
+
+    /// Moves packets and runs timers up to and including `until`, and leaves the clock there.
+    ///
+    /// # Errors
+    /// If a limit ends the run; the clock stays where it was reached.
+    pub fn run<H: Hosts<B>>(&mut self, hosts: &mut H, until: Instant) -> Result<(), RunError> {
+        while let Some((at, id)) = self.events.pop_until(until) {
+            self.now = at;
+            self.trace.record(at.as_nanos() ^ (id << 44));
+            if id >= TIMERS {
+                self.timers -= 1;
+                self.stats.timers += 1;
+                hosts.timer(self, id as u32);
+            } else {
+                self.arrive(hosts, id as usize);
+            }
+            if let Some(error) = self.error {
+                return Err(error);
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(())
+    }
+
+    /// The first packet under way of a port reaches the other end.
+    #[inline]
+    fn arrive<H: Hosts<B>>(&mut self, hosts: &mut H, port: usize) {
+        let Some((packet, next)) = self.ports[port].arrive() else { return };
+        if let Some(next) = next {
+            self.events.push(next, port as u64);
+        }
+        if packet == LOST {
+            return;
+        }
+        self.stats.hops += 1;
+        let end = self.ends[port];
+        if end & SWITCH != 0 {
+            self.forward(end & !SWITCH, packet);
+        } else {
+            self.stats.delivered += 1;
+            let packet = self.pool.remove(packet);
+            hosts.receive(self, HostId(end), packet);
+        }
+    }
+
+    /// A switch sends a packet on.
+    #[inline]
+    fn forward(&mut self, switch: u32, slot: u32) {
+        let dst = self.pool.packet(slot).dst.0;
+        match self.routes.next(switch, dst) {
+            Next::Port(port) => self.offer(port, slot),
+            Next::Group(group) => {
+                let port = self.choose(switch, group, slot);
+                self.offer(port, slot);
+            }
+            Next::Nowhere => {
+                self.stats.no_route += 1;
+                self.pool.discard(slot);
+            }
+        }
+    }
+
+    #[inline]
+    fn choose(&mut self, switch: u32, group: u32, slot: u32) -> u32 {
+        let ports = self.routes.group(group);
+        let packet = self.pool.packet(slot);
+        let index = match &mut self.choosers[switch as usize] {
+            Chooser::FlowHash(key) => flow_hash(*key, packet.src, packet.dst, packet.label, ports.len()),
+            Chooser::Spray(rng) => rng.below(ports.len() as u64) as usize,
+            Chooser::Custom(balancer) => {
+                self.waiting.clear();
+                for port in ports {
+                    self.waiting.push(self.ports[port.0 as usize].waiting(self.now).1);
+                }
+                let Packet { src, dst, label, size, .. } = *packet;
+                balancer.choose(&Choice { src, dst, label, size, waiting: &self.waiting }) % ports.len()
+            }
+        };
+        ports[index].0
+    }
+
+    /// A packet joins a port's queue, if there is room.
+    #[inline]
+    fn offer(&mut self, port: u32, slot: u32) {
+        let packet = self.pool.packet(slot);
+        let (size, class) = (packet.size, packet.class);
+        let state = &mut self.ports[port as usize];
+        let lost = state.stats.lost;
+        let offered = state.offer(self.now, slot, size, &mut packet.ecn, class);
+        if !self.taps.is_empty() && offered != Offered::Gone {
+            self.tap(port, slot);
+        }
+        let state = &self.ports[port as usize];
+        if let Offered::First(at) = offered {
+            self.events.push(at, u64::from(port));
+            self.stats.most_events = self.stats.most_events.max(self.events.len());
+        }
+        if state.stats.lost != lost {
+            self.stats.lost += 1;
+            self.pool.discard(slot);
+        } else if offered == Offered::Gone {
+            self.stats.dropped += 1;
+            self.pool.discard(slot);
+        }
+    }
+
+    #[cold]
+    fn tap(&mut self, port: u32, slot: u32) {
+        let packet = self.pool.packet(slot);
+        for (_, tap) in self.taps.iter_mut().filter(|(tapped, _)| tapped.0 == port) {
+            tap(self.now, packet);
+        }
+    }
+
+    /// Sends a packet from `packet.src`. False if the host's queue or the pool was full, or a failure took it.
+    #[inline]
+    pub fn send(&mut self, packet: Packet<B>) -> bool {
+        let Some(&port) = self.uplinks.get(packet.src.0 as usize) else {
+            self.stats.no_route += 1;
+            return false;
+        };
+        let Some(slot) = self.pool.insert(packet) else {
+            self.stats.no_room += 1;
+            return false;
+        };
+        self.stats.sent += 1;
+        let gone = self.stats.dropped + self.stats.lost;
+        self.offer(port, slot);
+        gone == self.stats.dropped + self.stats.lost
+    }
+
+    /// Has [`Hosts::timer`] called with `token` at `at`, or now if that is past. A time of [`Instant::MAX`] is never.
+    #[inline]
+    pub fn set_timer(&mut self, at: Instant, token: u32) {
+        if at == Instant::MAX {
+            return;
+        }
+        if self.timers >= self.limits.timers {
+            self.error = Some(RunError::TooManyTimers { limit: self.limits.timers, at: self.now });
+            return;
+        }
+        self.timers += 1;
+        self.events.push(at.max(self.now), TIMERS | u64::from(token));
+        self.stats.most_events = self.stats.most_events.max(self.events.len());
+    }
+
+    /// Has `tap` called for every packet that `port` accepts from now on: a capture.
+    pub fn add_tap(&mut self, port: PortId, tap: Tap<B>) {
+        self.taps.push((port, tap));
+    }
+
+    /// The time.
+    #[inline]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many hosts there are.
+    pub fn hosts(&self) -> u32 {
+        self.uplinks.len() as u32
+    }
+
+    /// The port that a host sends on.
+    pub fn uplink(&self, host: HostId) -> Option<PortId> {
+        self.uplinks.get(host.0 as usize).map(|port| PortId(*port))
+    }
+
+    /// What a port has done so far.
+    pub fn port_stats(&self, port: PortId) -> Option<PortStats> {
+        self.ports.get(port.0 as usize).map(|port| port.stats)
+    }
+
+    /// Packets and bytes that wait at a port now, without the packet that is being sent.
+    pub fn waiting(&mut self, port: PortId) -> Option<(u32, u64)> {
+        let now = self.now;
+        self.ports.get_mut(port.0 as usize).map(|port| port.waiting(now))
+    }
+
+    /// Totals so far.
+    pub fn stats(&self) -> FabricStats {
+        self.stats
+    }
+
+    /// Packets under way.
+    pub fn packets(&self) -> usize {
+        self.pool.len()
+    }
+
+    /// Whether nothing will happen any more by itself.
+    pub fn is_idle(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// The hash over every event so far: equal runs have equal hashes.
+    pub fn trace_hash(&self) -> u64 {
+        self.trace.get()
+    }
+
+    /// Adds a word to the trace: for what a protocol does between events.
+    pub fn record(&mut self, word: u64) {
+        self.trace.record(word);
+    }
+
+    /// The time after `delay`.
+    pub fn after(&self, delay: Duration) -> Instant {
+        self.now + delay
+    }
+}
