@@ -1,0 +1,270 @@
+//! A connection: one or several sub-flows, and the data level above them (MPTCP, RFC 8684). Plain TCP is the case of one
+//! sub-flow whose sequence numbers are those of the data.
+
+mod receive;
+mod send;
+mod timers;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use congestion::PathWindow;
+use netsim::fabric::HostId;
+use recovery::{SourceRun, UnackedView};
+use units::{Duration, Instant};
+
+use crate::{
+    Profile,
+    ranges::Ranges,
+    scheme::{Io, Scheme},
+    schemes::mptcp::Mptcp,
+    scoreboard::{CODED, COPY, PROTECTED, SACKED},
+    subflow::{Phase, Subflow},
+};
+
+/// Most sub-flows of a connection.
+pub const MAX_SUBFLOWS: usize = 14;
+/// Most segments that may be queued for sending on another sub-flow; more are left to their own.
+const MAX_REINJECTIONS: usize = 1 << 16;
+
+/// What an application wrote in one go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Message {
+    /// Data-level number after its last segment.
+    pub(crate) end: u32,
+    /// Payload of its last segment.
+    pub(crate) tail: u16,
+    /// Where its history is kept.
+    pub(crate) record: u32,
+}
+
+/// A segment to be sent on a sub-flow other than its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reinjection {
+    pub(crate) dsn: u32,
+    pub(crate) payload: u16,
+    pub(crate) not_on: usize,
+}
+
+/// Both ends of a connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) from: HostId,
+    pub(crate) to: HostId,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) subs: Vec<Subflow>,
+    mptcp: Option<Mptcp>,
+    pub(crate) scheme: Option<Box<dyn Scheme>>,
+    /// Sender: next number to be sent, end of what was written, everything below is known to have arrived.
+    pub(crate) dsn_next: u32,
+    dsn_end: u32,
+    dsn_una: u32,
+    reinjections: VecDeque<Reinjection>,
+    messages: VecDeque<Message>,
+    /// How many of `messages`, from the front, the receiver has.
+    reported: usize,
+    last_record: u32,
+    /// Receiver: everything below is here; what is here beyond.
+    delivered: u32,
+    ahead: Ranges,
+    /// Receiver: out of order segments of each sub-flow that wait for their order (not with FUSO's receiver).
+    held: Vec<BTreeMap<u32, u32>>,
+    /// Contents of coded segments under way, by sub-flow and number.
+    coded: BTreeMap<(usize, u32), [(u32, u32); 3]>,
+    opened: bool,
+    /// Ends when all data has arrived.
+    pub(crate) one_shot: bool,
+    pub(crate) finished: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(from: HostId, to: HostId, profile: &Arc<Profile>, labels: u32) -> Self {
+        let mptcp = profile.scheme.mptcp();
+        let count = mptcp.map_or(1, |mptcp| mptcp.subflows.clamp(1, MAX_SUBFLOWS));
+        let tcp = &profile.tcp;
+        let sub = |i| Subflow::new(tcp, labels.wrapping_add(i as u32), tcp.window_of(i, count));
+        Self {
+            from,
+            to,
+            profile: profile.clone(),
+            subs: (0..count).map(sub).collect(),
+            mptcp,
+            scheme: profile.scheme.build(count),
+            dsn_next: 0,
+            dsn_end: 0,
+            dsn_una: 0,
+            reinjections: VecDeque::new(),
+            messages: VecDeque::new(),
+            reported: 0,
+            last_record: u32::MAX,
+            delivered: 0,
+            ahead: Ranges::default(),
+            held: Vec::new(),
+            coded: BTreeMap::new(),
+            opened: !tcp.handshake,
+            one_shot: false,
+            finished: false,
+        }
+    }
+
+    /// The application writes `bytes` (at least 1), remembered as record `record`.
+    pub(crate) fn write(&mut self, io: &mut Io<'_>, bytes: u64, record: u32) {
+        let mss = u64::from(self.profile.tcp.mss);
+        let segments = u32::try_from(bytes.max(1).div_ceil(mss)).unwrap_or(u32::MAX);
+        self.dsn_end = self.dsn_end.saturating_add(segments);
+        let tail = (bytes.max(1) - (u64::from(segments) - 1) * mss).min(mss) as u16;
+        self.messages.push_back(Message { end: self.dsn_end, tail, record });
+        self.last_record = record;
+        if self.opened {
+            self.push(io);
+        } else {
+            self.open(io);
+        }
+    }
+
+    /// Payload of a data-level segment.
+    #[inline]
+    fn payload(&self, dsn: u32) -> u16 {
+        let message = match self.messages.front() {
+            Some(first) if dsn < first.end => Some(first),
+            _ => self.messages.get(self.messages.partition_point(|message| message.end <= dsn)),
+        };
+        message.filter(|message| message.end == dsn + 1).map_or(self.profile.tcp.mss, |message| message.tail)
+    }
+
+    /// Whether there is data that was never sent.
+    #[inline]
+    pub fn has_new_data(&self) -> bool {
+        self.dsn_next < self.dsn_end || !self.reinjections.is_empty()
+    }
+
+    /// Whether the next new segment may be sent as far as the receive window goes.
+    #[inline]
+    fn may_send_new(&self) -> bool {
+        self.dsn_next < self.dsn_end && self.dsn_next - self.dsn_una < self.profile.tcp.receive_window
+    }
+
+    /// How many sub-flows there are.
+    pub fn subflows(&self) -> usize {
+        self.subs.len()
+    }
+
+    /// Room in a sub-flow's window, in segments; 0 while it opens or recovers from a timeout.
+    pub fn room(&self, sub: usize) -> u32 {
+        let sub = &self.subs[sub];
+        if matches!(sub.phase, Phase::Opening | Phase::Loss) { 0 } else { sub.room(&self.profile.tcp) }
+    }
+
+    /// A sub-flow's congestion window in segments.
+    pub fn window(&self, sub: usize) -> u32 {
+        self.subs[sub].control.window()
+    }
+
+    /// Segments of a sub-flow that are in the network.
+    pub fn pipe(&self, sub: usize) -> u32 {
+        self.subs[sub].board.pipe()
+    }
+
+    /// A sub-flow's smoothed round-trip time; zero before the first sample.
+    pub fn smoothed_rtt(&self, sub: usize) -> Duration {
+        self.subs[sub].rtt.smoothed
+    }
+
+    /// Whether a sub-flow ever sent data.
+    pub fn ever_sent(&self, sub: usize) -> bool {
+        self.subs[sub].transmitted > 0
+    }
+
+    /// What a sub-flow's sender is doing.
+    pub fn phase(&self, sub: usize) -> Phase {
+        self.subs[sub].phase
+    }
+
+    /// Data-level number, payload and flags of an outstanding segment.
+    pub(crate) fn outstanding(&self, sub: usize, seq: u32) -> Option<&crate::scoreboard::Sent> {
+        self.subs[sub].board.segment(seq)
+    }
+
+    /// The sub-flows' windows for coupled controllers; empty if nobody looks.
+    fn group(&self, index: usize) -> Vec<PathWindow> {
+        if !self.subs[index].control.looks_at_siblings() {
+            return Vec::new();
+        }
+        let mss = self.profile.tcp.mss;
+        let mut group: Vec<_> = (0..).zip(&self.subs).map(|(i, sub)| sub.path_window(i, mss)).collect();
+        group[index].is_self = true;
+        group
+    }
+
+    /// The history of the oldest message that is not finished, or of the last one.
+    fn record_index(&self) -> u32 {
+        self.messages.front().map_or(self.last_record, |message| message.record)
+    }
+
+    fn with_scheme(&mut self, hook: impl FnOnce(&mut dyn Scheme, &mut Self)) {
+        if let Some(mut scheme) = self.scheme.take() {
+            hook(scheme.as_mut(), self);
+            self.scheme = Some(scheme);
+        }
+    }
+
+    /// Sets the event of a sub-flow's next deadline, unless an earlier one is set: that one will look again.
+    #[inline]
+    fn arm(&mut self, io: &mut Io<'_>, index: usize) {
+        let sub = &mut self.subs[index];
+        let deadline = sub.next_deadline();
+        if deadline < sub.event_at {
+            sub.event_at = deadline;
+            io.set_sub_timer(deadline, index);
+        }
+    }
+
+    /// Bytes of memory, buffers included.
+    pub fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.subs.capacity() * size_of::<Subflow>()
+            + self.messages.capacity() * size_of::<Message>()
+    }
+
+    fn sub_started_opening(&self) -> Instant {
+        self.subs.first().map_or(Instant::MAX, |sub| sub.rto_at)
+    }
+
+    /// Nothing below can be proactively resent: moves the mark forward so that the search stays short.
+    pub(crate) fn refresh_resend_marks(&mut self) {
+        for sub in &mut self.subs {
+            let from = sub.resend_from.max(sub.board.una);
+            let first = sub.board.from(from).find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
+            sub.resend_from = first.map_or(sub.board.nxt, |(seq, _)| seq);
+        }
+    }
+}
+
+/// "Un-ACKed" is neither acknowledged nor SACKed (FUSO section III-B): lost segments count, whose retransmission may be far.
+impl UnackedView for Connection {
+    fn oldest_resendable(&self, path: u32) -> Option<u64> {
+        let sub = self.subs.get(path as usize)?;
+        let mut left = sub.board.from(sub.resend_from.max(sub.board.una));
+        left.find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED)).map(|(seq, _)| u64::from(seq))
+    }
+
+    /// Consecutive numbers, SACKed ones in between included, no copies or parities (COF-A11).
+    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
+        let sub = self.subs.get(path as usize)?;
+        let from = after.map_or(0, |after| after as u32 + 1).max(sub.board.una);
+        let mut rest = sub.board.from(from).skip_while(|(_, sent)| sent.has(SACKED | COPY | CODED));
+        let (first, _) = rest.next()?;
+        let more =
+            rest.take(limit.saturating_sub(1) as usize).take_while(|(_, sent)| !sent.has(COPY | CODED));
+        let last = more.last().map_or(first, |(seq, _)| seq);
+        Some(SourceRun { first: first.into(), last: last.into(), packets: last - first + 1 })
+    }
+
+    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
+        let Some(sub) = self.subs.get(path as usize) else { return false };
+        let from = (first as u32).max(sub.board.una);
+        sub.board.from(from).take_while(|(seq, _)| u64::from(*seq) <= last).any(|(_, sent)| !sent.has(SACKED))
+    }
+}

@@ -1,0 +1,118 @@
+//! Congestion windows, in segments.
+
+mod dctcp;
+mod reno;
+mod shared;
+
+use congestion::PathWindow;
+use units::{Duration, Instant};
+
+use crate::{CongestionKind, Tcp, rtt::RttEstimator};
+
+pub(crate) use dctcp::Dctcp;
+pub(crate) use reno::Reno;
+pub(crate) use shared::Shared;
+
+/// What an acknowledgement means for the window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Acked {
+    pub(crate) now: Instant,
+    /// Segments that it newly acknowledged cumulatively.
+    pub(crate) segments: u32,
+    /// When the last of them was sent.
+    pub(crate) sent_at: Instant,
+    /// Segments outstanding before it.
+    pub(crate) flight: u32,
+    /// The window was full, so that it may grow.
+    pub(crate) limited: bool,
+    /// The sub-flow repairs losses: windows stand still.
+    pub(crate) in_recovery: bool,
+    /// It echoed a mark.
+    pub(crate) marked: bool,
+}
+
+/// The window of one sub-flow. The two that need no allocation are here, all others in a box.
+#[derive(Debug)]
+pub(crate) enum Control {
+    Reno(Reno),
+    Dctcp(Dctcp),
+    Shared(Box<Shared>),
+}
+
+impl Control {
+    pub(crate) fn new(tcp: &Tcp, window: u32) -> Self {
+        match tcp.congestion {
+            CongestionKind::Reno => Self::Reno(Reno::new(window)),
+            CongestionKind::Dctcp => Self::Dctcp(Dctcp::new(window)),
+            CongestionKind::Shared(kind) => Self::Shared(Box::new(Shared::new(kind, tcp, window))),
+        }
+    }
+
+    /// The window in whole segments, at least 1.
+    #[inline]
+    pub(crate) fn window(&self) -> u32 {
+        match self {
+            Self::Reno(reno) => reno.window(),
+            Self::Dctcp(dctcp) => dctcp.reno.window(),
+            Self::Shared(shared) => shared.window(),
+        }
+    }
+
+    pub(crate) fn in_slow_start(&self) -> bool {
+        match self {
+            Self::Reno(reno) => reno.in_slow_start(),
+            Self::Dctcp(dctcp) => dctcp.reno.in_slow_start(),
+            Self::Shared(shared) => shared.in_slow_start(),
+        }
+    }
+
+    /// Whether it wants to see the other sub-flows.
+    pub(crate) fn looks_at_siblings(&self) -> bool {
+        matches!(self, Self::Shared(_))
+    }
+
+    #[inline]
+    pub(crate) fn on_ack(&mut self, acked: &Acked, rtt: &RttEstimator, group: &[PathWindow]) {
+        match self {
+            Self::Reno(reno) => reno.on_ack(acked),
+            Self::Dctcp(dctcp) => dctcp.on_ack(acked),
+            Self::Shared(shared) => shared.on_ack(acked, rtt, group),
+        }
+    }
+
+    /// Fast recovery begins with `flight` segments outstanding.
+    pub(crate) fn on_loss(&mut self, now: Instant, flight: u32, rtt: &RttEstimator, group: &[PathWindow]) {
+        match self {
+            Self::Reno(reno) => reno.on_loss(flight),
+            Self::Dctcp(dctcp) => dctcp.reno.on_loss(flight),
+            Self::Shared(shared) => shared.on_loss(now, rtt, group),
+        }
+    }
+
+    /// A mark was echoed for the first time in a window.
+    pub(crate) fn on_mark(&mut self, now: Instant, flight: u32) {
+        match self {
+            Self::Reno(reno) => reno.on_loss(flight),
+            Self::Dctcp(dctcp) => dctcp.on_mark(),
+            Self::Shared(shared) => shared.on_mark(now),
+        }
+    }
+
+    /// The retransmission timer ran out; `first` unless it is a repetition for the same segment.
+    pub(crate) fn on_timeout(&mut self, now: Instant, flight: u32, first: bool, rtt: &RttEstimator) {
+        match self {
+            Self::Reno(reno) => reno.on_timeout(flight, first),
+            Self::Dctcp(dctcp) => dctcp.reno.on_timeout(flight, first),
+            Self::Shared(shared) => shared.on_timeout(now, first, rtt),
+        }
+    }
+
+    /// Nothing was sent for an RTO: the window is at most `initial` again.
+    pub(crate) fn restart(&mut self, tcp: &Tcp, initial: u32, idle: Duration) {
+        match self {
+            Self::Reno(reno) => reno.restart(initial),
+            Self::Dctcp(dctcp) => dctcp.reno.restart(initial),
+            Self::Shared(shared) => shared.restart(tcp, initial, idle),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! A controller of the crate `congestion` as a sub-flow's window: bytes there, segments here.
+
+use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, Rtt};
+use units::{Duration, Instant};
+
+use super::Acked;
+use crate::{Tcp, rtt::RttEstimator};
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    controller: Box<dyn Controller>,
+    mss: u64,
+}
+
+fn config(tcp: &Tcp, window: u32) -> Config {
+    Config {
+        initial_window_packets: u64::from(window),
+        minimum_window_packets: 1,
+        max_datagram_size: u64::from(tcp.mss),
+        ..Config::default()
+    }
+}
+
+fn rtt_of(rtt: &RttEstimator) -> Rtt {
+    Rtt { latest: rtt.latest, smoothed: rtt.smoothed, min: rtt.min, variance: rtt.variance }
+}
+
+impl Shared {
+    pub(super) fn new(kind: ControllerKind, tcp: &Tcp, window: u32) -> Self {
+        Self { controller: kind.build(&config(tcp, window)), mss: u64::from(tcp.mss) }
+    }
+
+    pub(super) fn window(&self) -> u32 {
+        u32::try_from(self.controller.window() / self.mss).unwrap_or(u32::MAX).max(1)
+    }
+
+    pub(super) fn in_slow_start(&self) -> bool {
+        self.controller.state().phase == Phase::SlowStart
+    }
+
+    pub(super) fn on_ack(&mut self, acked: &Acked, rtt: &RttEstimator, group: &[PathWindow]) {
+        let ack = Ack {
+            now: acked.now,
+            bytes: u64::from(acked.segments) * self.mss,
+            largest_sent_at: acked.sent_at,
+            in_flight_before: u64::from(acked.flight) * self.mss,
+            app_limited: !acked.limited || acked.in_recovery,
+            rtt: rtt_of(rtt),
+        };
+        self.controller.on_ack(&ack, group);
+    }
+
+    /// TCP decides by sequence numbers that this is a new loss event, so it is told as a loss of now.
+    pub(super) fn on_loss(&mut self, now: Instant, rtt: &RttEstimator, group: &[PathWindow]) {
+        let loss = Loss { now, bytes: self.mss, packets: 1, largest_sent_at: now, rtt: rtt_of(rtt) };
+        self.controller.on_loss(&loss, group);
+    }
+
+    pub(super) fn on_mark(&mut self, now: Instant) {
+        self.controller.on_ecn_ce(now, now);
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant, first: bool, rtt: &RttEstimator) {
+        if first {
+            self.on_loss(now, rtt, &[]);
+        }
+        self.controller.on_persistent_congestion(now);
+    }
+
+    /// A new controller: the trait has no way to shrink a window without a loss.
+    pub(super) fn restart(&mut self, tcp: &Tcp, initial: u32, _idle: Duration) {
+        if self.window() > initial {
+            self.controller = self.controller.kind().build(&config(tcp, initial));
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! TCP, MPTCP and the papers' recovery schemes as packet-level models on [`netsim::fabric`].
+//!
+//! TCP as the papers use it ([`Tcp`]): slow start and congestion avoidance (Reno, DCTCP, or a controller of the crate
+//! `congestion`), SACK recovery (RFC 6675), Limited Transmit, Early Retransmit, RFC 6298 timers with a configurable
+//! minimum, delayed acknowledgements, ECN, window restart after idle; as options the tail loss probe and RACK. On it the
+//! [`schemes`]: baselines, FUSO and CoFUSO, whose decisions are those of the crate `recovery`, with codes from `fec`.
+//!
+//! Sequence numbers count segments. Payload bytes do not exist, but whether a coded packet repairs something depends on
+//! which packets arrived.
+//!
+//! What is not modelled: reneging, window scaling and the receiver's buffer in bytes, SYN cookies, urgent data, F-RTO,
+//! proportional rate reduction, pacing.
+//!
+//! Start with [`Sim`].
+
+pub mod connection;
+pub mod record;
+pub mod scheme;
+pub mod schemes;
+pub mod segment;
+
+mod config;
+mod control;
+mod rack;
+mod ranges;
+mod receiver;
+mod rtt;
+mod scoreboard;
+mod sim;
+mod subflow;
+
+pub use config::{CongestionKind, Profile, Tcp, Tlp};
+pub use record::{FlowId, FlowRecord, Totals, quantile};
+pub use schemes::SchemeKind;
+pub use sim::{ConnectionId, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
+pub use subflow::Phase;

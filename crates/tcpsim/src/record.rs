@@ -1,0 +1,100 @@
+//! What is remembered of a run.
+
+use netsim::fabric::HostId;
+use units::{Duration, Instant};
+
+/// A flow (or a message on a long-lived connection), by the order in which they were added.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FlowId(pub u32);
+
+/// One flow's history.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowRecord {
+    /// Who sends.
+    pub from: HostId,
+    /// Who receives.
+    pub to: HostId,
+    /// How much.
+    pub bytes: u64,
+    /// When the sender's application wrote it, or its connection opened, whichever was later.
+    pub started: Instant,
+    /// When the receiver's application had all of it; [`Instant::MAX`] until then.
+    pub finished: Instant,
+    /// Retransmission timeouts of its connection while it was the oldest unfinished one.
+    pub timeouts: u32,
+    /// Segments sent again by its connection likewise.
+    pub retransmissions: u32,
+    /// Copies, parities and other redundant packets likewise.
+    pub extra: u32,
+    /// Segments that the receiver first got from one of those.
+    pub repaired: u32,
+    /// Data packets of all kinds, likewise.
+    pub packets: u32,
+}
+
+impl FlowRecord {
+    pub(crate) fn new(from: HostId, to: HostId, bytes: u64, at: Instant) -> Self {
+        Self {
+            from,
+            to,
+            bytes,
+            started: at,
+            finished: Instant::MAX,
+            timeouts: 0,
+            retransmissions: 0,
+            extra: 0,
+            repaired: 0,
+            packets: 0,
+        }
+    }
+
+    /// Flow completion time; `None` while it lasts.
+    pub fn completion_time(&self) -> Option<Duration> {
+        (self.finished != Instant::MAX).then(|| self.finished - self.started)
+    }
+}
+
+/// Sums over all connections.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Totals {
+    /// Data packets sent, of every kind.
+    pub packets: u64,
+    /// Their bytes on the wire.
+    pub bytes: u64,
+    /// Segments sent again on their own sub-flow.
+    pub retransmissions: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Fast recoveries entered.
+    pub recoveries: u64,
+    /// Tail loss probes.
+    pub probes: u64,
+    /// Copies of packets on another sub-flow, or duplicates.
+    pub copies: u64,
+    /// Coded packets.
+    pub parities: u64,
+    /// Bytes on the wire of copies and coded packets.
+    pub extra_bytes: u64,
+    /// Segments that the receiver first got from a copy or a coded packet.
+    pub repaired: u64,
+    /// Copies and coded packets that brought at least one of those.
+    pub useful: u64,
+    /// Segments of the data level that arrived more than once.
+    pub duplicates: u64,
+    /// Flows finished.
+    pub finished: u64,
+}
+
+impl Totals {
+    /// Extra load: redundant bytes over all bytes of data packets (FUSO Fig. 7c).
+    pub fn extra_load(&self) -> f64 {
+        if self.bytes == 0 { 0.0 } else { self.extra_bytes as f64 / self.bytes as f64 }
+    }
+}
+
+/// The value that a share `q` of the sorted `values` lies at or below (nearest rank); `None` without values.
+pub fn quantile(values: &mut [Duration], q: f64) -> Option<Duration> {
+    values.sort_unstable();
+    let rank = (q.clamp(0.0, 1.0) * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    values.get(rank - 1).copied()
+}

@@ -1,0 +1,99 @@
+//! What is built on TCP, one file each (papers.md section numbers are those of the papers).
+//!
+//! | file          | scheme                                   | in the papers                              |
+//! |---------------|------------------------------------------|--------------------------------------------|
+//! | [`reactive`]  | tail loss probe                          | "TLP", "Reactive"                          |
+//! | [`corrective`]| TCP-IR: a coded packet per time bin      | "TCP-IR", "Corrective"                     |
+//! | [`proactive`] | everything twice on the same path        | "Proactive"                                |
+//! | [`repflow`]   | two whole copies of a flow               | "RepFlow"                                  |
+//! | [`mptcp`]     | sub-flows by ECMP                        | "MPTCP"                                    |
+//! | [`fuso`]      | copies over the best sub-flow            | FUSO sections III-B, III-C                 |
+//! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
+//!
+//! A new scheme is a file with a parameter type and, if it does something on a connection, an implementation of
+//! [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
+
+pub mod cofuso;
+pub mod corrective;
+pub mod fuso;
+pub mod mptcp;
+pub mod proactive;
+pub mod reactive;
+pub mod repflow;
+
+use crate::scheme::Scheme;
+
+pub use cofuso::Cofuso;
+pub use corrective::Corrective;
+pub use fuso::Fuso;
+pub use mptcp::Mptcp;
+pub use proactive::Proactive;
+pub use reactive::reactive;
+
+/// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself ([`reactive()`]).
+#[derive(Clone, Copy, Debug, Default)]
+pub enum SchemeKind {
+    /// Nothing: TCP.
+    #[default]
+    None,
+    /// TCP-IR.
+    Corrective(Corrective),
+    /// Everything twice.
+    Proactive,
+    /// Two flows instead of one.
+    RepFlow,
+    /// Several sub-flows.
+    Mptcp(Mptcp),
+    /// FUSO.
+    Fuso(Fuso),
+    /// CoFUSO.
+    Cofuso(Cofuso),
+    /// One of your own on MPTCP: its sub-flows, and what makes the scheme for that many.
+    Custom(Mptcp, fn(usize) -> Box<dyn Scheme>),
+}
+
+impl SchemeKind {
+    /// The scheme's name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::None => "tcp",
+            Self::Corrective(_) => "tcp-ir",
+            Self::Proactive => "proactive",
+            Self::RepFlow => "repflow",
+            Self::Mptcp(_) => "mptcp",
+            Self::Fuso(_) => "fuso",
+            Self::Cofuso(_) => "cofuso",
+            Self::Custom(..) => "custom",
+        }
+    }
+
+    /// The scheme's state for a connection with `subflows` sub-flows.
+    pub(crate) fn build(&self, subflows: usize) -> Option<Box<dyn Scheme>> {
+        match self {
+            Self::None | Self::RepFlow | Self::Mptcp(_) => None,
+            Self::Corrective(parameters) => Some(Box::new(corrective::State::new(*parameters))),
+            Self::Proactive => Some(Box::new(Proactive)),
+            Self::Fuso(parameters) => Some(Box::new(fuso::State::new(*parameters, subflows))),
+            Self::Cofuso(parameters) => Some(Box::new(cofuso::State::new(*parameters, subflows))),
+            Self::Custom(_, make) => Some(make(subflows)),
+        }
+    }
+
+    /// The sub-flows, if it has any.
+    pub(crate) fn mptcp(&self) -> Option<Mptcp> {
+        match self {
+            Self::Mptcp(mptcp) | Self::Custom(mptcp, _) => Some(*mptcp),
+            Self::Fuso(fuso) => Some(fuso.mptcp),
+            Self::Cofuso(cofuso) => Some(cofuso.mptcp),
+            _ => None,
+        }
+    }
+
+    /// Complete copies of every flow that are sent.
+    pub(crate) fn copies(&self) -> u32 {
+        match self {
+            Self::RepFlow => repflow::COPIES,
+            _ => 1,
+        }
+    }
+}

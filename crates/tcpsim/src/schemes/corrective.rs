@@ -1,0 +1,149 @@
+//! Corrective, or TCP-IR: for the packets sent in a time bin, one XOR packet follows a quarter of a round trip later.
+//!
+//! FUSO section VI-A, CoFUSO section 6.2.1. The bin is half an RTT in one paper and a quarter in the other (BASE-A1); at
+//! most 16 packets per block; the receiver repairs one loss per block and says so, whereupon the sender reduces its window
+//! once, as for a mark.
+//!
+//! Coded packets are outside the sequence space and the window, and are not themselves repaired.
+
+use std::collections::VecDeque;
+
+use units::{Duration, Instant};
+
+use crate::{
+    connection::Connection,
+    scheme::{Io, Scheme},
+    segment::Segment,
+};
+
+/// RTT assumed before the first sample.
+const UNKNOWN_RTT: Duration = Duration::from_millis(10);
+/// Blocks that the receiver keeps; an older one is given up.
+const MAX_BLOCKS: usize = 64;
+
+/// Parameters.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Corrective {
+    /// Length of a bin in smoothed RTTs.
+    pub ir_bin_rtt: f64,
+    /// How long a coded packet waits behind its bin's last packet, in smoothed RTTs.
+    pub delay_rtt: f64,
+    /// Most packets of a block.
+    pub block: u32,
+}
+
+impl Corrective {
+    /// FUSO's: bins of half an RTT.
+    pub const fn fuso() -> Self {
+        Self { ir_bin_rtt: 0.5, delay_rtt: 0.25, block: 16 }
+    }
+
+    /// CoFUSO's: bins of a quarter of an RTT.
+    pub const fn cofuso() -> Self {
+        Self { ir_bin_rtt: 0.25, ..Self::fuso() }
+    }
+}
+
+/// A run of segments `first..end` that one coded packet protects.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    first: u32,
+    end: u32,
+    /// Open: when its bin is over. Closed: when its packet is due.
+    at: Instant,
+}
+
+/// Both ends' state.
+#[derive(Debug)]
+pub(crate) struct State {
+    parameters: Corrective,
+    open: Option<Block>,
+    due: VecDeque<Block>,
+    /// Receiver: blocks whose coded packet is here and which miss more than one segment.
+    waiting: VecDeque<(u32, u32)>,
+}
+
+impl State {
+    pub(crate) fn new(parameters: Corrective) -> Self {
+        Self { parameters, open: None, due: VecDeque::new(), waiting: VecDeque::new() }
+    }
+
+    fn rtt(conn: &Connection) -> Duration {
+        let rtt = conn.smoothed_rtt(0);
+        if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
+    }
+
+    fn close(&mut self, conn: &Connection, io: &mut Io<'_>) {
+        let Some(block) = self.open.take() else { return };
+        let at = io.now() + Self::rtt(conn).mul_f64(self.parameters.delay_rtt);
+        self.due.push_back(Block { at, ..block });
+        io.set_scheme_timer(at);
+    }
+
+    /// Repairs a block if exactly one segment is missing. True if the block needs nothing more.
+    fn decode(conn: &mut Connection, io: &mut Io<'_>, (first, end): (u32, u32)) -> bool {
+        let receiver = &mut conn.subs[0].receiver;
+        let mut missing = (first..end).filter(|seq| !receiver.has(*seq));
+        let (seq, more) = (missing.next(), missing.next().is_some());
+        if let (Some(seq), false) = (seq, more) {
+            receiver.arrive(seq);
+            receiver.note_repair();
+            conn.count_repair(io);
+        }
+        !more
+    }
+}
+
+impl Scheme for State {
+    fn on_sent(&mut self, conn: &mut Connection, io: &mut Io<'_>, _sub: usize, seq: u32, again: bool) {
+        if again {
+            return;
+        }
+        let now = io.now();
+        if self.open.is_some_and(|block| block.at <= now || block.end - block.first >= self.parameters.block)
+        {
+            self.close(conn, io);
+        }
+        match &mut self.open {
+            Some(block) => block.end = seq + 1,
+            None => {
+                let at = now + Self::rtt(conn).mul_f64(self.parameters.ir_bin_rtt);
+                self.open = Some(Block { first: seq, end: seq + 1, at });
+                io.set_scheme_timer(at);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, conn: &mut Connection, io: &mut Io<'_>) {
+        let now = io.now();
+        if self.open.is_some_and(|block| block.at <= now) {
+            self.close(conn, io);
+        }
+        while let Some(block) = self.due.pop_front_if(|block| block.at <= now) {
+            let mss = conn.profile.tcp.mss;
+            conn.send_extra(io, 0, mss, [(block.first, block.end), (0, 0), (0, 0)]);
+        }
+    }
+
+    fn on_extra(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
+        let before = conn.subs[0].receiver.next;
+        let repaired = io.totals.repaired;
+        if !Self::decode(conn, io, segment.blocks[0]) {
+            self.waiting.push_back(segment.blocks[0]);
+            if self.waiting.len() > MAX_BLOCKS {
+                self.waiting.pop_front();
+            }
+        }
+        if io.totals.repaired > repaired {
+            conn.on_repaired_in_place(io, before);
+        }
+    }
+
+    fn on_data(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
+        if !self.waiting.is_empty() {
+            self.waiting.retain(|(first, end)| {
+                !(*first..*end).contains(&segment.seq) || !Self::decode(conn, io, (*first, *end))
+            });
+        }
+    }
+}

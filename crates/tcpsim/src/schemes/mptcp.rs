@@ -1,0 +1,32 @@
+//! MPTCP: several sub-flows whose paths ECMP chooses; new data goes to the one with room and the smallest RTT.
+//!
+//! Modelled on Linux MPTCP 0.90, which the papers used. Coupled congestion control is the controller's business
+//! ([`CongestionKind::Shared`](crate::CongestionKind::Shared) sees all sub-flows; BASE-A2); Reno and DCTCP are uncoupled.
+
+/// Parameters of a connection with several sub-flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mptcp {
+    /// Sub-flows, 1 to 14.
+    pub subflows: usize,
+    /// When the receive window is full, the segment that holds it up also goes over the sub-flow with room and the
+    /// smallest RTT (FUSO section II-D).
+    pub opportunistic: bool,
+    /// After a timeout, a sub-flow's un-acknowledged data is offered to the others.
+    pub reinject_on_timeout: bool,
+    /// Out of order segments of a sub-flow go to the data level at once (FUSO section III-C) instead of waiting for
+    /// their sub-flow's order.
+    pub early_delivery: bool,
+}
+
+impl Mptcp {
+    /// The baseline with `subflows` sub-flows: opportunistic retransmission and re-injection after timeouts, and the
+    /// receiver that keeps each sub-flow's order.
+    pub const fn new(subflows: usize) -> Self {
+        Self { subflows, opportunistic: true, reinject_on_timeout: true, early_delivery: false }
+    }
+
+    /// The same with FUSO's receiver.
+    pub const fn with_early_delivery(self) -> Self {
+        Self { early_delivery: true, ..self }
+    }
+}

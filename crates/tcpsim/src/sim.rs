@@ -1,0 +1,365 @@
+//! A simulation: a fabric, and connections between its hosts.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    sync::Arc,
+};
+
+use netsim::fabric::{
+    Fabric, HostId, Hosts, Options, Packet, RunError, Topology, TopologyError, workload::FlowSpec,
+};
+use thiserror::Error;
+use units::Instant;
+
+use crate::{
+    Profile,
+    connection::Connection,
+    record::{FlowId, FlowRecord, Totals},
+    scheme::{Io, SCHEME_SLOT},
+    segment::Segment,
+};
+
+/// Most connections: their numbers and a slot share a timer's token.
+pub const MAX_CONNECTIONS: u32 = (1 << 28) - 1;
+/// Most writes that may be planned or unfinished.
+pub const MAX_FLOWS: usize = 1 << 28;
+/// The timer of the next write.
+const NEXT_WRITE: u32 = u32::MAX;
+
+/// Which [`Profile`] a connection has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ProfileId(u32);
+
+/// A long-lived connection.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ConnectionId(u32);
+
+/// Why something cannot be added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+pub enum SimError {
+    /// The fabric has no such host, or both ends are the same.
+    #[error("no flow from host {from} to host {to}: there are {hosts} hosts, and the ends must differ")]
+    Hosts {
+        /// Sender.
+        from: u32,
+        /// Receiver.
+        to: u32,
+        /// How many hosts there are.
+        hosts: u32,
+    },
+    /// [`MAX_CONNECTIONS`] or [`MAX_FLOWS`] is reached.
+    #[error("too many flows")]
+    TooMany,
+    /// The profile or connection is not this simulation's.
+    #[error("unknown profile or connection")]
+    Unknown,
+    /// More than a connection's 2^31 segments.
+    #[error("{bytes} bytes are too many for one connection")]
+    TooLarge {
+        /// What was asked for.
+        bytes: u64,
+    },
+}
+
+/// Where a write goes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Target {
+    /// A connection of its own, made when its time comes.
+    Fresh(u32),
+    Existing(u32),
+}
+
+/// Planned writes: time, record, target, in this order.
+type Writes = BinaryHeap<Reverse<(Instant, u32, Target)>>;
+
+/// All connections; the protocol of the fabric's hosts.
+struct World {
+    profiles: Vec<Arc<Profile>>,
+    connections: Vec<Option<Box<Connection>>>,
+    records: Vec<FlowRecord>,
+    writes: Writes,
+    totals: Totals,
+}
+
+/// A fabric with TCP on its hosts.
+///
+/// ```
+/// use netsim::fabric::{Options, topology::Dumbbell};
+/// use tcpsim::{Profile, Sim, Tcp};
+/// use units::{BitRate, Duration, Instant};
+///
+/// let topology = Dumbbell::new(1, BitRate::from_mbps(100), Duration::from_millis(10), 100).build();
+/// let mut sim = Sim::new(&topology, &Options::default()).unwrap();
+/// let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
+/// let flow = sim.add_flow(tcp, 0, 1, 10_000, Instant::ORIGIN).unwrap();
+/// sim.run_until_done(Instant::ORIGIN + Duration::from_secs(1)).unwrap();
+/// let time = sim.flow(flow).unwrap().completion_time().unwrap();
+/// assert!(time < Duration::from_millis(7)); // half a round trip and the serialisation of 7 packets
+/// ```
+pub struct Sim {
+    fabric: Fabric<Segment>,
+    world: World,
+}
+
+impl std::fmt::Debug for Sim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sim")
+            .field("fabric", &self.fabric)
+            .field("totals", &self.world.totals)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sim {
+    /// A simulation without connections.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::new`].
+    pub fn new(topology: &Topology, options: &Options) -> Result<Self, TopologyError> {
+        let world = World {
+            profiles: Vec::new(),
+            connections: Vec::new(),
+            records: Vec::new(),
+            writes: BinaryHeap::new(),
+            totals: Totals::default(),
+        };
+        Ok(Self { fabric: Fabric::new(topology, options)?, world })
+    }
+
+    /// Makes a kind of connection known.
+    pub fn add_profile(&mut self, profile: Profile) -> ProfileId {
+        self.world.profiles.push(Arc::new(profile));
+        ProfileId(self.world.profiles.len() as u32 - 1)
+    }
+
+    fn check(&self, profile: ProfileId, from: u32, to: u32) -> Result<(), SimError> {
+        let hosts = self.fabric.hosts();
+        if from >= hosts || to >= hosts || from == to {
+            return Err(SimError::Hosts { from, to, hosts });
+        }
+        if profile.0 as usize >= self.world.profiles.len() {
+            return Err(SimError::Unknown);
+        }
+        Ok(())
+    }
+
+    /// A flow with a connection of its own, which ends with it.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn add_flow(
+        &mut self,
+        profile: ProfileId,
+        from: u32,
+        to: u32,
+        bytes: u64,
+        at: Instant,
+    ) -> Result<FlowId, SimError> {
+        self.check(profile, from, to)?;
+        let record = self.plan_record(HostId(from), HostId(to), bytes, at, profile)?;
+        for _ in 0..self.world.profiles[profile.0 as usize].scheme.copies() {
+            self.plan(at, record, Target::Fresh(profile.0));
+        }
+        Ok(FlowId(record))
+    }
+
+    /// The flows of a workload.
+    ///
+    /// # Errors
+    /// At the first that cannot be.
+    pub fn add_flows(&mut self, profile: ProfileId, flows: &[FlowSpec]) -> Result<Vec<FlowId>, SimError> {
+        flows.iter().map(|flow| self.add_flow(profile, flow.from.0, flow.to.0, flow.bytes, flow.at)).collect()
+    }
+
+    /// A long-lived connection.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn connect(&mut self, profile: ProfileId, from: u32, to: u32) -> Result<ConnectionId, SimError> {
+        self.check(profile, from, to)?;
+        let id = self.world.add_connection(profile.0, HostId(from), HostId(to)).ok_or(SimError::TooMany)?;
+        Ok(ConnectionId(id))
+    }
+
+    /// Has a long-lived connection carry `bytes` more, from `at` on.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn write(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<FlowId, SimError> {
+        let conn = self.world.connections.get(connection.0 as usize).and_then(Option::as_ref);
+        let conn = conn.ok_or(SimError::Unknown)?;
+        let (from, to, mss) = (conn.from, conn.to, conn.profile.tcp.mss);
+        let record = self.push_record(FlowRecord::new(from, to, bytes, at), mss)?;
+        self.plan(at, record, Target::Existing(connection.0));
+        Ok(FlowId(record))
+    }
+
+    fn plan_record(
+        &mut self,
+        from: HostId,
+        to: HostId,
+        bytes: u64,
+        at: Instant,
+        profile: ProfileId,
+    ) -> Result<u32, SimError> {
+        let mss = self.world.profiles[profile.0 as usize].tcp.mss;
+        self.push_record(FlowRecord::new(from, to, bytes, at), mss)
+    }
+
+    fn push_record(&mut self, record: FlowRecord, mss: u16) -> Result<u32, SimError> {
+        if record.bytes / u64::from(mss.max(1)) >= 1 << 31 {
+            return Err(SimError::TooLarge { bytes: record.bytes });
+        }
+        if self.world.records.len() >= MAX_FLOWS {
+            return Err(SimError::TooMany);
+        }
+        self.world.records.push(record);
+        Ok(self.world.records.len() as u32 - 1)
+    }
+
+    fn plan(&mut self, at: Instant, record: u32, target: Target) {
+        let at = at.max(self.fabric.now());
+        let first = self.world.writes.peek().is_none_or(|Reverse((next, ..))| at < *next);
+        self.world.writes.push(Reverse((at, record, target)));
+        if first {
+            self.fabric.set_timer(at, NEXT_WRITE);
+        }
+    }
+
+    /// Runs up to and including `until`.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::run`].
+    pub fn run(&mut self, until: Instant) -> Result<(), RunError> {
+        self.fabric.run(&mut self.world, until)
+    }
+
+    /// Runs until every flow is finished, but not beyond `until`. Looks every millisecond of simulated time.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::run`].
+    pub fn run_until_done(&mut self, until: Instant) -> Result<(), RunError> {
+        let step = units::Duration::from_millis(1);
+        while self.fabric.now() < until && !self.is_done() && !self.fabric.is_idle() {
+            self.run((self.fabric.now() + step).min(until))?;
+        }
+        Ok(())
+    }
+
+    /// Whether every flow is finished.
+    pub fn is_done(&self) -> bool {
+        self.world.totals.finished == self.world.records.len() as u64
+    }
+
+    /// The network.
+    pub fn fabric(&mut self) -> &mut Fabric<Segment> {
+        &mut self.fabric
+    }
+
+    /// A flow's history.
+    pub fn flow(&self, flow: FlowId) -> Option<&FlowRecord> {
+        self.world.records.get(flow.0 as usize)
+    }
+
+    /// All flows' histories, in the order in which they were added.
+    pub fn flows(&self) -> &[FlowRecord] {
+        &self.world.records
+    }
+
+    /// Sums over all connections.
+    pub fn totals(&self) -> Totals {
+        self.world.totals
+    }
+
+    /// A long-lived connection.
+    pub fn connection(&self, connection: ConnectionId) -> Option<&Connection> {
+        self.world.connections.get(connection.0 as usize)?.as_deref()
+    }
+
+    /// Memory of the connections that exist, in bytes: their number and the sum.
+    pub fn connection_memory(&self) -> (usize, usize) {
+        let live = self.world.connections.iter().flatten();
+        live.fold((0, 0), |(count, sum), conn| (count + 1, sum + conn.memory()))
+    }
+
+    /// How many flows have each completion time, for tables: class boundaries in bytes to sorted times.
+    pub fn completion_times(&self, classes: &[u64]) -> BTreeMap<u64, Vec<units::Duration>> {
+        let mut times: BTreeMap<u64, Vec<units::Duration>> = BTreeMap::new();
+        for record in &self.world.records {
+            let class =
+                classes.iter().copied().filter(|limit| record.bytes <= *limit).min().unwrap_or(u64::MAX);
+            times.entry(class).or_default().extend(record.completion_time());
+        }
+        times.values_mut().for_each(|times| times.sort_unstable());
+        times
+    }
+}
+
+impl World {
+    /// Labels differ between connections, and between the sub-flows of one.
+    fn add_connection(&mut self, profile: u32, from: HostId, to: HostId) -> Option<u32> {
+        let id = u32::try_from(self.connections.len()).ok().filter(|id| *id < MAX_CONNECTIONS)?;
+        let profile = &self.profiles[profile as usize];
+        self.connections.push(Some(Box::new(Connection::new(from, to, profile, id << 4))));
+        Some(id)
+    }
+
+    /// Runs `act` on a connection, and forgets the connection if it is finished.
+    #[inline]
+    fn with(
+        &mut self,
+        fabric: &mut Fabric<Segment>,
+        id: u32,
+        act: impl FnOnce(&mut Connection, &mut Io<'_>),
+    ) {
+        let Some(slot) = self.connections.get_mut(id as usize) else { return };
+        let Some(conn) = slot else { return };
+        let mut io = Io { fabric, totals: &mut self.totals, records: &mut self.records, conn: id };
+        act(conn, &mut io);
+        if conn.finished {
+            *slot = None;
+        }
+    }
+
+    /// Carries out the writes whose time has come.
+    fn write_due(&mut self, fabric: &mut Fabric<Segment>) {
+        let now = fabric.now();
+        while let Some(&Reverse((at, record, target))) = self.writes.peek() {
+            if at > now {
+                fabric.set_timer(at, NEXT_WRITE);
+                return;
+            }
+            self.writes.pop();
+            let FlowRecord { from, to, bytes, .. } = self.records[record as usize];
+            match target {
+                Target::Existing(id) => self.with(fabric, id, |conn, io| conn.write(io, bytes, record)),
+                Target::Fresh(profile) => {
+                    if let Some(id) = self.add_connection(profile, from, to) {
+                        self.with(fabric, id, |conn, io| {
+                            conn.one_shot = true;
+                            conn.write(io, bytes, record);
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Hosts<Segment> for World {
+    #[inline]
+    fn receive(&mut self, fabric: &mut Fabric<Segment>, _host: HostId, packet: Packet<Segment>) {
+        self.with(fabric, packet.body.conn, |conn, io| conn.receive(io, &packet));
+    }
+
+    fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
+        if token == NEXT_WRITE {
+            return self.write_due(fabric);
+        }
+        self.with(fabric, token >> 4, |conn, io| match token & 15 {
+            SCHEME_SLOT => conn.on_scheme_timer(io),
+            sub => conn.on_sub_timer(io, sub as usize),
+        });
+    }
+}
