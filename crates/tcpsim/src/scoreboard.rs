@@ -233,9 +233,11 @@ impl Scoreboard {
             .map(|(seq, _)| seq)
     }
 
-    /// The highest segment that is not SACKed (rule 4).
+    /// The highest segment that is not SACKed, for the rescue (rule 4), unless it was sent again already: the rescue is for
+    /// the end of a window that no SACK reaches, and a lost retransmission costs a timeout in all of the papers.
     pub(crate) fn last_unsacked(&self) -> Option<u32> {
-        self.sent.iter().rposition(|sent| !sent.has(SACKED)).map(|i| self.una + i as u32)
+        let last = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;
+        (!self.sent[last].has(RESENT)).then(|| self.una + last as u32)
     }
 
     /// Segment `seq` is sent again.

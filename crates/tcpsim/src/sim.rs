@@ -235,14 +235,17 @@ impl Sim {
         self.fabric.run(&mut self.world, until)
     }
 
-    /// Runs until every flow is finished, but not beyond `until`. Looks every millisecond of simulated time.
+    /// Runs until every flow is finished, but not beyond `until`. Looks at most every millisecond of simulated time.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
     pub fn run_until_done(&mut self, until: Instant) -> Result<(), RunError> {
         let step = units::Duration::from_millis(1);
-        while self.fabric.now() < until && !self.is_done() && !self.fabric.is_idle() {
-            self.run((self.fabric.now() + step).min(until))?;
+        while !self.is_done()
+            && let Some(next) = self.fabric.next_event()
+            && next <= until
+        {
+            self.run((self.fabric.now() + step).max(next).min(until))?;
         }
         Ok(())
     }
@@ -250,6 +253,11 @@ impl Sim {
     /// Whether every flow is finished.
     pub fn is_done(&self) -> bool {
         self.world.totals.finished == self.world.records.len() as u64
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.fabric.now()
     }
 
     /// The network.

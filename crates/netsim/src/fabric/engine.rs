@@ -3,7 +3,7 @@
 use std::fmt;
 
 use thiserror::Error;
-use units::{Duration, Instant};
+use units::Instant;
 
 use super::{
     Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
@@ -363,9 +363,9 @@ impl<B: Default> Fabric<B> {
         self.pool.len()
     }
 
-    /// Whether nothing will happen any more by itself.
-    pub fn is_idle(&self) -> bool {
-        self.events.is_empty()
+    /// When the next event is due; `None` if nothing will happen any more by itself.
+    pub fn next_event(&mut self) -> Option<Instant> {
+        self.events.next_time()
     }
 
     /// The hash over every event so far: equal runs have equal hashes.
@@ -376,10 +376,5 @@ impl<B: Default> Fabric<B> {
     /// Adds a word to the trace: for what a protocol does between events.
     pub fn record(&mut self, word: u64) {
         self.trace.record(word);
-    }
-
-    /// The time after `delay`.
-    pub fn after(&self, delay: Duration) -> Instant {
-        self.now + delay
     }
 }

@@ -58,6 +58,14 @@ impl EventHeap {
         Some((at, first as u64))
     }
 
+    /// Time of the first event.
+    pub fn next_time(&mut self) -> Option<Instant> {
+        if self.hole {
+            self.fill();
+        }
+        self.keys.first().map(|first| Instant::from_nanos((first >> 64) as u64))
+    }
+
     /// Events waiting.
     pub fn len(&self) -> usize {
         self.keys.len() - usize::from(self.hole)

@@ -1,0 +1,199 @@
+//! Every scheme on lossy and clean networks: flows end, numbers add up, equal runs are equal.
+
+use netsim::{
+    Loss, Seed,
+    fabric::{
+        Direction, Failure, Fault, Options,
+        topology::{Dumbbell, ParallelPaths},
+    },
+};
+use tcpsim::{
+    CongestionKind, Profile, SchemeKind, Sim, Tcp, Totals,
+    schemes::{Cofuso, Corrective, Fuso, Mptcp, reactive},
+};
+use units::{BitRate, Duration, Instant, LossRate};
+
+fn schemes() -> Vec<(&'static str, Profile)> {
+    let tcp = Tcp::fuso();
+    let with = |scheme| Profile { tcp, scheme };
+    let shared = |kind| Profile::tcp(Tcp { congestion: CongestionKind::Shared(kind), ..tcp });
+    vec![
+        ("tcp", Profile::tcp(tcp)),
+        ("delayed acks", Profile::tcp(Tcp { ack_every: 2, ack_delay: Duration::from_millis(1), ..tcp })),
+        ("dctcp", Profile::tcp(Tcp { congestion: CongestionKind::Dctcp, ..tcp })),
+        ("cubic", shared(congestion::ControllerKind::Cubic)),
+        ("newreno", shared(congestion::ControllerKind::NewReno)),
+        ("handshake", Profile::tcp(Tcp { handshake: true, ..tcp })),
+        ("rack", Profile::tcp(Tcp { rack: true, ..tcp })),
+        ("reactive", Profile::tcp(reactive(tcp))),
+        ("corrective", with(SchemeKind::Corrective(Corrective::fuso()))),
+        ("proactive", with(SchemeKind::Proactive)),
+        ("repflow", with(SchemeKind::RepFlow)),
+        ("mptcp", with(SchemeKind::Mptcp(Mptcp::new(4)))),
+        (
+            "small window",
+            Profile { tcp: Tcp { receive_window: 8, ..tcp }, scheme: SchemeKind::Mptcp(Mptcp::new(4)) },
+        ),
+        ("fuso", with(SchemeKind::Fuso(Fuso::new(4)))),
+        ("fuso on one sub-flow", with(SchemeKind::Fuso(Fuso::new(1)))),
+        ("cofuso", with(SchemeKind::Cofuso(Cofuso::simulation(4)))),
+        (
+            "cofuso testbed",
+            Profile {
+                tcp: Cofuso::tcp(Tcp { handshake: true, ..tcp }),
+                scheme: SchemeKind::Cofuso(Cofuso::testbed(4)),
+            },
+        ),
+    ]
+}
+
+/// 60 flows of 1 B to 200 KB between the racks of FUSO's testbed, with this loss on the first path.
+fn run(profile: &Profile, loss: f64, seed: u64) -> (Totals, u64, Vec<Duration>) {
+    let network = ParallelPaths::fuso();
+    let rate = LossRate::new(loss).unwrap();
+    let faults = vec![Fault::both(ParallelPaths::path(0), Failure::random(rate))];
+    let options = Options { seed: Seed(seed), faults, ..Options::default() };
+    let mut sim = Sim::new(&network.build(), &options).unwrap();
+    let id = sim.add_profile(profile.clone());
+    for n in 0..60_u32 {
+        let at = Instant::ORIGIN + Duration::from_millis(4) * u64::from(n);
+        let bytes = 1 + u64::from(n) * u64::from(n) * 57;
+        sim.add_flow(id, 3 + n % 3, n / 3 % 3, bytes, at).unwrap();
+    }
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100_000)).unwrap();
+    let time = |flow: &tcpsim::FlowRecord| {
+        flow.completion_time().unwrap_or_else(|| panic!("does not end: {flow:?}, {profile:?}"))
+    };
+    let times = sim.flows().iter().map(time).collect();
+    let hash = sim.fabric().trace_hash();
+    (sim.totals(), hash, times)
+}
+
+#[test]
+fn every_flow_ends_and_equal_runs_are_equal() {
+    for (name, profile) in schemes() {
+        for loss in [0.0, 0.01, 0.1, 0.4] {
+            let (totals, hash, times) = run(&profile, loss, 1);
+            assert_eq!(
+                (totals, hash),
+                {
+                    let (totals, hash, _) = run(&profile, loss, 1);
+                    (totals, hash)
+                },
+                "{name} {loss}"
+            );
+            assert_eq!(totals.finished, 60, "{name} {loss}");
+            assert!(times.iter().all(|time| *time > Duration::from_micros(140)), "{name} {loss}: {times:?}");
+            if loss == 0.0 {
+                assert_eq!(totals.timeouts, 0, "{name}");
+            } else if loss < 0.4 {
+                assert_ne!(run(&profile, loss, 2).1, hash, "{name} {loss}");
+            }
+        }
+    }
+}
+
+#[test]
+fn redundancy_is_what_the_schemes_say() {
+    let totals = |name: &str, loss| {
+        let (_, profile) = schemes().into_iter().find(|(known, _)| *known == name).unwrap();
+        run(&profile, loss, 3).0
+    };
+    let tcp = totals("tcp", 0.0);
+    assert_eq!((tcp.copies, tcp.parities, tcp.retransmissions), (0, 0, 0));
+    let proactive = totals("proactive", 0.0);
+    assert_eq!((proactive.packets, proactive.copies), (2 * tcp.packets, tcp.packets));
+    assert_eq!(totals("repflow", 0.0).packets, 2 * tcp.packets);
+    assert_eq!(totals("mptcp", 0.0).packets, tcp.packets);
+    let corrective = totals("corrective", 0.0);
+    assert!(corrective.parities > 60 && corrective.parities < tcp.packets, "{corrective:?}");
+    let (fuso, cofuso) = (totals("fuso", 0.0), totals("cofuso", 0.0));
+    assert!(fuso.copies > 60 && fuso.parities == 0 && fuso.repaired == 0, "{fuso:?}");
+    assert!(cofuso.parities > 60 && cofuso.repaired == 0, "{cofuso:?}");
+    for name in ["corrective", "proactive", "fuso", "cofuso", "cofuso testbed"] {
+        let lossy = totals(name, 0.05);
+        let repaired = lossy.repaired > 0 || name == "proactive"; // its copies look like originals
+        assert!(repaired && lossy.useful <= lossy.copies + lossy.parities, "{name}: {lossy:?}");
+    }
+}
+
+#[test]
+fn opportunistic_retransmission_needs_a_full_receive_window() {
+    let run = |opportunistic| {
+        let mptcp = Mptcp { opportunistic, ..Mptcp::new(4) };
+        let tcp = Tcp { receive_window: 8, ..Tcp::fuso() };
+        run(&Profile { tcp, scheme: SchemeKind::Mptcp(mptcp) }, 0.05, 4).0
+    };
+    assert!(run(true).duplicates > run(false).duplicates);
+}
+
+/// A flow of 19 segments over two sub-flows of 10 on two paths, one each, with one slot to spare; the data packet `lost` of
+/// the first path is lost. The completion time.
+fn two_paths(scheme: SchemeKind, lost: u64) -> (Duration, Totals) {
+    let network = ParallelPaths { paths: 2, per_rack: 1, ..ParallelPaths::fuso() };
+    let failure = Failure::Loss { loss: Loss::nth([lost]), data_only: true, before_rate: false };
+    let fault = Fault { link: ParallelPaths::path(0), direction: Direction::Forward, failure };
+    // Seeds differ in how ECMP hashes the sub-flows: take the first that puts ten packets and their like on each path.
+    for seed in 0..50 {
+        let options = Options { seed: Seed(seed), faults: vec![fault.clone()], ..Options::default() };
+        let mut sim = Sim::new(&network.build(), &options).unwrap();
+        let profile = sim.add_profile(Profile { tcp: Tcp { ecn: false, ..Tcp::default() }, scheme });
+        let flow = sim.add_flow(profile, 0, 1, 19 * 1_460, Instant::ORIGIN).unwrap();
+        sim.run(Instant::ORIGIN + Duration::from_micros(150)).unwrap();
+        let mut sent = |path| sim.fabric().port_stats(ParallelPaths::path(path).forward()).unwrap().sent;
+        let separate = sent(0) > 0 && sent(1) == 0; // sub-flow 0 goes first
+        sim.run_until_done(Instant::ORIGIN + Duration::from_secs(10)).unwrap();
+        let both = sim.fabric().port_stats(ParallelPaths::path(1).forward()).unwrap().sent >= 9;
+        if separate && both {
+            return (sim.flow(flow).unwrap().completion_time().unwrap(), sim.totals());
+        }
+    }
+    panic!("no seed separates the sub-flows");
+}
+
+#[test]
+fn cofuso_repairs_any_loss_with_the_one_spare_slot_and_fuso_only_the_first() {
+    // CoFUSO Fig. 9(a): 19 of 20 slots are used. Nothing was lost before and no RTT is known: the worst sub-flow is 0, the best
+    // the lowest with room, 1. FUSO copies packet 0; CoFUSO sends one parity over all of sub-flow 0.
+    let slot = 12_000; // 1,500 bytes at 1 Gbit/s
+    let path = 3 * 46_666; // three links' delay
+    let spare = Duration::from_nanos(20 * slot + 2 * slot + path); // the twentieth packet: two more serialisations behind
+    for lost in 0..10 {
+        let (fuso, _) = two_paths(SchemeKind::Fuso(Fuso::new(2)), lost);
+        let (cofuso, totals) = two_paths(SchemeKind::Cofuso(Cofuso::simulation(2)), lost);
+        assert_eq!(fuso == spare, lost == 0, "{lost}: {fuso}");
+        // The parity is 20 bytes larger: 160 ns on each of three links.
+        assert_eq!(cofuso, spare + Duration::from_nanos(3 * 160), "{lost}");
+        assert_eq!(totals.repaired, 1, "{lost}");
+    }
+}
+
+#[test]
+fn idle_connections_are_small() {
+    let topology = Dumbbell::new(1, BitRate::from_mbps(1_000), Duration::from_micros(100), 100).build();
+    let mut sim = Sim::new(&topology, &Options::default()).unwrap();
+    let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
+    for n in 0..100 {
+        let conn = sim.connect(tcp, 0, 1).unwrap();
+        sim.write(conn, 100_000, Instant::from_nanos(n)).unwrap();
+    }
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(5)).unwrap();
+    sim.run(sim.now() + Duration::from_secs(5)).unwrap();
+    let (count, bytes) = sim.connection_memory();
+    assert_eq!(count, 100);
+    assert!(bytes < 100 * 1_024, "{}", bytes / count);
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let topology = Dumbbell::new(1, BitRate::from_mbps(1), Duration::from_millis(1), 5).build();
+    let mut sim = Sim::new(&topology, &Options::default()).unwrap();
+    let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
+    assert!(sim.add_flow(tcp, 0, 0, 1, Instant::ORIGIN).is_err());
+    assert!(sim.add_flow(tcp, 0, 7, 1, Instant::ORIGIN).is_err());
+    assert!(sim.add_flow(tcp, 0, 1, u64::MAX, Instant::ORIGIN).is_err());
+    let mut other = Sim::new(&topology, &Options::default()).unwrap();
+    assert!(other.add_flow(tcp, 0, 1, 1, Instant::ORIGIN).is_err());
+    let conn = sim.connect(tcp, 0, 1).unwrap();
+    assert!(other.write(conn, 1, Instant::ORIGIN).is_err());
+}
