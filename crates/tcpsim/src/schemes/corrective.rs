@@ -119,7 +119,8 @@ impl Scheme for State {
         if self.open.is_some_and(|block| block.at <= now) {
             self.close(conn, io);
         }
-        while let Some(block) = self.due.pop_front_if(|block| block.at <= now) {
+        while let Some(block) = self.due.front().copied().filter(|block| block.at <= now) {
+            self.due.pop_front();
             let mss = conn.profile.tcp.mss;
             conn.send_extra(io, 0, mss, [(block.first, block.end), (0, 0), (0, 0)]);
         }
