@@ -10,6 +10,7 @@ Agent/TCP set packetSize_ 1460
 Agent/TCP set windowInit_ 10
 Agent/TCP set singledup_ 1
 Agent/TCP set overhead_ 0
+Agent/TCP set syn_ false
 Agent/TCPSink set packetSize_ 40
 
 set ns [new Simulator]

@@ -1,0 +1,44 @@
+//! One flow over 12 Mbit/s and 10 ms each way, with losses at given packets: the network of `tests/timelines.rs`, for
+//! comparison with `bench/simulators/single_flow.tcl`.
+//!
+//! ```sh
+//! cargo run --release -p mendpath-tcpsim --example single_flow 100 40 41 42
+//! ```
+//! The first argument is the flow's length in segments, the others are the data packets that the link loses, from 0. Prints when
+//! the last acknowledgement is back at the sender, in ms, and the timeouts.
+
+use std::process::ExitCode;
+
+use netsim::{
+    Loss,
+    fabric::{Direction, Failure, Fault, Line, LinkId, Options, Topology},
+};
+use tcpsim::{Profile, Sim, Tcp};
+use units::{BitRate, Duration, Instant};
+
+fn main() -> ExitCode {
+    let arguments: Result<Vec<u64>, _> = std::env::args().skip(1).map(|word| word.parse()).collect();
+    let Ok(arguments) = arguments else { return usage() };
+    let Some((segments, lost)) = arguments.split_first() else { return usage() };
+    let slow = Line::new(BitRate::from_mbps(12), Duration::from_millis(10), 10_000);
+    let fast = Line { rate: BitRate::from_mbps(12_000), delay: Duration::ZERO, ..slow };
+    let mut topology = Topology::new(2, 1);
+    topology.attach(0, 0, slow, Line { rate: fast.rate, ..slow });
+    topology.attach(1, 0, fast, fast);
+    let failure = Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: true, before_rate: false };
+    let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
+    let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).expect("a sound topology");
+    let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
+    let flow = sim.add_flow(tcp, 0, 1, segments.max(&1) * 1_460, Instant::ORIGIN).expect("hosts exist");
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(60)).expect("within limits");
+    match sim.flow(flow).and_then(|flow| flow.completion_time()) {
+        Some(time) => println!("{:.6} {}", time.as_millis_f64() + 10.000_054, sim.totals().timeouts),
+        None => println!("never"),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: single_flow SEGMENTS [LOST_PACKET]...");
+    ExitCode::from(2)
+}
