@@ -25,7 +25,8 @@ fn main() -> ExitCode {
     let mut topology = Topology::new(2, 1);
     topology.attach(0, 0, slow, Line { rate: fast.rate, ..slow });
     topology.attach(1, 0, fast, fast);
-    let failure = Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: true, before_rate: false };
+    let failure =
+        Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: true, before_rate: false };
     let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
     let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).expect("a sound topology");
     let tcp = sim.add_profile(Profile::tcp(Tcp::default()));

@@ -74,6 +74,8 @@ pub struct Connection {
     /// Contents of coded segments under way, by sub-flow and number.
     coded: BTreeMap<(usize, u32), [(u32, u32); 3]>,
     opened: bool,
+    /// All that it sends is redundant: RepFlow's second connection.
+    pub(crate) redundant: bool,
     /// Ends when all data has arrived.
     pub(crate) one_shot: bool,
     pub(crate) finished: bool,
@@ -104,6 +106,7 @@ impl Connection {
             held: Vec::new(),
             coded: BTreeMap::new(),
             opened: !tcp.handshake,
+            redundant: false,
             one_shot: false,
             finished: false,
         }
@@ -221,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of memory, buffers included.
+    /// Bytes of memory, without what is under way and a scheme's own.
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.subs.capacity() * size_of::<Subflow>()

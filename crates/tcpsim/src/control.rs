@@ -80,6 +80,14 @@ impl Control {
         }
     }
 
+    /// A segment was sent; `pipe` segments are in the network with it.
+    #[inline]
+    pub(crate) fn on_sent(&mut self, now: Instant, pipe: u32) {
+        if let Self::Shared(shared) = self {
+            shared.on_sent(now, pipe);
+        }
+    }
+
     /// Fast recovery begins with `flight` segments outstanding.
     pub(crate) fn on_loss(&mut self, now: Instant, flight: u32, rtt: &RttEstimator, group: &[PathWindow]) {
         match self {

@@ -13,6 +13,7 @@
 //!
 //! Start with [`Sim`].
 
+pub mod capture;
 pub mod connection;
 pub mod record;
 pub mod scheme;
@@ -34,3 +35,8 @@ pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;
 pub use sim::{ConnectionId, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
+
+/// The book's chapter: its code is tested with the crate's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/simulator.md")]
+struct Book;

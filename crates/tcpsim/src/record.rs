@@ -98,3 +98,16 @@ pub fn quantile(values: &mut [Duration], q: f64) -> Option<Duration> {
     let rank = (q.clamp(0.0, 1.0) * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
     values.get(rank - 1).copied()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let mut values: Vec<Duration> = (1..=100).rev().map(Duration::from_millis).collect();
+        let mut find = |q| quantile(&mut values, q).unwrap().as_millis();
+        assert_eq!([find(0.0), find(0.5), find(0.99), find(1.0)], [1, 50, 99, 100]);
+        assert_eq!(quantile(&mut [], 0.5), None);
+    }
+}

@@ -7,13 +7,14 @@ use std::{
 };
 
 use netsim::fabric::{
-    Fabric, HostId, Hosts, Options, Packet, RunError, Topology, TopologyError, workload::FlowSpec,
+    Fabric, HostId, Hosts, Options, Packet, PortId, RunError, Topology, TopologyError, workload::FlowSpec,
 };
 use thiserror::Error;
-use units::Instant;
+use units::{Duration, Instant};
 
 use crate::{
     Profile,
+    capture::{self, CaptureError, Captured},
     connection::Connection,
     record::{FlowId, FlowRecord, Totals},
     scheme::{Io, SCHEME_SLOT},
@@ -65,8 +66,11 @@ pub enum SimError {
 /// Where a write goes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Target {
-    /// A connection of its own, made when its time comes.
-    Fresh(u32),
+    /// A connection of its own, made when its time comes; `copy` if another one carries the same.
+    Fresh {
+        profile: u32,
+        copy: bool,
+    },
     Existing(u32),
 }
 
@@ -158,8 +162,8 @@ impl Sim {
     ) -> Result<FlowId, SimError> {
         self.check(profile, from, to)?;
         let record = self.plan_record(HostId(from), HostId(to), bytes, at, profile)?;
-        for _ in 0..self.world.profiles[profile.0 as usize].scheme.copies() {
-            self.plan(at, record, Target::Fresh(profile.0));
+        for n in 0..self.world.profiles[profile.0 as usize].scheme.copies() {
+            self.plan(at, record, Target::Fresh { profile: profile.0, copy: n > 0 });
         }
         Ok(FlowId(record))
     }
@@ -240,12 +244,30 @@ impl Sim {
     /// # Errors
     /// Those of [`Fabric::run`].
     pub fn run_until_done(&mut self, until: Instant) -> Result<(), RunError> {
-        let step = units::Duration::from_millis(1);
+        let step = Duration::from_millis(1);
         while !self.is_done()
             && let Some(next) = self.fabric.next_event()
             && next <= until
         {
             self.run((self.fabric.now() + step).max(next).min(until))?;
+        }
+        Ok(())
+    }
+
+    /// Like [`run`](Self::run), and calls `look` every `every` of simulated time: for queue lengths, windows, anything
+    /// over time. Looking changes nothing, so the trace is the same.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::run`].
+    pub fn run_watching(
+        &mut self,
+        until: Instant,
+        every: Duration,
+        mut look: impl FnMut(&mut Self),
+    ) -> Result<(), RunError> {
+        while self.now() < until {
+            self.run((self.now() + every.max(Duration::from_nanos(1))).min(until))?;
+            look(self);
         }
         Ok(())
     }
@@ -263,6 +285,21 @@ impl Sim {
     /// The network.
     pub fn fabric(&mut self) -> &mut Fabric<Segment> {
         &mut self.fabric
+    }
+
+    /// Writes what `port` accepts from now on to `writer` as pcapng; `mss` turns segment numbers into bytes.
+    ///
+    /// # Errors
+    /// If the head of the file cannot be written.
+    pub fn capture(
+        &mut self,
+        port: PortId,
+        writer: impl std::io::Write + Send + 'static,
+        mss: u16,
+    ) -> Result<Captured, CaptureError> {
+        let (tap, captured) = capture::tap(writer, mss)?;
+        self.fabric.add_tap(port, tap);
+        Ok(captured)
     }
 
     /// A flow's history.
@@ -292,8 +329,8 @@ impl Sim {
     }
 
     /// How many flows have each completion time, for tables: class boundaries in bytes to sorted times.
-    pub fn completion_times(&self, classes: &[u64]) -> BTreeMap<u64, Vec<units::Duration>> {
-        let mut times: BTreeMap<u64, Vec<units::Duration>> = BTreeMap::new();
+    pub fn completion_times(&self, classes: &[u64]) -> BTreeMap<u64, Vec<Duration>> {
+        let mut times: BTreeMap<u64, Vec<Duration>> = BTreeMap::new();
         for record in &self.world.records {
             let class =
                 classes.iter().copied().filter(|limit| record.bytes <= *limit).min().unwrap_or(u64::MAX);
@@ -342,10 +379,10 @@ impl World {
             let FlowRecord { from, to, bytes, .. } = self.records[record as usize];
             match target {
                 Target::Existing(id) => self.with(fabric, id, |conn, io| conn.write(io, bytes, record)),
-                Target::Fresh(profile) => {
+                Target::Fresh { profile, copy } => {
                     if let Some(id) = self.add_connection(profile, from, to) {
                         self.with(fabric, id, |conn, io| {
-                            conn.one_shot = true;
+                            (conn.one_shot, conn.redundant) = (true, copy);
                             conn.write(io, bytes, record);
                         });
                     }

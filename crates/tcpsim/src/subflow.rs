@@ -300,6 +300,7 @@ impl Subflow {
     pub(crate) fn on_sent(&mut self, tcp: &Tcp, now: Instant, first: bool) {
         self.last_sent = now;
         self.transmitted += 1;
+        self.control.on_sent(now, self.board.pipe());
         if self.rto_at == Instant::MAX || first {
             self.rto_at = now + self.rtt.rto(tcp);
         }
@@ -333,6 +334,7 @@ impl Subflow {
     }
 
     /// What a coupled controller sees of it.
+    #[allow(clippy::needless_update, reason = "controllers may be told more one day")]
     pub(crate) fn path_window(&self, index: usize, mss: u16) -> PathWindow {
         PathWindow {
             path: index as u32,
@@ -341,6 +343,7 @@ impl Subflow {
             smoothed_rtt: self.rtt.smoothed,
             slow_start: self.control.in_slow_start(),
             is_self: false,
+            ..PathWindow::default()
         }
     }
 }

@@ -103,7 +103,8 @@ fn redundancy_is_what_the_schemes_say() {
     assert_eq!((tcp.copies, tcp.parities, tcp.retransmissions), (0, 0, 0));
     let proactive = totals("proactive", 0.0);
     assert_eq!((proactive.packets, proactive.copies), (2 * tcp.packets, tcp.packets));
-    assert_eq!(totals("repflow", 0.0).packets, 2 * tcp.packets);
+    let repflow = totals("repflow", 0.0);
+    assert_eq!((repflow.packets, repflow.copies), (2 * tcp.packets, tcp.packets));
     assert_eq!(totals("mptcp", 0.0).packets, tcp.packets);
     let corrective = totals("corrective", 0.0);
     assert!(corrective.parities > 60 && corrective.parities < tcp.packets, "{corrective:?}");
@@ -196,4 +197,35 @@ fn what_cannot_be_is_refused() {
     assert!(other.add_flow(tcp, 0, 1, 1, Instant::ORIGIN).is_err());
     let conn = sim.connect(tcp, 0, 1).unwrap();
     assert!(other.write(conn, 1, Instant::ORIGIN).is_err());
+}
+
+/// Ten long flows over 1 Gbit/s for half a second: the mean queue in packets, its longest, and the bytes delivered.
+fn bottleneck(tcp: Tcp, mark: Option<u32>) -> (f64, u32, u64) {
+    let mut network = Dumbbell::new(10, BitRate::from_mbps(1_000), Duration::from_micros(100), 100);
+    network.bottleneck.mark = mark.map(netsim::fabric::Mark::Packets);
+    let mut sim = Sim::new(&network.build(), &Options::default()).unwrap();
+    let profile = sim.add_profile(Profile::tcp(tcp));
+    for pair in 0..10 {
+        sim.add_flow(profile, pair, 10 + pair, 1 << 30, Instant::ORIGIN).unwrap();
+    }
+    let port = Dumbbell::BOTTLENECK.forward();
+    sim.run(Instant::ORIGIN + Duration::from_millis(100)).unwrap();
+    let (mut sum, mut longest, mut looks) = (0_u64, 0, 0_u64);
+    let until = Instant::ORIGIN + Duration::from_millis(500);
+    sim.run_watching(until, Duration::from_micros(37), |sim| {
+        let (packets, _) = sim.fabric().waiting(port).unwrap();
+        (sum, longest, looks) = (sum + u64::from(packets), longest.max(packets), looks + 1);
+    })
+    .unwrap();
+    (sum as f64 / looks as f64, longest, sim.fabric().port_stats(port).unwrap().sent_bytes)
+}
+
+#[test]
+fn dctcp_keeps_the_queue_at_its_threshold_and_the_link_busy() {
+    let dctcp = Tcp { ecn: true, congestion: CongestionKind::Dctcp, ..Tcp::default() };
+    let (mean, longest, bytes) = bottleneck(dctcp, Some(20));
+    assert!((10.0..35.0).contains(&mean) && longest < 100, "{mean} {longest}");
+    assert!(bytes > 59_000_000, "{bytes}"); // of 62.5 MB
+    let (reno, longest, _) = bottleneck(Tcp::default(), None);
+    assert!(reno > mean && longest == 100, "{reno} {longest}");
 }

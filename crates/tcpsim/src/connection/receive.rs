@@ -67,7 +67,7 @@ impl Connection {
             && *held.key() < next
         {
             let dsn = held.remove();
-            self.deliver(io, dsn, segment.has(COPIED));
+            self.deliver(io, dsn, false);
         }
         self.with_scheme(|scheme, conn| scheme.on_data(conn, io, segment));
     }

@@ -233,8 +233,11 @@ impl Connection {
     fn count_packet(&self, io: &mut Io<'_>, size: u32) {
         io.totals.packets += 1;
         io.totals.bytes += u64::from(size);
+        io.totals.copies += u64::from(self.redundant);
+        io.totals.extra_bytes += if self.redundant { u64::from(size) } else { 0 };
         if let Some(record) = io.record(self.record_index()) {
             record.packets += 1;
+            record.extra += u32::from(self.redundant);
         }
     }
 

@@ -38,6 +38,7 @@ impl Shared {
         self.controller.state().phase == Phase::SlowStart
     }
 
+    #[allow(clippy::needless_update, reason = "controllers may be told more one day")]
     pub(super) fn on_ack(&mut self, acked: &Acked, rtt: &RttEstimator, group: &[PathWindow]) {
         let ack = Ack {
             now: acked.now,
@@ -46,8 +47,14 @@ impl Shared {
             in_flight_before: u64::from(acked.flight) * self.mss,
             app_limited: !acked.limited || acked.in_recovery,
             rtt: rtt_of(rtt),
+            ..Ack::default()
         };
         self.controller.on_ack(&ack, group);
+    }
+
+    /// A segment was sent; `pipe` segments are in the network with it. Cubic stops its clock by this while it is idle.
+    pub(super) fn on_sent(&mut self, now: Instant, pipe: u32) {
+        self.controller.on_sent(now, self.mss, u64::from(pipe) * self.mss);
     }
 
     /// TCP decides by sequence numbers that this is a new loss event, so it is told as a loss of now.
