@@ -1,8 +1,8 @@
-//! What is built on TCP, one file each (papers.md section numbers are those of the papers).
+//! What is built on TCP, one file each (section numbers are those of the papers).
 //!
 //! | file          | scheme                                   | in the papers                              |
 //! |---------------|------------------------------------------|--------------------------------------------|
-//! | [`reactive`]  | tail loss probe                          | "TLP", "Reactive"                          |
+//! | [`mod@reactive`] | tail loss probe                          | "TLP", "Reactive"                          |
 //! | [`corrective`]| TCP-IR: a coded packet per time bin      | "TCP-IR", "Corrective"                     |
 //! | [`proactive`] | everything twice on the same path        | "Proactive"                                |
 //! | [`repflow`]   | two whole copies of a flow               | "RepFlow"                                  |

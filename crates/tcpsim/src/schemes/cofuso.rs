@@ -6,9 +6,9 @@
 //! | paper             | here                                                    |
 //! |-------------------|---------------------------------------------------------|
 //! | GENERATE_RECOVERY_PACKET | [`BlockProgress::step`], per sub-flow (COF-A10)   |
-//! | SF_ID, S_SN, E_SN, K, M, P_Index, L_CODED, D_SN | [`Parity`], in the packet's blocks |
-//! | sub-flow's circular packet buffer | [`Buffer::packets`], as long as the largest block |
-//! | parity buffer     | [`Buffer::parities`]                                    |
+//! | SF_ID, S_SN, E_SN, K, M, P_Index, L_CODED, D_SN | `Parity`, in the packet's blocks |
+//! | sub-flow's circular packet buffer | `Buffer::packets`, as long as the largest block |
+//! | parity buffer     | `Buffer::parities`                                    |
 //!
 //! Coding takes no time (COF-A18). A parity is as large as the largest packet of its block and 20 bytes more, whatever the
 //! MSS: set [`Tcp::mss`](crate::Tcp) 20 bytes lower if packets must fit ([`Cofuso::tcp`]).
