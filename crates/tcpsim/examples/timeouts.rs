@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The network is FUSO's testbed (section VI-A), loss on data packets only, as the model's one-way loss. Every flow has a
-//! connection of its own with a handshake, and starts 5 ms after the one before. The models neglect lost whole windows, count
+//! connection of its own with a handshake, and starts 5 ms (50 ms for
+//! 1 MB) after the one before. The models neglect lost whole windows, count
 //! some cases twice, and assume that one duplicate ACK is enough wherever a loss happens.
 
 use std::process::ExitCode;
@@ -33,8 +34,9 @@ fn share(scheme: SchemeKind, paths: u32, bytes: u64, loss: f64, flows: u32) -> f
     let options = Options { seed: Seed(7), faults, ..Options::default() };
     let mut sim = Sim::new(&network.build(), &options).expect("a sound topology");
     let profile = sim.add_profile(Profile { tcp: Tcp { handshake: true, ..Tcp::fuso() }, scheme });
+    let apart = Duration::from_millis(if bytes > 100_000 { 50 } else { 5 }); // a megabyte takes 8 ms
     for n in 0..flows {
-        let at = Instant::ORIGIN + Duration::from_millis(5) * u64::from(n);
+        let at = Instant::ORIGIN + apart * u64::from(n);
         sim.add_flow(profile, 3 + n % 3, n % 3, bytes, at).expect("hosts exist");
     }
     sim.run_until_done(Instant::MAX).expect("within limits");
