@@ -1,4 +1,4 @@
-//! Event queues beside each other, for docs/decisions/0012: the fabric's four-ary heap with a hole, the same without the
+//! Event queues beside each other, for docs/decisions/0009: the fabric's four-ary heap with a hole, the same without the
 //! hole, the standard library's binary heap, and a calendar queue (a timing wheel of sorted buckets).
 //!
 //! The hold model: `size` events wait; each step takes the first and adds one, after a wait drawn like those of a fabric:

@@ -2,7 +2,7 @@
 //!
 //! An implicit heap with four children per entry (one cache line of keys) and a *hole*: taking the first event leaves the
 //! root empty, and the next event to be added falls straight in. A hop takes one event and adds one, so it costs one
-//! descent instead of a descent and an ascent. Figures against other structures: docs/decisions/0012.
+//! descent instead of a descent and an ascent. Figures against other structures: docs/decisions/0009.
 
 use units::Instant;
 
