@@ -63,7 +63,7 @@ impl TokenKey {
         remote: SocketAddr,
         destination: &ConnectionId,
     ) -> Option<ConnectionId> {
-        let (_, age, original) = self.open(token, &retry_binding(remote, destination), now)?;
+        let (_, age, original) = self.open(RETRY, token, &retry_binding(remote, destination), now)?;
         ConnectionId::new(&original).filter(|_| age <= RETRY_LIFETIME)
     }
 
@@ -74,7 +74,7 @@ impl TokenKey {
 
     /// The nonce of a token of NEW_TOKEN that is good for `ip` now, if it has not been used.
     pub(crate) fn open_new_token(&self, now: Instant, token: &[u8], ip: IpAddr) -> Option<TokenNonce> {
-        let (nonce, age, _) = self.open(token, &binding(NEW_TOKEN, ip), now)?;
+        let (nonce, age, _) = self.open(NEW_TOKEN, token, &binding(NEW_TOKEN, ip), now)?;
         (age <= NEW_TOKEN_LIFETIME).then_some(nonce)
     }
 
@@ -92,8 +92,14 @@ impl TokenKey {
     }
 
     /// Nonce, age and content.
-    fn open(&self, token: &[u8], binding: &[u8], now: Instant) -> Option<(TokenNonce, Duration, Vec<u8>)> {
-        let (nonce, sealed) = token.get(1..)?.split_first_chunk::<NONCE_LEN>()?;
+    fn open(
+        &self,
+        kind: u8,
+        token: &[u8],
+        binding: &[u8],
+        now: Instant,
+    ) -> Option<(TokenNonce, Duration, Vec<u8>)> {
+        let (nonce, sealed) = token.strip_prefix(&[kind])?.split_first_chunk::<NONCE_LEN>()?;
         if sealed.len() < 8 + TAG_LEN || sealed.len() > 8 + ConnectionId::MAX_LEN + TAG_LEN {
             return None;
         }
@@ -158,6 +164,13 @@ mod tests {
         assert_eq!(opened(at(100), "192.0.2.1:1001", cid(2)), None);
         assert_eq!(opened(at(100), "192.0.2.2:1000", cid(2)), None);
         assert_eq!(opened(at(100), "192.0.2.1:1000", cid(3)), None);
+        let mut other_kind = token.clone();
+        other_kind[0] ^= 1;
+        assert_eq!(
+            key().open_retry(at(100), &other_kind, remote, &cid(2)),
+            None,
+            "its first byte belongs to it"
+        );
         assert_eq!(TokenKey::new(&[2; 16]).open_retry(at(100), &token, remote, &cid(2)), None);
     }
 

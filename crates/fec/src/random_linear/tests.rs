@@ -228,7 +228,7 @@ fn missing_sources_of_a_large_block_are_recovered() {
 #[test]
 fn the_largest_block_is_recovered_from_as_many_symbols_as_are_missing() {
     let sources = Noise(12).sources(255, 20);
-    let is_missing = |i: usize| i % 50 == 0;
+    let is_missing = |i: usize| i.is_multiple_of(50);
     let mut decoder = MissingDecoder::new(12, 255, symbol_len(&slices(&sources)), is_missing).unwrap();
     let received = |i: usize| (!is_missing(i)).then_some(&sources[i][..]);
     for index in 0..6 {
