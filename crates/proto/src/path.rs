@@ -136,6 +136,8 @@ pub(crate) struct Path {
     pub(crate) delivery_sample: Option<(u64, Duration)>,
     /// Packets below this number are not protectable any more.
     pub(crate) protected_below: u64,
+    /// No un-ACKed packet below this number can become a source symbol any more.
+    pub(crate) coded_below: u64,
     pub(crate) lost_protected: LostProtected,
     /// Packets of the peer on this path that were rebuilt and that no RECOVERED has named yet.
     pub(crate) unreported: Unreported,
@@ -259,6 +261,7 @@ impl Path {
             delivered: 0,
             delivery_sample: None,
             protected_below: 0,
+            coded_below: 0,
             lost_protected: LostProtected::default(),
             unreported: Unreported::default(),
             counters: PathCounters::default(),

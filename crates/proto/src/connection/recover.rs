@@ -14,6 +14,9 @@ use crate::{
     wire::{CodeScheme, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode},
 };
 
+/// Records that are looked at for each source symbol that a block may hold: others lie between those that can be coded.
+const MAX_RECORDS_PER_SYMBOL: usize = 8;
+
 /// Attempts per opportunity that may come to nothing, because what they wanted to send was delivered meanwhile.
 const MAX_VOID_ATTEMPTS: usize = 64;
 
@@ -26,9 +29,10 @@ impl UnackedView for Unacked<'_> {
     }
 
     fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
-        let space = &self.0.get(&PathId(path))?.space;
-        let from = after.map_or(0, |n| n + 1);
-        let mut codable = space.sent.iter_from(from).filter(|(_, p)| p.is_codable()).take(limit as usize);
+        let path = self.0.get(&PathId(path))?;
+        let from = after.map_or(0, |n| n + 1).max(path.coded_below);
+        let records = path.space.sent.iter_from(from).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
+        let mut codable = records.filter(|(_, p)| p.is_codable()).take(limit as usize);
         let (first, _) = codable.next()?;
         let (last, packets) = codable.fold((first, 1), |(_, n), (number, _)| (number, n + 1));
         Some(SourceRun { first, last, packets })
@@ -38,6 +42,15 @@ impl UnackedView for Unacked<'_> {
         let Some(path) = self.0.get(&PathId(path)) else { return false };
         path.space.sent.iter_from(first).take_while(|(n, _)| *n <= last).any(|(_, p)| p.coded && !p.repaired)
     }
+}
+
+/// Moves the marks below which nothing is left to protect: what cannot be resent or coded never can again, so every record is passed
+/// once, and not once for every packet of recovery.
+pub(super) fn move_marks(path: &mut Path) {
+    let end = path.space.sent.next_number();
+    path.protected_below = oldest_protectable(path).unwrap_or(end);
+    let mut codable = path.space.sent.iter_from(path.coded_below).filter(|(_, p)| p.is_codable());
+    path.coded_below = codable.next().map_or(end, |(number, _)| number);
 }
 
 /// The oldest un-ACKed packet that recovery may resend.
@@ -156,8 +169,7 @@ impl Connection {
     /// Moves the mark below which nothing of a path is left to protect.
     fn note_protected(&mut self, of: PathId) {
         if let Some(path) = self.paths.get_mut(&of) {
-            let next = oldest_protectable(path).unwrap_or(path.space.sent.next_number());
-            path.protected_below = next;
+            move_marks(path);
         }
     }
 

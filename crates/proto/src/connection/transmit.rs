@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, close::State, packet::Built, recover::oldest_protectable};
+use super::{Connection, close::State, packet::Built, recover::move_marks};
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
@@ -423,6 +423,9 @@ impl Connection {
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
             path.pacer.refill(now, rate);
+            if for_recovery {
+                move_marks(path);
+            }
             let oldest = path.space.sent.iter().next().map(|(_, p)| p.sent_at);
             snapshots.push(PathSnapshot {
                 id: path.id,
@@ -442,7 +445,7 @@ impl Connection {
                 pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),
                 usable: preferred(path) || !any_preferred && (works(path) || !any_works),
-                protectable: for_recovery && oldest_protectable(path).is_some(),
+                protectable: for_recovery && path.protected_below < path.space.sent.next_number(),
             });
         }
     }
