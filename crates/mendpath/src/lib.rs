@@ -87,8 +87,8 @@ pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
     AddressValidation, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
-    RecoveryKind, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, TokenStore, TransportConfig,
-    UnknownName,
+    RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, TokenStore,
+    TransportConfig, UnknownName,
 };
 pub use recv_stream::RecvStream;
 pub use rustls;

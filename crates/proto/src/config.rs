@@ -247,7 +247,7 @@ macro_rules! registry {
 
 registry! {
     /// What spare congestion window is used for.
-    RecoveryKind, "recovery scheme", Cofuso;
+    RecoveryKind, "recovery scheme", Auto;
     /// Nothing: plain RFC 9002.
     None = "none",
     /// Every data packet twice on its own path, at once: the bad example.
@@ -256,6 +256,10 @@ registry! {
     Fuso = "fuso",
     /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO section 4.2).
     Cofuso = "cofuso",
+    /// Duplicates of single packets whose loss would lead to a timeout, the handshake's among them (SLP section II-C).
+    Slp = "slp",
+    /// As much repair as makes it improbable that the un-ACKed packets are not enough, in the form that suits, within a budget.
+    Auto = "auto",
 }
 
 registry! {
@@ -277,6 +281,9 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
         }
         let error = "fussy".parse::<RecoveryKind>().unwrap_err().to_string();
-        assert_eq!(error, "unknown recovery scheme `fussy`; there are: none, proactive, fuso, cofuso");
+        assert_eq!(
+            error,
+            "unknown recovery scheme `fussy`; there are: none, proactive, fuso, cofuso, slp, auto"
+        );
     }
 }

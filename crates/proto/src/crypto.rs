@@ -136,6 +136,11 @@ impl CryptoStream {
         self.unsent < self.end() || !self.lost.is_empty()
     }
 
+    /// First offset that was never sent.
+    pub(crate) fn unsent(&self) -> u64 {
+        self.unsent
+    }
+
     /// Appends one CRYPTO frame if anything waits and fits below `limit`.
     pub(crate) fn write_frame(&mut self, out: &mut Vec<u8>, limit: usize) -> Option<CryptoRange> {
         let (start, end) = match self.lost.first() {

@@ -52,7 +52,7 @@ pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
 pub use range_set::RangeSet;
 pub use snapshot::PathSnapshot;
-pub use stats::{ConnectionStats, PathState, PathStats};
+pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
     CloseError, FinishError, MAX_GAPS, Read, ReadError, StreamEvent, StreamsStats, WriteError,
 };

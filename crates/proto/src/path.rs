@@ -117,6 +117,8 @@ pub(crate) struct Path {
     pub(crate) in_flight: u64,
     /// Probe timeouts since the last new ACK.
     pub(crate) pto_count: u32,
+    /// When the last probe timeout was.
+    pub(crate) last_pto: Option<Instant>,
     /// Probes that may leave regardless of the window.
     pub(crate) probes_due: u8,
     /// The sender last stopped for want of data, not of window (RFC 9002 section 7.8).
@@ -249,6 +251,7 @@ impl Path {
             ecn,
             in_flight: 0,
             pto_count: 0,
+            last_pto: None,
             probes_due: 0,
             app_limited: true,
             paced_until: None,

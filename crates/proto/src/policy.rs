@@ -2,17 +2,20 @@
 //!
 //! The decisions themselves are the pure algorithms of the crate `recovery`; this module asks them about paths and packets.
 
+mod auto;
 mod cofuso;
 mod fuso;
 mod none;
 mod proactive;
+mod slp;
 
-use recovery::{PathSample, UnackedView, cofuso::Block};
-use units::Instant;
+use recovery::{PathSample, UnackedView, cofuso::Block, slp_arbiter::Marks};
+use units::{Duration, Instant};
 
 use crate::{
     config::{RecoveryKind, RepairConfig},
     snapshot::PathSnapshot,
+    stats::RecoveryReasons,
     wire::PathId,
 };
 
@@ -25,6 +28,11 @@ pub enum RecoveryAction {
     Wait {
         /// The path.
         on: PathId,
+    },
+    /// Nothing before this moment; ask again then, if not earlier.
+    WaitUntil {
+        /// When.
+        at: Instant,
     },
     /// The frames of an un-ACKed packet once more.
     Reinject {
@@ -46,6 +54,47 @@ pub enum RecoveryAction {
         /// The path to send the symbol on.
         on: PathId,
     },
+}
+
+/// A packet with data of an application that has just left, new data or again, but never a recovery packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentData {
+    /// Its path.
+    pub path: PathId,
+    /// Its packet number.
+    pub number: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What is special about it.
+    pub marks: Marks,
+    /// Whether it carries data that was never sent before.
+    pub fresh: bool,
+}
+
+/// A packet that was declared lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostPacket {
+    /// Its path.
+    pub path: PathId,
+    /// Its packet number.
+    pub number: u64,
+    /// What was special about it.
+    pub marks: Marks,
+    /// Whether a probe timeout passed while it was under way: without a copy its data had to wait for that.
+    pub timed_out: bool,
+    /// Whether recovery had sent a copy of it.
+    pub copied: bool,
+    /// Whether the path as it is now is to blame. It is not for probes of its MTU, nor for packets from before it moved.
+    pub counts: bool,
+}
+
+/// The packet that carries what a policy asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// Its packet number.
+    pub number: u64,
+    /// Its size in bytes.
+    pub bytes: u64,
 }
 
 /// A recovery scheme.
@@ -74,8 +123,50 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
     ) -> RecoveryAction;
 
     /// The action was carried out (`sent`), or turned out to be impossible; it must not be asked for again.
-    fn on_done(&mut self, action: &RecoveryAction, sent: bool) {
+    fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let _ = (action, sent);
+    }
+
+    /// After what time the `bytes` of the handshake's flight that have just left are to leave once more, if at all; a loss
+    /// of theirs would cost `timeout`. Asked about each flight once.
+    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+        let _ = (bytes, timeout);
+        None
+    }
+
+    /// A packet that counts as in flight has left on `path`, whatever it carries.
+    fn on_sent(&mut self, path: PathId) {
+        let _ = path;
+    }
+
+    /// A packet of data has left; `paths` include it.
+    fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
+        let _ = (now, packet, paths);
+    }
+
+    /// Packet `number` of `path` was acknowledged.
+    fn on_acked(&mut self, path: PathId, number: u64) {
+        let _ = (path, number);
+    }
+
+    /// A packet was declared lost.
+    fn on_lost(&mut self, packet: &LostPacket) {
+        let _ = packet;
+    }
+
+    /// A packet of `path` that was declared lost has arrived after all.
+    fn on_spurious_loss(&mut self, path: PathId) {
+        let _ = path;
+    }
+
+    /// `path` has been silent for a probe timeout. If another works (`moved`), everything un-ACKed leaves on that one now.
+    fn on_timeout(&mut self, path: PathId, moved: bool) {
+        let _ = (path, moved);
+    }
+
+    /// What it did so far, and why.
+    fn reasons(&self) -> RecoveryReasons {
+        RecoveryReasons::default()
     }
 
     /// A path is gone.
@@ -96,6 +187,8 @@ pub(crate) fn build(
         RecoveryKind::Fuso => Box::new(fuso::Fuso),
         RecoveryKind::Cofuso if peer_decodes => Box::new(cofuso::Cofuso::new(repair)),
         RecoveryKind::Cofuso => Box::new(fuso::Fuso),
+        RecoveryKind::Slp => Box::new(slp::Slp::default()),
+        RecoveryKind::Auto => Box::new(auto::Auto::new(repair, peer_decodes)),
     }
 }
 

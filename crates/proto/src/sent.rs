@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 
+use recovery::slp_arbiter::Marks;
 use smallvec::SmallVec;
 use units::Instant;
 
@@ -84,6 +85,11 @@ impl SentFrames {
     pub(crate) fn carries_data(&self) -> bool {
         !self.streams.is_empty() || !self.crypto.is_empty() || self.datagram
     }
+
+    /// What is special about the packet, as SLP sees it. Only new data can be (SLP-A7).
+    pub(crate) fn marks(&self) -> Marks {
+        Marks { handshake: false, push: self.streams.ends_write, fin: self.streams.ends_stream }
+    }
 }
 
 /// The record of one packet in flight.
@@ -103,6 +109,8 @@ pub(crate) struct SentPacket {
     pub(crate) payload: Vec<u8>,
     /// Recovery has resent its frames, or a probe timeout has moved them to another path.
     pub(crate) reinjected: bool,
+    /// Recovery has sent a copy of it.
+    pub(crate) copied: bool,
     /// It is a source symbol of a block.
     pub(crate) coded: bool,
     /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
@@ -127,6 +135,7 @@ impl SentPacket {
             frames: SentFrames::default(),
             payload: Vec::new(),
             reinjected: false,
+            copied: false,
             coded: false,
             repaired: false,
             copy_delivered: false,
@@ -145,12 +154,19 @@ impl SentPacket {
         self.size > current && empty && matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe)
     }
 
+    /// Whether something in it is left to deliver, and it is no recovery packet.
+    pub(crate) fn waits_for_delivery(&self) -> bool {
+        self.purpose == PacketPurpose::Data && !self.repaired && self.frames.carries_data()
+    }
+
+    /// Whether nothing protects it: neither a copy nor a block.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.is_protectable() && !self.coded
+    }
+
     /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).
     pub(crate) fn is_protectable(&self) -> bool {
-        self.purpose == PacketPurpose::Data
-            && !self.reinjected
-            && !self.repaired
-            && self.frames.carries_data()
+        self.waits_for_delivery() && !self.reinjected
     }
 }
 

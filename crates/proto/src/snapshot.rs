@@ -26,6 +26,10 @@ pub struct PathSnapshot {
     pub ack_spread: Duration,
     /// Round-trip time variation.
     pub rtt_variance: Duration,
+    /// Probe timeout, without backoff: what it costs at least if nobody speaks up about a loss (RFC 9002 section 6.2.1).
+    pub probe_timeout: Duration,
+    /// Whether the round-trip time has been measured.
+    pub measured: bool,
     /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1. It jumps to a half and more right after a loss.
     pub loss: f64,
     /// Losses since the path's start over packets sent, as if a hundred more had arrived: what to expect of the next packet, 0 to 1.
@@ -56,6 +60,8 @@ impl PathSnapshot {
             next_ack: rtt,
             ack_spread: Duration::ZERO,
             rtt_variance: Duration::ZERO,
+            probe_timeout: rtt * 3,
+            measured: true,
             loss: 0.0,
             loss_rate: 0.0,
             slow_start: false,
@@ -69,6 +75,11 @@ impl PathSnapshot {
     /// Whether the window has room for a full packet.
     pub fn has_window(&self) -> bool {
         self.usable && self.in_flight + self.mtu <= self.window
+    }
+
+    /// Bytes that the window has room for.
+    pub fn spare(&self) -> u64 {
+        if self.usable { self.window.saturating_sub(self.in_flight) } else { 0 }
     }
 
     /// Whether a packet may leave at this moment.

@@ -110,6 +110,8 @@ pub struct ConnectionStats {
     pub stream_bytes_received: u64,
     /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that it fell back.
     pub recovery: String,
+    /// What recovery did, and why.
+    pub reasons: RecoveryReasons,
     /// Bytes of packets sent for recovery: copies and repair symbols.
     pub recovery_bytes_sent: u64,
     /// Recovery copies sent.
@@ -142,4 +144,33 @@ pub struct ConnectionStats {
     pub key_updates: u64,
     /// Packets that did not authenticate or made no sense.
     pub malformed_packets: u64,
+}
+
+/// What recovery did and why: packets sent for each reason, and how often nothing was sent. `slp` and `auto` keep these books; for the
+/// other schemes only the counts of copies and symbols tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RecoveryReasons {
+    /// Datagrams of the handshake's flights that left once more, because their loss would cost a timeout.
+    pub handshake: u64,
+    /// Copies of packets that ended a write of the application (`slp`).
+    pub end_of_write: u64,
+    /// Copies of packets that ended a stream, but no write (`slp`).
+    pub end_of_stream: u64,
+    /// Copies of other packets, since losses of their kind have led to timeouts (`slp`).
+    pub learnt: u64,
+    /// Copies of all that was un-ACKed, since it fits one packet (`auto`).
+    pub single: u64,
+    /// Repair symbols, because a block of un-ACKed packets might have stayed incomplete (`auto`).
+    pub block: u64,
+    /// Copies instead of symbols, because the peer does not decode or the payloads were not kept (`auto`).
+    pub uncoded: u64,
+    /// Times that a silent path's data moved to another at its probe timeout (`auto`).
+    pub moved: u64,
+    /// Times that un-ACKed packets were probable enough to arrive as they were (`auto`).
+    pub not_needed: u64,
+    /// Times that repair was wanted and the budget for it was used up (`auto`).
+    pub no_budget: u64,
+    /// Times that repair was wanted and no path had room in its window (`auto`).
+    pub no_window: u64,
 }

@@ -40,4 +40,4 @@ mod unacked;
 
 pub use path_choice::PathSample;
 pub use path_loss::{PathLoss, Weights};
-pub use unacked::{SourceRun, UnackedView};
+pub use unacked::{Exposed, SourceRun, UnackedView};

@@ -11,6 +11,19 @@ pub struct SourceRun {
     pub packets: u32,
 }
 
+/// The un-ACKed packets of one path that nothing protects: neither copied, nor in a block, nor recovery packets themselves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Exposed {
+    /// The lowest packet number of them.
+    pub first: u64,
+    /// The highest.
+    pub last: u64,
+    /// How many there are.
+    pub packets: u32,
+    /// Their bytes together.
+    pub bytes: u64,
+}
+
 /// The un-ACKed packets of every path, as the owner of the packet records answers for them.
 ///
 /// "Un-ACKed" is a packet that carries retransmittable data and is neither acknowledged nor declared lost on its path.
@@ -28,13 +41,19 @@ pub trait UnackedView {
 
     /// Whether any packet of `path` in `first..=last` is still un-ACKed.
     fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool;
+
+    /// At most the `limit` (at least 1) lowest un-ACKed packets of `path` that nothing protects yet. `None` if there are none.
+    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed>;
+
+    /// The lowest un-ACKed packet of `path` in `first..=last` that is not a recovery packet, whether or not it was resent before.
+    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64>;
 }
 
 #[cfg(test)]
 pub(crate) mod test_view {
     use std::collections::BTreeMap;
 
-    use super::{SourceRun, UnackedView};
+    use super::{Exposed, SourceRun, UnackedView};
 
     /// Un-ACKed packets in a map; the value tells whether the packet was resent.
     #[derive(Default)]
@@ -79,7 +98,24 @@ pub(crate) mod test_view {
         }
 
         fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
-            self.0.range((path, first)..=(path, last)).next().is_some()
+            self.next_unacked(path, first, last).is_some()
+        }
+
+        fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
+            let packets = self.0.range((path, 0)..=(path, u64::MAX));
+            let mut numbers = packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number);
+            let first = numbers.next()?;
+            let one = Exposed { first, last: first, packets: 1, bytes: 1_200 };
+            Some(numbers.take(limit as usize - 1).fold(one, |all, last| Exposed {
+                last,
+                packets: all.packets + 1,
+                bytes: all.bytes + 1_200,
+                ..all
+            }))
+        }
+
+        fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
+            self.0.range((path, first)..=(path, last)).next().map(|((_, number), _)| *number)
         }
     }
 }

@@ -5,6 +5,7 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, receive::FrameContext};
 use crate::{
     crypto::Level,
+    policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
@@ -115,7 +116,10 @@ impl Connection {
         let newest = packets.iter().map(|(_, p)| p.sent_at).max();
         let marked = acked.ce_packets.min(packets.len() as u64);
         let ce_bytes = bytes * marked / (packets.len() as u64).max(1);
-        for (_, packet) in packets.drain(..) {
+        for (number, packet) in packets.drain(..) {
+            if level == Level::OneRtt {
+                self.policy.on_acked(id, number);
+            }
             self.on_packet_acked(now, level, id, packet);
         }
         match level {
@@ -151,6 +155,7 @@ impl Connection {
             path.patience.on_spurious(largest.saturating_sub(packet.number), now - packet.sent_at, &path.rtt);
             undo |= path.loss_event.on_spurious(packet.event);
         }
+        spurious.iter().for_each(|_| self.policy.on_spurious_loss(id));
         let packets = spurious.len() as u64;
         path.loss.on_spurious_loss(packets);
         path.counters.spurious_losses += packets;
@@ -271,6 +276,8 @@ impl Connection {
                 unmeasured += 1;
                 continue;
             }
+            let counts = self.paths.get(&id).is_some_and(|p| packet.in_flight && p.epoch == packet.epoch);
+            self.tell_policy_of_loss(level, id, number, &packet, counts);
             let path = self.paths.get_mut(&id);
             if let Some(path) = path.filter(|p| !packet.in_flight || p.epoch != packet.epoch) {
                 // Off the path, or where it ran before it moved: its addresses of today are not to blame.
@@ -325,6 +332,25 @@ impl Connection {
         if let Some(space) = self.space_mut(level, id) {
             space.lost.assign_last(remembered, event);
         }
+    }
+
+    fn tell_policy_of_loss(
+        &mut self,
+        level: Level,
+        id: PathId,
+        number: u64,
+        packet: &SentPacket,
+        counts: bool,
+    ) {
+        let Some(path) = self.paths.get(&id).filter(|_| level == Level::OneRtt) else { return };
+        self.policy.on_lost(&policy::LostPacket {
+            path: id,
+            number,
+            marks: packet.frames.marks(),
+            timed_out: path.last_pto.is_some_and(|at| at >= packet.sent_at),
+            copied: packet.copied,
+            counts,
+        });
     }
 
     /// ACKs of lost packets that were sent before this moment come too late to matter.
@@ -397,6 +423,7 @@ impl Connection {
         let another_works = self.another_path_works(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.pto_count += 1;
+        path.last_pto = Some(now);
         path.ecn.on_silence(path.pto_count);
         path.probes_due = if another_works { 1 } else { 2 };
         if path.mtu.on_silence(now, path.pto_count) {
@@ -407,6 +434,7 @@ impl Connection {
         if path.pto_count == 1 && path.is_open() {
             self.events.push_back(Event::Path(PathEvent::Suspect(id)));
         }
+        self.policy.on_timeout(id, another_works);
         if another_works {
             self.move_data_off(id);
         }
@@ -446,10 +474,7 @@ impl Connection {
             space.probes_due = 1;
             space.space.last_ack_eliciting_at = Some(now);
             // Probes carry the un-ACKed CRYPTO data again.
-            let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
-            for range in ranges {
-                self.handshake.crypto_mut(level).on_lost(range);
-            }
+            self.flight_again(level);
         }
     }
 }

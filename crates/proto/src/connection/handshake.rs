@@ -7,7 +7,7 @@ use units::{Duration, Instant};
 use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
-    config::TransportConfig,
+    config::{RecoveryKind, TransportConfig},
     crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::MAX_ACK_DELAY,
@@ -308,8 +308,14 @@ impl Connection {
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
         // Both sides must have offered the extension: only then does the receiver keep source symbols.
         let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) else {
-            if self.config.recovery == crate::RecoveryKind::Cofuso {
-                self.stats.recovery.push_str(" (as fuso: the peer does not decode)");
+            match self.config.recovery {
+                RecoveryKind::Cofuso => {
+                    self.stats.recovery.push_str(" (as fuso: the peer does not decode)");
+                }
+                RecoveryKind::Auto => {
+                    self.stats.recovery.push_str(" (without symbols: the peer does not decode)");
+                }
+                _ => {}
             }
             return;
         };

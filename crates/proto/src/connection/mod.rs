@@ -20,6 +20,7 @@ mod acks;
 mod close;
 mod early;
 mod event;
+mod flight_copy;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;
@@ -48,7 +49,7 @@ pub(crate) use event::EndpointEventKind;
 pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent};
 
 use crate::{
-    AddressValidation, ConnectionStats, NetworkPath, PathStats,
+    AddressValidation, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
@@ -70,6 +71,7 @@ use crate::{
 };
 use close::State;
 use early::EarlyData;
+use flight_copy::FlightCopy;
 use handshake::Handshake;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
@@ -153,6 +155,9 @@ pub struct Connection {
     policy: Box<dyn RecoveryPolicy>,
     /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
     duplicate: Option<(PathId, u64, PathId)>,
+    /// When the policy wants to be asked again.
+    recovery_at: Option<Instant>,
+    flight_copy: FlightCopy,
     /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
     keep_sources: bool,
     idle_timeout: Option<Duration>,
@@ -270,6 +275,8 @@ impl Connection {
             scheduler: scheduler::build(config.scheduler),
             policy: policy::build(config.recovery, &config.repair, false),
             duplicate: None,
+            recovery_at: None,
+            flight_copy: FlightCopy::default(),
             keep_sources: true,
             idle_timeout,
             idle_deadline: idle_timeout.map(|d| now + d),
@@ -344,6 +351,8 @@ impl Connection {
     pub fn stats(&self) -> ConnectionStats {
         let mut stats = self.stats.clone();
         self.repair.fill_stats(&mut stats);
+        let handshake = stats.reasons.handshake;
+        stats.reasons = RecoveryReasons { handshake, ..self.policy.reasons() };
         stats.datagrams_dropped = self.datagrams.dropped();
         stats.control_pending = self.control.len();
         stats

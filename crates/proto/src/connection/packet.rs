@@ -205,6 +205,7 @@ impl Connection {
             frames: builder.frames,
             payload,
             reinjected: false,
+            copied: false,
             coded: false,
             repaired: false,
             copy_delivered: false,
@@ -227,6 +228,9 @@ impl Connection {
             path.in_flight += size;
             path.last_activity = now;
             path.loss.on_sent(1);
+            if matches!(builder.level, Level::OneRtt | Level::ZeroRtt) {
+                self.policy.on_sent(path.id);
+            }
             path.pacer.on_sent(size);
             path.controller.on_sent(now, size, path.in_flight);
         }

@@ -1,15 +1,19 @@
 //! Recovery: what happens at an opportunity, and REPAIR and RECOVERED in both directions.
 
-use recovery::{SourceRun, UnackedView, cofuso::Block};
+use recovery::{Exposed, SourceRun, UnackedView, cofuso::Block};
 use std::collections::BTreeMap;
 use units::{Duration, Instant};
 
-use super::{Connection, packet::PacketBuilder, receive::FrameContext};
+use super::{
+    Connection,
+    packet::{Built, PacketBuilder},
+    receive::FrameContext,
+};
 use crate::{
     crypto::Level,
     keys::KeyPhase,
     path::Path,
-    policy::RecoveryAction,
+    policy::{Carried, RecoveryAction, SentData},
     sent::{ControlFrame, PacketPurpose, SentPacket},
     wire::{CodeScheme, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode},
 };
@@ -41,6 +45,24 @@ impl UnackedView for Unacked<'_> {
     fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
         let Some(path) = self.0.get(&PathId(path)) else { return false };
         path.space.sent.iter_from(first).take_while(|(n, _)| *n <= last).any(|(_, p)| p.coded && !p.repaired)
+    }
+
+    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
+        let path = self.0.get(&PathId(path))?;
+        let open = path.space.sent.iter_from(path.protected_below).filter(|(_, p)| p.is_exposed());
+        let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
+            let Exposed { first, packets, bytes, .. } =
+                all.unwrap_or(Exposed { first: number, last: number, packets: 0, bytes: 0 });
+            let bytes = bytes + u64::from(packet.size);
+            Some(Exposed { first, last: number, packets: packets + 1, bytes })
+        };
+        open.take(limit as usize).fold(None, add)
+    }
+
+    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
+        let space = &self.0.get(&PathId(path))?.space;
+        let mut waiting = space.sent.iter_from(first).take_while(|(n, _)| *n <= last);
+        waiting.find(|(_, p)| p.waits_for_delivery()).map(|(number, _)| number)
     }
 }
 
@@ -100,6 +122,10 @@ impl Connection {
                     self.wait_for_pacer(now, on, wait);
                     return None;
                 }
+                RecoveryAction::WaitUntil { at } => {
+                    self.recovery_at = Some(at);
+                    return None;
+                }
                 RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
             };
             let sent = match action {
@@ -107,17 +133,30 @@ impl Connection {
                 RecoveryAction::Repair { block, index, of, on } => {
                     self.send_repair(now, &block, index, of, on, out)
                 }
-                RecoveryAction::Nothing | RecoveryAction::Wait { .. } => false,
+                RecoveryAction::Nothing | RecoveryAction::Wait { .. } | RecoveryAction::WaitUntil { .. } => {
+                    None
+                }
             };
-            self.policy.on_done(&action, sent);
-            if sent {
+            let carried = sent.map(|built| Carried { number: built.number, bytes: built.size as u64 });
+            self.policy.on_done(&action, carried);
+            if sent.is_some() {
                 return Some(on);
             }
         }
         None
     }
 
-    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. False if nothing was left.
+    /// Tells the policy of a packet with data that has just left. The snapshots are those that the scheduler has seen.
+    pub(super) fn tell_policy(&mut self, now: Instant, packet: &SentData) {
+        let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
+        if let Some(path) = snapshots.iter_mut().find(|s| s.id == packet.path) {
+            path.in_flight += packet.bytes;
+        }
+        self.policy.on_data(now, packet, &snapshots);
+        self.scratch.snapshots = snapshots;
+    }
+
+    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. `None` if nothing was left.
     pub(super) fn send_copy(
         &mut self,
         now: Instant,
@@ -125,29 +164,28 @@ impl Connection {
         number: u64,
         on: PathId,
         out: &mut Vec<u8>,
-    ) -> bool {
-        let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.space.sent.get_mut(number)) else {
-            return false;
-        };
+    ) -> Option<Built> {
+        let packet = self.paths.get_mut(&of)?.space.sent.get_mut(number)?;
         packet.reinjected = true;
         let frames = packet.frames.clone();
         self.note_protected(of);
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
-            return false;
+            return None;
         }
-        let Some(mtu) = self.paths.get(&on).map(|p| p.datagram_size()) else { return false };
-        let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
+        let mtu = self.paths.get(&on)?.datagram_size();
+        let mut builder = self.begin_one_rtt(on, mtu, out)?;
         self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
-        let Some(built) = self.finish_packet(now, builder, PacketPurpose::Copy, out) else {
-            return false;
-        };
+        let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
+        if let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.space.sent.get_mut(number)) {
+            packet.copied = true;
+        }
         self.stats.copies_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         if let Some(path) = self.paths.get_mut(&on) {
             path.counters.copies_sent += 1;
         }
-        true
+        Some(built)
     }
 
     pub(super) fn write_frames_again(
@@ -182,9 +220,9 @@ impl Connection {
         of: PathId,
         on: PathId,
         out: &mut Vec<u8>,
-    ) -> bool {
-        let Some(mtu) = self.paths.get(&on).map(|p| p.datagram_size()) else { return false };
-        let Some(mut builder) = self.begin_one_rtt(on, mtu, out) else { return false };
+    ) -> Option<Built> {
+        let mtu = self.paths.get(&on)?.datagram_size();
+        let mut builder = self.begin_one_rtt(on, mtu, out)?;
         let start = out.len();
         let made = index > 0 || self.make_block(block, of, builder.limit - start);
         let index = u8::try_from(index).unwrap_or(u8::MAX);
@@ -204,13 +242,13 @@ impl Connection {
             }
         }
         builder.ack_eliciting = true;
-        let Some(built) = self.finish_packet(now, builder, PacketPurpose::Repair, out) else { return false };
+        let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
         self.stats.repair_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         if let Some(path) = self.paths.get_mut(&on) {
             path.counters.repair_sent += 1;
         }
-        true
+        Some(built)
     }
 
     /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room` are left out.

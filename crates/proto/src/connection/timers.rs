@@ -18,7 +18,13 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let handshake = self.handshake_deadline();
-                paths.chain(handshake).chain(self.idle_deadline).chain(self.key_deadline()).min()
+                paths
+                    .chain(handshake)
+                    .chain(self.idle_deadline)
+                    .chain(self.key_deadline())
+                    .chain(self.recovery_at)
+                    .chain(self.flight_copy.due)
+                    .min()
             }
         }
     }
@@ -40,6 +46,9 @@ impl Connection {
         }
         self.handshake_timeouts(now);
         self.key_timeout(now);
+        if self.recovery_at.is_some_and(|t| t <= now) {
+            self.recovery_at = None;
+        }
         let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
         for id in ids {
             self.path_timeouts(now, id);
@@ -148,6 +157,9 @@ impl Connection {
             if lost.is_some_and(|t| t <= now) {
                 self.detect_lost_in_handshake(now, level);
             }
+        }
+        if self.flight_copy.due.is_some_and(|t| t <= now) {
+            self.copy_flight();
         }
         if self.handshake_probe_deadline().is_some_and(|t| t <= now) {
             self.on_handshake_probe_timeout(now);

@@ -8,6 +8,7 @@ use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
     path::Path,
+    policy::SentData,
     rtt::GRANULARITY,
     sent::PacketPurpose,
     snapshot::PathSnapshot,
@@ -128,11 +129,13 @@ impl Connection {
             return None;
         }
         let size = path.datagram_size().min(usize::try_from(budget).unwrap_or(usize::MAX));
-        let mut needs_padding = false;
+        let (mut needs_padding, mut fresh) = (false, false);
         for (i, &level) in levels.iter().enumerate() {
             let Some(mut builder) = self.begin_long(level, size, out) else { continue };
             self.write_ack(now, PathId::ZERO, &mut builder, out);
+            let unsent = self.handshake.crypto(level).unsent();
             self.write_crypto(&mut builder, out);
+            fresh |= self.handshake.crypto(level).unsent() > unsent;
             let Some(space) = self.handshake.space_mut(level) else { continue };
             if space.probes_due > 0 {
                 space.probes_due = 0;
@@ -156,7 +159,11 @@ impl Connection {
                 break;
             }
         }
-        if out.is_empty() { None } else { self.transmit(now, PathId::ZERO, out, None) }
+        if out.is_empty() {
+            return None;
+        }
+        self.note_flight(now, fresh, out.len() as u64);
+        self.transmit(now, PathId::ZERO, out, None)
     }
 
     fn handshake_pending(&self, level: Level) -> bool {
@@ -292,6 +299,7 @@ impl Connection {
         for path in self.paths.values_mut() {
             path.paced_until = None;
         }
+        self.recovery_at = None;
         self.keep_sources = self.policy.codes() && !self.has_data_for_long();
         let mut batch: Option<(PathId, usize)> = None;
         for _ in 0..max_datagrams {
@@ -316,7 +324,7 @@ impl Connection {
         }
         if let Some((of, number, on)) = self.duplicate.take()
             && self.has_window(on)
-            && self.send_copy(now, of, number, on, out)
+            && self.send_copy(now, of, number, on, out).is_some()
         {
             return Some(on);
         }
@@ -353,8 +361,11 @@ impl Connection {
         self.write_ack(now, id, &mut builder, out);
         self.write_all(&mut builder, out);
         let carries_data = builder.frames.carries_data();
+        let (marks, fresh) = (builder.frames.marks(), builder.frames.streams.fresh);
         let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
         if carries_data {
+            let Built { number, size } = built;
+            self.tell_policy(now, &SentData { path: id, number, bytes: size as u64, marks, fresh });
             self.duplicate = self.policy.duplicate_at_once(id).map(|on| (id, built.number, on));
         }
         Some(built)
@@ -420,6 +431,7 @@ impl Connection {
         let works = |p: &Path| p.is_open() && !p.is_suspect();
         let preferred = |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
         let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
             path.pacer.refill(now, rate);
@@ -439,6 +451,8 @@ impl Connection {
                     .zip(path.space.last_ack_eliciting_at)
                     .map_or(Duration::ZERO, |(a, b)| b - a),
                 rtt_variance: path.rtt.variance(),
+                probe_timeout: path.rtt.pto_base() + max_ack_delay,
+                measured: path.rtt.first_sample_at().is_some(),
                 loss: path.loss.estimate(),
                 loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,

@@ -25,7 +25,7 @@ use recovery::{
 };
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy, fuso::budget, paced, samples};
+use super::{Carried, RecoveryAction, RecoveryPolicy, fuso::budget, paced, samples};
 use crate::{config::RepairConfig, snapshot::PathSnapshot, wire::PathId};
 
 #[derive(Debug)]
@@ -109,14 +109,14 @@ impl RecoveryPolicy for Cofuso {
         RecoveryAction::Nothing
     }
 
-    fn on_done(&mut self, action: &RecoveryAction, sent: bool) {
+    fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let RecoveryAction::Repair { block, index, of, .. } = *action else { return };
         let coding = self.paths.entry(of).or_default();
         if index < block.m {
             coding.progress.on_sent(&Step::Parity { block, index });
         }
         coding.last = Some((block, index + 1));
-        if !sent {
+        if sent.is_none() {
             coding.progress.abandon();
             coding.last = None;
         }

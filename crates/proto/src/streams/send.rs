@@ -226,6 +226,9 @@ impl SendHalf {
             let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
             self.next = frame.end();
             self.note_fin_sent(frame);
+            sent.fresh = true;
+            sent.ends_write |= frame.len > 0 && self.unsent() == 0;
+            sent.ends_stream |= frame.fin;
         }
         Wrote::Everything
     }

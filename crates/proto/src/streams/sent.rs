@@ -75,6 +75,12 @@ pub struct SentStreamFrames {
     pub ranges: SmallVec<[StreamRange; 1]>,
     /// The control frames.
     pub control: Vec<StreamControl>,
+    /// Whether some of the data was sent for the first time.
+    pub fresh: bool,
+    /// Whether new data in it was all that the application had written to its stream so far.
+    pub ends_write: bool,
+    /// Whether it told the end of a stream for the first time.
+    pub ends_stream: bool,
     /// Whether `Streams::on_lost` has dealt with this record.
     pub(super) requeued: bool,
 }

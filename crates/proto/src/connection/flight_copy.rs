@@ -1,0 +1,71 @@
+//! The handshake's flights once more: SLP for SYN and SYN/ACK (section II-C1, SLP-A4).
+//!
+//! Nothing is known of the path yet, and a lost flight costs a probe timeout of a second or more. If the policy says so, what a flight carried
+//! and nobody has acknowledged leaves again a moment later, once, within the window and the amplification limit.
+
+use units::Instant;
+
+use super::Connection;
+use crate::{crypto::Level, wire::PathId};
+
+/// Room that a copy leaves of the amplification limit, for what comes next.
+const RESERVE: u64 = 1_200;
+
+/// Where the copy of the last flight stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FlightCopy {
+    /// When it is to leave.
+    pub(super) due: Option<Instant>,
+    /// It is leaving.
+    leaving: bool,
+}
+
+impl Connection {
+    /// A datagram of the handshake with `bytes` is about to leave; `fresh` if it carries something for the first time.
+    pub(super) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
+        if fresh {
+            let path = self.path_zero();
+            let timeout = path.rtt.pto_base();
+            self.flight_copy.leaving = false;
+            self.flight_copy.due = self.policy.duplicate_handshake(bytes, timeout).map(|gap| now + gap);
+        } else if self.flight_copy.leaving {
+            self.stats.reasons.handshake += 1;
+            self.stats.copies_sent += 1;
+            self.stats.recovery_bytes_sent += bytes;
+            self.path_zero().counters.copies_sent += 1;
+            self.flight_copy.leaving = self.has_flight_pending();
+        }
+    }
+
+    /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
+    pub(super) fn copy_flight(&mut self) {
+        self.flight_copy = FlightCopy::default();
+        let unacked = self.handshake.spaces().flat_map(|s| s.space.sent.iter());
+        let bytes: u64 =
+            unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
+        let Some(path) = self.paths.get(&PathId::ZERO) else { return };
+        let fits = path.spare_window() >= bytes && path.amplification_budget() >= bytes + RESERVE;
+        if bytes == 0 || !fits || self.has_flight_pending() {
+            return;
+        }
+        self.flight_copy.leaving = true;
+        for level in [Level::Initial, Level::Handshake] {
+            self.flight_again(level);
+        }
+    }
+
+    /// Makes the un-ACKed CRYPTO data of a level pending again.
+    pub(super) fn flight_again(&mut self, level: Level) {
+        let Some(space) = self.handshake.space(level) else { return };
+        let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
+        for range in ranges {
+            self.handshake.crypto_mut(level).on_lost(range);
+        }
+    }
+
+    fn has_flight_pending(&self) -> bool {
+        [Level::Initial, Level::Handshake].iter().any(|level| {
+            self.handshake.space(*level).is_some() && self.handshake.crypto(*level).has_pending()
+        })
+    }
+}

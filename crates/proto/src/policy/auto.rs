@@ -1,0 +1,313 @@
+//! `auto`: as much repair as makes it improbable that what is un-ACKed is not enough, in the form that suits, within a budget.
+//!
+//! Ours. The papers' schemes repair by rule: a copy of everything as long as there is window (FUSO), K x L symbols (CoFUSO), a copy
+//! of single packets (SLP). Here [`repair_size::plan`] answers how much is needed, from the path's loss history and what is under way, and
+//! picks the form:
+//!
+//! | what is un-ACKed and unprotected              | what is sent                                          | counted as |
+//! | --- | --- | --- |
+//! | probable enough to arrive as it is            | nothing                                               | `not_needed` |
+//! | fits one packet (a lone packet always does)   | copies, so many that [`TARGET`] is met (as SLP)        | `single` |
+//! | more, and the peer decodes                    | repair symbols over the block, so many (as CoFUSO)     | `block` |
+//! | more, and it does not                         | one copy of each, oldest first (as FUSO)               | `uncoded` |
+//! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
+//!
+//! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it would cost ([`arrival`]). That
+//! is another path than the packets' own unless the others are much slower or worse.
+//!
+//! The flights of the handshake are duplicated if SLP's arbiter says so: nobody knows the path yet.
+//!
+//! # Invariants
+//! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and an allowance per exchange), and leaves
+//! only when nothing else waits and a window has room. Nothing is computed again while nothing has changed.
+
+use std::collections::BTreeMap;
+
+use recovery::{
+    Exposed, UnackedView,
+    cofuso::{Block, MAX_BLOCK},
+    loss_history::LossHistory,
+    repair_budget::RepairBudget,
+    repair_size::{self, Exposure, Means, Protection},
+    slp_arbiter::Conditions,
+    slp_window::HANDSHAKE_GAP,
+};
+use smallvec::SmallVec;
+use units::{Duration, Instant};
+
+use super::{Carried, LostPacket, RecoveryAction, RecoveryPolicy, SentData, paced};
+use crate::{config::RepairConfig, snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
+
+/// The probability with which a block may stay incomplete: what counts is the 99th percentile, and a response has several blocks.
+const TARGET: f64 = 1e-3;
+/// Most repair symbols of a block.
+const MAX_SYMBOLS: u16 = 32;
+/// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come together.
+const SAME_PATH: f64 = 2.0;
+
+#[derive(Debug)]
+pub(super) struct Auto {
+    decodes: bool,
+    k_max: u16,
+    budget: RepairBudget,
+    paths: BTreeMap<PathId, Watch>,
+    reasons: RecoveryReasons,
+}
+
+/// What is known and under way for one path's packets.
+#[derive(Debug, Default)]
+struct Watch {
+    history: LossHistory,
+    task: Option<Task>,
+    /// The last exposure that nothing was done about, and why.
+    left: Option<(Exposed, Left)>,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    NotNeeded,
+    NoBudget,
+    NoWindow,
+}
+
+/// Repair that has been decided on.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    /// The block's symbols from `next` on.
+    Symbols { block: Block, next: u16 },
+    /// Copies of the packets `first..=last` from `next` on, and then `rounds` times more from the start.
+    Copies { first: u64, last: u64, next: u64, rounds: u16, single: bool },
+}
+
+impl Auto {
+    pub(super) fn new(repair: &RepairConfig, decodes: bool) -> Self {
+        Self {
+            decodes,
+            k_max: u16::from(repair.k_max),
+            budget: RepairBudget::default(),
+            paths: BTreeMap::new(),
+            reasons: RecoveryReasons::default(),
+        }
+    }
+
+    fn loss(&self, path: PathId) -> f64 {
+        self.paths.get(&path).map_or_else(|| LossHistory::new().loss(), |watch| watch.history.loss())
+    }
+
+    /// The path for repair of `of`: the one with room where it is expected first.
+    fn carrier<'a>(&self, of: &PathSnapshot, paths: &'a [PathSnapshot]) -> Option<&'a PathSnapshot> {
+        let expected = |p: &PathSnapshot| arrival(of, p, self.loss(p.id));
+        paths.iter().filter(|p| p.has_window()).min_by(|a, b| expected(a).total_cmp(&expected(b)))
+    }
+
+    /// What is to be done about the unprotected packets of `of`, if anything.
+    fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
+        let exposed = unacked.exposed(of.id.0, u32::from(self.k_max))?;
+        let before = self.paths.get(&of.id).and_then(|watch| watch.left);
+        if before == Some((exposed, Left::NotNeeded)) {
+            return None;
+        }
+        let Some(on) = self.carrier(of, paths) else { return self.leave(of.id, exposed, Left::NoWindow) };
+        let affordable = self.budget.packets(on.mtu).min(MAX_SYMBOLS);
+        if affordable == 0 {
+            return self.leave(of.id, exposed, Left::NoBudget);
+        }
+        let repair_loss = self.loss(on.id);
+        let exposure = Exposure {
+            in_flight: u16::try_from(exposed.packets).unwrap_or(u16::MAX),
+            lost: 0,
+            loss: self.paths.get(&of.id).map_or_else(LossHistory::new, |watch| watch.history).model(),
+            repairs: 0,
+            repair_loss,
+        };
+        let means = Means { decodes: self.decodes, bytes: exposed.bytes, packet: on.mtu, affordable };
+        let copies = |last, rounds, single| Task::Copies {
+            first: exposed.first,
+            last,
+            next: exposed.first,
+            rounds,
+            single,
+        };
+        match repair_size::plan(&exposure, &means, TARGET) {
+            Protection::Nothing => self.leave(of.id, exposed, Left::NotNeeded),
+            Protection::Again(times) => Some(copies(exposed.last, times.saturating_sub(1), true)),
+            Protection::Copies(_) => Some(copies(exposed.last, 0, false)),
+            Protection::Symbols(m) => match unacked.source_run(of.id.0, None, u32::from(self.k_max)) {
+                Some(run) => {
+                    let k = (run.packets as u16).min(MAX_BLOCK - m);
+                    let block = Block { first: run.first, last: run.last, k, m };
+                    Some(Task::Symbols { block, next: 0 })
+                }
+                None => Some(copies(exposed.last, 0, false)),
+            },
+        }
+    }
+
+    /// Notes that nothing is done about `exposed`; each exposure counts once.
+    fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Option<Task> {
+        let watch = self.paths.entry(of).or_default();
+        if watch.left.replace((exposed, why)) != Some((exposed, why)) {
+            match why {
+                Left::NotNeeded => self.reasons.not_needed += 1,
+                Left::NoBudget => self.reasons.no_budget += 1,
+                Left::NoWindow => self.reasons.no_window += 1,
+            }
+        }
+        None
+    }
+
+    /// What the path's task asks for next; `None` if it is over, which is noted, or can get no further now.
+    fn next(
+        &mut self,
+        of: &PathSnapshot,
+        paths: &[PathSnapshot],
+        unacked: &dyn UnackedView,
+    ) -> Option<RecoveryAction> {
+        let on = self.carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
+        let task = &mut self.paths.get_mut(&of.id)?.task;
+        let (path, of, on) = (of.id.0, of.id, on.id);
+        let action = match task.as_mut()? {
+            Task::Symbols { block, next } => {
+                let wanted = *next < block.m && unacked_in(unacked, path, block, *next);
+                wanted.then_some(RecoveryAction::Repair { block: *block, index: *next, of, on })
+            }
+            Task::Copies { first, last, next, rounds, .. } => {
+                let mut packet = unacked.next_unacked(path, *next, *last);
+                if packet.is_none() && *rounds > 0 {
+                    *rounds -= 1;
+                    packet = unacked.next_unacked(path, *first, *last);
+                }
+                packet.map(|packet| RecoveryAction::Reinject { packet, of, on })
+            }
+        };
+        if action.is_none() {
+            *task = None;
+        }
+        action.map(|action| paced(action, on, paths))
+    }
+}
+
+/// Whether a symbol of the block is of use. The packets of a block are on record as such from its first symbol on.
+fn unacked_in(unacked: &dyn UnackedView, path: u32, block: &Block, next: u16) -> bool {
+    if next == 0 {
+        return unacked
+            .source_run(path, block.first.checked_sub(1), 1)
+            .is_some_and(|r| r.first <= block.last);
+    }
+    unacked.any_unacked(path, block.first, block.last)
+}
+
+/// Seconds after which repair of a packet of `of` is expected to have arrived if it leaves on `on`, which loses `loss`: half a round trip,
+/// and the probe timeout that a loss would cost.
+fn arrival(of: &PathSnapshot, on: &PathSnapshot, loss: f64) -> f64 {
+    let loss = if of.id == on.id { loss * SAME_PATH } else { loss };
+    let way = on.pacing_wait + on.expected_rtt / 2;
+    way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
+}
+
+impl RecoveryPolicy for Auto {
+    fn codes(&self) -> bool {
+        self.decodes
+    }
+
+    fn on_opportunity(
+        &mut self,
+        _now: Instant,
+        paths: &[PathSnapshot],
+        unacked: &dyn UnackedView,
+    ) -> RecoveryAction {
+        // The path that loses most comes first.
+        let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
+            paths.iter().map(|path| (self.loss(path.id), path)).collect();
+        order.sort_by(|(a, p), (b, q)| b.total_cmp(a).then(q.rtt.cmp(&p.rtt)).then(p.id.cmp(&q.id)));
+        for (_, of) in order {
+            for _ in 0..2 {
+                if let Some(action) = self.next(of, paths, unacked) {
+                    return action;
+                }
+                let busy = self.paths.get(&of.id).is_some_and(|watch| watch.task.is_some());
+                if busy {
+                    break;
+                }
+                let Some(task) = self.plan(of, paths, unacked) else { break };
+                self.paths.entry(of.id).or_default().task = Some(task);
+            }
+        }
+        RecoveryAction::Nothing
+    }
+
+    fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
+        let (RecoveryAction::Reinject { of, .. } | RecoveryAction::Repair { of, .. }) = *action else {
+            return;
+        };
+        let Some(task) = self.paths.get_mut(&of).map(|watch| &mut watch.task) else { return };
+        let reason = match (action, task.as_mut()) {
+            (RecoveryAction::Repair { index, .. }, Some(Task::Symbols { next, .. })) => {
+                *next = index + 1;
+                &mut self.reasons.block
+            }
+            (RecoveryAction::Reinject { packet, .. }, Some(Task::Copies { next, single, .. })) => {
+                *next = packet + 1;
+                if *single { &mut self.reasons.single } else { &mut self.reasons.uncoded }
+            }
+            _ => return,
+        };
+        match (sent, action) {
+            (Some(sent), _) => {
+                *reason += 1;
+                self.budget.on_repair(sent.bytes);
+            }
+            // A block that could not be made; a packet that cannot be copied does not keep the next one from it.
+            (None, RecoveryAction::Repair { .. }) => *task = None,
+            (None, _) => {}
+        }
+    }
+
+    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+        let conditions = Conditions { timeout, ..Conditions::default() };
+        conditions.worth_duplicating(bytes, 1.0).then_some(HANDSHAKE_GAP)
+    }
+
+    fn on_sent(&mut self, path: PathId) {
+        self.paths.entry(path).or_default().history.on_sent();
+    }
+
+    fn on_data(&mut self, _now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
+        if paths.iter().map(|p| p.in_flight).sum::<u64>() <= packet.bytes {
+            self.budget.on_idle();
+        }
+        let loss = self.loss(packet.path);
+        self.budget.on_data(packet.bytes, loss);
+    }
+
+    fn on_lost(&mut self, packet: &LostPacket) {
+        if let Some(watch) = self.paths.get_mut(&packet.path).filter(|_| packet.counts) {
+            watch.history.on_lost(packet.number);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, path: PathId) {
+        if let Some(watch) = self.paths.get_mut(&path) {
+            watch.history.on_spurious();
+        }
+    }
+
+    fn on_timeout(&mut self, path: PathId, moved: bool) {
+        if let Some(watch) = self.paths.get_mut(&path).filter(|_| moved) {
+            watch.task = None;
+            self.reasons.moved += 1;
+        }
+    }
+
+    fn on_path_closed(&mut self, path: PathId) {
+        self.paths.remove(&path);
+    }
+
+    fn reasons(&self) -> RecoveryReasons {
+        self.reasons
+    }
+}
+
+#[cfg(test)]
+mod tests;

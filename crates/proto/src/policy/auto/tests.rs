@@ -1,0 +1,166 @@
+use std::collections::BTreeSet;
+
+use recovery::SourceRun;
+
+use super::*;
+
+/// Un-ACKed packets of path 0, with the size of each; those in `protected` have a copy or are in a block.
+#[derive(Default)]
+struct Packets {
+    numbers: BTreeSet<u64>,
+    protected: BTreeSet<u64>,
+    bytes: u64,
+}
+
+impl Packets {
+    fn new(count: u64, bytes: u64) -> Self {
+        Self { numbers: (0..count).collect(), protected: BTreeSet::new(), bytes }
+    }
+
+    fn open(&self) -> impl Iterator<Item = u64> + '_ {
+        self.numbers.difference(&self.protected).copied()
+    }
+}
+
+impl UnackedView for Packets {
+    fn oldest_resendable(&self, _: u32) -> Option<u64> {
+        self.open().next()
+    }
+    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
+        let from = after.map_or(0, |n| n + 1);
+        let run: Vec<u64> = self.open().filter(|n| path == 0 && *n >= from).take(limit as usize).collect();
+        Some(SourceRun { first: *run.first()?, last: *run.last()?, packets: run.len() as u32 })
+    }
+    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
+        self.next_unacked(path, first, last).is_some()
+    }
+    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
+        let run = self.source_run(path, None, limit)?;
+        let bytes = u64::from(run.packets) * self.bytes;
+        Some(Exposed { first: run.first, last: run.last, packets: run.packets, bytes })
+    }
+    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
+        self.numbers.range(first..=last).next().copied().filter(|_| path == 0)
+    }
+}
+
+fn path(id: u32) -> PathSnapshot {
+    PathSnapshot { window: 100_000, ..PathSnapshot::new(PathId(id), Duration::from_millis(50), 1_200) }
+}
+
+fn auto(decodes: bool) -> Auto {
+    Auto::new(&RepairConfig::default(), decodes)
+}
+
+/// Does what the policy asks for until it asks for nothing; returns that.
+fn drain(auto: &mut Auto, paths: &[PathSnapshot], packets: &mut Packets) -> Vec<RecoveryAction> {
+    let mut done = Vec::new();
+    for number in 0.. {
+        let action = auto.on_opportunity(Instant::ORIGIN, paths, packets);
+        match action {
+            RecoveryAction::Reinject { packet, .. } => _ = packets.protected.insert(packet),
+            RecoveryAction::Repair { block, .. } => packets.protected.extend(block.first..=block.last),
+            _ => break,
+        }
+        auto.on_done(&action, Some(Carried { number, bytes: 1_200 }));
+        done.push(action);
+        assert!(done.len() < 100, "{done:?}");
+    }
+    done
+}
+
+/// Tells of `sent` packets on path 0, every `every`-th of them lost.
+fn history(auto: &mut Auto, sent: u64, every: u64) {
+    for number in 0..sent {
+        auto.on_sent(PathId(0));
+        let packet = LostPacket {
+            path: PathId(0),
+            number,
+            marks: Default::default(),
+            timed_out: false,
+            copied: false,
+            counts: true,
+        };
+        if number % every == every - 1 {
+            auto.on_lost(&packet);
+        }
+    }
+}
+
+#[test]
+fn a_lone_packet_leaves_again_over_the_other_path() {
+    let mut auto = auto(true);
+    let actions = drain(&mut auto, &[path(0), path(1)], &mut Packets::new(1, 1_200));
+    assert_eq!(actions, [RecoveryAction::Reinject { packet: 0, of: PathId(0), on: PathId(1) }]);
+    assert_eq!(auto.reasons(), RecoveryReasons { single: 1, ..RecoveryReasons::default() });
+}
+
+#[test]
+fn small_packets_are_copied_as_often_as_it_takes() {
+    let mut auto = auto(true);
+    history(&mut auto, 1_000, 5);
+    let actions = drain(&mut auto, &[path(0)], &mut Packets::new(2, 100));
+    let numbers: Vec<u64> = actions
+        .iter()
+        .map(|a| if let RecoveryAction::Reinject { packet, .. } = a { *packet } else { 99 })
+        .collect();
+    assert_eq!(numbers[..4], [0, 1, 0, 1]);
+    assert_eq!(numbers.len() % 2, 0);
+}
+
+#[test]
+fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
+    let mut coding = auto(true);
+    let actions = drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200));
+    assert!((3..8).contains(&actions.len()), "{actions:?}");
+    assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(1), .. })));
+    assert_eq!(coding.reasons().block, actions.len() as u64);
+    let mut copying = auto(false);
+    let actions = drain(&mut copying, &[path(0), path(1)], &mut Packets::new(40, 1_200));
+    assert_eq!(actions.len(), 16, "the allowance");
+    assert_eq!((copying.reasons().uncoded, copying.reasons().no_budget), (16, 0));
+    assert!(drain(&mut copying, &[path(0)], &mut Packets::new(3, 1_200)).is_empty());
+}
+
+#[test]
+fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
+    let mut auto = auto(true);
+    history(&mut auto, 4_000, u64::MAX);
+    let mut packets = Packets::new(1, 1_200);
+    for _ in 0..5 {
+        assert!(drain(&mut auto, &[path(0)], &mut packets).is_empty());
+    }
+    assert_eq!(auto.reasons(), RecoveryReasons { not_needed: 1, ..RecoveryReasons::default() });
+}
+
+#[test]
+fn nothing_leaves_without_window_and_the_task_goes_on_when_there_is_some() {
+    let mut auto = auto(true);
+    let full = PathSnapshot { in_flight: 100_000, ..path(0) };
+    let mut packets = Packets::new(20, 1_200);
+    assert!(drain(&mut auto, &[full], &mut packets).is_empty());
+    assert_eq!(auto.reasons().no_window, 1);
+    assert!(!drain(&mut auto, &[path(0)], &mut packets).is_empty());
+}
+
+#[test]
+fn repair_does_not_take_a_path_that_is_too_slow() {
+    let mut auto = auto(true);
+    let slow = PathSnapshot::new(PathId(1), Duration::from_millis(900), 1_200);
+    let actions = drain(&mut auto, &[path(0), slow], &mut Packets::new(20, 1_200));
+    assert!(!actions.is_empty());
+    assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(0), .. })), "{actions:?}");
+}
+
+#[test]
+fn an_exchange_after_a_silence_has_the_allowance_again() {
+    let mut auto = auto(false);
+    drain(&mut auto, &[path(0)], &mut Packets::new(40, 1_200));
+    assert!(!auto.budget.allows(1_200));
+    let first =
+        SentData { path: PathId(0), number: 50, bytes: 1_200, marks: Default::default(), fresh: true };
+    auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 5_000, ..path(0) }]);
+    assert!(!auto.budget.allows(1_200));
+    auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 1_200, ..path(0) }]);
+    assert!(auto.budget.allows(16 * 1_200));
+}

@@ -1,0 +1,199 @@
+//! SLP: single packets whose loss would lead to a timeout leave twice (sections II-C1 and II-C2).
+//!
+//! The arbiter is asked about every packet of new data, and about the flights of the handshake: is p q RTO, what a copy is expected to
+//! save, at least (1-p) pkt_size / bw, what it costs? The copy leaves a gap later, over the best other path, if the window has room
+//! and nothing new waits. There is one at a time per connection.
+//!
+//! | paper     | here                                                                  |
+//! |-----------|-----------------------------------------------------------------------|
+//! | p         | the path's share of lost packets, as if [`PRIOR_PACKETS`] had lost 2 % |
+//! | bw        | window over round-trip time; in slow start no less than the default    |
+//! | RTO       | the path's probe timeout; 1 s before the first round trip              |
+//! | q         | learnt per kind of packet ([`LearntOdds`])                             |
+//! | gap       | a packet's share of the round trip (SLP-A9), 1 ms in the handshake     |
+//!
+//! # Departures
+//! - The paper's RTO is at least 200 ms, and often 1 s; a probe timeout is about three round trips at first and little more than one
+//!   later. With q = 0.1 few full packets are therefore worth a copy until timeouts have been seen, since then q grows.
+//! - In slow start the window says nothing about the bandwidth that is available, so the default of SLP-A4 counts if it is more.
+//! - A copy that new data keeps waiting is given up after eight gaps: new data always goes first.
+
+use std::collections::BTreeMap;
+
+use recovery::{
+    UnackedView,
+    path_choice::fuso::best,
+    slp_arbiter::{Conditions, Marks},
+    slp_duplicates::{Duplicates, Original},
+    slp_odds::LearntOdds,
+    slp_window::{self, HANDSHAKE_GAP},
+};
+use units::{BitRate, Duration, Instant};
+
+use super::{Carried, LostPacket, RecoveryAction, RecoveryPolicy, SentData, paced, samples};
+use crate::{snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
+
+/// Packets that the paper's loss rate counts for.
+const PRIOR_PACKETS: f64 = 100.0;
+/// Packets at which a path's counts are halved.
+const MEMORY: u32 = 4_096;
+
+#[derive(Debug, Default)]
+pub(super) struct Slp {
+    odds: LearntOdds,
+    duplicates: Duplicates,
+    /// What is special about the packet whose copy is pending.
+    pending: Marks,
+    paths: BTreeMap<PathId, Losses>,
+    reasons: RecoveryReasons,
+}
+
+/// What one path sent and lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    sent: u32,
+    lost: u32,
+}
+
+impl Losses {
+    fn rate(self) -> f64 {
+        let prior = Conditions::default().loss * PRIOR_PACKETS;
+        ((f64::from(self.lost) + prior) / (f64::from(self.sent) + PRIOR_PACKETS)).min(1.0)
+    }
+}
+
+impl Slp {
+    fn conditions(&self, path: &PathSnapshot) -> Conditions {
+        let default = Conditions::default();
+        let loss = self.paths.get(&path.id).copied().unwrap_or_default().rate();
+        if !path.measured {
+            return Conditions { loss, ..default };
+        }
+        Conditions { loss, bandwidth: bandwidth(path), timeout: path.probe_timeout }
+    }
+}
+
+/// bw: what the connection can say of it.
+pub(super) fn bandwidth(path: &PathSnapshot) -> BitRate {
+    let used = path.window as f64 * 8.0 / path.rtt.max(Duration::from_micros(1)).as_secs_f64();
+    let least = if path.slow_start { Conditions::default().bandwidth } else { BitRate(1) };
+    BitRate((used as u64).max(least.bits_per_second()))
+}
+
+/// Where the copy of a packet of `of` goes: the best other path, or the same if there is no other.
+fn copy_path(of: PathId, paths: &[PathSnapshot]) -> Option<PathId> {
+    if !paths.iter().any(|p| p.id != of && p.usable) {
+        return Some(of);
+    }
+    let mut others = samples(paths);
+    others.retain(|sample| sample.path != of.0);
+    best(&others).map(PathId)
+}
+
+fn spare(on: Option<PathId>, paths: &[PathSnapshot]) -> u64 {
+    paths.iter().find(|p| Some(p.id) == on).map_or(0, PathSnapshot::spare)
+}
+
+impl RecoveryPolicy for Slp {
+    fn on_opportunity(
+        &mut self,
+        now: Instant,
+        paths: &[PathSnapshot],
+        _unacked: &dyn UnackedView,
+    ) -> RecoveryAction {
+        let Some(pending) = self.duplicates.pending() else { return RecoveryAction::Nothing };
+        if pending.due > now {
+            return RecoveryAction::WaitUntil { at: pending.due };
+        }
+        let of = PathId(pending.path);
+        let on = copy_path(of, paths);
+        match (self.duplicates.next(now, spare(on, paths)), on) {
+            (Some(next), Some(on)) => {
+                paced(RecoveryAction::Reinject { packet: next.number, of, on }, on, paths)
+            }
+            _ => RecoveryAction::Nothing,
+        }
+    }
+
+    fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
+        let RecoveryAction::Reinject { on, .. } = *action else { return };
+        let Some(sent) = sent else { return self.duplicates.abandon() };
+        self.duplicates.on_duplicated(on.0, sent.number);
+        let reason = match self.pending {
+            Marks { push: true, .. } => &mut self.reasons.end_of_write,
+            Marks { fin: true, .. } => &mut self.reasons.end_of_stream,
+            _ => &mut self.reasons.learnt,
+        };
+        *reason += 1;
+    }
+
+    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+        let marks = Marks { handshake: true, ..Marks::default() };
+        let conditions = Conditions { timeout, ..Conditions::default() };
+        conditions.worth_duplicating(bytes, self.odds.of(marks)).then_some(HANDSHAKE_GAP)
+    }
+
+    fn on_sent(&mut self, path: PathId) {
+        let losses = self.paths.entry(path).or_default();
+        losses.sent += 1;
+        if losses.sent >= MEMORY {
+            *losses = Losses { sent: losses.sent / 2, lost: losses.lost / 2 };
+        }
+    }
+
+    fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
+        let Some(path) = paths.iter().find(|p| p.id == packet.path).filter(|_| packet.fresh) else { return };
+        let original = Original {
+            path: packet.path.0,
+            number: packet.number,
+            bytes: packet.bytes,
+            odds: self.odds.of(packet.marks),
+        };
+        let conditions = self.conditions(path);
+        let packet_time = conditions.bandwidth.time_to_send(packet.bytes);
+        let gap = slp_window::gap(path.rtt, path.window / path.mtu.max(1), packet_time);
+        let spare = spare(copy_path(packet.path, paths), paths);
+        if self.duplicates.on_sent(now, &original, &conditions, spare, gap) {
+            self.pending = packet.marks;
+        }
+    }
+
+    fn on_acked(&mut self, path: PathId, number: u64) {
+        self.duplicates.on_acked(path.0, number);
+    }
+
+    fn on_lost(&mut self, packet: &LostPacket) {
+        self.duplicates.on_lost(packet.path.0, packet.number);
+        if !packet.counts {
+            return;
+        }
+        if let Some(losses) = self.paths.get_mut(&packet.path) {
+            losses.lost = (losses.lost + 1).min(losses.sent);
+        }
+        if !packet.copied {
+            self.odds.on_lost(packet.marks, packet.timed_out);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, path: PathId) {
+        if let Some(losses) = self.paths.get_mut(&path) {
+            losses.lost = losses.lost.saturating_sub(1);
+        }
+    }
+
+    fn on_timeout(&mut self, _path: PathId, _moved: bool) {
+        self.duplicates.on_timeout();
+    }
+
+    fn on_path_closed(&mut self, path: PathId) {
+        self.duplicates.on_timeout();
+        self.paths.remove(&path);
+    }
+
+    fn reasons(&self) -> RecoveryReasons {
+        self.reasons
+    }
+}
+
+#[cfg(test)]
+mod tests;
