@@ -164,7 +164,7 @@ pub struct DemoArgs {
     /// Responses per row [default: 200, with --quick 24].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
-    /// Schemes to compare over all paths: none, proactive, fuso, cofuso [default: all].
+    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, slp, auto [default: the first four].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
     /// Congestion controller of every path: cubic, newreno, ctcp, lia, olia, balia, dctcp.
@@ -215,8 +215,8 @@ pub struct ServerArgs {
     /// Proxied connections per client at a time.
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
-    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso.
-    #[arg(long, value_name = "SCHEME", default_value = "cofuso", value_parser = parse_recovery)]
+    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, slp, auto.
+    #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
@@ -232,8 +232,8 @@ pub struct DialArgs {
     /// Network interface or local address to use, several times for several [default: every usable interface].
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
-    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso.
-    #[arg(long, value_name = "SCHEME", default_value = "cofuso", value_parser = parse_recovery)]
+    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, slp, auto.
+    #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
@@ -320,9 +320,11 @@ mod tests {
     #[test]
     fn values_not_there_yet_are_refused_with_what_exists() {
         let error =
-            Cli::try_parse_from(["mendpath", "client", "x", "--recovery", "auto"]).unwrap_err().to_string();
+            Cli::try_parse_from(["mendpath", "client", "x", "--recovery", "ctcp"]).unwrap_err().to_string();
         assert!(
-            error.contains("`auto` is planned and not there yet: use one of none, proactive, fuso, cofuso"),
+            error.contains(
+                "`ctcp` is planned and not there yet: use one of none, proactive, fuso, cofuso, slp, auto"
+            ),
             "{error}"
         );
         let error =

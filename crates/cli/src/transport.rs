@@ -7,7 +7,7 @@ use mendpath::{ConnectionError, ControllerKind, RecoveryKind, TransportConfig};
 use crate::{failure::Failure, protocol::CloseCode, target::Target};
 
 /// Schemes of the design that later versions bring: known, so that the message is better than "unknown".
-const LATER_RECOVERY: &[&str] = &["auto", "ctcp", "slp"];
+const LATER_RECOVERY: &[&str] = &["ctcp"];
 
 /// What a user may choose about the transport.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ impl Choice {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
-    parse(text, LATER_RECOVERY, "none, proactive, fuso, cofuso")
+    parse(text, LATER_RECOVERY, "none, proactive, fuso, cofuso, slp, auto")
 }
 
 /// Reads the value of `--congestion`.
@@ -147,6 +147,8 @@ mod tests {
     #[test]
     fn planned_values_are_told_from_typing_errors() {
         assert_eq!(parse_recovery("fuso"), Ok(RecoveryKind::Fuso));
+        assert_eq!(parse_recovery("slp"), Ok(RecoveryKind::Slp));
+        assert_eq!(parse_recovery("auto"), Ok(RecoveryKind::default()));
         assert_eq!(parse_congestion("newreno"), Ok(ControllerKind::NewReno));
         for planned in LATER_RECOVERY {
             assert!(

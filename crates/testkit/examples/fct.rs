@@ -66,12 +66,18 @@ struct Row {
 const ROWS: &[Row] = &[
     Row { name: "one path, none", recovery: RecoveryKind::None, lossy: true, alone: true },
     Row { name: "one path, cofuso", recovery: RecoveryKind::Cofuso, lossy: true, alone: true },
+    Row { name: "one path, slp", recovery: RecoveryKind::Slp, lossy: true, alone: true },
+    Row { name: "one path, auto", recovery: RecoveryKind::Auto, lossy: true, alone: true },
     Row { name: "none", recovery: RecoveryKind::None, lossy: true, alone: false },
     Row { name: "proactive", recovery: RecoveryKind::Proactive, lossy: true, alone: false },
     Row { name: "fuso", recovery: RecoveryKind::Fuso, lossy: true, alone: false },
     Row { name: "cofuso", recovery: RecoveryKind::Cofuso, lossy: true, alone: false },
+    Row { name: "slp", recovery: RecoveryKind::Slp, lossy: true, alone: false },
+    Row { name: "auto", recovery: RecoveryKind::Auto, lossy: true, alone: false },
     Row { name: "loss-free, none", recovery: RecoveryKind::None, lossy: false, alone: false },
     Row { name: "loss-free, cofuso", recovery: RecoveryKind::Cofuso, lossy: false, alone: false },
+    Row { name: "loss-free, auto", recovery: RecoveryKind::Auto, lossy: false, alone: false },
+    Row { name: "loss-free, alone, auto", recovery: RecoveryKind::Auto, lossy: false, alone: true },
 ];
 
 impl Arguments {

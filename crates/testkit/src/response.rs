@@ -98,24 +98,9 @@ impl Exchange {
         transport: &TransportConfig,
         prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
     ) -> Self {
-        let mut world = World::new(seed, false);
-        let servers: Vec<_> = (0..paths.len()).map(server_address).collect();
-        let clients: Vec<_> = (0..paths.len()).map(client_address).collect();
-        let server_host = world.add_host(&servers, Some(transport));
-        let client_host = world.add_host(&clients, None);
-        let links = paths
-            .iter()
-            .enumerate()
-            .map(|(i, p)| world.join(clients[i], servers[i], &p.up, &p.down))
-            .collect();
-        (0..paths.len()).for_each(|i| prepare(&mut world, clients[i], servers[i]));
-        let network = |i: usize| NetworkPath { local: clients[i], remote: servers[i] };
-        let client = world.connect(client_host, transport, network(0));
+        let Self { mut world, client, server, links, .. } = Self::connect(seed, paths, transport, prepare);
+        let network = |i: usize| NetworkPath { local: client_address(i), remote: server_address(i) };
         let limit = world.now() + LIMIT;
-        while world.connection(client).is_handshaking() || world.hosts_connection(server_host).is_none() {
-            assert_eq!(world.step(limit), Step::Advanced, "the handshake completes");
-        }
-        let server = world.hosts_connection(server_host).expect("the loop waited for it");
         let mut open = 1;
         while open < paths.len() {
             match world.with(client, |c, now| c.open_path(now, network(open))) {
@@ -137,6 +122,55 @@ impl Exchange {
         world.run_until(rest);
         while world.poll_event(client).is_some() || world.poll_event(server).is_some() {}
         Self { world, client, server, links, seed }
+    }
+
+    /// Connects over the first path and returns when the client's handshake is complete.
+    fn connect(
+        seed: Seed,
+        paths: &[PathPlan],
+        transport: &TransportConfig,
+        prepare: impl Fn(&mut World, SocketAddr, SocketAddr),
+    ) -> Self {
+        let mut world = World::new(seed, false);
+        let servers: Vec<_> = (0..paths.len()).map(server_address).collect();
+        let clients: Vec<_> = (0..paths.len()).map(client_address).collect();
+        let server_host = world.add_host(&servers, Some(transport));
+        let client_host = world.add_host(&clients, None);
+        let links = paths
+            .iter()
+            .enumerate()
+            .map(|(i, p)| world.join(clients[i], servers[i], &p.up, &p.down))
+            .collect();
+        (0..paths.len()).for_each(|i| prepare(&mut world, clients[i], servers[i]));
+        let network = NetworkPath { local: clients[0], remote: servers[0] };
+        let client = world.connect(client_host, transport, network);
+        let limit = world.now() + LIMIT;
+        while world.connection(client).is_handshaking() || world.hosts_connection(server_host).is_none() {
+            assert_eq!(world.step(limit), Step::Advanced, "the handshake completes");
+        }
+        let server = world.hosts_connection(server_host).expect("the loop waited for it");
+        Self { world, client, server, links, seed }
+    }
+
+    /// Connects over `path`, whose links may lose from the start, and requests a response of `size` bytes at once. Returns the time for both
+    /// together, and what the response cost.
+    ///
+    /// # Errors
+    /// [`Incomplete`] after two virtual minutes.
+    ///
+    /// # Panics
+    /// If the connection is not set up within virtual minutes.
+    pub fn fetch(
+        seed: Seed,
+        path: &PathPlan,
+        transport: &TransportConfig,
+        size: usize,
+    ) -> Result<(Duration, Response), Incomplete> {
+        let paths = core::slice::from_ref(path);
+        let mut exchange = Self::connect(seed, paths, transport, |_, _, _| {});
+        let set_up = exchange.world.now() - Instant::ORIGIN;
+        let response = exchange.request(size, paths)?;
+        Ok((set_up + response.completion, response))
     }
 
     /// Requests a response of `size` bytes while the paths lose as planned.

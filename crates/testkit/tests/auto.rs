@@ -1,0 +1,124 @@
+//! `auto` over whole connections: as good as the best of the schemes, at a price that a loss-free path does not notice.
+
+use netsim::{LinkConfig, Loss, Seed};
+use proto::{RecoveryKind, TransportConfig};
+use testkit::response::{Exchange, PathPlan, Response};
+use units::{BitRate, Duration, LossRate};
+
+/// Responses per row of a distribution.
+const COUNT: u64 = 200;
+
+fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
+    let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
+    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+}
+
+fn losing(path: PathPlan, loss: f64) -> PathPlan {
+    PathPlan { loss: Loss::Bernoulli(LossRate::new(loss).unwrap()), ..path }
+}
+
+fn transport(recovery: RecoveryKind) -> TransportConfig {
+    TransportConfig {
+        recovery,
+        initial_datagram_size: 1_452,
+        max_datagram_size: 1_452,
+        ..TransportConfig::default()
+    }
+}
+
+fn respond(seed: Seed, paths: &[PathPlan], recovery: RecoveryKind, size: usize) -> Response {
+    Exchange::establish(seed, paths, &transport(recovery)).request(size, paths).unwrap()
+}
+
+/// The 99th percentile of completion times of 60 kB; the n-th response of every row meets the same losses.
+fn p99(paths: &[PathPlan], recovery: RecoveryKind) -> Duration {
+    let mut times: Vec<Duration> = (0..COUNT)
+        .map(|n| respond(Seed(3).child("response", n), paths, recovery, 60_000).completion)
+        .collect();
+    times.sort_unstable();
+    times[(COUNT * 99).div_ceil(100) as usize - 1]
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[test]
+fn the_tail_is_no_longer_than_with_any_other_scheme() {
+    for (clean, lossy) in [
+        (vec![path(100, 50)], vec![losing(path(100, 50), 0.02)]),
+        (vec![path(100, 50), path(100, 50)], vec![path(100, 50), losing(path(100, 50), 0.02)]),
+    ] {
+        let auto = p99(&lossy, RecoveryKind::Auto);
+        let best = p99(&clean, RecoveryKind::Auto);
+        assert!(auto <= best.mul_f64(1.15), "{} paths: {auto}, without loss {best}", lossy.len());
+        for other in [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp] {
+            let other_p99 = p99(&lossy, other);
+            assert!(auto <= other_p99.mul_f64(1.02), "{} paths: {auto}, {other} {other_p99}", lossy.len());
+        }
+    }
+}
+
+#[test]
+fn a_lost_response_of_one_packet_costs_no_timeout() {
+    let clean = respond(Seed(1), &[path(100, 50)], RecoveryKind::Auto, 1_000);
+    for nth in [0, 1] {
+        let lossy = [PathPlan { loss: Loss::nth([nth]), ..path(100, 50) }];
+        let auto = respond(Seed(1), &lossy, RecoveryKind::Auto, 1_000);
+        assert_eq!(auto.link_lost, [1]);
+        assert!(auto.completion <= clean.completion + ms(2), "{} {}", auto.completion, clean.completion);
+    }
+    assert_eq!(clean.stats.reasons.single, 1, "{:?}", clean.stats.reasons);
+}
+
+#[test]
+fn bulk_without_loss_costs_less_than_two_per_cent() {
+    for paths in [vec![path(50, 20)], vec![path(50, 20), path(50, 20)], vec![path(50, 20), path(12, 40)]] {
+        for size in [3_000_000, 20_000_000] {
+            let none = respond(Seed(2), &paths, RecoveryKind::None, size);
+            let auto = respond(Seed(2), &paths, RecoveryKind::Auto, size);
+            let extra = auto.stats.recovery_bytes_sent as f64 / auto.bytes_sent as f64;
+            assert!(extra < 0.02, "{} paths, {size} B: {extra}", paths.len());
+            // Data packets leave some headroom, so that symbols fit.
+            assert!(
+                auto.completion <= none.completion.mul_f64(1.05),
+                "{} {}",
+                auto.completion,
+                none.completion
+            );
+        }
+    }
+}
+
+#[test]
+fn every_copy_and_symbol_has_a_reason() {
+    let paths = [losing(path(100, 50), 0.05), path(100, 50)];
+    let mut exchange = Exchange::establish(Seed(4), &paths, &transport(RecoveryKind::Auto));
+    for size in [500, 60_000, 3_000, 200_000] {
+        let stats = exchange.request(size, &paths).unwrap().stats;
+        let why = stats.reasons;
+        assert_eq!(why.block, stats.repair_sent, "{why:?}");
+        assert_eq!(why.handshake + why.single + why.uncoded, stats.copies_sent, "{why:?}");
+    }
+    let why = exchange.world.connection(exchange.server).stats().reasons;
+    assert!(why.handshake > 0 && why.single > 0 && why.block > 0, "{why:?}");
+}
+
+#[test]
+fn without_a_decoder_there_are_copies() {
+    let mut transport = transport(RecoveryKind::Auto);
+    transport.repair.accept = false;
+    let paths = [losing(path(100, 50), 0.05), path(100, 50)];
+    let response = Exchange::establish(Seed(5), &paths, &transport).request(60_000, &paths).unwrap();
+    assert!(response.stats.recovery.contains("does not decode"), "{}", response.stats.recovery);
+    assert_eq!((response.stats.repair_sent, response.stats.reasons.block), (0, 0));
+    assert!(response.stats.reasons.uncoded > 0, "{:?}", response.stats.reasons);
+}
+
+#[test]
+fn a_dead_path_s_data_moves_and_the_books_say_so() {
+    let dead = losing(path(100, 50), 1.0);
+    let response = respond(Seed(6), &[path(100, 50), dead], RecoveryKind::Auto, 60_000);
+    assert!(response.completion < ms(400), "{}", response.completion);
+    assert!(response.stats.reasons.moved > 0, "{:?}", response.stats.reasons);
+}

@@ -1,0 +1,96 @@
+//! SLP over whole connections: what a duplicate saves, what it costs, and that it never stands in the way.
+
+use netsim::{LinkConfig, Loss, Seed};
+use proto::{RecoveryKind, TransportConfig};
+use testkit::response::{Exchange, PathPlan, Response};
+use units::{BitRate, Duration, LossRate};
+
+fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
+    let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
+    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+}
+
+fn losing(path: PathPlan, loss: Loss) -> PathPlan {
+    PathPlan { loss, ..path }
+}
+
+fn transport(recovery: RecoveryKind) -> TransportConfig {
+    TransportConfig { recovery, ..TransportConfig::default() }
+}
+
+fn respond(paths: &[PathPlan], recovery: RecoveryKind, size: usize) -> Response {
+    Exchange::establish(Seed(1), paths, &transport(recovery)).request(size, paths).unwrap()
+}
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+#[test]
+fn a_lost_response_of_one_packet_costs_no_timeout() {
+    let clean = respond(&[path(100, 50)], RecoveryKind::Slp, 200);
+    assert_eq!(clean.link_lost, [0]);
+    let lossy = [losing(path(100, 50), Loss::nth([0]))];
+    let none = respond(&lossy, RecoveryKind::None, 200);
+    assert!(none.completion > clean.completion + ms(50), "{}", none.completion);
+    let slp = respond(&lossy, RecoveryKind::Slp, 200);
+    assert_eq!(slp.link_lost, [1]);
+    // The copy leaves a tenth of a round trip later: a packet's share of the initial window.
+    assert!(slp.completion <= clean.completion + ms(6), "{} after {}", slp.completion, clean.completion);
+    assert_eq!((slp.stats.reasons.end_of_write, slp.paths[0].pto_count), (1, 0));
+}
+
+#[test]
+fn with_two_paths_the_copy_takes_the_other() {
+    let dead = Loss::Bernoulli(LossRate::new(1.0).unwrap());
+    // The first path delivers earlier, so that it carries the response.
+    let paths = [losing(path(100, 50), dead), path(100, 60)];
+    let slp = respond(&paths, RecoveryKind::Slp, 200);
+    assert_eq!(slp.paths[1].copies_sent, 1, "{:?}", slp.stats);
+    assert!(slp.completion < ms(75), "{}", slp.completion);
+}
+
+#[test]
+fn a_lost_flight_of_the_handshake_costs_no_timeout() {
+    let total = |recovery, up: Loss, down: Loss| {
+        let mut path = path(100, 20);
+        (path.up.loss, path.down.loss) = (up, down);
+        Exchange::fetch(Seed(1), &path, &transport(recovery), 200).unwrap().0
+    };
+    for recovery in [RecoveryKind::Slp, RecoveryKind::Auto] {
+        let clean = total(recovery, Loss::None, Loss::None);
+        assert!(clean < ms(45), "{clean}");
+        for lost in [(Loss::nth([0]), Loss::None), (Loss::None, Loss::nth([0]))] {
+            let with = total(recovery, lost.0.clone(), lost.1.clone());
+            assert!(with <= clean + ms(25), "{recovery}: {with} after {clean}");
+            let without = total(RecoveryKind::None, lost.0, lost.1);
+            assert!(without >= ms(100), "none: {without}");
+        }
+    }
+}
+
+/// SLP section III, figure 7: a new connection for each file, and the client's packets are lost (SLP-A15: 20 ms, 100 Mbit/s).
+#[test]
+fn the_long_tail_of_fetches_disappears() {
+    let slow = |recovery| {
+        let fetch = |n: u64| {
+            let mut path = path(100, 20);
+            path.up.loss = Loss::Bernoulli(LossRate::new(0.02).unwrap());
+            Exchange::fetch(Seed(7).child("fetch", n), &path, &transport(recovery), 34_000).unwrap().0
+        };
+        (0..150).filter(|n| fetch(*n) > ms(500)).count()
+    };
+    let (none, slp, auto) = (slow(RecoveryKind::None), slow(RecoveryKind::Slp), slow(RecoveryKind::Auto));
+    // One in fifty loses its first packet, one in 2,500 both copies of it.
+    assert!(none >= 1, "{none}");
+    assert_eq!((slp, auto), (0, 0));
+}
+
+#[test]
+fn bulk_is_neither_delayed_nor_made_much_larger() {
+    let size = 5_000_000;
+    let paths = [path(50, 40)];
+    let (none, slp) = (respond(&paths, RecoveryKind::None, size), respond(&paths, RecoveryKind::Slp, size));
+    assert!(slp.completion <= none.completion, "{} {}", slp.completion, none.completion);
+    assert!(slp.stats.recovery_bytes_sent < 20_000, "{:?}", slp.stats);
+}
