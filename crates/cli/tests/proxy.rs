@@ -279,7 +279,7 @@ async fn statistics_are_served() {
         assert_eq!((code.as_str(), paths.as_array().unwrap().len()), ("200", 1));
         assert!(paths[0]["rtt_ms"].is_number());
         let stats: serde_json::Value = serde_json::from_str(&get("/stats").await.1).unwrap();
-        assert_eq!(stats["recovery"], "cofuso");
+        assert_eq!(stats["recovery"], "auto");
         assert!(get("/metrics").await.1.contains("\nmendpath_up 1\n"));
         assert_eq!(get("/secret").await.0, "404");
     })

@@ -258,7 +258,11 @@ impl RecoveryPolicy for Auto {
                 *reason += 1;
                 self.budget.on_repair(sent.bytes);
             }
-            // A block that could not be made; a packet that cannot be copied does not keep the next one from it.
+            // A symbol that does not fit the path; a packet that cannot be copied does not keep the next one from it.
+            (None, &RecoveryAction::Repair { block, index: 0, .. }) => {
+                let Block { first, last, .. } = block;
+                *task = Some(Task::Copies { first, last, next: first, rounds: 0, single: false });
+            }
             (None, RecoveryAction::Repair { .. }) => *task = None,
             (None, _) => {}
         }
