@@ -4,7 +4,7 @@
 
 use clap::Parser;
 use netsim::{LinkConfig, Loss, Seed};
-use proto::{RecoveryKind, SchedulerKind, TransportConfig};
+use proto::{ControllerKind, RecoveryKind, SchedulerKind, TransportConfig};
 use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
@@ -44,6 +44,9 @@ struct Arguments {
     /// Which path carries the next data.
     #[arg(long, default_value = "earliest-delivery")]
     scheduler: SchedulerKind,
+    /// Congestion controller of every path.
+    #[arg(long, default_value = "cubic")]
+    congestion: ControllerKind,
     /// Decides every loss.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -106,6 +109,7 @@ impl Arguments {
             max_datagram_size: self.mtu,
             recovery: row.recovery,
             scheduler: self.scheduler,
+            controller: self.congestion,
             ..TransportConfig::default()
         };
         transport.repair.m_max = self.m_max;

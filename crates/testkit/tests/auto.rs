@@ -6,7 +6,7 @@ use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 /// Responses per row of a distribution.
-const COUNT: u64 = 200;
+const COUNT: u64 = 100;
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
     let link = LinkConfig::new().rate(BitRate::from_mbps(mbps)).delay(Duration::from_millis(rtt_ms) / 2);
@@ -43,20 +43,28 @@ fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-#[test]
-fn the_tail_is_no_longer_than_with_any_other_scheme() {
-    for (clean, lossy) in [
-        (vec![path(100, 50)], vec![losing(path(100, 50), 0.02)]),
-        (vec![path(100, 50), path(100, 50)], vec![path(100, 50), losing(path(100, 50), 0.02)]),
-    ] {
-        let auto = p99(&lossy, RecoveryKind::Auto);
-        let best = p99(&clean, RecoveryKind::Auto);
-        assert!(auto <= best.mul_f64(1.15), "{} paths: {auto}, without loss {best}", lossy.len());
-        for other in [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp] {
-            let other_p99 = p99(&lossy, other);
-            assert!(auto <= other_p99.mul_f64(1.02), "{} paths: {auto}, {other} {other_p99}", lossy.len());
-        }
+/// `auto` on `lossy` paths against every scheme that reacts; returns its 99th percentile.
+fn no_scheme_has_a_shorter_tail(lossy: &[PathPlan]) -> Duration {
+    let auto = p99(lossy, RecoveryKind::Auto);
+    for other in [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp] {
+        let other_p99 = p99(lossy, other);
+        assert!(auto <= other_p99.mul_f64(1.02), "{} paths: {auto}, {other} {other_p99}", lossy.len());
     }
+    auto
+}
+
+/// Loss among the first packets halves the window of `cubic`, which no repair makes up for: how long the tail is, is for the
+/// controller to say.
+#[test]
+fn on_one_lossy_path_no_scheme_has_a_shorter_tail() {
+    no_scheme_has_a_shorter_tail(&[losing(path(100, 50), 0.02)]);
+}
+
+#[test]
+fn with_a_clean_path_beside_the_lossy_one_the_tail_is_nearly_gone() {
+    let auto = no_scheme_has_a_shorter_tail(&[path(100, 50), losing(path(100, 50), 0.02)]);
+    let clean = p99(&[path(100, 50), path(100, 50)], RecoveryKind::Auto);
+    assert!(auto <= clean.mul_f64(1.1), "{auto}, without loss {clean}");
 }
 
 #[test]
@@ -68,7 +76,7 @@ fn a_lost_response_of_one_packet_costs_no_timeout() {
         assert_eq!(auto.link_lost, [1]);
         assert!(auto.completion <= clean.completion + ms(2), "{} {}", auto.completion, clean.completion);
     }
-    assert_eq!(clean.stats.reasons.single, 1, "{:?}", clean.stats.reasons);
+    assert!(clean.stats.reasons.single > 0, "{:?}", clean.stats.reasons);
 }
 
 #[test]
