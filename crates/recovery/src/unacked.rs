@@ -115,7 +115,12 @@ pub(crate) mod test_view {
         }
 
         fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-            self.0.range((path, first)..=(path, last)).next().map(|((_, number), _)| *number)
+            self.0
+                .range((path, first)..)
+                .map(|((of, n), _)| (*of, *n))
+                .next()
+                .filter(|(of, n)| *of == path && *n <= last)
+                .map(|(_, n)| n)
         }
     }
 }

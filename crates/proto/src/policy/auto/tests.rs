@@ -40,7 +40,7 @@ impl UnackedView for Packets {
         Some(Exposed { first: run.first, last: run.last, packets: run.packets, bytes })
     }
     fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-        self.numbers.range(first..=last).next().copied().filter(|_| path == 0)
+        self.numbers.iter().copied().find(|n| path == 0 && (first..=last).contains(n))
     }
 }
 
