@@ -140,6 +140,8 @@ pub(crate) struct Path {
     pub(crate) protected_below: u64,
     /// No un-ACKed packet below this number can become a source symbol any more.
     pub(crate) coded_below: u64,
+    /// Below this packet number everything has been copied, coded or delivered.
+    pub(crate) exposed_below: u64,
     pub(crate) lost_protected: LostProtected,
     /// Packets of the peer on this path that were rebuilt and that no RECOVERED has named yet.
     pub(crate) unreported: Unreported,
@@ -265,6 +267,7 @@ impl Path {
             delivery_sample: None,
             protected_below: 0,
             coded_below: 0,
+            exposed_below: 0,
             lost_protected: LostProtected::default(),
             unreported: Unreported::default(),
             counters: PathCounters::default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{Pair, tls};
 use proto::{
     AddressValidation, ClientConfig, ConnectionError, Datagram, Dir, Endpoint, EndpointOutput, Event, Read,
-    ReadError, ServerConfig, StreamId, TransportConfig,
+    ReadError, RecoveryKind, ServerConfig, StreamId, TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -19,7 +19,7 @@ fn configs(early: bool) -> (ClientConfig, ServerConfig) {
     let (mut client, mut server) = tls();
     client.enable_early_data = early;
     server.max_early_data_size = if early { u32::MAX } else { 0 };
-    let transport = TransportConfig::default();
+    let transport = TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() };
     let client = ClientConfig::new(Arc::new(client), transport.clone());
     (client, ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server), transport) })
 }

@@ -30,40 +30,44 @@ fn respond(seed: Seed, paths: &[PathPlan], recovery: RecoveryKind, size: usize) 
     Exchange::establish(seed, paths, &transport(recovery)).request(size, paths).unwrap()
 }
 
-/// The 99th percentile of completion times of 60 kB; the n-th response of every row meets the same losses.
-fn p99(paths: &[PathPlan], recovery: RecoveryKind) -> Duration {
+/// Mean and 99th percentile of completion times of 60 kB; the n-th response of every row meets the same losses.
+fn times(paths: &[PathPlan], recovery: RecoveryKind) -> (Duration, Duration) {
     let mut times: Vec<Duration> = (0..COUNT)
         .map(|n| respond(Seed(3).child("response", n), paths, recovery, 60_000).completion)
         .collect();
     times.sort_unstable();
-    times[(COUNT * 99).div_ceil(100) as usize - 1]
+    let sum = times.iter().fold(Duration::ZERO, |sum, t| sum + *t);
+    (sum / COUNT, times[(COUNT * 99).div_ceil(100) as usize - 1])
 }
 
 fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// `auto` on `lossy` paths against every scheme that reacts; returns its 99th percentile.
-fn no_scheme_has_a_shorter_tail(lossy: &[PathPlan]) -> Duration {
-    let auto = p99(lossy, RecoveryKind::Auto);
-    for other in [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp] {
-        let other_p99 = p99(lossy, other);
-        assert!(auto <= other_p99.mul_f64(1.02), "{} paths: {auto}, {other} {other_p99}", lossy.len());
-    }
-    auto
-}
+const OTHERS: [RecoveryKind; 4] =
+    [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp];
 
 /// Loss among the first packets halves the window of `cubic`, which no repair makes up for: how long the tail is, is for the
-/// controller to say.
+/// controller to say, in steps of a round trip. What repair can do shows in the mean.
 #[test]
-fn on_one_lossy_path_no_scheme_has_a_shorter_tail() {
-    no_scheme_has_a_shorter_tail(&[losing(path(100, 50), 0.02)]);
+fn on_one_lossy_path_no_scheme_is_faster() {
+    let lossy = [losing(path(100, 50), 0.02)];
+    let (mean, _) = times(&lossy, RecoveryKind::Auto);
+    for other in OTHERS {
+        let (other_mean, _) = times(&lossy, other);
+        assert!(mean <= other_mean.mul_f64(1.02), "{mean}, {other} {other_mean}");
+    }
 }
 
 #[test]
 fn with_a_clean_path_beside_the_lossy_one_the_tail_is_nearly_gone() {
-    let auto = no_scheme_has_a_shorter_tail(&[path(100, 50), losing(path(100, 50), 0.02)]);
-    let clean = p99(&[path(100, 50), path(100, 50)], RecoveryKind::Auto);
+    let lossy = [path(100, 50), losing(path(100, 50), 0.02)];
+    let (_, auto) = times(&lossy, RecoveryKind::Auto);
+    for other in OTHERS {
+        let (_, other_p99) = times(&lossy, other);
+        assert!(auto <= other_p99.mul_f64(1.02), "{auto}, {other} {other_p99}");
+    }
+    let (_, clean) = times(&[path(100, 50), path(100, 50)], RecoveryKind::Auto);
     assert!(auto <= clean.mul_f64(1.1), "{auto}, without loss {clean}");
 }
 

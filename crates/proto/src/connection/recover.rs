@@ -49,7 +49,9 @@ impl UnackedView for Unacked<'_> {
 
     fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
         let path = self.0.get(&PathId(path))?;
-        let open = path.space.sent.iter_from(path.protected_below).filter(|(_, p)| p.is_exposed());
+        let records =
+            path.space.sent.iter_from(path.exposed_below).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
+        let open = records.filter(|(_, p)| p.is_exposed());
         let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
             let Exposed { first, packets, bytes, .. } =
                 all.unwrap_or(Exposed { first: number, last: number, packets: 0, bytes: 0 });
@@ -73,6 +75,8 @@ pub(super) fn move_marks(path: &mut Path) {
     path.protected_below = oldest_protectable(path).unwrap_or(end);
     let mut codable = path.space.sent.iter_from(path.coded_below).filter(|(_, p)| p.is_codable());
     path.coded_below = codable.next().map_or(end, |(number, _)| number);
+    let mut exposed = path.space.sent.iter_from(path.exposed_below).filter(|(_, p)| p.is_exposed());
+    path.exposed_below = exposed.next().map_or(end, |(number, _)| number);
 }
 
 /// The oldest un-ACKed packet that recovery may resend.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code)] // every test file uses a part of it
 
+mod tls;
+
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use proto::{
@@ -18,24 +20,7 @@ pub(crate) const SERVER: u16 = 443;
 
 /// TLS configurations for a fresh self-signed certificate.
 pub(crate) fn tls() -> (rustls::ClientConfig, rustls::ServerConfig) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let cert = certified.cert.der().clone();
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(cert.clone()).unwrap();
-    let client = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let server = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert], key.into())
-        .unwrap();
-    (client, server)
+    tls::tls(vec!["localhost".to_owned()])
 }
 
 pub(crate) struct Peer {

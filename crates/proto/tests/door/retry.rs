@@ -1,6 +1,6 @@
 //! Retry (RFC 9000 sections 8.1.2 and 17.2.5).
 
-use proto::{AddressValidation, ConnectionError, TransportErrorCode};
+use proto::{AddressValidation, ConnectionError, RecoveryKind, TransportErrorCode};
 use units::Duration;
 
 use crate::net::{CLIENT, Net, SERVER, addr, server_addr};
@@ -23,6 +23,18 @@ fn a_client_answers_retry_and_connects() {
     let mut buffer = [0; 200];
     assert_eq!(server.read(stream, &mut buffer), Ok(proto::Read::Data(100)));
     assert_eq!(net.client(client).stats().packets_lost, 0, "what Retry discarded is no loss");
+}
+
+/// Whoever copies the first flight is asked twice, answers once, and is one connection.
+#[test]
+fn a_copied_initial_is_asked_twice_and_accepted_once() {
+    let mut net = Net::new(AddressValidation::Always);
+    net.client.transport.recovery = RecoveryKind::Auto;
+    let client = net.establish();
+    let stats = net.hosts[SERVER].endpoint.stats();
+    assert_eq!((stats.retries_sent, stats.accepted, stats.half_open), (2, 1, 0));
+    assert!(net.client(client).stats().reasons.handshake > 0);
+    assert_eq!(net.client(client).stats().packets_lost, 0);
 }
 
 #[test]

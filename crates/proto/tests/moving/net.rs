@@ -1,5 +1,8 @@
 //! A client and a server in virtual time, with a NAT, an attacker and links of limited size between them.
 
+#[path = "../common/tls.rs"]
+mod tls;
+
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use proto::{
@@ -23,27 +26,6 @@ pub fn server_addr() -> SocketAddr {
 /// The client's first address.
 pub fn home() -> SocketAddr {
     addr(2, 1_000)
-}
-
-fn tls() -> (rustls::ClientConfig, rustls::ServerConfig) {
-    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let cert = certified.cert.der().clone();
-    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(cert.clone()).unwrap();
-    let client = rustls::ClientConfig::builder_with_provider(provider.clone())
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let server = rustls::ServerConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![cert], key.into())
-        .unwrap();
-    (client, server)
 }
 
 /// One side.
@@ -104,7 +86,7 @@ impl Net {
     }
 
     fn build(client: TransportConfig, server: TransportConfig, mtu: usize) -> Self {
-        let (client_tls, server_tls) = tls();
+        let (client_tls, server_tls) = tls::tls(vec!["localhost".to_owned()]);
         let server = ServerConfig { max_connections: 1, ..ServerConfig::new(Arc::new(server_tls), server) };
         let config = ClientConfig::new(Arc::new(client_tls), client);
         let mut client = Endpoint::new(None, [1; 32]);
