@@ -12,7 +12,7 @@ use std::{
 
 use congestion::PathWindow;
 use netsim::fabric::HostId;
-use recovery::{SourceRun, UnackedView};
+use recovery::{Exposed, SourceRun, UnackedView};
 use units::{Duration, Instant};
 
 use crate::{
@@ -269,5 +269,27 @@ impl UnackedView for Connection {
         let Some(sub) = self.subs.get(path as usize) else { return false };
         let from = (first as u32).max(sub.board.una);
         sub.board.from(from).take_while(|(seq, _)| u64::from(*seq) <= last).any(|(_, sent)| !sent.has(SACKED))
+    }
+
+    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
+        let sub = self.subs.get(path as usize)?;
+        let from = sub.resend_from.max(sub.board.una);
+        let open = sub.board.from(from).filter(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
+        open.take(limit as usize).fold(None, |all, (seq, sent)| {
+            let Exposed { first, packets, bytes, .. } =
+                all.unwrap_or(Exposed { first: seq.into(), last: 0, packets: 0, bytes: 0 });
+            let bytes = bytes + u64::from(sent.payload);
+            Some(Exposed { first, last: seq.into(), packets: packets + 1, bytes })
+        })
+    }
+
+    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
+        let sub = self.subs.get(path as usize)?;
+        let block =
+            sub.board.from((first as u32).max(sub.board.una)).map(|(seq, sent)| (u64::from(seq), sent));
+        block
+            .take_while(|(seq, _)| *seq <= last)
+            .find(|(_, sent)| !sent.has(SACKED | COPY))
+            .map(|(seq, _)| seq)
     }
 }
