@@ -107,6 +107,10 @@ pub struct RepairConfig {
     pub m_max: u8,
     /// K_max: most source symbols of one block, 1 to 255 (COF-A3). Default 128.
     pub k_max: u8,
+    /// Source symbols of a block of random linear combinations, 1 to 255, and no more than `k_max` (CTCP section 4.4). Default 32.
+    pub block_size: u8,
+    /// Most such blocks under way at once, at least 1 (CTCP's numblks, CTCP-A14). Default 100.
+    pub max_blocks: u16,
     /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4 MiB.
     pub decoder_memory: u64,
     /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected. Default 4 MiB.
@@ -115,7 +119,15 @@ pub struct RepairConfig {
 
 impl Default for RepairConfig {
     fn default() -> Self {
-        Self { accept: true, m_max: 3, k_max: 128, decoder_memory: 4 << 20, source_memory: 4 << 20 }
+        Self {
+            accept: true,
+            m_max: 3,
+            k_max: 128,
+            block_size: 32,
+            max_blocks: 100,
+            decoder_memory: 4 << 20,
+            source_memory: 4 << 20,
+        }
     }
 }
 
@@ -256,6 +268,9 @@ registry! {
     Fuso = "fuso",
     /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO section 4.2).
     Cofuso = "cofuso",
+    /// Data in blocks: what is lost of a block is made up for by random linear combinations (CTCP sections 3.6 and 3.7). Best with the
+    /// controller `ctcp`.
+    Ctcp = "ctcp",
     /// Duplicates of single packets whose loss would lead to a timeout, the handshake's among them (SLP section II-C).
     Slp = "slp",
     /// As much repair as makes it improbable that the un-ACKed packets are not enough, in the form that suits, within a budget.
@@ -283,7 +298,7 @@ mod tests {
         let error = "fussy".parse::<RecoveryKind>().unwrap_err().to_string();
         assert_eq!(
             error,
-            "unknown recovery scheme `fussy`; there are: none, proactive, fuso, cofuso, slp, auto"
+            "unknown recovery scheme `fussy`; there are: none, proactive, fuso, cofuso, ctcp, slp, auto"
         );
     }
 }

@@ -29,7 +29,7 @@ impl RepairDecoder {
 
     /// Whether a packet has arrived or was rebuilt.
     pub fn has(&self, path: PathId, number: u64) -> bool {
-        self.received.get(&path).is_some_and(|received| received.contains_or_rebuilt(number))
+        self.received.get(&path).is_some_and(|received| received.is_settled(number))
     }
 
     /// A source packet arrives, for the first time or not.
@@ -64,7 +64,7 @@ impl RepairDecoder {
         rebuilt
             .into_iter()
             .filter(|(number, _)| {
-                let news = !received.contains_or_rebuilt(*number);
+                let news = !received.is_settled(*number);
                 received.on_rebuilt(*number);
                 news
             })

@@ -8,6 +8,7 @@
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to, and [`Connection`]. The
 //! structure is explained in docs/decisions/0001-transport-core.md.
 
+mod blocks;
 mod cids;
 mod config;
 mod connection;

@@ -4,19 +4,20 @@
 
 mod auto;
 mod cofuso;
+mod ctcp;
 mod fuso;
 mod none;
 mod proactive;
 mod slp;
 
-use recovery::{PathSample, UnackedView, cofuso::Block, slp_arbiter::Marks};
+use recovery::{PathSample, UnackedView, cofuso::Block, ctcp_blocks, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
 use crate::{
     config::{RecoveryKind, RepairConfig},
     snapshot::PathSnapshot,
     stats::RecoveryReasons,
-    wire::PathId,
+    wire::{CodeScheme, CodeSchemes, PathId},
 };
 
 /// What to send when nothing else is waiting.
@@ -99,12 +100,18 @@ pub struct Carried {
 
 /// A recovery scheme.
 ///
-/// Asked only when no new data and no lost data can be sent. Every packet it asks for is an ordinary packet of the path that
+/// Asked only when no new data and no lost data can be sent, but for [`block_limits`](Self::block_limits). Every packet it asks for is an ordinary packet of the path that
 /// carries it: within that path's window, acknowledged and counted there.
 pub trait RecoveryPolicy: Send + core::fmt::Debug {
     /// Whether the scheme sends repair symbols, so that plaintexts must be kept.
     fn codes(&self) -> bool {
         false
+    }
+
+    /// Whether new data travels in blocks of which the peer gets random linear combinations, and how large these are. Before each packet of new
+    /// data the block schedule is then asked whether a combination should leave instead.
+    fn block_limits(&self) -> Option<ctcp_blocks::Limits> {
+        None
     }
 
     /// The path on which to duplicate the packet of new data that has just been sent on `of`, if any. The duplicate leaves
@@ -175,20 +182,34 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
     }
 }
 
-/// The registry: one line per scheme. `peer_decodes` tells whether the peer rebuilds packets from repair symbols.
+/// The registry: one line per scheme. `decodes` tells from which repair symbols the peer rebuilds packets.
 pub(crate) fn build(
     kind: RecoveryKind,
     repair: &RepairConfig,
-    peer_decodes: bool,
+    decodes: CodeSchemes,
 ) -> Box<dyn RecoveryPolicy> {
+    let (symbols, combinations) =
+        (decodes.contains(CodeScheme::ReedSolomon), decodes.contains(CodeScheme::RandomLinear));
     match kind {
         RecoveryKind::None => Box::new(none::None),
         RecoveryKind::Proactive => Box::new(proactive::Proactive),
         RecoveryKind::Fuso => Box::new(fuso::Fuso),
-        RecoveryKind::Cofuso if peer_decodes => Box::new(cofuso::Cofuso::new(repair)),
+        RecoveryKind::Cofuso if symbols => Box::new(cofuso::Cofuso::new(repair)),
         RecoveryKind::Cofuso => Box::new(fuso::Fuso),
+        RecoveryKind::Ctcp if combinations => Box::new(ctcp::Ctcp::new(repair)),
+        RecoveryKind::Ctcp => Box::new(none::None),
         RecoveryKind::Slp => Box::new(slp::Slp::default()),
-        RecoveryKind::Auto => Box::new(auto::Auto::new(repair, peer_decodes)),
+        RecoveryKind::Auto => Box::new(auto::Auto::new(repair, symbols)),
+    }
+}
+
+/// How a scheme makes do without a decoder that it needs and the peer does not have.
+pub(crate) fn fallback(kind: RecoveryKind, decodes: CodeSchemes) -> Option<&'static str> {
+    match kind {
+        RecoveryKind::Cofuso if !decodes.contains(CodeScheme::ReedSolomon) => Some("as fuso"),
+        RecoveryKind::Auto if !decodes.contains(CodeScheme::ReedSolomon) => Some("without symbols"),
+        RecoveryKind::Ctcp if !decodes.contains(CodeScheme::RandomLinear) => Some("as none"),
+        _ => None,
     }
 }
 

@@ -6,6 +6,8 @@ use crate::{Ecn, range_set::RangeSet, wire::EcnCounts};
 
 /// Ranges remembered; older ones are forgotten and their packets then count as duplicates.
 const MAX_RANGES: usize = 256;
+/// Ranges of packets that are remembered to have never arrived although the floor has passed them; the oldest are forgotten first.
+const MAX_GAPS: usize = 1_024;
 /// Ack-eliciting packets after which an ACK leaves without waiting for the delay (RFC 9000 section 13.2.2).
 const ACK_EVERY: u32 = 2;
 
@@ -17,6 +19,8 @@ pub(crate) struct ReceivedPackets {
     rebuilt: RangeSet,
     /// Every number below counts as seen.
     floor: u64,
+    /// Below the floor, but never arrived: their frames are news if the decoder rebuilds them.
+    gaps: RangeSet,
     largest: Option<u64>,
     largest_at: Instant,
     /// Ack-eliciting packets since the last ACK was sent.
@@ -40,8 +44,15 @@ impl ReceivedPackets {
         number < self.floor || self.arrived.contains(number)
     }
 
-    pub(crate) fn contains_or_rebuilt(&self, number: u64) -> bool {
-        self.contains(number) || self.rebuilt.contains(number)
+    /// Whether the packet's frames have been dealt with, because it arrived or was rebuilt.
+    pub(crate) fn is_settled(&self, number: u64) -> bool {
+        let arrived = self.contains(number) && !self.gaps.contains(number);
+        arrived || self.rebuilt.contains(number)
+    }
+
+    /// Whether the packet was rebuilt and has not arrived.
+    pub(crate) fn is_rebuilt(&self, number: u64) -> bool {
+        self.rebuilt.contains(number)
     }
 
     /// Whether the packet was already known; does not record it, since the packet may still fail to decrypt.
@@ -102,10 +113,25 @@ impl ReceivedPackets {
 
     fn forget_oldest(&mut self) {
         while self.arrived.len() > MAX_RANGES {
-            if let Some(range) = self.arrived.pop_first() {
-                self.floor = self.floor.max(range.end);
+            if let Some(first) = self.arrived.first() {
+                self.raise_floor(first.end);
             }
         }
+    }
+
+    /// Every number below `end` counts as seen from now on; which of them never arrived is remembered for the decoder.
+    fn raise_floor(&mut self, end: u64) {
+        if end <= self.floor {
+            return;
+        }
+        for gap in self.arrived.missing_within(self.floor..end) {
+            self.gaps.insert(gap);
+        }
+        while self.gaps.len() > MAX_GAPS {
+            self.gaps.pop_first();
+        }
+        self.arrived.remove(0..end);
+        self.floor = end;
     }
 
     /// When an ACK must leave at the latest, if one is owed.
@@ -145,9 +171,7 @@ impl ReceivedPackets {
     pub(crate) fn on_ack_acknowledged(&mut self, largest: u64) {
         // The newest number stays, so that an ACK always has something to say.
         let Some(keep) = self.largest else { return };
-        let end = (largest + 1).min(keep);
-        self.arrived.remove(0..end);
-        self.floor = self.floor.max(end);
+        self.raise_floor((largest + 1).min(keep));
     }
 }
 
@@ -210,5 +234,19 @@ mod tests {
         received.on_ack_acknowledged(4);
         assert_eq!(received.ranges().collect::<Vec<_>>(), [4..=4]);
         assert_eq!(received.classify(3), Arrival::Duplicate);
+        assert!(!received.is_settled(3), "it is seen for good, but its frames never were");
+        received.on_rebuilt(3);
+        assert!(received.is_settled(3) && received.is_settled(2) && !received.is_settled(1));
+    }
+
+    #[test]
+    fn gaps_below_the_floor_are_forgotten_from_the_oldest() {
+        let mut received = ReceivedPackets::default();
+        for n in 0..=2 * MAX_GAPS as u64 {
+            received.on_packet(at(0), 2 * n, true, None, DELAY);
+            received.on_ack_acknowledged(2 * n);
+        }
+        assert_eq!(received.gaps.len(), MAX_GAPS);
+        assert!(received.is_settled(1) && !received.is_settled(4 * MAX_GAPS as u64 - 1));
     }
 }

@@ -7,6 +7,7 @@
 
 mod decoder;
 mod encoder;
+mod linear;
 mod source_log;
 
 use std::collections::BTreeMap;
@@ -14,10 +15,13 @@ use std::collections::BTreeMap;
 use crate::{
     config::RepairConfig,
     stats::ConnectionStats,
-    wire::{CodeScheme, PathId, RepairParameters},
+    wire::{CodeSchemes, PathId, RepairParameters},
 };
-pub(crate) use decoder::{Decoder, Rebuilt};
+pub(crate) use decoder::Decoder;
+#[cfg(feature = "fuzzing")]
+pub(crate) use decoder::Rebuilt;
 pub(crate) use encoder::EncodedBlock;
+pub(crate) use linear::RebuiltPacket;
 
 /// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size: type 4, path id 4, scheme and
 /// count 2, symbol id 2, symbol length 2 and the virtual symbol's length prefix 2 bytes; the rest is for the members: 8 bytes for
@@ -48,19 +52,30 @@ impl Repair {
     }
 
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
-        let usable = peer.schemes.contains(CodeScheme::ReedSolomon) && peer.max_block > 0;
+        let ours = CodeSchemes::ALL.intersection(peer.schemes);
+        let usable = !ours.is_empty() && peer.max_block > 0;
         self.peer = usable.then_some(*peer);
     }
 
     /// Our limits of blocks, within what the peer decodes.
     pub(crate) fn block_limits(&self) -> RepairConfig {
         let peer_max = self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block).unwrap_or(u8::MAX));
-        RepairConfig { k_max: self.config.k_max.min(peer_max), ..self.config.clone() }
+        let decoder_memory = self.peer.as_ref().map_or(u64::MAX, |p| p.decoder_memory);
+        RepairConfig {
+            k_max: self.config.k_max.min(peer_max),
+            decoder_memory: self.config.decoder_memory.min(decoder_memory),
+            ..self.config.clone()
+        }
     }
 
-    /// Whether the peer rebuilds packets from our repair symbols.
+    /// Whether the peer rebuilds packets from our repair symbols of any scheme.
     pub(crate) fn peer_decodes(&self) -> bool {
         self.peer.is_some()
+    }
+
+    /// The schemes of which it does.
+    pub(crate) fn decodable(&self) -> CodeSchemes {
+        self.peer.as_ref().map_or(CodeSchemes::NONE, |p| p.schemes)
     }
 
     /// Bytes that every data packet leaves free.

@@ -81,6 +81,11 @@ pub(crate) struct SentFrames {
 }
 
 impl SentFrames {
+    /// Whether it carried what a block of random linear combinations protects: stream data or a datagram.
+    pub(crate) fn is_worth_coding(&self) -> bool {
+        !self.streams.ranges.is_empty() || self.datagram
+    }
+
     /// Whether losing the packet would lose something for an application.
     pub(crate) fn carries_data(&self) -> bool {
         !self.streams.is_empty() || !self.crypto.is_empty() || self.datagram
@@ -113,6 +118,8 @@ pub(crate) struct SentPacket {
     pub(crate) copied: bool,
     /// It is a source symbol of a block.
     pub(crate) coded: bool,
+    /// The block of random linear combinations that it is a source of: its stream ranges belong to that.
+    pub(crate) block: Option<u64>,
     /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
     pub(crate) repaired: bool,
     /// A copy of its stream data has been acknowledged.
@@ -137,6 +144,7 @@ impl SentPacket {
             reinjected: false,
             copied: false,
             coded: false,
+            block: None,
             repaired: false,
             copy_delivered: false,
             marked: false,

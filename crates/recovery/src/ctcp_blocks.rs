@@ -280,6 +280,13 @@ impl BlockSchedule {
         self.earliest = None;
     }
 
+    /// A path has not answered for a probe timeout: nothing is on the fly there any more. What was sent may still be acknowledged.
+    pub fn on_path_timeout(&mut self, path: u32) {
+        let of_path = self.transmissions.range_mut((path, 0)..=(path, u64::MAX));
+        of_path.for_each(|(_, t)| t.on_fly = false);
+        self.blocks.iter_mut().for_each(|block| block.on_fly.retain(|(of, _)| *of != path));
+    }
+
     /// A path is gone, and what was on the fly there.
     pub fn on_path_closed(&mut self, path: u32) {
         self.transmissions.retain(|(of, _), _| *of != path);

@@ -119,6 +119,7 @@ impl Connection {
         for (number, packet) in packets.drain(..) {
             if level == Level::OneRtt {
                 self.policy.on_acked(id, number);
+                self.on_acked_in_blocks(now, id, number, &packet);
             }
             self.on_packet_acked(now, level, id, packet);
         }
@@ -162,6 +163,9 @@ impl Connection {
         self.stats.spurious_losses += packets;
         if undo {
             path.controller.on_spurious_loss(now);
+        }
+        for packet in spurious {
+            self.cover_in_blocks(id, packet.number, None);
         }
     }
 
@@ -379,6 +383,9 @@ impl Connection {
 
     fn on_packet_lost(&mut self, level: Level, id: PathId, number: u64, mut packet: SentPacket) {
         self.note_lost_for_recovery(id, number, &packet);
+        if level == Level::OneRtt {
+            self.on_lost_in_blocks(id, number, &mut packet);
+        }
         self.repair.recycle(core::mem::take(&mut packet.payload));
         if !packet.repaired {
             self.requeue(level, &mut packet.frames);
@@ -435,6 +442,9 @@ impl Connection {
             self.events.push_back(Event::Path(PathEvent::Suspect(id)));
         }
         self.policy.on_timeout(id, another_works);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.on_path_timeout(id);
+        }
         if another_works {
             self.move_data_off(id);
         }
@@ -449,7 +459,8 @@ impl Connection {
             let Some(packet) = space.sent.get_mut(number) else { continue };
             packet.reinjected = true;
             if !packet.repaired {
-                self.requeue(Level::OneRtt, &mut packet.frames);
+                let block = packet.block;
+                self.requeue_for_other_paths(block, &mut packet.frames);
             }
         }
         if let Some(path) = self.paths.get_mut(&id) {

@@ -15,8 +15,8 @@ use crate::{
     sent::ControlFrame,
     space::PacketSpace,
     wire::{
-        CodeScheme, CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError,
-        TransportErrorCode, TransportParameters,
+        CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
+        TransportParameters,
     },
 };
 
@@ -157,7 +157,7 @@ pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId
         max_datagram_frame_size: if config.datagram_receive_buffer > 0 { 65_535 } else { 0 },
         initial_max_path_id: (config.max_paths > 1).then(|| initial_max_path_id(config)),
         repair: config.repair.accept.then_some(RepairParameters {
-            schemes: CodeSchemes::NONE.with(CodeScheme::ReedSolomon),
+            schemes: CodeSchemes::ALL,
             max_block: u64::from(config.repair.k_max.max(1)),
             decoder_memory: config.repair.decoder_memory,
         }),
@@ -307,21 +307,15 @@ impl Connection {
 
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
         // Both sides must have offered the extension: only then does the receiver keep source symbols.
-        let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) else {
-            match self.config.recovery {
-                RecoveryKind::Cofuso => {
-                    self.stats.recovery.push_str(" (as fuso: the peer does not decode)");
-                }
-                RecoveryKind::Auto => {
-                    self.stats.recovery.push_str(" (without symbols: the peer does not decode)");
-                }
-                _ => {}
-            }
-            return;
-        };
-        self.repair.set_peer(repair);
-        self.policy =
-            policy::build(self.config.recovery, &self.repair.block_limits(), self.repair.peer_decodes());
+        if let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) {
+            self.repair.set_peer(repair);
+        }
+        let (kind, decodes) = (self.config.recovery, self.repair.decodable());
+        self.set_policy(policy::build(kind, &self.repair.block_limits(), decodes));
+        if let Some(instead) = policy::fallback(kind, decodes) {
+            let why = format!(" ({instead}: the peer does not decode)");
+            self.stats.recovery.push_str(&why);
+        }
     }
 
     fn negotiate_multipath(&mut self) -> Result<(), TransportError> {

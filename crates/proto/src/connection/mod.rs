@@ -11,12 +11,14 @@
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
+//! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
 
 mod acks;
+mod blocks;
 mod close;
 mod early;
 mod event;
@@ -65,8 +67,8 @@ use crate::{
     token::TokenKey,
     token_store::TokenStore,
     wire::{
-        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
-        TransportParameters,
+        CodeSchemes, ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError,
+        TransportErrorCode, TransportParameters,
     },
 };
 use close::State;
@@ -153,6 +155,8 @@ pub struct Connection {
     repair: Repair,
     scheduler: Box<dyn Scheduler>,
     policy: Box<dyn RecoveryPolicy>,
+    /// For a policy that sends in blocks.
+    blocks: Option<crate::blocks::Blocks>,
     /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
     duplicate: Option<(PathId, u64, PathId)>,
     /// When the policy wants to be asked again.
@@ -273,7 +277,8 @@ impl Connection {
             control: VecDeque::new(),
             repair: Repair::new(&config.repair),
             scheduler: scheduler::build(config.scheduler),
-            policy: policy::build(config.recovery, &config.repair, false),
+            policy: policy::build(config.recovery, &config.repair, CodeSchemes::NONE),
+            blocks: None,
             duplicate: None,
             recovery_at: None,
             flight_copy: FlightCopy::default(),

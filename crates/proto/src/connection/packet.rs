@@ -207,6 +207,7 @@ impl Connection {
             reinjected: false,
             copied: false,
             coded: false,
+            block: None,
             repaired: false,
             copy_delivered: false,
             marked,

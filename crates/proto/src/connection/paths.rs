@@ -258,6 +258,7 @@ impl Connection {
     }
 
     fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
+        self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3 };

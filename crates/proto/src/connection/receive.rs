@@ -304,7 +304,11 @@ impl Connection {
             Frame::NewToken(f) => self.on_new_token(f.token),
             // ACKs and challenges of a rebuilt packet are old news about a path it did not travel. Repair symbols are never source
             // symbols, so one inside a rebuilt packet is an attempt to make us recurse.
-            Frame::Ack(_) | Frame::PathChallenge(_) | Frame::PathResponse(_) | Frame::Repair(_)
+            Frame::Ack(_)
+            | Frame::PathChallenge(_)
+            | Frame::PathResponse(_)
+            | Frame::Repair(_)
+            | Frame::Combination(_)
                 if context.rebuilt =>
             {
                 Ok(())
@@ -356,6 +360,7 @@ impl Connection {
             Frame::PathCidsBlocked(f) => self.on_path_cids_blocked(f.path, f.next_sequence),
             Frame::Repair(repair) => self.on_repair(now, &repair),
             Frame::Recovered(recovered) => self.on_recovered(&recovered),
+            Frame::Combination(combination) => self.on_combination(now, &combination),
         }
     }
 

@@ -14,8 +14,11 @@ use crate::{
     keys::KeyPhase,
     path::Path,
     policy::{Carried, RecoveryAction, SentData},
+    repair::RebuiltPacket,
     sent::{ControlFrame, PacketPurpose, SentPacket},
-    wire::{CodeScheme, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode},
+    wire::{
+        CodeScheme, Combination, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode,
+    },
 };
 
 /// Records that are looked at for each source symbol that a block may hold: others lie between those that can be coded.
@@ -308,7 +311,61 @@ impl Connection {
             return Ok(());
         }
         let rebuilt = self.repair.decoder.on_source(path, number, plaintext);
-        self.on_rebuilt(now, path, rebuilt)
+        let of_blocks = self.repair.decoder.on_block_source(path, number, plaintext);
+        for (number, plaintext) in rebuilt {
+            self.on_rebuilt(now, path, number, &plaintext)?;
+        }
+        self.on_rebuilt_in_block(now, of_blocks)
+    }
+
+    pub(super) fn on_combination(
+        &mut self,
+        now: Instant,
+        combination: &Combination<'_>,
+    ) -> Result<(), TransportError> {
+        if combination.members.packet_count() > u64::from(self.config.repair.k_max) {
+            let reason = "repair block larger than we allow";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        // A path that is gone, or whose first packet was lost: nothing to rebuild from.
+        if combination.members.iter().any(|(path, _)| !self.paths.contains_key(&path)) {
+            self.repair.decoder.on_useless_combination();
+            return Ok(());
+        }
+        let paths = &self.paths;
+        let is_settled =
+            |path: PathId, number| paths.get(&path).is_some_and(|p| p.space.received.is_settled(number));
+        match self.repair.decoder.on_combination(combination, is_settled) {
+            Some(rebuilt) => self.on_rebuilt_in_block(now, rebuilt),
+            None => self.report_again(combination),
+        }
+    }
+
+    /// The sender does not seem to know that we have the block: the RECOVERED that told it may be lost.
+    fn report_again(&mut self, combination: &Combination<'_>) -> Result<(), TransportError> {
+        for (id, packets) in combination.members.iter() {
+            let Some(path) = self.paths.get_mut(&id) else { continue };
+            let mut any = false;
+            for number in packets.packets().filter(|n| path.space.received.is_rebuilt(*n)) {
+                path.unreported.push(number);
+                any = true;
+            }
+            if any {
+                self.queue_control(ControlFrame::Recovered { path: id })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn on_rebuilt_in_block(
+        &mut self,
+        now: Instant,
+        rebuilt: Vec<RebuiltPacket>,
+    ) -> Result<(), TransportError> {
+        for (path, number, plaintext) in rebuilt {
+            self.on_rebuilt(now, path, number, &plaintext)?;
+        }
+        Ok(())
     }
 
     pub(super) fn on_repair(&mut self, now: Instant, repair: &Repair<'_>) -> Result<(), TransportError> {
@@ -319,37 +376,38 @@ impl Connection {
         // A path that is gone, or whose first packet was lost: nothing to rebuild from.
         let Some(path) = self.paths.get(&repair.path) else { return Ok(()) };
         let rebuilt = self.repair.decoder.on_repair(repair, &path.space.received);
-        self.on_rebuilt(now, repair.path, rebuilt)
+        for (number, plaintext) in rebuilt {
+            self.on_rebuilt(now, repair.path, number, &plaintext)?;
+        }
+        Ok(())
     }
 
-    /// Deals with the frames of rebuilt packets and tells the sender.
+    /// Deals with the frames of a rebuilt packet and tells the sender.
     fn on_rebuilt(
         &mut self,
         now: Instant,
         path: PathId,
-        rebuilt: Vec<crate::repair::Rebuilt>,
+        packet: u64,
+        plaintext: &[u8],
     ) -> Result<(), TransportError> {
-        for (packet, plaintext) in rebuilt {
-            let Some(received) = self.paths.get_mut(&path).map(|p| &mut p.space.received) else { break };
-            // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
-            if received.contains_or_rebuilt(packet) {
-                continue;
-            }
-            received.on_rebuilt(packet);
-            let context = FrameContext {
-                level: Level::OneRtt,
-                path,
-                phase: KeyPhase::Current,
-                rebuilt: true,
-                elsewhere: None,
-            };
-            self.on_payload(now, context, &plaintext)?;
-            if let Some(path) = self.paths.get_mut(&path) {
-                path.unreported.push(packet);
-            }
-            self.queue_control(ControlFrame::Recovered { path })?;
+        let Some(received) = self.paths.get_mut(&path).map(|p| &mut p.space.received) else { return Ok(()) };
+        // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
+        if received.is_settled(packet) {
+            return Ok(());
         }
-        Ok(())
+        received.on_rebuilt(packet);
+        let context = FrameContext {
+            level: Level::OneRtt,
+            path,
+            phase: KeyPhase::Current,
+            rebuilt: true,
+            elsewhere: None,
+        };
+        self.on_payload(now, context, plaintext)?;
+        if let Some(path) = self.paths.get_mut(&path) {
+            path.unreported.push(packet);
+        }
+        self.queue_control(ControlFrame::Recovered { path })
     }
 
     /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
@@ -375,9 +433,14 @@ impl Connection {
                         self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
                     }
                     let control = core::mem::take(&mut packet.frames.control);
+                    let block = packet.block;
                     self.settle_control(&control);
+                    self.cover_in_blocks(recovered.path, number, block);
                 }
-                None => self.note_mended(recovered.path, number),
+                None => {
+                    self.note_mended(recovered.path, number);
+                    self.cover_in_blocks(recovered.path, number, None);
+                }
             }
         }
         Ok(())
@@ -422,7 +485,11 @@ impl Connection {
         out: &mut Vec<u8>,
     ) {
         let Some(path) = self.paths.get(&id) else { return };
-        let waiting = path.space.sent.iter().filter(|(_, p)| p.frames.carries_data() && !p.repaired);
+        let waiting = path
+            .space
+            .sent
+            .iter()
+            .filter(|(_, p)| p.frames.carries_data() && !p.repaired && p.block.is_none());
         if let Some(frames) = waiting.take(newer + 1).last().map(|(_, p)| p.frames.clone()) {
             self.write_frames_again(&frames, builder, out);
         }

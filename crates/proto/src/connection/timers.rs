@@ -18,13 +18,10 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let handshake = self.handshake_deadline();
-                paths
-                    .chain(handshake)
-                    .chain(self.idle_deadline)
-                    .chain(self.key_deadline())
-                    .chain(self.recovery_at)
-                    .chain(self.flight_copy.due)
-                    .min()
+                let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
+                let recovery = [self.recovery_at, self.flight_copy.due, blocks];
+                let others = [self.idle_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
+                paths.chain(handshake).chain(others).min()
             }
         }
     }
@@ -48,6 +45,9 @@ impl Connection {
         self.key_timeout(now);
         if self.recovery_at.is_some_and(|t| t <= now) {
             self.recovery_at = None;
+        }
+        if let Some(blocks) = &mut self.blocks {
+            blocks.on_deadline(now);
         }
         let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
         for id in ids {

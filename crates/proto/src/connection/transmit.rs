@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, close::State, packet::Built, recover::move_marks};
+use super::{Connection, blocks::Role, close::State, packet::Built, recover::move_marks};
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
@@ -275,11 +275,14 @@ impl Connection {
         // The second probe of a timeout repeats the second packet (RFC 9002 section 6.2.4).
         let newer = usize::from(path.probes_due == 0);
         let size = usize::from(path.mtu.probe_size(path.pto_count));
+        let carries_data = alone && path.is_suspect() && path.is_open();
+        if carries_data && let Some(built) = self.send_coded_probe(now, id, size, out) {
+            return Some(built);
+        }
         let mut builder = self.begin_one_rtt(id, size, out)?;
         self.write_ack(now, id, &mut builder, out);
         // Nothing is entrusted to a path that is not validated: once the amplification limit is reached, nobody would miss it there.
-        let carries = |p: &Path| p.is_suspect() && p.is_open();
-        if alone && carries(self.paths.get(&id)?) {
+        if carries_data {
             if self.has_pending() {
                 self.write_all(&mut builder, out);
             } else {
@@ -328,13 +331,32 @@ impl Connection {
         {
             return Some(on);
         }
+        let role = self.next_role(now);
+        if let Role::Coded { block, index } = role {
+            // A batch is of data alone.
+            return if batch.is_some() { None } else { self.build_combination(now, block, index, out) };
+        }
         if !self.has_pending() {
             return self.build_recovery(now, out);
         }
-        let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-        self.take_snapshots(now, false, &mut snapshots);
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
+        let id = self.choose_path(now, queued, 0).filter(|id| batch.is_none_or(|b| b == *id))?;
+        if let Role::Source(packet) = role
+            && !self.may_join(packet, id)
+        {
+            // The block is closed now: the next packet is of another.
+            return self.build_next(now, batch, out);
+        }
+        self.build_data(now, id, role, out).map(|_| id)
+    }
+
+    /// The scheduler's choice among the paths that carry packets of `size` bytes. If it is none, the paths' deadlines say when to ask
+    /// again.
+    pub(super) fn choose_path(&mut self, now: Instant, queued: u64, size: usize) -> Option<PathId> {
+        let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
+        self.take_snapshots(now, false, &mut snapshots);
+        snapshots.retain(|s| s.mtu >= size as u64);
         let chosen = self.scheduler.select(now, &snapshots, queued);
         if chosen.is_none() {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
@@ -350,19 +372,39 @@ impl Connection {
             }
         }
         self.scratch.snapshots = snapshots;
-        let id = chosen.filter(|id| batch.is_none_or(|b| b == *id))?;
-        self.build_data(now, id, out).map(|_| id)
+        chosen
     }
 
-    fn build_data(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+    fn build_data(&mut self, now: Instant, id: PathId, role: Role, out: &mut Vec<u8>) -> Option<Built> {
         let mtu = self.paths.get(&id)?.datagram_size();
         let mut builder = self.begin_one_rtt(id, mtu, out)?;
         builder.limit -= self.repair.headroom();
         self.write_ack(now, id, &mut builder, out);
-        self.write_all(&mut builder, out);
+        if role == Role::Control {
+            self.write_control(&mut builder, out);
+            let before = out.len();
+            self.streams.write_control(out, builder.limit, &mut builder.frames.streams);
+            builder.ack_eliciting |= out.len() > before;
+        } else {
+            self.write_all(&mut builder, out);
+        }
         let carries_data = builder.frames.carries_data();
         let (marks, fresh) = (builder.frames.marks(), builder.frames.streams.fresh);
+        let source = match role {
+            Role::Source(packet) if builder.frames.is_worth_coding() => Some(packet),
+            _ => None,
+        };
+        if self.blocks.is_some() {
+            self.keep_sources = source.is_some();
+            let unprotected = role == Role::Plain && builder.frames.is_worth_coding();
+            if unprotected && let Some(path) = self.paths.get_mut(&id) {
+                path.counters.unprotected += 1;
+            }
+        }
         let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
+        if let Some(packet) = source {
+            self.on_source_built(now, id, packet, built.number);
+        }
         if carries_data {
             let Built { number, size } = built;
             self.tell_policy(now, &SentData { path: id, number, bytes: size as u64, marks, fresh });

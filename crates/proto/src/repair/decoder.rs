@@ -12,10 +12,13 @@ use std::collections::VecDeque;
 
 use fec::reed_solomon::{DecodeScratch, decode};
 
-use super::source_log::SourceLog;
+use super::{
+    linear::{LinearBlocks, RebuiltPacket},
+    source_log::SourceLog,
+};
 use crate::{
     received::ReceivedPackets,
-    wire::{CodeScheme, PathId, Repair},
+    wire::{CodeScheme, Combination, PathId, Repair},
 };
 
 /// Blocks that may wait for packets or repair symbols at once.
@@ -54,6 +57,8 @@ pub(crate) struct Decoder {
     /// Bytes that `blocks` hold.
     block_memory: u64,
     blocks: VecDeque<WaitingBlock>,
+    /// Blocks of scheme 2.
+    linear: LinearBlocks,
     free: Vec<Vec<u8>>,
     scratch: DecodeScratch,
     counters: Counters,
@@ -66,6 +71,7 @@ impl Decoder {
             sources: SourceLog::new(budget),
             block_memory: 0,
             blocks: VecDeque::new(),
+            linear: LinearBlocks::default(),
             free: Vec::new(),
             scratch: DecodeScratch::new(),
             counters: Counters::default(),
@@ -78,13 +84,14 @@ impl Decoder {
 
     /// Bytes held.
     pub(crate) fn memory(&self) -> u64 {
-        self.sources.memory() + self.block_memory
+        self.sources.memory() + self.block_memory + self.linear.memory()
     }
 
     /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
     #[cfg(feature = "fuzzing")]
     pub(crate) fn recount(&self) -> u64 {
-        self.sources.recount() + self.blocks.iter().map(WaitingBlock::bytes).sum::<u64>()
+        let blocks = self.blocks.iter().map(WaitingBlock::bytes).sum::<u64>();
+        self.sources.recount() + blocks + self.linear.recount()
     }
 
     /// Keeps an arrived packet's plaintext, and decodes the block that it completes.
@@ -143,6 +150,41 @@ impl Decoder {
         Vec::new()
     }
 
+    /// What a packet that [`on_source`](Self::on_source) has taken tells about blocks of scheme 2.
+    pub(crate) fn on_block_source(
+        &mut self,
+        path: PathId,
+        number: u64,
+        plaintext: &[u8],
+    ) -> Vec<RebuiltPacket> {
+        let rebuilt = self.linear.on_source(path, number, plaintext, &mut self.counters);
+        self.make_room();
+        rebuilt
+    }
+
+    /// Takes a combination; `is_settled` tells which packets have arrived or were rebuilt. `None`: all of the block's are, so it comes too
+    /// late.
+    pub(crate) fn on_combination(
+        &mut self,
+        frame: &Combination<'_>,
+        is_settled: impl Fn(PathId, u64) -> bool,
+    ) -> Option<Vec<RebuiltPacket>> {
+        self.counters.received += 1;
+        if frame.members.packets().all(|(path, number)| is_settled(path, number)) {
+            self.counters.wasted += 1;
+            return None;
+        }
+        let rebuilt = self.linear.on_combination(frame, &self.sources, &mut self.counters);
+        self.make_room();
+        Some(rebuilt)
+    }
+
+    /// A combination that nothing can be done with.
+    pub(crate) fn on_useless_combination(&mut self) {
+        self.counters.received += 1;
+        self.counters.wasted += 1;
+    }
+
     /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is missing or it cannot be decoded.
     fn find_or_open(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Option<usize> {
         let same = |b: &WaitingBlock| {
@@ -157,7 +199,7 @@ impl Decoder {
                 continue;
             }
             // Arrived, but no longer kept: the block can never be decoded.
-            if received.contains_or_rebuilt(number) {
+            if received.is_settled(number) {
                 return None;
             }
             missing += 1;
@@ -224,11 +266,18 @@ impl Decoder {
         self.make_room();
     }
 
-    /// Keeps to the budget: the oldest plaintexts go first, then the oldest blocks. A block that needs a plaintext which is gone is
-    /// found out when it is to be decoded.
+    /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2 relies on; then the oldest blocks. A
+    /// block of scheme 1 that needs a plaintext which is gone is found out when it is to be decoded.
     fn make_room(&mut self) {
+        let mut slabs = self.sources.slabs();
         while self.memory() > self.budget {
-            if self.sources.evict_oldest() {
+            // Pinned plaintexts move to the end: once around is enough to know that the rest is pinned.
+            if slabs > 0 && self.sources.evict_oldest(|path, number| self.linear.pins(path, number)) {
+                slabs -= 1;
+                continue;
+            }
+            if self.linear.drop_oldest(&mut self.counters) {
+                slabs = self.sources.slabs();
                 continue;
             }
             if self.blocks.is_empty() {
@@ -241,6 +290,7 @@ impl Decoder {
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.sources.forget_path(path);
+        self.linear.forget_path(path, &mut self.counters);
         while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
             self.drop_block(at);
         }

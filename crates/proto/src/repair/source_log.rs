@@ -109,19 +109,30 @@ impl SourceLog {
         slab.bytes.get(place.at as usize..(place.at + place.len) as usize)
     }
 
-    /// Gives up the oldest slab; `false` if there is none.
-    pub(super) fn evict_oldest(&mut self) -> bool {
+    /// How many slabs there are.
+    pub(super) fn slabs(&self) -> usize {
+        self.slabs.len()
+    }
+
+    /// Gives up the oldest slab; `false` if there is none. Of its plaintexts, those that are `pinned` start again as the newest.
+    pub(super) fn evict_oldest(&mut self, pinned: impl Fn(PathId, u64) -> bool) -> bool {
         let Some(mut slab) = self.slabs.pop_front() else { return false };
         self.memory -= slab.memory();
+        let mut kept = Vec::new();
         for (path, number) in slab.packets.drain(..) {
             let Some(places) = self.index.get_mut(&path) else { continue };
             if let Ok(at) = places.binary_search_by_key(&number, |p| p.number)
                 && places[at].slab == self.gone
+                && let Some(place) = places.remove(at)
+                && pinned(path, number)
             {
-                places.remove(at);
+                kept.push((path, number, place));
             }
         }
         self.gone += 1;
+        for (path, number, place) in kept {
+            self.keep(path, number, &slab.bytes[place.at as usize..(place.at + place.len) as usize]);
+        }
         self.spare = Some(slab);
         true
     }
@@ -158,7 +169,7 @@ mod tests {
                 let path = PathId(path);
                 match action {
                     0 => log.forget_path(path),
-                    1 => { log.evict_oldest(); }
+                    1 => { log.evict_oldest(|_, number| number < 3); }
                     _ => {
                         let plaintext = vec![action; len];
                         log.keep(path, number, &plaintext);
@@ -174,7 +185,7 @@ mod tests {
                     }
                 }
             }
-            while log.evict_oldest() {}
+            while log.evict_oldest(|_, _| false) {}
             prop_assert_eq!(log.memory(), 0);
             prop_assert!(model.keys().all(|(path, number)| log.get(*path, *number).is_none()));
         }
@@ -188,8 +199,8 @@ mod tests {
         for number in 8..200 {
             log.keep(PathId(1), number, &[2; 1_400]);
         }
-        assert!(log.evict_oldest());
-        assert!(log.get(PathId(1), 7).is_none());
+        assert!(log.evict_oldest(|_, number| number == 8));
+        assert!(log.get(PathId(1), 7).is_none() && log.get(PathId(1), 8).is_some());
         assert_eq!(log.get(PathId(1), 199), Some(&[2; 1_400][..]));
     }
 }

@@ -86,6 +86,11 @@ pub struct SentStreamFrames {
 }
 
 impl SentStreamFrames {
+    /// A record of stream data alone.
+    pub fn of_ranges(ranges: SmallVec<[StreamRange; 1]>) -> Self {
+        Self { ranges, ..Self::default() }
+    }
+
     /// Whether the packet carried nothing for the streams.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.control.is_empty()

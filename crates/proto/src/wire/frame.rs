@@ -3,9 +3,10 @@
 //!
 //! [`Frames`] walks a payload; every frame borrows from it. Each frame type also writes itself with `encode`,
 //! except that frames that carry bulk data have a separate header ([`StreamHeader`], [`CryptoHeader`],
-//! [`DatagramHeader`], [`RepairHeader`]), after which the caller appends the data without a copy in between.
+//! [`DatagramHeader`], [`RepairHeader`], [`CombinationHeader`]), after which the caller appends the data without a copy in between.
 
 mod ack;
+mod combination;
 mod connection;
 mod data;
 mod field;
@@ -18,6 +19,7 @@ mod repair;
 mod tests;
 
 pub use ack::{Ack, EcnCounts, encode_ack};
+pub use combination::{BlockMembers, Combination, CombinationHeader, block_seed};
 pub use connection::{
     ConnectionClose, NewConnectionId, NewToken, PathChallenge, PathResponse, RetireConnectionId,
 };
@@ -97,6 +99,8 @@ pub enum Frame<'a> {
     Repair(Repair<'a>),
     /// RECOVERED of the repair extension.
     Recovered(Recovered<'a>),
+    /// COMBINATION of the repair extension.
+    Combination(Combination<'a>),
 }
 
 /// What must have been negotiated before a frame may appear.
@@ -174,6 +178,7 @@ impl<'a> Frame<'a> {
             frame_types::PATH_CIDS_BLOCKED => Self::PathCidsBlocked(PathCidsBlocked::decode(reader)?),
             frame_types::REPAIR => Self::Repair(Repair::decode(reader, limits)?),
             frame_types::RECOVERED => Self::Recovered(Recovered::decode(reader, limits)?),
+            frame_types::COMBINATION => Self::Combination(Combination::decode(reader, limits)?),
             _ => return Err(FrameProblem::UnknownType),
         })
     }
@@ -208,6 +213,7 @@ impl<'a> Frame<'a> {
             Self::PathCidsBlocked(frame) => frame.encode(out),
             Self::Repair(frame) => frame.encode(out),
             Self::Recovered(frame) => frame.encode(out),
+            Self::Combination(frame) => frame.encode(out),
         }
     }
 
@@ -243,6 +249,7 @@ impl<'a> Frame<'a> {
             Self::PathCidsBlocked(_) => frame_types::PATH_CIDS_BLOCKED,
             Self::Repair(_) => frame_types::REPAIR,
             Self::Recovered(_) => frame_types::RECOVERED,
+            Self::Combination(_) => frame_types::COMBINATION,
         }
     }
 
@@ -300,7 +307,8 @@ impl<'a> Frame<'a> {
             | Self::PathsBlocked(_)
             | Self::PathCidsBlocked(_)
             | Self::Repair(_)
-            | Self::Recovered(_) => matches!(kind, OneRtt),
+            | Self::Recovered(_)
+            | Self::Combination(_) => matches!(kind, OneRtt),
         }
     }
 
@@ -330,7 +338,7 @@ impl<'a> Frame<'a> {
             | Self::MaxPathId(_)
             | Self::PathsBlocked(_)
             | Self::PathCidsBlocked(_) => Some(Extension::Multipath),
-            Self::Repair(_) | Self::Recovered(_) => Some(Extension::Repair),
+            Self::Repair(_) | Self::Recovered(_) | Self::Combination(_) => Some(Extension::Repair),
             _ => None,
         }
     }

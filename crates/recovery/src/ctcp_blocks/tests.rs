@@ -146,6 +146,24 @@ fn a_time_out_empties_the_pipe() {
 }
 
 #[test]
+fn a_path_that_does_not_answer_leaves_the_others_alone() {
+    let mut sender = Sender::new(Limits { block_size: 4, ..Limits::default() });
+    for n in 0..4 {
+        sender.send(at(0), u32::from(n == 3), true, 0.0);
+    }
+    sender.schedule.on_path_timeout(1);
+    assert_eq!(sender.drain(at(10), false, 0.0).len(), 1);
+    assert_eq!(sender.schedule.on_acked(at(11), 1, 0, RTT), None);
+    for number in 0..3 {
+        assert_eq!(
+            sender.schedule.on_acked(at(11), 0, number, RTT),
+            (number == 2).then_some(0),
+            "a late ACK counts"
+        );
+    }
+}
+
+#[test]
 fn a_block_that_is_not_decoded_in_time_gets_one_more() {
     let mut sender = Sender::new(Limits { block_size: 4, ..Limits::default() });
     for _ in 0..4 {

@@ -44,4 +44,5 @@ types! {
     PATH_CIDS_BLOCKED = 0x3e7c;
     REPAIR = 0x0d3e_4d01;
     RECOVERED = 0x0d3e_4d02;
+    COMBINATION = 0x0d3e_4d03;
 }

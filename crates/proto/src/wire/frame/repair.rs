@@ -30,7 +30,7 @@ use super::{FrameProblem, frame_types};
 pub enum CodeScheme {
     /// Scheme 1: systematic Reed-Solomon over GF(2^8); index 0 is the XOR of the block. K + M is at most 256.
     ReedSolomon,
-    /// Scheme 2: systematic random linear code over GF(2^8); the symbol id is the seed of the coefficients.
+    /// Scheme 2: systematic random linear code over GF(2^8); its symbols travel in COMBINATION.
     RandomLinear,
 }
 

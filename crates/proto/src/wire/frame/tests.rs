@@ -208,6 +208,65 @@ fn hostile_repairs_are_refused() {
     assert!(!with_limits(&varints(frame_types::RECOVERED, &[1, 10, 1, 0, 0, 0])));
 }
 
+fn combination(block: u64, scheme: u8, index: u64, members: &[u64], symbol: &[u8]) -> Vec<u8> {
+    let mut out = varints(frame_types::COMBINATION, &[block]);
+    out.push(scheme);
+    put_varint(&mut out, index);
+    members.iter().for_each(|&field| put_varint(&mut out, field));
+    put_varint(&mut out, symbol.len() as u64);
+    out.extend(symbol);
+    out
+}
+
+/// The layout at the top of `combination.rs`, by hand: packets 10 and 11 of path 0, 7 of path 2.
+#[test]
+fn combination_layout() {
+    let payload = [0x8d, 0x3e, 0x4d, 0x03, 5, 2, 9, 2, 0, 10, 0, 1, 2, 7, 0, 0, 2, 0xab, 0xcd];
+    assert_eq!(combination(5, 2, 9, &[2, 0, 10, 0, 1, 2, 7, 0, 0], &[0xab, 0xcd]), payload);
+    let Frame::Combination(frame) = only(&payload) else { panic!() };
+    assert_eq!((frame.block, frame.seed(), frame.index, frame.symbol), (5, 5, 9, &[0xab, 0xcd][..]));
+    let (zero, two) = (PathId(0), PathId(2));
+    assert_eq!(frame.members.packets().collect::<Vec<_>>(), [(zero, 10), (zero, 11), (two, 7)]);
+    assert_eq!((frame.members.packet_count(), frame.members.path_count()), (3, 2));
+    assert_eq!(
+        block_seed((1 << 30) + 3),
+        3,
+        "seeds wrap, so that the symbol's identifier is a legal integer"
+    );
+}
+
+#[test]
+fn hostile_combinations_are_refused() {
+    let ok = [1, 0, 10, 0, 4];
+    only(&combination(0, 2, u64::from(u32::MAX), &ok, &[1]));
+    assert!(INVALID(&combination(0, 2, 1 << 32, &ok, &[1])), "index too large");
+    assert!(INVALID(&combination(0, 1, 0, &ok, &[1])), "another scheme");
+    assert!(INVALID(&combination(0, 3, 0, &ok, &[1])), "no such scheme");
+    assert!(INVALID(&combination(0, 2, 0, &ok, &[])), "empty symbol");
+    assert!(INVALID(&combination(0, 2, 0, &[0], &[1])), "no path");
+    assert!(
+        INVALID(&combination(0, 2, 0, &[65, 0, 1, 0, 0], &[1])),
+        "too many paths, seen before any of them is read"
+    );
+    assert!(INVALID(&combination(0, 2, 0, &[MAX_VARINT], &[1])), "too many paths");
+    only(&combination(0, 2, 0, &[2, 1, 0, 0, 0, 2, 0, 0, 0], &[1]));
+    assert!(INVALID(&combination(0, 2, 0, &[2, 2, 0, 0, 0, 1, 0, 0, 0], &[1])), "paths out of order");
+    assert!(INVALID(&combination(0, 2, 0, &[2, 1, 0, 0, 0, 1, 9, 0, 0], &[1])), "a path twice");
+    only(&combination(0, 2, 0, &[1, 0, 0, 0, 254], &[1]));
+    assert!(INVALID(&combination(0, 2, 0, &[1, 0, 0, 0, 255], &[1])), "256 members");
+    only(&combination(0, 2, 0, &[2, 0, 0, 0, 127, 1, 0, 0, 126], &[1]));
+    assert!(
+        INVALID(&combination(0, 2, 0, &[2, 0, 0, 0, 127, 1, 0, 0, 127], &[1])),
+        "256 members of two paths"
+    );
+    assert!(INVALID(&combination(0, 2, 0, &[1, 0, 10, MAX_VARINT, 0], &[1])), "too many ranges");
+    assert!(INVALID(&combination(0, 2, 0, &[1, 0, MAX_VARINT, 0, 1], &[1])), "packet number too large");
+    let cut = combination(0, 2, 0, &ok, &[1, 2, 3]);
+    for len in 4..cut.len() {
+        assert!(INVALID(&cut[..len]), "cut after {len} bytes");
+    }
+}
+
 /// RFC 9000 table 3, row by row, in its letters: I, H, 0, 1.
 #[test]
 fn frames_and_packet_types() {
@@ -227,6 +286,7 @@ fn frames_and_packet_types() {
     let (ack, path_ack) = (varints(0x02, &[0; 4]), varints(0x3e, &[0; 5]));
     let repair = repair(1, 1, &[0, 0, 0], 0, &[1]);
     let recovered = varints(frame_types::RECOVERED, &[0; 4]);
+    let combination = combination(0, 2, 0, &[1, 0, 0, 0, 0], &[1]);
     let id = StreamId(0);
     // The second letters: P for probing, N for not ack-eliciting.
     let table = [
@@ -258,6 +318,7 @@ fn frames_and_packet_types() {
         (Frame::MaxPathId(MaxPathId { maximum: PathId(1) }), "1", ""),
         (only(&repair), "1", ""),
         (only(&recovered), "1", ""),
+        (only(&combination), "1", ""),
     ];
     let kinds = [
         ('I', PacketKind::Initial),
@@ -273,7 +334,7 @@ fn frames_and_packet_types() {
         assert_eq!(frame.is_probing(), marks.contains('P'), "{frame:?}");
         let extension = match frame.frame_type() {
             0x30 | 0x31 => Some(Extension::Datagram),
-            frame_types::REPAIR | frame_types::RECOVERED => Some(Extension::Repair),
+            frame_types::REPAIR..=frame_types::COMBINATION => Some(Extension::Repair),
             0x3e.. => Some(Extension::Multipath),
             _ => None,
         };
@@ -386,7 +447,14 @@ fn ecn() -> impl Strategy<Value = Option<EcnCounts>> {
 
 /// Any frame, already encoded by its own `encode`, with the length that it promised.
 fn encoded_frame() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
-    prop_oneof![stream_frames(), limit_frames(), connection_frames(), multipath_frames(), repair_frames()]
+    prop_oneof![
+        stream_frames(),
+        limit_frames(),
+        connection_frames(),
+        multipath_frames(),
+        repair_frames(),
+        combinations()
+    ]
 }
 
 macro_rules! encoded {
@@ -487,6 +555,23 @@ fn repair_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
             Some(false) => (CodeScheme::RandomLinear, id),
         };
         encoded!(Repair { path, scheme, repair_count, members, symbol_id, symbol: &symbol })
+    })
+}
+
+fn combinations() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
+    let numbers = prop::collection::btree_set(0..1000_u64, 1..60);
+    let paths = prop::collection::btree_map(any::<u32>(), numbers, 1..5);
+    let symbol = prop::collection::vec(any::<u8>(), 1..100);
+    (varint(), any::<u32>(), paths, symbol).prop_map(|(block, index, paths, symbol)| {
+        let header = CombinationHeader { block, index, symbol_len: symbol.len() };
+        let members = paths
+            .iter()
+            .map(|(path, numbers)| (PathId(*path), super::super::Runs::new(numbers.iter().copied())));
+        let mut out = Vec::new();
+        header.encode(members.clone(), &mut out);
+        let len = header.encoded_len(members) + symbol.len();
+        out.extend(symbol);
+        (out, Some(len))
     })
 }
 

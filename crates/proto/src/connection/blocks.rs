@@ -1,0 +1,288 @@
+//! CTCP's blocks in a connection: which packet of which block is next, and what its fate means.
+//!
+//! [`crate::blocks`] keeps the blocks. Here they meet paths, streams and the wire.
+
+use recovery::ctcp_blocks::Packet;
+use units::Instant;
+
+use super::{Connection, packet::Built};
+use crate::{
+    blocks::Member,
+    crypto::{Level, TAG_LEN},
+    policy::RecoveryPolicy,
+    sent::{PacketPurpose, SentFrames, SentPacket},
+    streams::SentStreamFrames,
+    wire::PathId,
+};
+
+/// Longest header of a 1-RTT packet.
+const SHORT_HEADER: usize = 1 + crate::CID_LEN + 4;
+/// How much longer the packet number of a combination may be than those of its sources.
+const PN_GROWTH: usize = 3;
+
+/// What the next packet is for a scheme that sends in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Data in no block: there is no such scheme, or no memory for another source.
+    Plain,
+    /// What is neither stream data nor datagrams, for which a combination is about to leave.
+    Control,
+    /// New data, as a source of a block.
+    Source(Packet),
+    /// A combination.
+    Coded { block: u64, index: u32 },
+}
+
+impl Connection {
+    /// Makes the blocks that the policy asks for.
+    pub(super) fn set_policy(&mut self, policy: Box<dyn RecoveryPolicy>) {
+        self.blocks = policy.block_limits().map(crate::blocks::Blocks::new);
+        self.policy = policy;
+    }
+
+    /// What is to be sent next, if the window lets a packet go.
+    pub(super) fn next_role(&mut self, now: Instant) -> Role {
+        let waiting = self.streams.has_data() || self.datagrams.has_pending();
+        if self.blocks.is_some() && !waiting {
+            // The end of a write: what comes later begins another block.
+            self.close_block();
+        }
+        loop {
+            // Failing blocks may make data wait that did not.
+            let waiting = self.streams.has_data() || self.datagrams.has_pending();
+            let bytes = self.paths.values().map(|p| p.datagram_size() as u64).max().unwrap_or(0);
+            let Some(blocks) = &mut self.blocks else { return Role::Plain };
+            let (block, index) = match blocks.next(now, waiting, bytes) {
+                None => return Role::Plain,
+                Some(packet @ Packet::Source { .. }) => return Role::Source(packet),
+                Some(Packet::Coded { block, index }) => (block, index),
+            };
+            if !self.is_needed(block) {
+                self.remove_block(block);
+            } else if self.blocks.as_ref().is_some_and(|b| b.is_hopeless(block, index))
+                || !self.has_path_for(block, index)
+            {
+                self.fail_block(block);
+            } else if !self.control.is_empty() || self.streams.has_control() {
+                return Role::Control;
+            } else {
+                return Role::Coded { block, index };
+            }
+        }
+    }
+
+    fn close_block(&mut self) {
+        if let Some(done) = self.blocks.as_mut().and_then(|b| b.close()) {
+            self.remove_block(done);
+        }
+    }
+
+    /// Whether the next packet of `path` can be a member of `block`: the names of all members must fit the headroom. If not, the block is
+    /// closed, and the next packet begins another.
+    pub(super) fn may_join(&mut self, packet: Packet, path: PathId) -> bool {
+        let (Some(blocks), Some(on)) = (&self.blocks, self.paths.get(&path)) else { return true };
+        let named = blocks.naming_len(packet.block(), path, on.space.sent.next_number());
+        let first = matches!(packet, Packet::Source { index: 0, .. });
+        if named + fec::PREFIX + PN_GROWTH <= self.repair.headroom() || first {
+            return true;
+        }
+        self.close_block();
+        false
+    }
+
+    /// A data packet has been built that was to be a source.
+    pub(super) fn on_source_built(&mut self, now: Instant, path: PathId, packet: Packet, number: u64) {
+        let Some(on) = self.paths.get_mut(&path) else { return };
+        let rtt = on.expected_rtt();
+        let Some(record) = on.space.sent.get_mut(number).filter(|r| !r.payload.is_empty()) else { return };
+        let Some(blocks) = &mut self.blocks else { return };
+        record.block = Some(packet.block());
+        record.coded = true;
+        let member = Member {
+            path,
+            number,
+            plaintext: core::mem::take(&mut record.payload),
+            covered: false,
+            lost: None,
+            datagram: record.frames.datagram,
+        };
+        blocks.on_source_sent(now, packet, member, rtt);
+    }
+
+    /// Size of a packet with a combination.
+    fn combination_size(&self, block: u64, index: u32) -> usize {
+        let frame = self.blocks.as_ref().map_or(0, |b| b.frame_len(block, index));
+        SHORT_HEADER + frame + TAG_LEN
+    }
+
+    /// Whether any path carries a packet with a combination of the block.
+    fn has_path_for(&self, block: u64, index: u32) -> bool {
+        let size = self.combination_size(block, index);
+        self.paths.values().any(|p| p.is_open() && p.datagram_size() >= size)
+    }
+
+    /// Sends a combination on the path of the scheduler's choice.
+    pub(super) fn build_combination(
+        &mut self,
+        now: Instant,
+        block: u64,
+        index: u32,
+        out: &mut Vec<u8>,
+    ) -> Option<PathId> {
+        let size = self.combination_size(block, index);
+        let queued = self.streams.sendable_bytes() + size as u64;
+        let on = self.choose_path(now, queued, size)?;
+        self.send_combination(now, on, (block, index), out)?;
+        Some(on)
+    }
+
+    fn send_combination(
+        &mut self,
+        now: Instant,
+        on: PathId,
+        (block, index): (u64, u32),
+        out: &mut Vec<u8>,
+    ) -> Option<Built> {
+        let mtu = self.paths.get(&on)?.datagram_size();
+        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        let start = out.len();
+        let written = self.blocks.as_ref().is_some_and(|b| b.write(block, index, out));
+        if !written || out.len() > builder.limit {
+            out.truncate(start);
+        }
+        builder.ack_eliciting = true;
+        let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
+        self.stats.repair_sent += 1;
+        self.stats.recovery_bytes_sent += built.size as u64;
+        let path = self.paths.get_mut(&on)?;
+        path.counters.repair_sent += 1;
+        let rtt = path.expected_rtt();
+        if let Some(blocks) = &mut self.blocks {
+            blocks.on_combination_sent(now, Packet::Coded { block, index }, on, built.number, rtt);
+        }
+        Some(built)
+    }
+
+    /// A combination as a probe of a path, of at most `size` bytes: it tells the peer more than any packet sent before.
+    pub(super) fn send_coded_probe(
+        &mut self,
+        now: Instant,
+        on: PathId,
+        size: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<Built> {
+        self.blocks.as_ref()?;
+        match self.next_role(now) {
+            Role::Coded { block, index } if self.combination_size(block, index) <= size => {
+                self.send_combination(now, on, (block, index), out)
+            }
+            _ => None,
+        }
+    }
+
+    // ---- what becomes of packets
+
+    /// A packet was acknowledged on its path.
+    pub(super) fn on_acked_in_blocks(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: u64,
+        packet: &SentPacket,
+    ) {
+        let Some(rtt) = self.paths.get(&path).map(|p| p.expected_rtt()) else { return };
+        let Some(blocks) = &mut self.blocks else { return };
+        if packet.in_flight
+            && blocks.on_acked(now, path, number, packet.block, rtt)
+            && let Some(block) = packet.block
+        {
+            self.remove_block(block);
+        }
+    }
+
+    /// A packet was declared lost. What a source carried for streams stays with its block.
+    pub(super) fn on_lost_in_blocks(&mut self, path: PathId, number: u64, packet: &mut SentPacket) {
+        let Some(blocks) = &mut self.blocks else { return };
+        if packet.in_flight {
+            blocks.on_lost(path, number);
+        }
+        let Some(block) = packet.block.filter(|_| !packet.repaired) else { return };
+        let ranges = SentStreamFrames::of_ranges(core::mem::take(&mut packet.frames.streams.ranges));
+        if let Err(frames) = blocks.hold(block, path, number, ranges) {
+            packet.frames.streams.ranges = frames.ranges;
+        }
+    }
+
+    /// The peer has the content of a packet, without its path having delivered it in time: it was rebuilt, or came late.
+    pub(super) fn cover_in_blocks(&mut self, path: PathId, number: u64, block: Option<u64>) {
+        let Some(blocks) = &mut self.blocks else { return };
+        let Some(block) = block.or_else(|| blocks.find(path, number)) else { return };
+        let (lost, complete) = blocks.cover(block, path, number);
+        if let Some(frames) = lost {
+            self.streams.on_acked(&frames);
+        }
+        if complete {
+            self.remove_block(block);
+        }
+    }
+
+    /// Makes pending again what a packet carried beside a block's stream ranges, which wait for the block.
+    pub(super) fn requeue_for_other_paths(&mut self, packet_block: Option<u64>, frames: &mut SentFrames) {
+        if packet_block.is_none() {
+            return self.requeue(Level::OneRtt, frames);
+        }
+        let ranges = core::mem::take(&mut frames.streams.ranges);
+        self.requeue(Level::OneRtt, frames);
+        frames.streams = SentStreamFrames::of_ranges(ranges);
+    }
+
+    // ---- the end of blocks
+
+    /// Whether the peer may lack anything of a block that it still needs: a stream may have been reset, or delivered by other packets.
+    fn is_needed(&self, block: u64) -> bool {
+        let Some(held) = self.blocks.as_ref().and_then(|b| b.get(block)) else { return false };
+        held.members().iter().filter(|m| !m.covered).any(|member| {
+            let lost = member.lost.as_ref().is_some_and(|frames| self.streams.unacked_data(frames));
+            let record = self.paths.get(&member.path).and_then(|p| p.space.sent.get(member.number));
+            lost || member.datagram || record.is_some_and(|r| self.streams.unacked_data(&r.frames.streams))
+        })
+    }
+
+    /// The peer has a block, or needs nothing of it any more.
+    fn remove_block(&mut self, block: u64) {
+        let Some(removed) = self.blocks.as_mut().and_then(|b| b.remove(block)) else { return };
+        for member in removed.into_members() {
+            self.repair.recycle(member.plaintext);
+        }
+    }
+
+    /// A block cannot be decoded: what its lost packets carried becomes pending again, and the others are packets as any.
+    fn fail_block(&mut self, block: u64) {
+        let Some(removed) = self.blocks.as_mut().and_then(|b| b.remove(block)) else { return };
+        for member in removed.into_members() {
+            if let Some(mut frames) = member.lost {
+                self.streams.on_lost(&mut frames);
+            } else if let Some(path) = self.paths.get_mut(&member.path)
+                && let Some(record) = path.space.sent.get_mut(member.number)
+            {
+                record.block = None;
+                // A probe timeout has moved everything else to other paths.
+                if record.reinjected && !record.repaired {
+                    self.streams.on_lost(&mut record.frames.streams);
+                }
+            }
+            self.repair.recycle(member.plaintext);
+        }
+    }
+
+    /// A path is given up, and with it what the receiver keeps of it: no block with a packet of it can be decoded.
+    pub(super) fn fail_blocks_of(&mut self, path: PathId) {
+        let of_path = self.blocks.as_ref().map_or_else(Vec::new, |b| b.on_path(path));
+        for block in of_path {
+            self.fail_block(block);
+        }
+        if let Some(blocks) = &mut self.blocks {
+            blocks.on_path_closed(path);
+        }
+    }
+}

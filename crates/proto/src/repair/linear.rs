@@ -1,0 +1,201 @@
+//! The receiving side of scheme 2: blocks of random linear combinations (CTCP sections 3.6 and 4.4).
+//!
+//! A block is opened by the first combination that arrives while any of its packets is missing, and closed when nothing is. In between
+//! its decoder holds equations over what is missing, and asks the log of sources for the rest: what it refers to is pinned there.
+//!
+//! # Bounds
+//! At most [`MAX_BLOCKS`] blocks; the oldest goes first. Their memory is part of the decoder's budget. Work per combination is one pass over
+//! the block's received packets, which the peer has sent, and over the equations, of which there is one for every combination.
+
+use std::collections::VecDeque;
+
+use fec::random_linear::{Innovation, MissingDecoder};
+
+use super::{decoder::Counters, source_log::SourceLog};
+use crate::wire::{Combination, PathId};
+
+/// Blocks that may be incomplete at once; as many as a sender with the default limits has open, and some.
+const MAX_BLOCKS: usize = 128;
+
+/// A packet that was rebuilt: its path, its number and its plaintext.
+pub(crate) type RebuiltPacket = (PathId, u64, Vec<u8>);
+
+/// A source of a block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Member {
+    packet: (PathId, u64),
+    /// The log has it, and the decoder relies on that.
+    pinned: bool,
+}
+
+struct LinearBlock {
+    number: u64,
+    /// In the order of the sources, which is ascending.
+    members: Vec<Member>,
+    decoder: MissingDecoder,
+    symbols: u64,
+    rebuilt: u64,
+}
+
+impl LinearBlock {
+    fn open(frame: &Combination<'_>, sources: &SourceLog) -> Option<Self> {
+        let members: Vec<Member> = frame
+            .members
+            .packets()
+            .map(|packet| Member { packet, pinned: sources.get(packet.0, packet.1).is_some() })
+            .collect();
+        let decoder =
+            MissingDecoder::new(frame.seed(), members.len(), frame.symbol.len(), |i| !members[i].pinned);
+        Some(Self { number: frame.block, members, decoder: decoder.ok()?, symbols: 0, rebuilt: 0 })
+    }
+
+    fn position(&self, path: PathId, number: u64) -> Option<usize> {
+        self.members.binary_search_by_key(&(path, number), |m| m.packet).ok()
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.decoder.memory() + self.members.len() * size_of::<Member>()) as u64
+    }
+
+    /// Moves what the equations have come to determine to `rebuilt`; false if it was nothing that a sender can have sent.
+    fn harvest(&mut self, rebuilt: &mut Vec<RebuiltPacket>, counters: &mut Counters) -> bool {
+        while let Some(recovered) = self.decoder.next_recovered() {
+            let Ok((i, plaintext)) = recovered else { return false };
+            let (path, number) = self.members[i].packet;
+            rebuilt.push((path, number, plaintext.to_vec()));
+            self.rebuilt += 1;
+            counters.rebuilt += 1;
+        }
+        true
+    }
+}
+
+/// The incomplete blocks of one connection, oldest first.
+#[derive(Default)]
+pub(super) struct LinearBlocks {
+    blocks: VecDeque<LinearBlock>,
+    memory: u64,
+}
+
+impl LinearBlocks {
+    /// Bytes held.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
+    /// The bytes held, counted afresh.
+    #[cfg(feature = "fuzzing")]
+    pub(super) fn recount(&self) -> u64 {
+        self.blocks.iter().map(LinearBlock::bytes).sum()
+    }
+
+    /// Whether a decoder needs a packet's plaintext to stay in the log.
+    pub(super) fn pins(&self, path: PathId, number: u64) -> bool {
+        self.blocks.iter().any(|b| b.position(path, number).is_some_and(|i| b.members[i].pinned))
+    }
+
+    /// Takes a combination of a block of which something is missing.
+    pub(super) fn on_combination(
+        &mut self,
+        frame: &Combination<'_>,
+        sources: &SourceLog,
+        counters: &mut Counters,
+    ) -> Vec<RebuiltPacket> {
+        let mut rebuilt = Vec::new();
+        let Some(at) = self.find_or_open(frame, sources, counters) else {
+            counters.wasted += 1;
+            return rebuilt;
+        };
+        let block = &mut self.blocks[at];
+        let before = block.bytes();
+        let members = &block.members;
+        let source = |i: usize| sources.get(members[i].packet.0, members[i].packet.1);
+        let added = block.decoder.add_repair(frame.index, frame.symbol, source);
+        block.symbols += 1;
+        let sound = match added {
+            Ok(Innovation::Innovative) => block.harvest(&mut rebuilt, counters),
+            Ok(Innovation::Redundant) => true,
+            // A symbol of another length, or sources that no such symbol can cover: not a block.
+            Err(_) => false,
+        };
+        self.memory = self.memory + block.bytes() - before;
+        if !sound || block.decoder.is_complete() {
+            self.close(at, counters);
+        }
+        rebuilt
+    }
+
+    /// A packet has arrived that may be missing somewhere.
+    pub(super) fn on_source(
+        &mut self,
+        path: PathId,
+        number: u64,
+        plaintext: &[u8],
+        counters: &mut Counters,
+    ) -> Vec<RebuiltPacket> {
+        let mut rebuilt = Vec::new();
+        let mut at = 0;
+        while at < self.blocks.len() {
+            let block = &mut self.blocks[at];
+            let Some(i) = block.position(path, number) else {
+                at += 1;
+                continue;
+            };
+            let before = block.bytes();
+            let sound =
+                block.decoder.add_source(i, plaintext).is_ok() && block.harvest(&mut rebuilt, counters);
+            self.memory = self.memory + block.bytes() - before;
+            if !sound || block.decoder.is_complete() {
+                self.close(at, counters);
+            } else {
+                at += 1;
+            }
+        }
+        rebuilt
+    }
+
+    /// The block that a combination is of. A block is known by its number, but only by the same members.
+    fn find_or_open(
+        &mut self,
+        frame: &Combination<'_>,
+        sources: &SourceLog,
+        counters: &mut Counters,
+    ) -> Option<usize> {
+        if let Some(at) = self.blocks.iter().position(|b| b.number == frame.block) {
+            let same = frame.members.packets().eq(self.blocks[at].members.iter().map(|m| m.packet));
+            return same.then_some(at);
+        }
+        let block = LinearBlock::open(frame, sources)?;
+        if self.blocks.len() >= MAX_BLOCKS {
+            self.close(0, counters);
+        }
+        self.memory += block.bytes();
+        self.blocks.push_back(block);
+        Some(self.blocks.len() - 1)
+    }
+
+    /// Gives up the oldest block; false if there is none.
+    pub(super) fn drop_oldest(&mut self, counters: &mut Counters) -> bool {
+        let any = !self.blocks.is_empty();
+        if any {
+            self.close(0, counters);
+        }
+        any
+    }
+
+    /// Gives up the blocks with packets of a path.
+    pub(super) fn forget_path(&mut self, path: PathId, counters: &mut Counters) {
+        while let Some(at) = self.blocks.iter().position(|b| b.members.iter().any(|m| m.packet.0 == path)) {
+            self.close(at, counters);
+        }
+    }
+
+    /// A block is complete, or will never be.
+    fn close(&mut self, at: usize, counters: &mut Counters) {
+        let Some(block) = self.blocks.remove(at) else { return };
+        self.memory -= block.bytes();
+        let used = block.rebuilt.min(block.symbols);
+        counters.used += used;
+        counters.wasted += block.symbols - used;
+    }
+}
