@@ -93,7 +93,7 @@ fn random_loss_with_every_scheme() {
             RecoveryKind::Slp => assert!(stats.copies_sent > 0, "{stats:?}"),
             _ => assert!(stats.packets_mended > 0, "{recovery}: {stats:?}"),
         }
-        let coded = matches!(recovery, RecoveryKind::Cofuso | RecoveryKind::Auto);
+        let coded = matches!(recovery, RecoveryKind::Cofuso | RecoveryKind::Ctcp | RecoveryKind::Auto);
         assert_eq!(pair.server().stats().packets_recovered > 0, coded, "{recovery}");
     }
 }

@@ -26,7 +26,7 @@ fn path(loss: f64) -> PathPlan {
     let link = LinkConfig::new()
         .rate(BitRate::from_mbps(25))
         .delay(Duration::from_micros(12_500))
-        .queue(QueueSize::Packets((bdp * 5 / 4 / 1_480) as usize));
+        .queue(QueueSize::Packets(bdp * 5 / 4 / 1_480));
     let loss = LossRate::new(loss).unwrap();
     let loss = if loss == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(loss) };
     PathPlan { up: link.clone(), down: link, loss }
