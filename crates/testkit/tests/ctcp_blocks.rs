@@ -49,22 +49,17 @@ fn without_loss_nothing_is_coded() {
     assert!(wasted < 0.02, "{wasted}: {:?}", response.stats);
 }
 
-/// 3.10: above 96 % of the loss-free goodput at 1 %; the floor above.
+/// The CTCP paper's Fig. 3a shows 96 % of the loss-free goodput at 1 % loss, the floor at higher rates is ours. Links lose before
+/// the bottleneck, as the paper's do. What is missing is combinations that turned out not to be needed (CTCP-A19).
 #[test]
 fn goodput_hardly_depends_on_loss() {
     let size = 10_000_000;
+    let loss_free = share(&respond(2, &[path(0.0)], &transport(), size), size);
     for loss in [0.01, 0.05, 0.1, 0.2] {
         let response = respond(2, &[path(loss)], &transport(), size);
-        let share = share(&response, size);
-        println!(
-            "{loss}: {share:.3}, of {:.3}; sent {} recovery {} lost {} unprotected {}",
-            1.0 - loss,
-            response.bytes_sent,
-            response.stats.recovery_bytes_sent,
-            response.stats.packets_lost,
-            response.paths[0].packets_unprotected,
-        );
-        assert!(share >= (1.0 - loss) * 0.93, "{loss}: {share}");
+        let kept = share(&response, size) / loss_free;
+        let floor = if loss == 0.01 { 0.96 } else { (1.0 - loss) * 0.93 };
+        assert!(kept >= floor, "{loss}: {kept} of {loss_free}; {:?}", response.stats);
     }
 }
 
@@ -89,7 +84,6 @@ fn two_paths_share_their_blocks() {
     let paths = [path(0.1), path(0.02)];
     let response = respond(4, &paths, &transport(), size);
     let share = share(&response, size);
-    println!("two paths: {share:.3}; {:?}", response.stats);
     assert!(share > 1.4, "{share}");
     assert!(response.paths.iter().all(|p| p.repair_sent > 0), "{:?}", response.paths);
 }
