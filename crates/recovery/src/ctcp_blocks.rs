@@ -251,6 +251,8 @@ impl BlockSchedule {
     pub fn on_decoded(&mut self, number: u64) {
         let Some(block) = self.get_mut(number) else { return };
         block.decoded = true;
+        // Should it be given up while it is open: it must not be in the way of the next one.
+        block.closed = true;
         let bytes = core::mem::take(&mut block.bytes);
         self.memory -= bytes;
         self.transmissions.retain(|_, t| t.block != number);

@@ -348,7 +348,13 @@ impl Connection {
             // The block is closed now: the next packet is of another.
             return self.build_next(now, batch, out);
         }
-        self.build_data(now, id, role, out).map(|_| id)
+        let control = self.control.len();
+        let built = self.build_data(now, id, role, out);
+        if built.is_none() && role == Role::Control && self.control.len() < control {
+            // Nothing of it mattered any more: then the combination.
+            return self.build_next(now, batch, out);
+        }
+        built.map(|_| id)
     }
 
     /// The scheduler's choice among the paths that carry packets of `size` bytes. If it is none, the paths' deadlines say when to ask
