@@ -6,9 +6,6 @@ use mendpath::{ConnectionError, ControllerKind, RecoveryKind, TransportConfig};
 
 use crate::{failure::Failure, protocol::CloseCode, target::Target};
 
-/// Schemes of the design that later versions bring: known, so that the message is better than "unknown".
-const LATER_RECOVERY: &[&str] = &["ctcp"];
-
 /// What a user may choose about the transport.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
@@ -43,7 +40,8 @@ impl Choice {
 /// # Errors
 /// A message that lists what exists.
 pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
-    parse(text, LATER_RECOVERY, "none, proactive, fuso, cofuso, slp, auto")
+    let exist: Vec<_> = RecoveryKind::ALL.iter().map(|kind| kind.name()).collect();
+    parse(text, &exist.join(", "))
 }
 
 /// Reads the value of `--congestion`.
@@ -52,13 +50,10 @@ pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
 /// A message that lists what exists.
 pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
     let exist: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
-    parse(text, &[], &exist.join(", "))
+    parse(text, &exist.join(", "))
 }
 
-fn parse<T: std::str::FromStr>(text: &str, later: &[&str], exist: &str) -> Result<T, String> {
-    if later.contains(&text) {
-        return Err(format!("`{text}` is planned and not there yet: use one of {exist}"));
-    }
+fn parse<T: std::str::FromStr>(text: &str, exist: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("there is no `{text}`: use one of {exist}"))
 }
 
@@ -150,12 +145,6 @@ mod tests {
         assert_eq!(parse_recovery("slp"), Ok(RecoveryKind::Slp));
         assert_eq!(parse_recovery("auto"), Ok(RecoveryKind::default()));
         assert_eq!(parse_congestion("newreno"), Ok(ControllerKind::NewReno));
-        for planned in LATER_RECOVERY {
-            assert!(
-                parse_recovery(planned).unwrap_err().contains("not there yet: use one of none, proactive"),
-                "{planned}"
-            );
-        }
         assert!(parse_recovery("fusion").unwrap_err().contains("there is no `fusion`"));
         assert!(parse_congestion("lias").unwrap_err().contains("there is no `lias`: use one of"));
     }

@@ -78,7 +78,7 @@ pub struct PathStats {
     pub packets_recovered: u64,
     /// Recovery copies that this path carried.
     pub copies_sent: u64,
-    /// Repair symbols that this path carried.
+    /// Repair symbols that this path carried within its window; one that a probe carries is part of the probe.
     pub repair_sent: u64,
     /// Packets of this path that the peer rebuilt from repair symbols, as far as RECOVERED told.
     pub repair_used: u64,

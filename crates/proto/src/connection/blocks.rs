@@ -132,7 +132,7 @@ impl Connection {
         let size = self.combination_size(block, index);
         let queued = self.streams.sendable_bytes() + size as u64;
         let on = self.choose_path(now, queued, size)?;
-        self.send_combination(now, on, (block, index), out)?;
+        self.send_combination(now, on, (block, index), PacketPurpose::Repair, out)?;
         Some(on)
     }
 
@@ -141,6 +141,7 @@ impl Connection {
         now: Instant,
         on: PathId,
         (block, index): (u64, u32),
+        purpose: PacketPurpose,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
         let mtu = self.paths.get(&on)?.datagram_size();
@@ -151,11 +152,11 @@ impl Connection {
             out.truncate(start);
         }
         builder.ack_eliciting = true;
-        let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
+        let built = self.finish_packet(now, builder, purpose, out)?;
         self.stats.repair_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         let path = self.paths.get_mut(&on)?;
-        path.counters.repair_sent += 1;
+        path.counters.repair_sent += u64::from(purpose != PacketPurpose::Probe);
         let rtt = path.expected_rtt();
         if let Some(blocks) = &mut self.blocks {
             blocks.on_combination_sent(now, Packet::Coded { block, index }, on, built.number, rtt);
@@ -174,7 +175,7 @@ impl Connection {
         self.blocks.as_ref()?;
         match self.next_role(now) {
             Role::Coded { block, index } if self.combination_size(block, index) <= size => {
-                self.send_combination(now, on, (block, index), out)
+                self.send_combination(now, on, (block, index), PacketPurpose::Probe, out)
             }
             _ => None,
         }
@@ -214,16 +215,18 @@ impl Connection {
     }
 
     /// The peer has the content of a packet, without its path having delivered it in time: it was rebuilt, or came late.
-    pub(super) fn cover_in_blocks(&mut self, path: PathId, number: u64, block: Option<u64>) {
-        let Some(blocks) = &mut self.blocks else { return };
-        let Some(block) = block.or_else(|| blocks.find(path, number)) else { return };
+    pub(super) fn cover_in_blocks(&mut self, path: PathId, number: u64, block: Option<u64>) -> bool {
+        let Some(blocks) = &mut self.blocks else { return false };
+        let Some(block) = block.or_else(|| blocks.find(path, number)) else { return false };
         let (lost, complete) = blocks.cover(block, path, number);
+        let waited = lost.is_some();
         if let Some(frames) = lost {
             self.streams.on_acked(&frames);
         }
         if complete {
             self.remove_block(block);
         }
+        waited
     }
 
     /// Makes pending again what a packet carried beside a block's stream ranges, which wait for the block.

@@ -7,7 +7,7 @@ use units::{Duration, Instant};
 use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
-    config::{RecoveryKind, TransportConfig},
+    config::TransportConfig,
     crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::MAX_ACK_DELAY,

@@ -423,9 +423,8 @@ impl Connection {
             if packet.as_ref().is_some_and(|packet| packet.repaired) {
                 continue;
             }
-            path.counters.repaired_by_peer += 1;
-            self.stats.peer_recovered += 1;
-            match packet {
+            // A report may come twice; what is no longer on record shows by what was waiting for it.
+            let news = match packet {
                 Some(packet) => {
                     packet.repaired = true;
                     self.streams.on_acked(&packet.frames.streams);
@@ -436,10 +435,17 @@ impl Connection {
                     let block = packet.block;
                     self.settle_control(&control);
                     self.cover_in_blocks(recovered.path, number, block);
+                    true
                 }
                 None => {
-                    self.note_mended(recovered.path, number);
-                    self.cover_in_blocks(recovered.path, number, None);
+                    let mended = self.note_mended(recovered.path, number);
+                    self.cover_in_blocks(recovered.path, number, None) || mended
+                }
+            };
+            if news {
+                self.stats.peer_recovered += 1;
+                if let Some(path) = self.paths.get_mut(&recovered.path) {
+                    path.counters.repaired_by_peer += 1;
                 }
             }
         }
@@ -451,7 +457,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&of) else { return };
         match path.space.sent.get_mut(number) {
             Some(original) => original.copy_delivered = true,
-            None => self.note_mended(of, number),
+            None => _ = self.note_mended(of, number),
         }
     }
 
@@ -468,12 +474,15 @@ impl Connection {
         }
     }
 
-    fn note_mended(&mut self, of: PathId, number: u64) {
-        let Some(path) = self.paths.get_mut(&of) else { return };
-        if path.lost_protected.take(number) {
+    /// The data of a packet that is not on record has arrived. True if it was a loss that this mends.
+    fn note_mended(&mut self, of: PathId, number: u64) -> bool {
+        let Some(path) = self.paths.get_mut(&of) else { return false };
+        let mended = path.lost_protected.take(number);
+        if mended {
             path.counters.mended += 1;
             self.stats.packets_mended += 1;
         }
+        mended
     }
 
     /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once more, for a probe.
