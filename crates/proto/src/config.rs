@@ -6,7 +6,7 @@ use std::sync::Arc;
 use congestion::ControllerKind;
 use units::Duration;
 
-use crate::{TokenStore, streams::StreamsConfig};
+use crate::{LossStore, TokenStore, streams::StreamsConfig};
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -56,6 +56,9 @@ pub struct TransportConfig {
     pub key_update_interval: u64,
     /// Limits of the repair extension.
     pub repair: RepairConfig,
+    /// How paths have lost, which new connections begin with: configurations that share a store share what their connections learn.
+    /// Default: one of its own.
+    pub loss_store: Arc<LossStore>,
 }
 
 impl Default for TransportConfig {
@@ -82,6 +85,7 @@ impl Default for TransportConfig {
             scheduler: SchedulerKind::default(),
             key_update_interval: 1 << 22,
             repair: RepairConfig::default(),
+            loss_store: Arc::default(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
+mod loss_store;
 mod migration;
 mod mtu;
 mod pacer;
@@ -51,6 +52,7 @@ pub use connection::{
 };
 pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
+pub use loss_store::LossStore;
 pub use range_set::RangeSet;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};

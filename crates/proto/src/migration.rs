@@ -132,7 +132,7 @@ impl Path {
 
     /// Starts with the congestion window, round-trip time and datagram size of a new path; returns the old ones.
     fn measure_anew(&mut self, now: Instant, config: &TransportConfig) -> Measured {
-        let fresh = Measured::new(config, now, self.next_epoch);
+        let fresh = Measured::new(config, &self.network, now, self.next_epoch);
         self.next_epoch += 1;
         self.swap_measured(fresh)
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use congestion::Controller;
-use recovery::PathLoss;
+use recovery::{PathLoss, loss_history::LossHistory};
 use smallvec::SmallVec;
 use units::{BitRate, Duration, Instant};
 
@@ -107,6 +107,8 @@ pub(crate) struct Path {
     pub(crate) pacer: Pacer,
     /// Loss history as FUSO and CoFUSO estimate it.
     pub(crate) loss: PathLoss,
+    /// How the network between its addresses loses, remembered for the next connections.
+    pub(crate) history: LossHistory,
     pub(crate) space: PacketSpace,
     pub(crate) ecn: PathEcn,
     /// Where the current key phase begins in its packet numbers.
@@ -208,11 +210,12 @@ pub(crate) struct Measured {
     pacer: Pacer,
     mtu: MtuSearch,
     ecn: PathEcn,
+    history: LossHistory,
 }
 
 impl Measured {
     /// Nothing yet.
-    pub(crate) fn new(config: &TransportConfig, now: Instant, epoch: u32) -> Self {
+    pub(crate) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: u32) -> Self {
         let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
         let size = u64::from(mtu.current());
         let controller = config.controller.build(&congestion::Config {
@@ -222,13 +225,15 @@ impl Measured {
         });
         let pacer = Pacer::new(now, config.initial_window_packets * size);
         let (rtt, ecn) = (RttEstimator::new(config.initial_rtt), PathEcn::new(config.ecn));
-        Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn }
+        let history = config.loss_store.recall(network);
+        Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
     }
 }
 
 impl Path {
     pub(crate) fn new(id: PathId, network: NetworkPath, config: &TransportConfig, now: Instant) -> Self {
-        let Measured { epoch, rtt, controller, pacer, mtu, ecn, .. } = Measured::new(config, now, 0);
+        let Measured { epoch, rtt, controller, pacer, mtu, ecn, history, .. } =
+            Measured::new(config, &network, now, 0);
         Self {
             id,
             network,
@@ -246,6 +251,7 @@ impl Path {
             pacer,
             controller,
             loss: PathLoss::default(),
+            history,
             space: PacketSpace::default(),
             phase: PhaseBounds::default(),
             patience: Patience::default(),
@@ -276,7 +282,7 @@ impl Path {
 
     /// Puts other measurements in place of the present ones, which it returns.
     pub(crate) fn swap_measured(&mut self, new: Measured) -> Measured {
-        let Measured { epoch, in_flight, rtt, controller, pacer, mtu, ecn } = new;
+        let Measured { epoch, in_flight, rtt, controller, pacer, mtu, ecn, history } = new;
         self.delivery_sample = None;
         (self.patience, self.loss_event) = (Patience::default(), LossEvent::default());
         self.space.lost = LostPackets::default();
@@ -288,6 +294,7 @@ impl Path {
             pacer: core::mem::replace(&mut self.pacer, pacer),
             mtu: core::mem::replace(&mut self.mtu, mtu),
             ecn: core::mem::replace(&mut self.ecn, ecn),
+            history: core::mem::replace(&mut self.history, history),
         }
     }
 

@@ -86,6 +86,11 @@ impl RttEstimator {
         self.smoothed.max(self.latest)
     }
 
+    /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, and two milliseconds at least.
+    pub(crate) fn shows_queue(&self) -> bool {
+        self.latest_adjusted.saturating_sub(self.min) > (self.min / 4).max(GRANULARITY * 2)
+    }
+
     pub(crate) fn for_congestion(&self) -> congestion::Rtt {
         congestion::Rtt {
             latest: self.latest,
@@ -112,6 +117,17 @@ mod tests {
         assert_eq!(rtt.variance(), Duration::from_micros(23_750));
         assert_eq!(rtt.smoothed(), Duration::from_micros(52_500));
         assert_eq!(rtt.longest(), MS * 90);
+    }
+
+    #[test]
+    fn a_queue_is_a_quarter_of_the_minimum_and_not_next_to_nothing() {
+        let mut rtt = RttEstimator::new(Duration::from_millis(333));
+        let shows = |rtt: &mut RttEstimator, sample| {
+            rtt.update(Instant::ORIGIN, sample, Duration::ZERO);
+            rtt.shows_queue()
+        };
+        assert!(!shows(&mut rtt, MS * 40) && !shows(&mut rtt, MS * 50) && shows(&mut rtt, MS * 51));
+        assert!(!shows(&mut rtt, MS) && !shows(&mut rtt, MS * 3) && shows(&mut rtt, MS * 4));
     }
 
     #[test]

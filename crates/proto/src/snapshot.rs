@@ -1,5 +1,6 @@
 //! What policies see of a path: an immutable copy.
 
+use recovery::loss_history::LossHistory;
 use units::Duration;
 
 use crate::wire::PathId;
@@ -34,6 +35,8 @@ pub struct PathSnapshot {
     pub loss: f64,
     /// Losses since the path's start over packets sent, as if a hundred more had arrived: what to expect of the next packet, 0 to 1.
     pub loss_rate: f64,
+    /// How much it has lost so far, and in bursts of what length, this connection and the last one to the same peer together.
+    pub history: LossHistory,
     /// Whether the controller is in slow start.
     pub slow_start: bool,
     /// How long the pacer holds the next packet back; zero: not at all.
@@ -64,6 +67,7 @@ impl PathSnapshot {
             measured: true,
             loss: 0.0,
             loss_rate: 0.0,
+            history: LossHistory::new(),
             slow_start: false,
             pacing_wait: Duration::ZERO,
             ever_sent: true,

@@ -9,7 +9,8 @@
 //! | mean burst in packets | (lost + 1) / (bursts + 1), at least 1 / (1 - loss rate) |
 //!
 //! A path that nothing is known of loses 1 %; after 1,000 packets without a loss it is 0.05 %. Losses of packets with neighbouring
-//! numbers are one burst. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the counts are bounded.
+//! numbers are one burst. Packets that full queues drop do not count: protection against those would fill the queues further, and the
+//! next exchange will meet them empty. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the counts are bounded.
 //!
 //! # Invariants
 //! 0 < loss rate < 1; mean burst >= 1; the pair always is a Gilbert model.
@@ -53,6 +54,11 @@ impl LossHistory {
             self.bursts = self.bursts.saturating_add(1).min(self.lost);
         }
         self.last_lost = Some(number);
+    }
+
+    /// A packet was lost to a full queue: it says nothing about what becomes of packets while there is none.
+    pub fn on_dropped(&mut self) {
+        self.sent = self.sent.saturating_sub(1).max(self.lost);
     }
 
     /// A packet that was declared lost has arrived after all.
@@ -113,6 +119,20 @@ mod tests {
             }
         }
         history
+    }
+
+    #[test]
+    fn packets_dropped_by_a_queue_are_as_if_never_sent() {
+        let mut clean = history(1_000, |_| false);
+        let before = clean.loss();
+        for _ in 0..100 {
+            clean.on_sent();
+            clean.on_dropped();
+        }
+        assert_eq!(clean.loss(), before);
+        let mut all_lost = history(10, |_| true);
+        all_lost.on_dropped();
+        assert_eq!(all_lost.sent(), 10);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     panic,
+    sync::Arc,
 };
 
 use netsim::{
@@ -12,7 +13,7 @@ use netsim::{
 };
 use proto::{
     ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
-    Side,
+    Side, TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -184,6 +185,11 @@ fn path_event_name(event: PathEvent) -> &'static str {
     }
 }
 
+/// The same without what connections of other runs have learnt.
+fn forgetful(transport: &TransportConfig) -> TransportConfig {
+    TransportConfig { loss_store: Arc::default(), ..transport.clone() }
+}
+
 /// Faults at time zero wait for packets of the handshake, too.
 fn is_armed_from_the_start(after: Duration, operation: &Operation) -> bool {
     after.is_zero() && matches!(operation, Operation::Fault { .. })
@@ -236,7 +242,7 @@ impl<'a> Run<'a> {
         let count = scenario.paths.len();
         let clients: Vec<_> = (0..count).map(client_address).collect();
         let servers: Vec<_> = (0..count.min(2)).map(server_address).collect();
-        world.add_host(&servers, Some(&scenario.server));
+        world.add_host(&servers, Some(&forgetful(&scenario.server)));
         let client_host = world.add_host(&clients, None);
         let plans = scenario.paths.iter().enumerate();
         let links = plans.map(|(i, p)| world.join(clients[i], server_address(i), &p.up, &p.down)).collect();
@@ -249,7 +255,7 @@ impl<'a> Run<'a> {
             world.set_mtu(network.local, network.remote, plan.mtu);
         }
         arm_from_the_start(&mut world, &networks, scenario);
-        let client = world.connect(client_host, &scenario.client, networks[0]);
+        let client = world.connect(client_host, &forgetful(&scenario.client), networks[0]);
         Self {
             scenario,
             world,

@@ -134,3 +134,22 @@ fn a_dead_path_s_data_moves_and_the_books_say_so() {
     assert!(response.completion < ms(400), "{}", response.completion);
     assert!(response.stats.reasons.moved > 0, "{:?}", response.stats.reasons);
 }
+
+/// A connection that knows from another how good its path is does not pay for protection of what will arrive anyway.
+#[test]
+fn what_one_connection_learns_serves_the_next() {
+    let paths = [path(100, 50)];
+    let spent = |transport: &TransportConfig, size| {
+        let mut exchange = Exchange::establish(Seed(9), &paths, transport);
+        let response = exchange.request(size, &paths).unwrap();
+        let later = exchange.world.now() + ms(1_000);
+        exchange.world.run_until(later);
+        response.stats.recovery_bytes_sent - response.stats.reasons.handshake * 1_200
+    };
+    let shared = transport(RecoveryKind::Auto);
+    let first = spent(&shared, 60_000);
+    assert!(first > 0, "nothing is known of the path");
+    spent(&shared, 5_000_000);
+    assert!(spent(&shared, 60_000) < first / 2);
+    assert_eq!(spent(&transport(RecoveryKind::Auto), 60_000), first, "a store of its own");
+}

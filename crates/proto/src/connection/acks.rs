@@ -143,6 +143,10 @@ impl Connection {
                 rtt: path.rtt.for_congestion(),
             };
             path.controller.on_ack(&ack, &group);
+            // An exchange is over: what it has taught may serve another connection.
+            if path.in_flight == 0 && self.handshake.is_confirmed() {
+                self.config.loss_store.remember(&path.network, &path.history);
+            }
         }
         self.scratch.group = group;
     }
@@ -159,6 +163,7 @@ impl Connection {
         spurious.iter().for_each(|_| self.policy.on_spurious_loss(id));
         let packets = spurious.len() as u64;
         path.loss.on_spurious_loss(packets);
+        spurious.iter().for_each(|_| path.history.on_spurious());
         path.counters.spurious_losses += packets;
         self.stats.spurious_losses += packets;
         if undo {
@@ -346,7 +351,12 @@ impl Connection {
         packet: &SentPacket,
         counts: bool,
     ) {
-        let Some(path) = self.paths.get(&id).filter(|_| level == Level::OneRtt) else { return };
+        let Some(path) = self.paths.get_mut(&id).filter(|_| level == Level::OneRtt) else { return };
+        match counts {
+            true if path.rtt.shows_queue() => path.history.on_dropped(),
+            true => path.history.on_lost(number),
+            false => {}
+        }
         self.policy.on_lost(&policy::LostPacket {
             path: id,
             number,

@@ -230,6 +230,7 @@ impl Connection {
             path.last_activity = now;
             path.loss.on_sent(1);
             if matches!(builder.level, Level::OneRtt | Level::ZeroRtt) {
+                path.history.on_sent();
                 self.policy.on_sent(path.id);
             }
             path.pacer.on_sent(size);

@@ -503,6 +503,7 @@ impl Connection {
                 measured: path.rtt.first_sample_at().is_some(),
                 loss: path.loss.estimate(),
                 loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
+                history: path.history,
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
                 pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),

@@ -26,7 +26,6 @@ use std::collections::BTreeMap;
 use recovery::{
     Exposed, UnackedView,
     cofuso::{Block, MAX_BLOCK},
-    loss_history::LossHistory,
     repair_budget::RepairBudget,
     repair_size::{self, Exposure, Means, Protection},
     slp_arbiter::Conditions,
@@ -35,7 +34,7 @@ use recovery::{
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Carried, LostPacket, RecoveryAction, RecoveryPolicy, SentData, paced};
+use super::{Carried, RecoveryAction, RecoveryPolicy, SentData, paced};
 use crate::{config::RepairConfig, snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
 
 /// The probability with which a block may stay incomplete: what counts is the 99th percentile, and a response has several blocks.
@@ -57,7 +56,6 @@ pub(super) struct Auto {
 /// What is known and under way for one path's packets.
 #[derive(Debug, Default)]
 struct Watch {
-    history: LossHistory,
     task: Option<Task>,
     /// The last exposure that nothing was done about, and why.
     left: Option<(Exposed, Left)>,
@@ -91,13 +89,9 @@ impl Auto {
         }
     }
 
-    fn loss(&self, path: PathId) -> f64 {
-        self.paths.get(&path).map_or_else(|| LossHistory::new().loss(), |watch| watch.history.loss())
-    }
-
     /// The path for repair of `of`: the one with room where it is expected first.
-    fn carrier<'a>(&self, of: &PathSnapshot, paths: &'a [PathSnapshot]) -> Option<&'a PathSnapshot> {
-        let expected = |p: &PathSnapshot| arrival(of, p, self.loss(p.id));
+    fn carrier<'a>(of: &PathSnapshot, paths: &'a [PathSnapshot]) -> Option<&'a PathSnapshot> {
+        let expected = |p: &PathSnapshot| arrival(of, p);
         paths.iter().filter(|p| p.has_window()).min_by(|a, b| expected(a).total_cmp(&expected(b)))
     }
 
@@ -108,18 +102,17 @@ impl Auto {
         if before == Some((exposed, Left::NotNeeded)) {
             return None;
         }
-        let Some(on) = self.carrier(of, paths) else { return self.leave(of.id, exposed, Left::NoWindow) };
+        let Some(on) = Self::carrier(of, paths) else { return self.leave(of.id, exposed, Left::NoWindow) };
         let affordable = self.budget.packets(on.mtu).min(MAX_SYMBOLS);
         if affordable == 0 {
             return self.leave(of.id, exposed, Left::NoBudget);
         }
-        let repair_loss = self.loss(on.id);
         let exposure = Exposure {
             in_flight: u16::try_from(exposed.packets).unwrap_or(u16::MAX),
             lost: 0,
-            loss: self.paths.get(&of.id).map_or_else(LossHistory::new, |watch| watch.history).model(),
+            loss: of.history.model(),
             repairs: 0,
-            repair_loss,
+            repair_loss: on.history.loss(),
         };
         let means = Means { decodes: self.decodes, bytes: exposed.bytes, packet: on.mtu, affordable };
         let copies = |last, rounds, single| Task::Copies {
@@ -164,7 +157,7 @@ impl Auto {
         paths: &[PathSnapshot],
         unacked: &dyn UnackedView,
     ) -> Option<RecoveryAction> {
-        let on = self.carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
+        let on = Self::carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
         let task = &mut self.paths.get_mut(&of.id)?.task;
         let (path, of, on) = (of.id.0, of.id, on.id);
         let action = match task.as_mut()? {
@@ -198,10 +191,10 @@ fn unacked_in(unacked: &dyn UnackedView, path: u32, block: &Block, next: u16) ->
     unacked.any_unacked(path, block.first, block.last)
 }
 
-/// Seconds after which repair of a packet of `of` is expected to have arrived if it leaves on `on`, which loses `loss`: half a round trip,
+/// Seconds after which repair of a packet of `of` is expected to have arrived if it leaves on `on`: half a round trip,
 /// and the probe timeout that a loss would cost.
-fn arrival(of: &PathSnapshot, on: &PathSnapshot, loss: f64) -> f64 {
-    let loss = if of.id == on.id { loss * SAME_PATH } else { loss };
+fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
+    let loss = if of.id == on.id { on.history.loss() * SAME_PATH } else { on.history.loss() };
     let way = on.pacing_wait + on.expected_rtt / 2;
     way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
 }
@@ -219,7 +212,7 @@ impl RecoveryPolicy for Auto {
     ) -> RecoveryAction {
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
-            paths.iter().map(|path| (self.loss(path.id), path)).collect();
+            paths.iter().map(|path| (path.history.loss(), path)).collect();
         order.sort_by(|(a, p), (b, q)| b.total_cmp(a).then(q.rtt.cmp(&p.rtt)).then(p.id.cmp(&q.id)));
         for (_, of) in order {
             for _ in 0..2 {
@@ -273,28 +266,12 @@ impl RecoveryPolicy for Auto {
         conditions.worth_duplicating(bytes, 1.0).then_some(HANDSHAKE_GAP)
     }
 
-    fn on_sent(&mut self, path: PathId) {
-        self.paths.entry(path).or_default().history.on_sent();
-    }
-
     fn on_data(&mut self, _now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
         if paths.iter().map(|p| p.in_flight).sum::<u64>() <= packet.bytes {
             self.budget.on_idle();
         }
-        let loss = self.loss(packet.path);
+        let loss = paths.iter().find(|p| p.id == packet.path).map_or(0.0, |p| p.history.loss());
         self.budget.on_data(packet.bytes, loss);
-    }
-
-    fn on_lost(&mut self, packet: &LostPacket) {
-        if let Some(watch) = self.paths.get_mut(&packet.path).filter(|_| packet.counts) {
-            watch.history.on_lost(packet.number);
-        }
-    }
-
-    fn on_spurious_loss(&mut self, path: PathId) {
-        if let Some(watch) = self.paths.get_mut(&path) {
-            watch.history.on_spurious();
-        }
     }
 
     fn on_timeout(&mut self, path: PathId, moved: bool) {

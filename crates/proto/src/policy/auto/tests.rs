@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use recovery::SourceRun;
+use recovery::{SourceRun, loss_history::LossHistory};
 
 use super::*;
 
@@ -69,22 +69,16 @@ fn drain(auto: &mut Auto, paths: &[PathSnapshot], packets: &mut Packets) -> Vec<
     done
 }
 
-/// Tells of `sent` packets on path 0, every `every`-th of them lost.
-fn history(auto: &mut Auto, sent: u64, every: u64) {
+/// A path that has sent so many packets, every `every`-th of them lost.
+fn known(id: u32, sent: u64, every: u64) -> PathSnapshot {
+    let mut history = LossHistory::new();
     for number in 0..sent {
-        auto.on_sent(PathId(0));
-        let packet = LostPacket {
-            path: PathId(0),
-            number,
-            marks: Default::default(),
-            timed_out: false,
-            copied: false,
-            counts: true,
-        };
+        history.on_sent();
         if number % every == every - 1 {
-            auto.on_lost(&packet);
+            history.on_lost(number);
         }
     }
+    PathSnapshot { history, ..path(id) }
 }
 
 #[test]
@@ -98,8 +92,7 @@ fn a_lone_packet_leaves_again_over_the_other_path() {
 #[test]
 fn small_packets_are_copied_as_often_as_it_takes() {
     let mut auto = auto(true);
-    history(&mut auto, 1_000, 5);
-    let actions = drain(&mut auto, &[path(0)], &mut Packets::new(2, 100));
+    let actions = drain(&mut auto, &[known(0, 1_000, 5)], &mut Packets::new(2, 100));
     let numbers: Vec<u64> = actions
         .iter()
         .map(|a| if let RecoveryAction::Reinject { packet, .. } = a { *packet } else { 99 })
@@ -125,10 +118,9 @@ fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
 #[test]
 fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
     let mut auto = auto(true);
-    history(&mut auto, 4_000, u64::MAX);
     let mut packets = Packets::new(1, 1_200);
     for _ in 0..5 {
-        assert!(drain(&mut auto, &[path(0)], &mut packets).is_empty());
+        assert!(drain(&mut auto, &[known(0, 4_000, u64::MAX)], &mut packets).is_empty());
     }
     assert_eq!(auto.reasons(), RecoveryReasons { not_needed: 1, ..RecoveryReasons::default() });
 }
