@@ -3,13 +3,13 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use mendpath::{ControllerKind, RecoveryKind};
+use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
 use units::{BitRate, Bytes, LossRate};
 
 use crate::{
     client::{Credentials, Forward, PathSpec},
     demo,
-    transport::{parse_congestion, parse_recovery},
+    transport::{parse_congestion, parse_qlog, parse_recovery},
 };
 
 /// Multipath QUIC that repairs loss before it costs a round trip.
@@ -215,12 +215,15 @@ pub struct ServerArgs {
     /// Proxied connections per client at a time.
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
-    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, slp, auto.
+    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
+    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
+    pub qlog: Option<QlogDirectory>,
 }
 
 /// The server and the ways to it, for `client` and `send`.
@@ -232,12 +235,15 @@ pub struct DialArgs {
     /// Network interface or local address to use, several times for several [default: every usable interface].
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
-    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, slp, auto.
+    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
+    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
+    pub qlog: Option<QlogDirectory>,
 }
 
 /// Arguments of `client`.

@@ -1,23 +1,25 @@
 //! The transport settings that the commands share, and the words in which its errors reach the user.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use mendpath::{ConnectionError, ControllerKind, RecoveryKind, TransportConfig};
+use mendpath::{ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, TransportConfig};
 
 use crate::{failure::Failure, protocol::CloseCode, target::Target};
 
 /// What a user may choose about the transport.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Choice {
     /// How lost packets are mended.
     pub recovery: RecoveryKind,
     /// How fast each path sends.
     pub congestion: ControllerKind,
+    /// Where traces of connections go, if anywhere.
+    pub qlog: Option<QlogDirectory>,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Cubic }
+        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Cubic, qlog: None }
     }
 }
 
@@ -27,6 +29,7 @@ impl Choice {
         TransportConfig {
             recovery: self.recovery,
             controller: self.congestion,
+            observe: self.qlog.clone().map(|directory| Arc::new(directory) as _),
             max_idle_timeout: idle.into(),
             max_concurrent_bidi: streams,
             max_concurrent_uni: 0,
@@ -51,6 +54,14 @@ pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
 pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
     let exist: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
     parse(text, &exist.join(", "))
+}
+
+/// Reads the value of `--qlog`: a directory, which is created if it is not there.
+///
+/// # Errors
+/// A message that names it.
+pub fn parse_qlog(text: &str) -> Result<QlogDirectory, String> {
+    QlogDirectory::new(text).map_err(|error| format!("no traces can be written to `{text}`: {error}"))
 }
 
 fn parse<T: std::str::FromStr>(text: &str, exist: &str) -> Result<T, String> {

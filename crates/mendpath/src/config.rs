@@ -12,7 +12,7 @@ use units::Duration;
 
 use crate::{
     AddressValidation, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
-    TokenStore, TransportConfig, verifier::PinnedKey,
+    TokenStore, TransportConfig, qlog::QlogDirectory, verifier::PinnedKey,
 };
 
 /// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
@@ -87,6 +87,13 @@ macro_rules! shared_setters {
         #[must_use]
         pub fn max_paths(mut self, paths: u32) -> Self {
             self.transport.max_paths = paths;
+            self
+        }
+
+        /// Writes a qlog file of every connection, for analysis of what it did and why.
+        #[must_use]
+        pub fn qlog(mut self, directory: QlogDirectory) -> Self {
+            self.transport.observe = Some(Arc::new(directory));
             self
         }
 

@@ -67,6 +67,7 @@ mod lock;
 mod migrate;
 mod open_path;
 mod path;
+mod qlog;
 mod receive;
 mod recv_stream;
 mod send_stream;
@@ -90,6 +91,7 @@ pub use proto::{
     RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, TokenStore,
     TransportConfig, UnknownName,
 };
+pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
 pub use rustls;
 pub use send_stream::SendStream;

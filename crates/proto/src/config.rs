@@ -6,7 +6,7 @@ use std::sync::Arc;
 use congestion::ControllerKind;
 use units::Duration;
 
-use crate::{LossStore, TokenStore, streams::StreamsConfig};
+use crate::{LossStore, Observe, TokenStore, streams::StreamsConfig};
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -59,6 +59,8 @@ pub struct TransportConfig {
     /// How paths have lost, which new connections begin with: configurations that share a store share what their connections learn.
     /// Default: one of its own.
     pub loss_store: Arc<LossStore>,
+    /// Who is told about every packet and decision, for traces. Default: nobody.
+    pub observe: Option<Arc<dyn Observe>>,
 }
 
 impl Default for TransportConfig {
@@ -86,6 +88,7 @@ impl Default for TransportConfig {
             key_update_interval: 1 << 22,
             repair: RepairConfig::default(),
             loss_store: Arc::default(),
+            observe: None,
         }
     }
 }

@@ -23,6 +23,7 @@ mod keys;
 mod loss_store;
 mod migration;
 mod mtu;
+mod observer;
 mod pacer;
 mod path;
 pub mod policy;
@@ -53,7 +54,9 @@ pub use connection::{
 pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
 pub use loss_store::LossStore;
+pub use observer::{Observe, Observed, Observer};
 pub use range_set::RangeSet;
+pub use sent::PacketPurpose;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{

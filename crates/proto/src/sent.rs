@@ -14,7 +14,7 @@ use crate::{streams::SentStreamFrames, wire::PathId};
 
 /// What a packet is for: decides whether recovery may protect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PacketPurpose {
+pub enum PacketPurpose {
     /// New or retransmitted frames.
     Data,
     /// Frames of an un-ACKed packet once more (FUSO's recovery packet).

@@ -174,3 +174,22 @@ pub struct RecoveryReasons {
     /// Times that repair was wanted and no path had room in its window (`auto`).
     pub no_window: u64,
 }
+
+impl RecoveryReasons {
+    /// Every reason by its field's name, and how often it counted.
+    pub const fn named(&self) -> [(&'static str, u64); 11] {
+        [
+            ("handshake", self.handshake),
+            ("end_of_write", self.end_of_write),
+            ("end_of_stream", self.end_of_stream),
+            ("learnt", self.learnt),
+            ("single", self.single),
+            ("block", self.block),
+            ("uncoded", self.uncoded),
+            ("moved", self.moved),
+            ("not_needed", self.not_needed),
+            ("no_budget", self.no_budget),
+            ("no_window", self.no_window),
+        ]
+    }
+}

@@ -60,7 +60,8 @@ fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failur
     })?;
     let mut options = DialOptions::new(invitation, service);
     options.paths = args.paths.clone();
-    options.transport = Choice { recovery: args.recovery, congestion: args.congestion };
+    options.transport =
+        Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() };
     Ok(options)
 }
 

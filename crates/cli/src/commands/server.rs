@@ -24,7 +24,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
             streams: args.max_streams as usize,
             ..Limits::default()
         },
-        transport: Choice { recovery: args.recovery, congestion: args.congestion },
+        transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
     let server = ProxyServer::bind(&options)?;
     let endpoint = server.endpoint().clone();

@@ -7,5 +7,6 @@ mod datagrams;
 mod early;
 mod migration;
 mod paths;
+mod qlog;
 mod strangers;
 mod streams;

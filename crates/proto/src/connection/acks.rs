@@ -149,6 +149,7 @@ impl Connection {
             }
         }
         self.scratch.group = group;
+        self.observe_metrics(now, id);
     }
 
     /// Packets that were declared lost have arrived after all: the path reorders (RFC 9002 section 6.1). A packet that was merely rebuilt
@@ -269,6 +270,7 @@ impl Connection {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
             };
+            self.observe_lost(now, level, id, number);
             if let Some(path) = self.paths.get_mut(&id).filter(|_| packet.marked) {
                 path.ecn.on_lost(packet.sent_at);
             }
@@ -451,6 +453,8 @@ impl Connection {
         if path.pto_count == 1 && path.is_open() {
             self.events.push_back(Event::Path(PathEvent::Suspect(id)));
         }
+        let count = path.pto_count;
+        self.observe_timeout(now, id, count);
         self.policy.on_timeout(id, another_works);
         if let Some(blocks) = &mut self.blocks {
             blocks.on_path_timeout(id);

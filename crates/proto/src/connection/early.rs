@@ -167,9 +167,10 @@ impl Connection {
             rebuilt: false,
             elsewhere: None,
         };
-        let result = self
-            .check_reserved_bits(field.reserved_bits_are_zero)
-            .and_then(|()| self.on_payload(now, context, payload));
+        let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
+            self.observe_received(now, &context, number, payload);
+            self.on_payload(now, context, payload)
+        });
         match result {
             Ok(ack_eliciting) => {
                 let path = self.path_zero();

@@ -12,6 +12,7 @@
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
 //! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
+//! | `observe`    | what an observer is told, for traces                                      |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
 //! | `close`      | how a connection ends                                                     |
@@ -28,6 +29,7 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod observe;
 mod packet;
 mod paths;
 mod receive;
@@ -50,6 +52,7 @@ use units::{Duration, Instant};
 pub(crate) use event::EndpointEventKind;
 pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent};
 
+use self::observe::Watcher;
 use crate::{
     AddressValidation, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
     cids::{CidRegistry, reset_token},
@@ -172,6 +175,7 @@ pub struct Connection {
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
     scratch: Scratch,
+    watcher: Watcher,
 }
 
 /// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
@@ -209,6 +213,7 @@ impl Connection {
         handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
+        connection.begin_watch(now, &original_cid);
         connection.path_zero().address_validated = true;
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
         connection.drive_tls(now);
@@ -234,6 +239,7 @@ impl Connection {
         let handshake = Handshake::new(tls, Side::Server, client.destination);
         let mut connection =
             Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
+        connection.begin_watch(now, &client.original);
         connection.path_zero().address_validated = client.address_validated;
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
         Ok(connection)
@@ -290,6 +296,7 @@ impl Connection {
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
             scratch: Scratch::default(),
+            watcher: Watcher::default(),
             config,
         }
     }
@@ -352,12 +359,20 @@ impl Connection {
         paths
     }
 
+    fn reasons(&self) -> RecoveryReasons {
+        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.policy.reasons() }
+    }
+
+    fn begin_watch(&mut self, now: Instant, original: &ConnectionId) {
+        let observe = self.config.observe.as_ref();
+        self.watcher = Watcher::new(observe.and_then(|o| o.connection(now, self.side, original)));
+    }
+
     /// Live statistics of the connection.
     pub fn stats(&self) -> ConnectionStats {
         let mut stats = self.stats.clone();
         self.repair.fill_stats(&mut stats);
-        let handshake = stats.reasons.handshake;
-        stats.reasons = RecoveryReasons { handshake, ..self.policy.reasons() };
+        stats.reasons = self.reasons();
         stats.datagrams_dropped = self.datagrams.dropped();
         stats.control_pending = self.control.len();
         stats

@@ -21,7 +21,7 @@ const MIN_RESETTABLE: usize = 43;
 pub(super) struct PacketBuilder {
     pub(super) path: PathId,
     pub(super) level: Level,
-    number: u64,
+    pub(super) number: u64,
     at: HeaderPositions,
     /// The buffer may not grow beyond this; the tag is left out.
     pub(super) limit: usize,
@@ -128,6 +128,7 @@ impl Connection {
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
         let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
+        self.observe_sent(now, &builder, purpose, out.len() + TAG_LEN - at.start, &out[at.payload..]);
         if !self.seal(&builder, out) {
             out.truncate(at.start);
             let reason = "packet protection keys are used up";

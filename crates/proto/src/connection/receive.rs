@@ -155,6 +155,7 @@ impl Connection {
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             let phase = KeyPhase::Current;
             let context = FrameContext { level, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
+            self.observe_received(now, &context, number, payload);
             self.on_payload(now, context, payload)
         });
         match result {
@@ -220,6 +221,7 @@ impl Connection {
             }
             let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
             let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false, elsewhere };
+            self.observe_received(now, &context, number, payload);
             let ack_eliciting = self.on_payload(now, context, payload)?;
             if ack_eliciting {
                 self.on_source_packet(now, id, number, payload)?;
@@ -267,12 +269,7 @@ impl Connection {
         context: FrameContext,
         payload: &[u8],
     ) -> Result<bool, TransportError> {
-        let kind = match context.level {
-            Level::Initial => PacketKind::Initial,
-            Level::Handshake => PacketKind::Handshake,
-            Level::OneRtt => PacketKind::OneRtt,
-            Level::ZeroRtt => PacketKind::ZeroRtt,
-        };
+        let kind = context.level.kind();
         let mut ack_eliciting = false;
         for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
             let frame = frame?;

@@ -403,6 +403,7 @@ impl Connection {
             rebuilt: true,
             elsewhere: None,
         };
+        self.observe_received(now, &context, packet, plaintext);
         self.on_payload(now, context, plaintext)?;
         if let Some(path) = self.paths.get_mut(&path) {
             path.unreported.push(packet);

@@ -61,6 +61,7 @@ impl Connection {
             .transmit_path_bound(now, out)
             .or_else(|| self.transmit_batch(now, max_datagrams.max(1), out))
             .or_else(|| self.transmit_acks(now, out));
+        self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
         }

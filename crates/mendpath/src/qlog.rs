@@ -1,0 +1,219 @@
+//! Traces of connections as qlog files (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events), one per connection.
+//!
+//! Beside QUIC's events there are Mendpath's, in the namespace `mendpath`: `recovery` says what the recovery scheme did and why. Packets
+//! and metrics carry a `path_id`. Frames of extensions are named `mendpath:repair`, `multipath:path_abandon` and so on.
+
+mod frames;
+
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, Write},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use proto::{ConnectionId, Observe, Observed, Observer, PacketPurpose, Side, wire::PacketKind};
+use qlog::{
+    TraceSeq, VantagePoint, VantagePointType,
+    events::{EventImportance, JsonEvent, QUIC_URI, quic},
+    streamer::{EventTimePrecision, QlogStreamer},
+};
+use serde_json::{Map, Value, json};
+use tracing::warn;
+use units::{Duration, Instant};
+
+/// The schema of events and frames that are ours.
+const MENDPATH_URI: &str = "urn:mendpath:qlog:recovery-1";
+
+/// Writes a qlog file for every connection of a configuration into one directory.
+///
+/// Files are called `ORIGINAL-CONNECTION-ID_client.sqlog` or `_server.sqlog`. They contain addresses of no peer and no bytes of applications, but all
+/// that frames say about them.
+#[derive(Clone, Debug)]
+pub struct QlogDirectory {
+    directory: PathBuf,
+    max_bytes: u64,
+}
+
+impl QlogDirectory {
+    /// Bytes of one file unless [`max_bytes`](Self::max_bytes) says otherwise.
+    pub const DEFAULT_MAX_BYTES: u64 = 256 << 20;
+
+    /// Files in this directory, which is created if it is not there.
+    ///
+    /// # Errors
+    /// If it can be neither found nor created.
+    pub fn new(directory: impl Into<PathBuf>) -> io::Result<Self> {
+        let directory = directory.into();
+        fs::create_dir_all(&directory)?;
+        Ok(Self { directory, max_bytes: Self::DEFAULT_MAX_BYTES })
+    }
+
+    /// Ends a file once it has so many bytes; the connection goes on.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    fn open(&self, now: Instant, side: Side, original: &ConnectionId) -> Result<Writer, String> {
+        let (role, ty) = match side {
+            Side::Client => ("client", VantagePointType::Client),
+            Side::Server => ("server", VantagePointType::Server),
+        };
+        let path = self.directory.join(format!("{original}_{role}.sqlog"));
+        let file = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let written = Arc::new(AtomicU64::new(0));
+        let file = Counted { file: BufWriter::new(file), written: written.clone() };
+        let vantage = VantagePoint { name: Some("mendpath".to_owned()), ty, flow: None };
+        let schemas = vec![QUIC_URI.to_owned(), MENDPATH_URI.to_owned()];
+        let trace = TraceSeq::new(None, None, None, Some(vantage), schemas);
+        let mut streamer = QlogStreamer::new(
+            Some(format!("{original} {role}")),
+            None,
+            // Not used: every event brings its own time.
+            tokio::time::Instant::now().into_std(),
+            trace,
+            EventImportance::Extra,
+            EventTimePrecision::MicroSeconds,
+            Box::new(file),
+        );
+        streamer.start_log().map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Writer { began: now, streamer: Some(streamer), written, max_bytes: self.max_bytes, path })
+    }
+}
+
+impl Observe for QlogDirectory {
+    fn connection(&self, now: Instant, side: Side, original: &ConnectionId) -> Option<Box<dyn Observer>> {
+        match self.open(now, side, original) {
+            Ok(writer) => Some(Box::new(writer)),
+            Err(error) => {
+                warn!("no qlog of connection {original}: {error}");
+                None
+            }
+        }
+    }
+}
+
+/// A file that counts its bytes.
+struct Counted {
+    file: BufWriter<File>,
+    written: Arc<AtomicU64>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.written.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// The file of one connection.
+struct Writer {
+    began: Instant,
+    /// `None` once the file is full or broken.
+    streamer: Option<QlogStreamer>,
+    written: Arc<AtomicU64>,
+    max_bytes: u64,
+    path: PathBuf,
+}
+
+impl Observer for Writer {
+    fn on_event(&mut self, now: Instant, event: &Observed<'_>) {
+        let Some(streamer) = &mut self.streamer else { return };
+        let Some((name, data)) = describe(event) else { return };
+        let time = (now - self.began).as_millis_f64();
+        let event = JsonEvent { time, importance: EventImportance::Core, name, data };
+        let full = self.written.load(Ordering::Relaxed) >= self.max_bytes;
+        if let Err(error) = streamer.add_event(event) {
+            warn!("{} ends here: {error}", self.path.display());
+            self.streamer = None;
+        } else if full {
+            warn!("{} ends here: it has {} bytes", self.path.display(), self.max_bytes);
+            self.streamer = None;
+        }
+    }
+}
+
+/// The name and data of an event; `None` for those that qlog has no use for.
+fn describe(event: &Observed<'_>) -> Option<(String, Value)> {
+    let named = |name: &str, data| Some((name.to_owned(), data));
+    match *event {
+        Observed::PacketSent { path, kind, number, size, purpose, copy_of, payload } => {
+            let mut data = packet(kind, number, path.0);
+            data.insert("raw".to_owned(), json!({"length": size}));
+            data.insert("is_mtu_probe_packet".to_owned(), json!(purpose == PacketPurpose::MtuProbe));
+            data.insert("purpose".to_owned(), json!(purpose_name(purpose)));
+            if let Some((of, number)) = copy_of {
+                data.insert("copy_of".to_owned(), json!({"path_id": of.0, "packet_number": number}));
+            }
+            data.insert("frames".to_owned(), frames::list(payload));
+            named("quic:packet_sent", data.into())
+        }
+        Observed::PacketReceived { path, kind, number, rebuilt, payload } => {
+            let mut data = packet(kind, number, path.0);
+            data.insert("rebuilt".to_owned(), json!(rebuilt));
+            data.insert("frames".to_owned(), frames::list(payload));
+            named("quic:packet_received", data.into())
+        }
+        Observed::PacketLost { path, kind, number } => {
+            named("quic:packet_lost", packet(kind, number, path.0).into())
+        }
+        Observed::ProbeTimeout { path, count } => {
+            named("quic:recovery_metrics_updated", json!({"path_id": path.0, "pto_count": count}))
+        }
+        Observed::Metrics { path, window, in_flight, rtt, expected_loss } => {
+            let [latest, min, smoothed, variance] = rtt.map(Duration::as_millis_f64);
+            let data = json!({
+                "path_id": path.0, "congestion_window": window, "bytes_in_flight": in_flight, "latest_rtt": latest,
+                "min_rtt": min, "smoothed_rtt": smoothed, "rtt_variance": variance, "expected_loss": expected_loss,
+            });
+            named("quic:recovery_metrics_updated", data)
+        }
+        Observed::Recovery { reason, count } => {
+            named("mendpath:recovery", json!({"reason": reason, "count": count}))
+        }
+        _ => None,
+    }
+}
+
+fn packet(kind: PacketKind, number: u64, path: u32) -> Map<String, Value> {
+    let packet_type = match kind {
+        PacketKind::Initial => quic::PacketType::Initial,
+        PacketKind::Handshake => quic::PacketType::Handshake,
+        PacketKind::ZeroRtt => quic::PacketType::ZeroRtt,
+        PacketKind::OneRtt => quic::PacketType::OneRtt,
+    };
+    let header =
+        quic::PacketHeader { packet_type, packet_number: Some(number), ..quic::PacketHeader::default() };
+    let mut data = Map::new();
+    data.insert("header".to_owned(), json!(header));
+    data.insert("path_id".to_owned(), json!(path));
+    data
+}
+
+const fn purpose_name(purpose: PacketPurpose) -> &'static str {
+    match purpose {
+        PacketPurpose::Data => "data",
+        PacketPurpose::Copy => "copy",
+        PacketPurpose::Repair => "repair",
+        PacketPurpose::Probe => "probe",
+        PacketPurpose::MtuProbe => "mtu_probe",
+        PacketPurpose::OffPath => "off_path",
+    }
+}
+
+/// Where a file of this directory lies.
+impl AsRef<Path> for QlogDirectory {
+    fn as_ref(&self) -> &Path {
+        &self.directory
+    }
+}
