@@ -1,45 +1,41 @@
 # One SACK TCP flow in ns-2 over 12 Mbit/s and 10 ms each way; the data packets with the given indices (from 0) are lost.
-# ns single_flow.tcl SEGMENTS INDEX...; prints when the last acknowledgement arrived, in ms, and the timeouts.
-set segments [lindex $argv 0]
-set lost [lrange $argv 1 end]
-
-Agent/TCP set tcpTick_ 0.000001
-Agent/TCP set minrto_ 0.2
-Agent/TCP set rtxcur_init_ 1.0
-Agent/TCP set window_ 65536
-Agent/TCP set packetSize_ 1460
-Agent/TCP set windowInit_ 10
-Agent/TCP set singledup_ 1
-Agent/TCP set overhead_ 0
-Agent/TCP set syn_ false
-Agent/TCPSink set packetSize_ 40
+# ns single_flow.tcl segments=N lost=INDEX,...; prints when the last acknowledgement arrived, in ms, the timeouts, and
+# the slow start threshold in segments.
+source network.tcl
+set segments 10
+set lost ""
+set trace ""
+# Without timestamps ns-2 measures one round trip at a time, with them every acknowledgement gives a sample.
+set timestamps 1
+read_arguments
+configure_tcp 65536 1.0
+Agent/TCP set timestamps_ $timestamps
+Agent/TCP set ts_option_size_ 0
 
 set ns [new Simulator]
 set a [$ns node]
 set b [$ns node]
-$ns simplex-link $a $b 12Mb 10ms DropTail
-$ns simplex-link $b $a 12000Mb 10ms DropTail
-$ns queue-limit $a $b 10000
-if {[llength $lost] > 0} {
+set wire [$ns node]
+join_one_way $ns $a $wire 12 10 10000
+join_one_way $ns $wire $b 1000000 0 10000
+join_one_way $ns $b $a 12000 10 10000
+if {$lost ne ""} {
     set errors [new ErrorModel/List]
     $errors unit pkt
-    $errors droplist $lost
+    $errors droplist [split $lost ,]
     $errors drop-target [new Agent/Null]
-    $ns link-lossmodel $errors $a $b
+    $ns lossmodel $errors $wire $b
 }
-set tcp [new Agent/TCP/Sack1]
-set sink [new Agent/TCPSink/Sack1]
-$ns attach-agent $a $tcp
-$ns attach-agent $b $sink
-$ns connect $tcp $sink
+connect_tcp $ns $a $b
+if {$trace ne ""} {
+    $ns trace-queue $a $wire [open $trace w]
+}
 proc finished {} {
     global ns tcp
-    puts [format "%.6f %d" [expr [$ns now] * 1000] [$tcp set nrexmit_]]
+    puts [format "%.6f %d %g" [expr [$ns now] * 1000] [$tcp set nrexmit_] [$tcp set ssthresh_]]
     exit 0
 }
 Agent/TCP instproc done {} { finished }
-set ftp [new Application/FTP]
-$ftp attach-agent $tcp
 $ns at 0 "$ftp produce $segments"
-$ns at 60 "puts never; exit 0"
+$ns at 60 "puts {never 0}; exit 0"
 $ns run

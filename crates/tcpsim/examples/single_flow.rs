@@ -5,7 +5,8 @@
 //! cargo run --release -p mendpath-tcpsim --example single_flow 100 40 41 42
 //! ```
 //! The first argument is the flow's length in segments, the others are the data packets that the link loses, from 0. Prints when
-//! the last acknowledgement is back at the sender, in ms, and the timeouts.
+//! the last acknowledgement is back at the sender, in ms, and the timeouts. Words before the numbers: with `handshake`, time counts
+//! from the end of a handshake, which has given a first sample of the round-trip time; with `plain`, there is no Early Retransmit.
 
 use std::process::ExitCode;
 
@@ -17,7 +18,10 @@ use tcpsim::{Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant};
 
 fn main() -> ExitCode {
-    let arguments: Result<Vec<u64>, _> = std::env::args().skip(1).map(|word| word.parse()).collect();
+    let (words, numbers): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|word| word == "handshake" || word == "plain");
+    let [handshake, plain] = ["handshake", "plain"].map(|option| words.iter().any(|word| word == option));
+    let arguments: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
     let Ok(arguments) = arguments else { return usage() };
     let Some((segments, lost)) = arguments.split_first() else { return usage() };
     let slow = Line::new(BitRate::from_mbps(12), Duration::from_millis(10), 10_000);
@@ -29,7 +33,7 @@ fn main() -> ExitCode {
         Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: true, before_rate: false };
     let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
     let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).expect("a sound topology");
-    let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
+    let tcp = sim.add_profile(Profile::tcp(Tcp { handshake, early_retransmit: !plain, ..Tcp::default() }));
     let flow = sim.add_flow(tcp, 0, 1, segments.max(&1) * 1_460, Instant::ORIGIN).expect("hosts exist");
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(60)).expect("within limits");
     match sim.flow(flow).and_then(|flow| flow.completion_time()) {
@@ -40,6 +44,6 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: single_flow SEGMENTS [LOST_PACKET]...");
+    eprintln!("usage: single_flow [handshake] [plain] SEGMENTS [LOST_PACKET]...");
     ExitCode::from(2)
 }

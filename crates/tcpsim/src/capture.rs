@@ -103,7 +103,7 @@ fn headers(packet: &Packet<Segment>, mss: u16) -> Option<Vec<u8>> {
     let number = match segment.kind {
         Kind::Data | Kind::Extra => bytes,
         Kind::Syn | Kind::SynAck => 0,
-        Kind::Ack => 1,
+        Kind::Ack | Kind::Foreign => 1,
     };
     let mut tcp =
         PacketBuilder::ipv4(address(packet.src.0), address(packet.dst.0), 64).tcp(from, to, number, u16::MAX);
@@ -112,6 +112,7 @@ fn headers(packet: &Packet<Segment>, mss: u16) -> Option<Vec<u8>> {
         Kind::Ack => tcp = tcp.ack(bytes),
         Kind::Syn => tcp = tcp.syn(),
         Kind::SynAck => tcp = tcp.syn().ack(1),
+        Kind::Foreign => return None, // no TCP
     }
     if segment.has(ECE) {
         tcp = tcp.ece();

@@ -16,6 +16,13 @@ pub enum CongestionKind {
     Shared(congestion::ControllerKind),
 }
 
+impl CongestionKind {
+    /// Receivers echo each segment's mark (RFC 8257 section 3.2) instead of repeating one until the sender has reacted.
+    pub(crate) fn wants_each_mark(self) -> bool {
+        matches!(self, Self::Dctcp | Self::Shared(congestion::ControllerKind::Dctcp))
+    }
+}
+
 /// Tail loss probe (RFC 8985 section 7): "Reactive" in the papers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tlp {

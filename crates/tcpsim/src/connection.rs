@@ -149,6 +149,11 @@ impl Connection {
         self.dsn_next < self.dsn_end && self.dsn_next - self.dsn_una < self.profile.tcp.receive_window
     }
 
+    /// Segments of the application's data that the sender knows to have arrived.
+    pub fn acknowledged(&self) -> u64 {
+        self.dsn_una.into()
+    }
+
     /// How many sub-flows there are.
     pub fn subflows(&self) -> usize {
         self.subs.len()
@@ -190,9 +195,9 @@ impl Connection {
         self.subs[sub].board.segment(seq)
     }
 
-    /// The sub-flows' windows for coupled controllers; empty if nobody looks.
+    /// The sub-flows' windows for coupled controllers; empty if nobody looks or there is one, which then behaves as alone.
     fn group(&self, index: usize) -> Vec<PathWindow> {
-        if !self.subs[index].control.looks_at_siblings() {
+        if self.subs.len() == 1 || !self.subs[index].control.looks_at_siblings() {
             return Vec::new();
         }
         let mss = self.profile.tcp.mss;

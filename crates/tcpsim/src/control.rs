@@ -71,6 +71,11 @@ impl Control {
         matches!(self, Self::Shared(_))
     }
 
+    /// What OLIA wants to know of the sub-flow's siblings.
+    pub(crate) fn inter_loss(&self) -> u64 {
+        if let Self::Shared(shared) = self { shared.inter_loss() } else { 0 }
+    }
+
     #[inline]
     pub(crate) fn on_ack(&mut self, acked: &Acked, rtt: &RttEstimator, group: &[PathWindow]) {
         match self {

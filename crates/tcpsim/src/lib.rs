@@ -33,10 +33,11 @@ mod subflow;
 pub use config::{CongestionKind, Profile, Tcp, Tlp};
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;
-pub use sim::{ConnectionId, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
+pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
 
-/// The book's chapter: its code is tested with the crate's.
+/// The book's chapters: their code is tested with the crate's.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/simulator.md")]
+#[doc = include_str!("../../../docs/add-a-scheme.md")]
 struct Book;

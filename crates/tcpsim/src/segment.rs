@@ -17,6 +17,8 @@ pub enum Kind {
     SynAck,
     /// Outside the sequence space: a scheme's own packet (TCP-IR's coded packet).
     Extra,
+    /// Of another protocol on the same fabric, which says what the fields mean ([`Sim::run_beside`](crate::Sim::run_beside)).
+    Foreign,
 }
 
 /// ECN-echo (RFC 3168 section 6.1.2; RFC 8257 section 3.2).

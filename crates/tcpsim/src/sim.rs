@@ -18,7 +18,7 @@ use crate::{
     connection::Connection,
     record::{FlowId, FlowRecord, Totals},
     scheme::{Io, SCHEME_SLOT},
-    segment::Segment,
+    segment::{Kind, Segment},
 };
 
 /// Most connections: their numbers and a slot share a timer's token.
@@ -27,6 +27,8 @@ pub const MAX_CONNECTIONS: u32 = (1 << 28) - 1;
 pub const MAX_FLOWS: usize = 1 << 28;
 /// The timer of the next write.
 const NEXT_WRITE: u32 = u32::MAX;
+/// The timer's token of a protocol beside TCP ([`Sim::run_beside`]): no connection's.
+pub const FOREIGN_TIMER: u32 = MAX_CONNECTIONS << 4;
 
 /// Which [`Profile`] a connection has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -239,6 +241,15 @@ impl Sim {
         self.fabric.run(&mut self.world, until)
     }
 
+    /// Like [`run`](Self::run), with another protocol on the same hosts and links: packets of [`Kind::Foreign`] and the timer
+    /// [`FOREIGN_TIMER`] go to `other`, which sends and sets its timer by the fabric that it is handed.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::run`].
+    pub fn run_beside(&mut self, other: &mut impl Hosts<Segment>, until: Instant) -> Result<(), RunError> {
+        self.fabric.run(&mut Beside { world: &mut self.world, other }, until)
+    }
+
     /// Runs until every flow is finished, but not beyond `until`. Looks at most every millisecond of simulated time.
     ///
     /// # Errors
@@ -388,6 +399,30 @@ impl World {
                     }
                 }
             }
+        }
+    }
+}
+
+/// TCP and another protocol.
+struct Beside<'a, H> {
+    world: &'a mut World,
+    other: &'a mut H,
+}
+
+impl<H: Hosts<Segment>> Hosts<Segment> for Beside<'_, H> {
+    fn receive(&mut self, fabric: &mut Fabric<Segment>, host: HostId, packet: Packet<Segment>) {
+        if packet.body.kind == Kind::Foreign {
+            self.other.receive(fabric, host, packet);
+        } else {
+            self.world.receive(fabric, host, packet);
+        }
+    }
+
+    fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
+        if token == FOREIGN_TIMER {
+            self.other.timer(fabric, token);
+        } else {
+            self.world.timer(fabric, token);
         }
     }
 }

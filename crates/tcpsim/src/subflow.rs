@@ -334,7 +334,6 @@ impl Subflow {
     }
 
     /// What a coupled controller sees of it.
-    #[allow(clippy::needless_update, reason = "controllers may be told more one day")]
     pub(crate) fn path_window(&self, index: usize, mss: u16) -> PathWindow {
         PathWindow {
             path: index as u32,
@@ -343,7 +342,7 @@ impl Subflow {
             smoothed_rtt: self.rtt.smoothed,
             slow_start: self.control.in_slow_start(),
             is_self: false,
-            ..PathWindow::default()
+            inter_loss: self.control.inter_loss(),
         }
     }
 }

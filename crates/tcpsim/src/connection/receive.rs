@@ -4,7 +4,6 @@ use netsim::fabric::{Ecn, Packet};
 
 use super::Connection;
 use crate::{
-    CongestionKind,
     receiver::Reply,
     scheme::Io,
     segment::{COPIED, Kind, PARITY, Segment},
@@ -26,6 +25,7 @@ impl Connection {
             Kind::Syn => self.answer(io, index, Segment { kind: Kind::SynAck, ..Segment::default() }),
             Kind::SynAck => self.receive_syn_ack(io, index),
             Kind::Extra => self.with_scheme(|scheme, conn| scheme.on_extra(conn, io, segment)),
+            Kind::Foreign => {}
         }
     }
 
@@ -120,7 +120,7 @@ impl Connection {
 
     #[inline]
     pub(crate) fn acknowledge(&mut self, io: &mut Io<'_>, index: usize) {
-        let accurate = self.profile.tcp.congestion == CongestionKind::Dctcp;
+        let accurate = self.profile.tcp.congestion.wants_each_mark();
         let ack = self.subs[index].receiver.acknowledge(accurate);
         self.answer(io, index, ack);
     }

@@ -38,7 +38,10 @@ impl Shared {
         self.controller.state().phase == Phase::SlowStart
     }
 
-    #[allow(clippy::needless_update, reason = "controllers may be told more one day")]
+    pub(super) fn inter_loss(&self) -> u64 {
+        self.controller.inter_loss()
+    }
+
     pub(super) fn on_ack(&mut self, acked: &Acked, rtt: &RttEstimator, group: &[PathWindow]) {
         let ack = Ack {
             now: acked.now,
@@ -46,8 +49,9 @@ impl Shared {
             largest_sent_at: acked.sent_at,
             in_flight_before: u64::from(acked.flight) * self.mss,
             app_limited: !acked.limited || acked.in_recovery,
+            // Of TCP's echoes only DCTCP's say which segments were marked; others repeat the last one until CWR.
+            ce_bytes: if acked.marked { u64::from(acked.segments) * self.mss } else { 0 },
             rtt: rtt_of(rtt),
-            ..Ack::default()
         };
         self.controller.on_ack(&ack, group);
     }
