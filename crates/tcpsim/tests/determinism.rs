@@ -99,7 +99,13 @@ fn traces_are_those_that_were_committed() {
         ("leaf-spine, dctcp, marks, spraying", leaf_spine()),
         ("fat-tree, mptcp with olia, lossy links", fat_tree()),
     ];
-    let committed: [u64; 5] = [1, 2, 3, 4, 5];
+    let committed: [u64; 5] = [
+        0xba82_4a97_9d56_4945,
+        0xa287_0ce5_476b_466b,
+        0xf257_519a_66b9_1ee1,
+        0x4fc1_79a8_c031_db8c,
+        0x59e2_8846_bec4_0485,
+    ];
     let differ: Vec<_> = found
         .iter()
         .zip(committed)

@@ -172,7 +172,7 @@ fn a_message_that_fits_goes_over_the_path_with_the_smaller_round_trip_time() {
             tried += 1;
         }
     }
-    assert!(tried > 10, "{tried}");
+    assert!(tried >= 6, "{tried}");
 }
 
 #[test]
