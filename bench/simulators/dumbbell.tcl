@@ -1,6 +1,6 @@
 # Long SACK TCP flows over a dumbbell in ns-2, with the arguments of `cargo run -p mendpath-tcpsim --example dumbbell`.
 # Prints segments acknowledged after the warm-up, in all and of each flow, then what was sent again, timeouts, the mean queue.
-source network.tcl
+source [file join [file dirname [info script]] network.tcl]
 set flows 10
 set mbps 1000
 set rtt_ms 0.1

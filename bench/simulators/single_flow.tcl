@@ -1,7 +1,7 @@
 # One SACK TCP flow in ns-2 over 12 Mbit/s and 10 ms each way; the data packets with the given indices (from 0) are lost.
 # ns single_flow.tcl segments=N lost=INDEX,...; prints when the last acknowledgement arrived, in ms, the timeouts, and
 # the slow start threshold in segments.
-source network.tcl
+source [file join [file dirname [info script]] network.tcl]
 set segments 10
 set lost ""
 set trace ""

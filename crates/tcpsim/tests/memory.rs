@@ -3,7 +3,7 @@
 use netsim::fabric::{Options, topology::Dumbbell};
 use peak_alloc::PeakAlloc;
 use tcpsim::{Profile, Sim, Tcp};
-use units::{BitRate, Duration, Instant};
+use units::{BitRate, Duration};
 
 #[global_allocator]
 static MEMORY: PeakAlloc = PeakAlloc;
