@@ -92,7 +92,6 @@ fn peak_memory() -> u64 {
 }
 
 /// Seconds that this thread has been on a processor: what others run meanwhile does not count (Linux; elsewhere the wall clock).
-#[expect(clippy::disallowed_methods, reason = "measures how long a run takes")]
 fn clock(start: std::time::Instant) -> f64 {
     let ran = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = ran.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());

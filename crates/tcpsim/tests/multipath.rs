@@ -139,6 +139,7 @@ fn coupled_sub_flows_do_at_least_as_well_as_tcp_on_the_best_path() {
     let uncoupled = over_two_lossy_paths(&mptcp(NEW_RENO, 2), [0.002, 0.02]);
     for kind in COUPLED {
         let rate = over_two_lossy_paths(&mptcp(CongestionKind::Shared(kind), 2), [0.002, 0.02]);
+        println!("{kind}: {rate:.0}/s; TCP on the better path {tcp:.0}, uncoupled {uncoupled:.0}");
         assert!(
             rate > 0.85 * tcp && rate < 1.05 * uncoupled,
             "{kind}: {rate}, TCP {tcp}, uncoupled {uncoupled}"
