@@ -143,7 +143,9 @@ pub fn run_twice(scenario: &Scenario) -> Result<Outcome, Failure> {
 /// # Errors
 /// The first [`Failure`].
 pub fn run(scenario: &Scenario) -> Result<Outcome, Failure> {
-    panic::catch_unwind(|| Run::new(scenario).run()).unwrap_or_else(|payload| {
+    // Whatever a panic leaves behind is dropped with the run.
+    let run = panic::AssertUnwindSafe(|| Run::new(scenario).run());
+    panic::catch_unwind(run).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(Failure::Panic(text.unwrap_or_default()))
