@@ -66,6 +66,8 @@ pub struct Connection {
     /// How many of `messages`, from the front, the receiver has.
     reported: usize,
     last_record: u32,
+    /// Receiver: redundant packets that arrived.
+    extras_arrived: u32,
     /// Receiver: everything below is here; what is here beyond.
     delivered: u32,
     ahead: Ranges,
@@ -101,6 +103,7 @@ impl Connection {
             messages: VecDeque::new(),
             reported: 0,
             last_record: u32::MAX,
+            extras_arrived: 0,
             delivered: 0,
             ahead: Ranges::default(),
             held: Vec::new(),

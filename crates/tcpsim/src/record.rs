@@ -30,6 +30,13 @@ pub struct FlowRecord {
     pub repaired: u32,
     /// Data packets of all kinds, likewise.
     pub packets: u32,
+    /// When its last segment was sent for the first time; [`Instant::MAX`] until then.
+    pub all_sent: Instant,
+    /// When the fifth redundant packet was sent (CoFUSO Fig. 5); [`Instant::MAX`] until then.
+    pub fifth_extra: Instant,
+    /// Redundant packets of a scheme on MPTCP that had arrived on its connection before the first one that repaired
+    /// something (CoFUSO Fig. 4); meaningful if something was repaired.
+    pub before_hit: u32,
 }
 
 impl FlowRecord {
@@ -45,6 +52,9 @@ impl FlowRecord {
             extra: 0,
             repaired: 0,
             packets: 0,
+            all_sent: Instant::MAX,
+            fifth_extra: Instant::MAX,
+            before_hit: 0,
         }
     }
 

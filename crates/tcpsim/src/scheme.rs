@@ -14,6 +14,8 @@ pub struct Io<'a> {
     /// Sums over all connections.
     pub totals: &'a mut Totals,
     pub(crate) records: &'a mut Vec<FlowRecord>,
+    /// Records of flows that arrived just now.
+    pub(crate) arrived: &'a mut Vec<u32>,
     pub(crate) conn: u32,
 }
 

@@ -85,6 +85,12 @@ struct World {
     connections: Vec<Option<Box<Connection>>>,
     records: Vec<FlowRecord>,
     writes: Writes,
+    /// Writes that wait for a flow to arrive: by its record, the record and connection of the write.
+    followers: BTreeMap<u32, (u32, u32)>,
+    /// Records of flows that have arrived and may be waited for.
+    arrived: Vec<u32>,
+    /// The second connection of a long-lived connection that sends everything twice (RepFlow).
+    twins: BTreeMap<u32, u32>,
     totals: Totals,
 }
 
@@ -128,6 +134,9 @@ impl Sim {
             connections: Vec::new(),
             records: Vec::new(),
             writes: BinaryHeap::new(),
+            followers: BTreeMap::new(),
+            arrived: Vec::new(),
+            twins: BTreeMap::new(),
             totals: Totals::default(),
         };
         Ok(Self { fabric: Fabric::new(topology, options)?, world })
@@ -178,13 +187,21 @@ impl Sim {
         flows.iter().map(|flow| self.add_flow(profile, flow.from.0, flow.to.0, flow.bytes, flow.at)).collect()
     }
 
-    /// A long-lived connection.
+    /// A long-lived connection, or two if the profile sends every flow twice.
     ///
     /// # Errors
     /// If it cannot be.
     pub fn connect(&mut self, profile: ProfileId, from: u32, to: u32) -> Result<ConnectionId, SimError> {
         self.check(profile, from, to)?;
         let id = self.world.add_connection(profile.0, HostId(from), HostId(to)).ok_or(SimError::TooMany)?;
+        if self.world.profiles[profile.0 as usize].scheme.copies() > 1 {
+            let twin = self.world.add_connection(profile.0, HostId(from), HostId(to));
+            let twin = twin.ok_or(SimError::TooMany)?;
+            if let Some(conn) = &mut self.world.connections[twin as usize] {
+                conn.redundant = true;
+            }
+            self.world.twins.insert(id, twin);
+        }
         Ok(ConnectionId(id))
     }
 
@@ -193,12 +210,36 @@ impl Sim {
     /// # Errors
     /// If it cannot be.
     pub fn write(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<FlowId, SimError> {
+        let record = self.write_record(connection, bytes, at)?;
+        self.plan(at, record, Target::Existing(connection.0));
+        Ok(FlowId(record))
+    }
+
+    /// Has a long-lived connection carry `bytes` more as soon as all of `request` has arrived: a response. A request has
+    /// one response; a second one takes its place.
+    ///
+    /// # Errors
+    /// If it cannot be; also if the request has arrived already.
+    pub fn write_after(
+        &mut self,
+        request: FlowId,
+        connection: ConnectionId,
+        bytes: u64,
+    ) -> Result<FlowId, SimError> {
+        let asked = self.flow(request).ok_or(SimError::Unknown)?;
+        if asked.finished != Instant::MAX {
+            return Err(SimError::Unknown);
+        }
+        let record = self.write_record(connection, bytes, Instant::MAX)?;
+        self.world.followers.insert(request.0, (record, connection.0));
+        Ok(FlowId(record))
+    }
+
+    fn write_record(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<u32, SimError> {
         let conn = self.world.connections.get(connection.0 as usize).and_then(Option::as_ref);
         let conn = conn.ok_or(SimError::Unknown)?;
         let (from, to, mss) = (conn.from, conn.to, conn.profile.tcp.mss);
-        let record = self.push_record(FlowRecord::new(from, to, bytes, at), mss)?;
-        self.plan(at, record, Target::Existing(connection.0));
-        Ok(FlowId(record))
+        self.push_record(FlowRecord::new(from, to, bytes, at), mss)
     }
 
     fn plan_record(
@@ -371,11 +412,26 @@ impl World {
     ) {
         let Some(slot) = self.connections.get_mut(id as usize) else { return };
         let Some(conn) = slot else { return };
-        let mut io = Io { fabric, totals: &mut self.totals, records: &mut self.records, conn: id };
+        let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
+        let mut io = Io { fabric, totals, records, arrived, conn: id };
         act(conn, &mut io);
         if conn.finished {
             *slot = None;
         }
+        while let Some(arrived) = self.arrived.pop() {
+            self.follow(fabric, arrived);
+        }
+    }
+
+    /// Plans the write that waited for this flow, for this very moment.
+    fn follow(&mut self, fabric: &mut Fabric<Segment>, arrived: u32) {
+        let Some((record, connection)) = self.followers.remove(&arrived) else { return };
+        let now = fabric.now();
+        self.records[record as usize].started = now;
+        if self.writes.peek().is_none_or(|Reverse((next, ..))| now < *next) {
+            fabric.set_timer(now, NEXT_WRITE);
+        }
+        self.writes.push(Reverse((now, record, Target::Existing(connection))));
     }
 
     /// Carries out the writes whose time has come.
@@ -389,7 +445,12 @@ impl World {
             self.writes.pop();
             let FlowRecord { from, to, bytes, .. } = self.records[record as usize];
             match target {
-                Target::Existing(id) => self.with(fabric, id, |conn, io| conn.write(io, bytes, record)),
+                Target::Existing(id) => {
+                    self.with(fabric, id, |conn, io| conn.write(io, bytes, record));
+                    if let Some(&twin) = self.twins.get(&id) {
+                        self.with(fabric, twin, |conn, io| conn.write(io, bytes, record));
+                    }
+                }
                 Target::Fresh { profile, copy } => {
                     if let Some(id) = self.add_connection(profile, from, to) {
                         self.with(fabric, id, |conn, io| {

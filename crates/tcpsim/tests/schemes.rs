@@ -8,7 +8,7 @@ use netsim::{
     },
 };
 use tcpsim::{
-    CongestionKind, Profile, SchemeKind, Sim, Tcp, Totals,
+    CongestionKind, FlowId, Profile, SchemeKind, Sim, Tcp, Totals,
     schemes::{Cofuso, Corrective, Fuso, Mptcp, reactive},
 };
 use units::{BitRate, Duration, Instant, LossRate};
@@ -228,4 +228,51 @@ fn dctcp_keeps_the_queue_at_its_threshold_and_the_link_busy() {
     assert!(bytes > 59_000_000, "{bytes}"); // of 62.5 MB
     let (reno, longest, _) = bottleneck(Tcp::default(), None);
     assert!(reno > mean && longest == 100, "{reno} {longest}");
+}
+
+/// Requests and responses between a pair of hosts over `profile`'s long-lived connections, with `loss` on every path.
+fn exchanges(profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
+    let network = ParallelPaths::fuso();
+    let lossy = |path| Fault::both(ParallelPaths::path(path), Failure::random(LossRate::new(loss).unwrap()));
+    let options = Options { seed: Seed(5), faults: (0..3).map(lossy).collect(), ..Options::default() };
+    let mut sim = Sim::new(&network.build(), &options).unwrap();
+    let id = sim.add_profile(profile.clone());
+    let (there, back) = (sim.connect(id, 3, 0).unwrap(), sim.connect(id, 0, 3).unwrap());
+    let exchange = |n| {
+        let asked = sim.write(there, 100, Instant::ORIGIN + Duration::from_millis(20) * n).unwrap();
+        (asked, sim.write_after(asked, back, 30_000).unwrap())
+    };
+    let pairs = (0..40).map(exchange).collect();
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100)).unwrap();
+    (sim, pairs)
+}
+
+#[test]
+fn a_response_starts_when_its_request_has_arrived() {
+    for (name, profile) in schemes() {
+        let (sim, pairs) = exchanges(&profile, 0.02);
+        for (asked, answered) in pairs {
+            let (asked, answered) = (sim.flow(asked).unwrap(), sim.flow(answered).unwrap());
+            assert_eq!((asked.to, asked.from), (answered.from, answered.to), "{name}");
+            let waits = profile.tcp.handshake && asked.started < Instant::ORIGIN + Duration::from_millis(20);
+            assert!(waits || asked.finished == answered.started, "{name}: {asked:?} {answered:?}");
+            assert!(answered.completion_time().is_some(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn repflow_has_two_long_lived_connections_and_the_quicker_counts() {
+    let plain = Profile::tcp(Tcp::fuso());
+    let twice = Profile { scheme: SchemeKind::RepFlow, ..plain.clone() };
+    let packets = exchanges(&plain, 0.0).0.totals().packets;
+    assert_eq!(exchanges(&twice, 0.0).0.totals().packets, 2 * packets);
+    let timed_out =
+        |profile| exchanges(profile, 0.05).0.flows().iter().filter(|flow| flow.timeouts > 0).count();
+    assert!(timed_out(&plain) > 0);
+    let slowest = |profile| {
+        let (sim, pairs) = exchanges(profile, 0.05);
+        pairs.iter().map(|(_, answered)| sim.flow(*answered).unwrap().completion_time().unwrap()).max()
+    };
+    assert!(slowest(&twice) < slowest(&plain));
 }

@@ -54,6 +54,7 @@ impl Connection {
 
     /// A new segment of a sub-flow whose numbers are not those of the data.
     fn receive_mapped(&mut self, io: &mut Io<'_>, index: usize, segment: &Segment, was: u32) {
+        self.extras_arrived += u32::from(segment.has(PARITY) || segment.has(COPIED));
         if !segment.has(PARITY) {
             if self.mptcp.is_some_and(|mptcp| mptcp.early_delivery) || segment.seq == was {
                 self.deliver(io, segment.dsn, segment.has(COPIED));
@@ -96,7 +97,11 @@ impl Connection {
     pub(crate) fn count_repair(&mut self, io: &mut Io<'_>) {
         io.totals.repaired += 1;
         io.totals.useful += 1;
+        let before = self.extras_arrived.saturating_sub(1);
         if let Some(record) = io.record(self.record_index()) {
+            if record.repaired == 0 {
+                record.before_hit = before;
+            }
             record.repaired += 1;
         }
     }
@@ -114,6 +119,7 @@ impl Connection {
             {
                 record.finished = now;
                 io.totals.finished += 1;
+                io.arrived.push(message.record);
             }
         }
     }

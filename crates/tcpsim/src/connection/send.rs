@@ -113,6 +113,12 @@ impl Connection {
             let dsn = self.dsn_next;
             self.dsn_next += 1;
             self.send_new(io, index, dsn, self.payload(dsn), 0);
+            if self.dsn_next == self.dsn_end {
+                let now = io.now();
+                if let Some(record) = io.record(self.last_record) {
+                    record.all_sent = record.all_sent.min(now);
+                }
+            }
             return true;
         }
         self.dsn_next < self.dsn_end && self.retransmit_opportunistically(io, index)
@@ -224,8 +230,12 @@ impl Connection {
             io.totals.copies += 1;
         }
         io.totals.extra_bytes += u64::from(payload) + u64::from(self.profile.tcp.header);
+        let now = io.now();
         if let Some(record) = io.record(self.record_index()) {
             record.extra += 1;
+            if record.extra == 5 {
+                record.fifth_extra = now;
+            }
         }
     }
 

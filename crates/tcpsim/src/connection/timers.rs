@@ -58,7 +58,10 @@ impl Connection {
             return;
         }
         io.totals.timeouts += 1;
-        if let Some(record) = io.record(self.record_index()) {
+        // One that comes after the flow's last byte has arrived costs the flow nothing (FUSO-A12).
+        if let Some(record) = io.record(self.record_index())
+            && record.finished == units::Instant::MAX
+        {
             record.timeouts += 1;
         }
         self.subs[index].on_timeout(&self.profile.tcp, io.now());
