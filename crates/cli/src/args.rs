@@ -66,6 +66,79 @@ pub enum Command {
     /// Look into packet captures.
     #[command(subcommand)]
     Trace(TraceCommand),
+    /// Simulate the papers' experiments, or your own.
+    #[command(subcommand)]
+    Experiment(ExperimentCommand),
+}
+
+/// What there is to do with plans of experiments.
+#[derive(Debug, Subcommand)]
+pub enum ExperimentCommand {
+    /// Show which plans there are.
+    List(ListArgs),
+    /// Run plans: simulate, and write tables and figures.
+    #[command(long_about = "Run plans: simulate, and write tables and figures.\n\n\
+                  Every finished run is kept; after an interruption the same command goes on, and with more --seeds only the new ones are \
+                  run. Results depend on plan and seed, not on --jobs.")]
+    Run(RunArgs),
+}
+
+/// Arguments of `experiment list`.
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// Folder of the plans.
+    #[arg(long, value_name = "DIR", default_value = "plans")]
+    pub plans: PathBuf,
+    /// How much would be run: quick or paper.
+    #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
+    pub scale: experiments::Scale,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `experiment run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath experiment list\n  \
+                  mendpath experiment run fuso-fig6ab\n  \
+                  mendpath experiment run fuso-fig6ab cofuso-fig10 --scale paper --jobs 8\n  \
+                  mendpath experiment run my/plan.toml --seeds 20 --out my/results")]
+pub struct RunArgs {
+    /// Names of plans, their folders or files.
+    #[arg(required = true, value_name = "PLAN")]
+    pub plan: Vec<PathBuf>,
+    /// How much is run: quick (minutes) or paper (the paper's numbers).
+    #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
+    pub scale: experiments::Scale,
+    /// Runs at a time [default: one per core].
+    #[arg(long, value_name = "N", value_parser = parse_jobs)]
+    pub jobs: Option<usize>,
+    /// Seeds of every point and scheme [default: the plan's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub seeds: Option<u32>,
+    /// Where results go, in a folder per plan and scale.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Folder of the plans.
+    #[arg(long, value_name = "DIR", default_value = "plans")]
+    pub plans: PathBuf,
+    /// Print the summaries as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+    /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
+    #[arg(long)]
+    pub publish: bool,
+}
+
+fn parse_scale_of_runs(text: &str) -> Result<experiments::Scale, String> {
+    let found = experiments::Scale::ALL.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, scale)| scale).ok_or_else(|| format!("there is no `{text}`: use quick or paper"))
+}
+
+fn parse_jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=1_024).contains(jobs));
+    jobs.ok_or_else(|| "use a number from 1 to 1024".to_owned())
 }
 
 /// What there is to do with captures.

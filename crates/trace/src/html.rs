@@ -2,38 +2,19 @@
 
 use std::fmt::Write as _;
 
+use figures::page::{self, escape, figure, table};
+
 use crate::{
-    charts::{self, SIZES, Size},
+    charts::{self, SERIES},
     report::Report,
     retransmission::Half,
     text::{self, percent},
     what_if::WhatIf,
 };
 
-const STYLE: &str = ":root{color-scheme:light dark;--bg:#fff;--fg:#1c1c1c;--soft:#5c5c5c;--grid:#ddd;--c0:#1a5fb4;--c1:#b3261e;--c2:#6b6b6b}\
-    @media(prefers-color-scheme:dark){:root{--bg:#15181b;--fg:#ececec;--soft:#a9b0b6;--grid:#33393e;--c0:#8ab8ff;--c1:#ff8a80;--c2:#a8a8a8}}\
-    body{margin:0;background:var(--bg);color:var(--fg);font:16px/1.5 system-ui,sans-serif}\
-    main{max-width:60rem;margin:0 auto;padding:1rem}h1{font-size:1.5rem;line-height:1.2;margin:.5rem 0}\
-    h2{font-size:1.1rem;margin:1.75rem 0 .5rem}p{max-width:42rem}figure{margin:1rem 0}\
-    figcaption,.note{color:var(--soft);font-size:.875rem;max-width:42rem}.warn{border-left:4px solid var(--c1);padding-left:.75rem}\
-    svg{display:block;width:100%;height:auto;max-width:60rem}.narrow{display:none}\
-    svg text{fill:var(--fg);font-family:system-ui,sans-serif}svg .axis{stroke:var(--soft)}svg .grid{stroke:var(--grid)}\
-    svg .line,.key line{fill:none;stroke-width:2}.s0{stroke:var(--c0)}.s1{stroke:var(--c1);stroke-dasharray:8 3}\
-    .s2{stroke:var(--c2);stroke-dasharray:3 3}.f0{fill:var(--c0)}.f1{fill:var(--c1)}.f2{fill:var(--c2)}\
-    .key{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0;margin:.5rem 0;font-size:.875rem}\
-    .key svg{display:inline-block;width:2.2rem;height:.7rem;vertical-align:middle;margin-right:.4rem}\
-    .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\
-    th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}\
-    th:first-child,td:first-child{text-align:left}\
-    @media(max-width:560px){.wide{display:none}.narrow{display:block}th,td{padding:.3rem .35rem;font-size:.8rem}}";
-
 /// The page: the paper's kinds of figures from this trace, and the numbers. Self-contained.
 pub fn html(report: &Report) -> String {
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>mendpath trace</title>\n<style>{STYLE}</style></head><body><main>\n<h1>Which lost packets cost a timeout?</h1>\n"
-    );
+    let mut out = String::new();
     lead(report, &mut out);
     warnings(report, &mut out);
     if !report.has_no_tcp() {
@@ -44,8 +25,7 @@ pub fn html(report: &Report) -> String {
         verdicts(report, &mut out);
     }
     sources(report, &mut out);
-    out += "</main></body></html>\n";
-    out
+    page::page("mendpath trace", "Which lost packets cost a timeout?", &page::style(SERIES), &out)
 }
 
 fn lead(report: &Report, out: &mut String) {
@@ -79,25 +59,6 @@ fn warnings(report: &Report, out: &mut String) {
     out.push_str("</ul></div>\n");
 }
 
-/// A picture in both sizes, with its key and caption.
-fn figure(out: &mut String, caption: &str, key: &[(usize, &str)], draw: impl Fn(Size) -> String) {
-    out.push_str("<figure>");
-    for size in SIZES {
-        out.push_str(&draw(size));
-    }
-    if !key.is_empty() {
-        out.push_str("<ul class=\"key\">");
-        for (series, name) in key {
-            let _ = write!(
-                out,
-                "<li><svg viewBox=\"0 0 44 10\" aria-hidden=\"true\"><line class=\"line s{series}\" x1=\"0\" y1=\"5\" x2=\"44\" y2=\"5\"/></svg>{name}</li>"
-            );
-        }
-        out.push_str("</ul>");
-    }
-    let _ = writeln!(out, "<figcaption>{caption}</figcaption></figure>");
-}
-
 fn grouping(report: &Report, out: &mut String) {
     out.push_str("<h2>Timeouts and fast retransmissions</h2>\n");
     let _ = writeln!(out, "<p>{}.</p>", escape(&text::boundary(&report.grouping)));
@@ -108,7 +69,7 @@ fn grouping(report: &Report, out: &mut String) {
         out,
         "Time from a packet to its retransmission. The dotted line is the boundary: left of it fast retransmissions, right of it timeouts.",
         &[],
-        |size| charts::intervals(&report.grouping, size),
+        &charts::intervals(&report.grouping),
     );
     out.push_str("<ul class=\"note\">");
     for split in report.grouping.splits.iter().flatten() {
@@ -132,7 +93,7 @@ fn positions(report: &Report, out: &mut String) {
             "Share of timeouts among the retransmissions of the n-th packet from the {end} of one direction of a connection. Only \
              indices with at least 20 retransmissions."
         );
-        figure(out, &caption, &key, |size| charts::positions(report, half, size));
+        figure(out, &caption, &key, &charts::positions(report, half));
     }
     if !drawn {
         out.push_str(
@@ -145,7 +106,7 @@ fn flags(report: &Report, out: &mut String) {
     out.push_str("<h2>By TCP flags</h2>\n");
     if report.flags.iter().any(|category| category.shown) {
         let caption = "Share of timeouts among the retransmissions of packets with these flags. Only flags of at least 1% of the packets.";
-        figure(out, caption, &[], |size| charts::flags(report, size));
+        figure(out, caption, &[], &charts::flags(report));
     }
     let rows = report.flags.iter().filter(|category| category.retransmissions > 0).map(|category| {
         vec![
@@ -176,7 +137,7 @@ fn what_if(report: &Report, out: &mut String) {
             what_if.duplicates
         );
         let key = [(0, "as captured"), (1, "with duplicates")];
-        figure(out, &caption, &key, |size| charts::completion(what_if, size));
+        figure(out, &caption, &key, &charts::completion(what_if));
     }
     let rows = report.what_if.iter().flat_map(what_if_rows);
     let headings = ["sent twice", "connections", "1%", "10%", "50%", "90%", "99%", "mean saved"];
@@ -243,24 +204,4 @@ fn sources(report: &Report, out: &mut String) {
         report.span_ms / 1e3,
         escape(report.version)
     );
-}
-
-fn table(out: &mut String, headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    out.push_str("<div class=\"scroll\"><table><thead><tr>");
-    for heading in headings {
-        let _ = write!(out, "<th>{heading}</th>");
-    }
-    out.push_str("</tr></thead><tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
-        for cell in row {
-            let _ = write!(out, "<td>{}</td>", escape(&cell));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -2,6 +2,7 @@
 
 mod client;
 mod demo;
+mod experiment;
 mod receive;
 mod send;
 mod server;
@@ -34,6 +35,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Client(args) => client::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
+        Command::Experiment(command) => experiment::run(command),
         Command::Trace(TraceCommand::Analyze(args)) => trace_analyze::run(args),
     }
 }

@@ -1,0 +1,121 @@
+//! `mendpath experiment`.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+};
+
+use experiments::{Campaign, CampaignError, Plan, Progress, publish, tables, write_all};
+
+use super::print;
+use crate::{
+    args::{ExperimentCommand, ListArgs, RunArgs},
+    console,
+    failure::{Failure, io_reason},
+};
+
+pub(super) fn run(command: ExperimentCommand) -> Result<(), Failure> {
+    match command {
+        ExperimentCommand::List(args) => list(&args),
+        ExperimentCommand::Run(args) => run_all(&args),
+    }
+}
+
+fn list(args: &ListArgs) -> Result<(), Failure> {
+    let mut found = Vec::new();
+    for file in plan_files(&args.plans)? {
+        let plan = load(&file, args.scale)?;
+        let runs = experiments::Point::all(&plan.axes).len() * plan.schemes.len() * plan.seeds as usize;
+        found.push((plan, runs));
+    }
+    if args.json {
+        let plan = |(plan, runs): &(Plan, usize)| {
+            serde_json::json!({
+                "name": plan.name, "file": plan.file, "title": plan.title, "claims": plan.claims,
+                "scale": plan.scale.name(), "seeds": plan.seeds, "runs": runs,
+            })
+        };
+        let plans: Vec<_> = found.iter().map(plan).collect();
+        let all = serde_json::json!({ "schema": "mendpath-experiments/1", "plans": plans });
+        print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+        return Ok(());
+    }
+    let width = found.iter().map(|(plan, _)| plan.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (plan, runs) in found {
+        let claims = plan.claims.join(", ");
+        let _ = writeln!(text, "{:width$}  {runs:>5} runs  {claims:<7}  {}", plan.name, plan.title);
+    }
+    print(&text);
+    Ok(())
+}
+
+/// The plan files of the folder of plans, by name.
+fn plan_files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let tried = format!("cannot list the plans in {}", folder.display());
+    let next = "Run it where the folder `plans` is, or name another with --plans";
+    let entries =
+        std::fs::read_dir(folder).map_err(|error| Failure::new(tried.clone(), io_reason(&error), next))?;
+    let files = entries.filter_map(|entry| Some(entry.ok()?.path().join("plan.toml")));
+    let mut files: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::new(tried, "there are none", next));
+    }
+    Ok(files)
+}
+
+fn load(file: &Path, scale: experiments::Scale) -> Result<Plan, Failure> {
+    let next = "Mend the plan; docs/experiments.md says what may stand in it";
+    Plan::load(file, scale).map_err(|error| Failure::usage("cannot use the plan", error, next))
+}
+
+/// A plan's file: a path to it or to its folder, or the name of a plan.
+fn plan_file(args: &RunArgs, plan: &Path) -> PathBuf {
+    let named = args.plans.join(plan).join("plan.toml");
+    if plan.is_file() {
+        plan.to_owned()
+    } else if plan.join("plan.toml").is_file() || !named.is_file() {
+        plan.join("plan.toml")
+    } else {
+        named
+    }
+}
+
+fn run_all(args: &RunArgs) -> Result<(), Failure> {
+    let mut plans = Vec::new();
+    for plan in &args.plan {
+        let mut plan = load(&plan_file(args, plan), args.scale)?;
+        plan.seeds = args.seeds.unwrap_or(plan.seeds);
+        plans.push(plan);
+    }
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let mut summaries = Vec::new();
+    for plan in &plans {
+        let folder = args.out.join(format!("{}-{}", plan.name, plan.scale.name()));
+        let failed = |error: CampaignError| {
+            let tried = format!("cannot run {}", plan.name);
+            Failure::new(tried, error, "Finished runs are kept in --out: the same command goes on from there")
+        };
+        let bar = console::progress(0, &format!("{} {{wide_bar}} {{pos}}/{{len}} {{eta}}", plan.name));
+        let look = |progress: Progress| {
+            bar.set_length(progress.runs as u64);
+            bar.set_position(progress.done as u64);
+        };
+        let rows = Campaign::new(plan, &folder).and_then(|campaign| campaign.run(jobs, &look));
+        bar.finish_and_clear();
+        let (summary, files) = write_all(plan, &rows.map_err(failed)?, &folder).map_err(failed)?;
+        if args.publish {
+            publish(plan, &summary, &files).map_err(failed)?;
+        }
+        if !args.json {
+            print(&format!("{}\nFiles are in {}.\n\n", tables(plan, &summary), folder.display()));
+        }
+        summaries.push(summary);
+    }
+    if args.json {
+        let all = serde_json::json!({ "schema": "mendpath-experiments/1", "results": summaries });
+        print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+    }
+    Ok(())
+}

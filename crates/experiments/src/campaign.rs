@@ -1,0 +1,195 @@
+//! All runs of a plan: over the cores, each kept when it is finished, none done twice.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+};
+
+use netsim::Seed;
+use thiserror::Error;
+
+use crate::{
+    journal::Journal,
+    keys::PlanError,
+    plan::Plan,
+    point::Point,
+    row::Row,
+    run::{Scene, SceneError},
+};
+
+/// Most runs of a plan.
+const MOST_RUNS: usize = 10_000_000;
+
+/// Why an experiment ended.
+#[derive(Debug, Error)]
+pub enum CampaignError {
+    /// The plan.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// More than ten million runs.
+    #[error("{runs} runs are too many: at most {MOST_RUNS}")]
+    TooMany {
+        /// How many the plan asks for.
+        runs: usize,
+    },
+    /// A run.
+    #[error("{scheme}, seed {seed}: {error}")]
+    Scene {
+        /// The scheme's name.
+        scheme: String,
+        /// The seed.
+        seed: u64,
+        /// What went wrong.
+        error: SceneError,
+    },
+    /// A file.
+    #[error("{}: {error}", file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What went wrong.
+        error: io::Error,
+    },
+}
+
+/// How an experiment stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Runs done, those of earlier times included.
+    pub done: usize,
+    /// Runs in all.
+    pub runs: usize,
+}
+
+/// One run to be done.
+#[derive(Debug)]
+struct Job {
+    point: usize,
+    scheme: usize,
+    seed: u64,
+}
+
+/// A plan and where its rows are kept.
+#[derive(Debug)]
+pub struct Campaign<'a> {
+    plan: &'a Plan,
+    points: Vec<Point>,
+    scenes: Vec<Vec<Scene>>,
+    versions: Vec<Vec<String>>,
+    journal: PathBuf,
+}
+
+impl<'a> Campaign<'a> {
+    /// Prepares a plan whose rows are kept in `folder`, which is made.
+    ///
+    /// # Errors
+    /// If the plan is too large, or the folder cannot be made.
+    pub fn new(plan: &'a Plan, folder: &Path) -> Result<Self, CampaignError> {
+        let points = Point::all(&plan.axes);
+        let runs = points.len().saturating_mul(plan.schemes.len()).saturating_mul(plan.seeds as usize);
+        if runs > MOST_RUNS {
+            return Err(CampaignError::TooMany { runs });
+        }
+        let scene = |point: &Point, scheme| plan.scene(point, scheme, &mut Vec::new());
+        let of_point = |point| (0..plan.schemes.len()).map(|scheme| scene(point, scheme)).collect();
+        let scenes: Vec<Vec<Scene>> = points.iter().map(of_point).collect::<Result<_, PlanError>>()?;
+        let versions = scenes.iter().map(|scenes| scenes.iter().map(Scene::version).collect()).collect();
+        std::fs::create_dir_all(folder)
+            .map_err(|error| CampaignError::File { file: folder.to_owned(), error })?;
+        let journal = folder.join(format!("rows-{:016x}.jsonl", plan.hash));
+        Ok(Self { plan, points, scenes, versions, journal })
+    }
+
+    fn jobs(&self) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for point in 0..self.points.len() {
+            for scheme in 0..self.plan.schemes.len() {
+                jobs.extend((1..=u64::from(self.plan.seeds)).map(|seed| Job { point, scheme, seed }));
+            }
+        }
+        jobs
+    }
+
+    fn is_row_of(&self, row: &Row, job: &Job) -> bool {
+        row.seed == job.seed
+            && row.scheme == self.plan.schemes[job.scheme].name
+            && row.point == self.points[job.point].values
+            && row.version == self.versions[job.point][job.scheme]
+    }
+
+    /// Does what is left to do with `threads` threads and answers with all rows, in the order of the plan. `look` sees every
+    /// step; it may be called from any thread.
+    ///
+    /// # Errors
+    /// At the first run or file that fails; what was finished is kept.
+    pub fn run(&self, threads: usize, look: &(dyn Fn(Progress) + Sync)) -> Result<Vec<Row>, CampaignError> {
+        let failed = |error| CampaignError::File { file: self.journal.clone(), error };
+        let (journal, known) = Journal::open(&self.journal).map_err(failed)?;
+        let jobs = self.jobs();
+        let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
+        for row in known {
+            if let Some(place) = jobs.iter().position(|job| self.is_row_of(&row, job)) {
+                rows[place] = Some(row);
+            }
+        }
+        let todo: Vec<usize> = (0..jobs.len()).filter(|place| rows[*place].is_none()).collect();
+        let state = Mutex::new((journal, rows, None));
+        let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let done = AtomicUsize::new(jobs.len() - todo.len());
+        let report = || look(Progress { done: done.load(Ordering::Relaxed), runs: jobs.len() });
+        report();
+        let work = || {
+            while !stop.load(Ordering::Relaxed)
+                && let Some(&place) = todo.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                let found = self.row(&jobs[place]);
+                let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let (journal, rows, first_error) = &mut *state;
+                let kept = found.and_then(|row| journal.add(&row).map(|()| row).map_err(failed));
+                match kept {
+                    Ok(row) => rows[place] = Some(row),
+                    Err(error) => {
+                        stop.store(true, Ordering::Relaxed);
+                        first_error.get_or_insert(error);
+                    }
+                }
+                done.fetch_add(1, Ordering::Relaxed);
+                report();
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..threads.clamp(1, 1_024).min(todo.len().max(1))).for_each(|_| _ = scope.spawn(work));
+        });
+        let (_, rows, error) = state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        error.map_or_else(|| Ok(rows.into_iter().flatten().collect()), Err)
+    }
+
+    fn row(&self, job: &Job) -> Result<Row, CampaignError> {
+        let (point, scheme) = (&self.points[job.point], &self.plan.schemes[job.scheme].name);
+        let wrap = |error| CampaignError::Scene { scheme: scheme.clone(), seed: job.seed, error };
+        let outcome = self.scenes[job.point][job.scheme].run(Seed(job.seed)).map_err(wrap)?;
+        let metric = |metric: &crate::metrics::MetricUse| (metric.name.clone(), metric.compute(&outcome));
+        Ok(Row {
+            plan: self.plan.name.clone(),
+            plan_hash: format!("{:016x}", self.plan.hash),
+            version: self.versions[job.point][job.scheme].clone(),
+            scheme: scheme.clone(),
+            point: point.values.clone(),
+            seed: job.seed,
+            flows: outcome.flows.len() as u64,
+            trace: format!("{:016x}", outcome.trace),
+            hops: outcome.hops,
+            simulated_s: outcome.seconds,
+            metrics: self.plan.metrics.iter().map(metric).collect(),
+            distribution: if self.plan.distributions {
+                crate::metrics::distribution(&outcome)
+            } else {
+                Vec::new()
+            },
+        })
+    }
+}

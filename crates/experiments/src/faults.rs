@@ -1,0 +1,119 @@
+//! What a plan breaks: `[[fault]]` tables.
+//!
+//! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the run's seed, else all.
+//! What happens to them: `loss` (with `burst`, the mean length of a burst in packets; FUSO-A10), `nth` (exactly these
+//! packets), or `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section VI-C.
+
+use netsim::{
+    Loss, Seed,
+    fabric::{Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
+    loss::GilbertElliott,
+};
+use units::LossRate;
+
+use crate::{
+    keys::{Keys, PlanError, names},
+    topologies::Network,
+};
+
+const DIRECTIONS: &[(&str, Direction)] =
+    &[("both", Direction::Both), ("forward", Direction::Forward), ("backward", Direction::Backward)];
+
+/// Which links of a group.
+#[derive(Clone, Debug)]
+pub(crate) enum Pick {
+    All,
+    Random(usize),
+}
+
+/// A `[[fault]]`, read.
+#[derive(Clone, Debug)]
+pub(crate) enum FaultPlan {
+    Links { links: Vec<LinkId>, pick: Pick, direction: Direction, failure: Option<Failure> },
+    Drawn { count: usize, shares: Vec<f64>, rates: SizeTable },
+}
+
+impl FaultPlan {
+    /// Reads one.
+    pub(crate) fn read(mut keys: Keys<'_>, network: &Network) -> Result<Self, PlanError> {
+        if let Some(count) = keys.count("lossy_links", 0..=100_000)? {
+            let rates = crate::sizes::table(&mut keys, "rates")?;
+            let rates = keys.need("rates", rates, "a table of loss rates of the folder `data`")?;
+            let shares = keys.floats("shares")?;
+            let shares = keys.need("shares", shares, "each level's share of the lossy links")?;
+            keys.finish()?;
+            return Ok(Self::Drawn { count: count as usize, shares, rates });
+        }
+        let name = keys.need_text("links", "a group of links")?;
+        let group = network.links.iter().find(|(known, _)| *known == name);
+        let Some((_, group)) = group else {
+            let known = names(network.links.iter().map(|(known, _)| *known));
+            return Err(PlanError::value(keys.path("links"), format!("`{name}`"), format!("one of {known}")));
+        };
+        let mut links = group.clone();
+        if let Some(index) = keys.count("index", 0..=(group.len() as u32).saturating_sub(1))? {
+            links = vec![group[index as usize]];
+        }
+        let pick = keys.count("random", 0..=links.len() as u32)?;
+        let pick = pick.map_or(Pick::All, |count| Pick::Random(count as usize));
+        let direction = keys.named("direction", DIRECTIONS)?.unwrap_or_default();
+        let failure = failure(&mut keys)?;
+        keys.finish()?;
+        Ok(Self::Links { links, pick, direction, failure })
+    }
+
+    /// The faults of the run with this seed.
+    pub(crate) fn faults(&self, network: &Network, seed: Seed, into: &mut Vec<Fault>) {
+        match self {
+            Self::Drawn { count, shares, rates } => {
+                into.extend(lossy_links(&network.topology, *count, shares, rates, seed));
+            }
+            Self::Links { links, pick, direction, failure } => {
+                let Some(failure) = failure else { return };
+                let mut left = links.clone();
+                let count = match pick {
+                    Pick::All => left.len(),
+                    Pick::Random(count) => {
+                        let mut rng = seed.stream("faulty links");
+                        for place in 0..*count {
+                            let other = place + rng.below((left.len() - place) as u64) as usize;
+                            left.swap(place, other);
+                        }
+                        *count
+                    }
+                };
+                let fault = |link| Fault { link, direction: *direction, failure: failure.clone() };
+                into.extend(left.into_iter().take(count).map(fault));
+            }
+        }
+    }
+}
+
+/// What happens; `None` for a loss rate of 0, so that a sweep may begin there.
+fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
+    if keys.flag("black_hole")?.unwrap_or(false) {
+        return Ok(Some(Failure::BlackHole));
+    }
+    let data_only = keys.flag("data_only")?.unwrap_or(false);
+    let before_rate = keys.flag("before_rate")?.unwrap_or(false);
+    let burst = keys.float("burst", 1.0..=1e6)?;
+    if let Some(indices) = keys.floats("nth")? {
+        let loss = Loss::nth(indices.into_iter().map(|index| index as u64));
+        return Ok(Some(Failure::Loss { loss, data_only, before_rate }));
+    }
+    let rate = keys.float("loss", 0.0..=1.0)?;
+    let rate = keys.need("loss", rate, "a share from 0 to 1 (or `nth`, `black_hole`, `lossy_links`)")?;
+    if rate == 0.0 {
+        return Ok(None);
+    }
+    let known = LossRate::new(rate).unwrap_or_default();
+    let loss = match burst {
+        None => Loss::Bernoulli(known),
+        Some(burst) => {
+            let bursty = GilbertElliott::from_stationary(known, burst);
+            let allowed = "short enough for this loss rate";
+            Loss::GilbertElliott(bursty.map_err(|_| PlanError::value(keys.path("burst"), burst, allowed))?)
+        }
+    };
+    Ok(Some(Failure::Loss { loss, data_only, before_rate }))
+}

@@ -1,0 +1,298 @@
+//! Figures of a plan: what its `[[figure]]` tables ask for, drawn from the summary.
+//!
+//! A figure has panels. `kind = "lines"` draws a metric over an axis, one line per scheme and model, with confidence
+//! intervals; `"cdf"` the distribution of completion times at one point; `"bars"` a metric at one point.
+
+use figures::{Axis, Bars, Chart, ErrorBar, Layer, Picture, Sheet, percent, short};
+
+use crate::{
+    keys::{Keys, PlanError, names},
+    plan::Plan,
+    point::{Point, Setting, SweepAxis},
+    row::Row,
+    summary::{Cell, Summary},
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Lines,
+    Cdf,
+    Bars,
+}
+
+const KINDS: &[(&str, Kind)] = &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars)];
+
+/// A panel.
+#[derive(Clone, Debug)]
+struct Panel {
+    heading: String,
+    kind: Kind,
+    metric: String,
+    y_title: String,
+    x: String,
+    x_title: String,
+    x_log: bool,
+    y_log: bool,
+    x_percent: bool,
+    y_percent: bool,
+    /// Values of the axes that are not drawn.
+    at: Vec<(String, Setting)>,
+}
+
+/// A `[[figure]]` of a plan.
+#[derive(Clone, Debug)]
+pub struct FigurePlan {
+    /// The name of its file, without the ending.
+    pub file: String,
+    title: String,
+    schemes: Vec<String>,
+    panels: Vec<Panel>,
+}
+
+impl FigurePlan {
+    pub(crate) fn read_all(tables: Vec<Keys<'_>>, plan: &Plan) -> Result<Vec<Self>, PlanError> {
+        tables.into_iter().map(|keys| Self::read(keys, plan)).collect()
+    }
+
+    fn read(mut keys: Keys<'_>, plan: &Plan) -> Result<Self, PlanError> {
+        let file = keys.need_text("file", "the name of its file, without `.svg`")?.to_owned();
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
+        if file.is_empty() || !file.chars().all(plain) {
+            let allowed = "letters, digits, `-` and `_`";
+            return Err(PlanError::value(keys.path("file"), format!("`{file}`"), allowed));
+        }
+        let title = keys.text("title")?.unwrap_or(&plan.title).to_owned();
+        let schemes = keys.texts("schemes")?;
+        let panels = keys.tables("panel")?;
+        let panels = panels.into_iter().map(|panel| Panel::read(panel, plan)).collect::<Result<_, _>>()?;
+        keys.finish()?;
+        Ok(Self { file, title, schemes, panels })
+    }
+
+    /// The figure as SVG.
+    pub fn draw(&self, plan: &Plan, summary: &Summary, rows: &[Row]) -> String {
+        let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
+        let names: Vec<&str> = names.into_iter().chain(plan.models.iter().map(|m| m.name.as_str())).collect();
+        let wanted =
+            |name: &&str| self.schemes.is_empty() || self.schemes.iter().any(|scheme| scheme == name);
+        let series: Vec<(usize, &str)> =
+            names.iter().copied().enumerate().filter(|(_, name)| wanted(name)).collect();
+        let pictures: Vec<(&str, Box<dyn Picture + '_>)> = self
+            .panels
+            .iter()
+            .map(|panel| (panel.heading.as_str(), panel.picture(&series, plan, summary, rows)))
+            .collect();
+        let panels: Vec<(&str, &dyn Picture)> =
+            pictures.iter().map(|(heading, picture)| (*heading, picture.as_ref())).collect();
+        let lines = self.panels.iter().any(|panel| panel.kind != Kind::Bars);
+        let key: Vec<&str> =
+            names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
+        let about = format!(
+            "{} scale, {} {}; bars are 95 % confidence intervals of the mean over seeds.",
+            plan.scale.name(),
+            plan.seeds,
+            if plan.seeds == 1 { "seed" } else { "seeds" }
+        );
+        let mut notes: Vec<&str> = vec![&about];
+        notes.extend(plan.notes.iter().map(String::as_str));
+        Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()
+    }
+}
+
+impl Panel {
+    fn read(mut keys: Keys<'_>, plan: &Plan) -> Result<Self, PlanError> {
+        let kind = keys.named("kind", KINDS)?.unwrap_or(Kind::Lines);
+        let metric = keys.text("metric")?.unwrap_or("fct_p99_ms").to_owned();
+        let known = plan.metrics.iter().find(|known| known.name == metric);
+        if kind != Kind::Cdf && known.is_none() {
+            let known = names(plan.metrics.iter().map(|metric| metric.name.as_str()));
+            let allowed = format!("one of the plan's metrics: {known}");
+            return Err(PlanError::value(keys.path("metric"), format!("`{metric}`"), allowed));
+        }
+        if kind == Kind::Cdf && !plan.distributions {
+            return Err(PlanError::value("distributions", "false", "true for a figure of kind `cdf`"));
+        }
+        let x = Self::read_x(&mut keys, kind, plan)?;
+        let at = Self::read_at(&mut keys, &x, plan)?;
+        let y_title = known.map_or("", |metric| metric.metric.title);
+        let is_share = metric.split('@').next().is_some_and(|name| name.ends_with("share"));
+        let panel = Self {
+            heading: keys.text("heading")?.unwrap_or("").to_owned(),
+            kind,
+            y_title: keys.text("y_title")?.unwrap_or(y_title).to_owned(),
+            x_title: keys
+                .text("x_title")?
+                .unwrap_or(if kind == Kind::Cdf { "completion time (ms)" } else { &x })
+                .to_owned(),
+            x_log: keys.flag("x_log")?.unwrap_or(false),
+            y_log: keys.flag("y_log")?.unwrap_or(false),
+            x_percent: keys.flag("x_percent")?.unwrap_or(false),
+            y_percent: is_share,
+            metric,
+            x,
+            at,
+        };
+        keys.finish()?;
+        Ok(panel)
+    }
+
+    /// The axis that is drawn; empty if none is.
+    fn read_x(keys: &mut Keys<'_>, kind: Kind, plan: &Plan) -> Result<String, PlanError> {
+        if kind != Kind::Lines {
+            return Ok(String::new());
+        }
+        let first = plan.axes.first().map(|axis| axis.name.as_str());
+        let x = keys.text("x")?.or(first);
+        let x = keys.need("x", x, "an axis of `sweep`")?;
+        let numbers = |axis: &&SweepAxis| axis.values.iter().all(|value| matches!(value, Setting::Number(_)));
+        if !plan.axes.iter().filter(numbers).any(|axis| axis.name == x) {
+            let known = names(plan.axes.iter().filter(numbers).map(|axis| axis.name.as_str()));
+            let allowed = format!("an axis of numbers of `sweep`: {known}");
+            return Err(PlanError::value(keys.path("x"), format!("`{x}`"), allowed));
+        }
+        Ok(x.to_owned())
+    }
+
+    /// Every axis that is not drawn must be told a value, unless it has only one.
+    fn read_at(keys: &mut Keys<'_>, x: &str, plan: &Plan) -> Result<Vec<(String, Setting)>, PlanError> {
+        let table = keys.table("at")?;
+        let given = table.everything();
+        let mut at = Vec::new();
+        for axis in plan.axes.iter().filter(|axis| axis.name != x) {
+            let known = || {
+                names(
+                    axis.values
+                        .iter()
+                        .map(ToString::to_string)
+                        .collect::<Vec<_>>()
+                        .iter()
+                        .map(String::as_str),
+                )
+            };
+            let path = table.path(&axis.name);
+            let value = match given.get(&axis.name) {
+                None if axis.values.len() == 1 => &axis.values[0],
+                None => return Err(PlanError::Missing { key: path, wanted: format!("one of {}", known()) }),
+                Some(value) => {
+                    let text = value.as_str().map(str::to_owned);
+                    let wanted = text.map(Setting::Text).or(crate::keys::number(value).map(Setting::Number));
+                    let found = axis.values.iter().find(|known| Some(*known) == wanted.as_ref());
+                    found.ok_or_else(|| PlanError::value(path, value, format!("one of {}", known())))?
+                }
+            };
+            at.push((axis.name.clone(), value.clone()));
+        }
+        let unknown = given.keys().find(|key| !plan.axes.iter().any(|axis| axis.name == **key));
+        unknown.map_or(Ok(at), |key| {
+            let known = names(plan.axes.iter().map(|axis| axis.name.as_str()));
+            Err(PlanError::UnknownKey { key: table.path(key), known })
+        })
+    }
+
+    /// The points of the panel, in the order of the sweep.
+    fn points(&self, plan: &Plan) -> Vec<Point> {
+        let fits = |point: &Point| self.at.iter().all(|(axis, value)| point.get(axis) == Some(value));
+        Point::all(&plan.axes).into_iter().filter(fits).collect()
+    }
+
+    fn picture<'a>(
+        &'a self,
+        series: &[(usize, &'a str)],
+        plan: &Plan,
+        summary: &Summary,
+        rows: &[Row],
+    ) -> Box<dyn Picture + 'a> {
+        let points = self.points(plan);
+        match self.kind {
+            Kind::Lines => Box::new(self.lines(series, &points, summary)),
+            Kind::Cdf => Box::new(self.cdf(series, &points, rows)),
+            Kind::Bars => Box::new(self.bars(series, &points, summary)),
+        }
+    }
+
+    fn lines(&self, series: &[(usize, &str)], points: &[Point], summary: &Summary) -> Chart<'_> {
+        let mut layers = Vec::new();
+        let (mut xs, mut ys) = (Vec::new(), Vec::new());
+        for &(series, name) in series {
+            let cell = |point: &Point| {
+                let Some(Setting::Number(x)) = point.get(&self.x) else { return None };
+                Some((*x, summary.find(name, &self.metric, &point.values)?))
+            };
+            let cells: Vec<(f64, &Cell)> = points.iter().filter_map(cell).collect();
+            let line: Vec<(f64, f64)> = cells.iter().map(|(x, cell)| (*x, cell.mean)).collect();
+            xs.extend(line.iter().map(|point| point.0));
+            ys.extend(line.iter().map(|point| point.1));
+            let bar = |(x, cell): &(f64, &Cell)| {
+                let half = cell.ci95?;
+                Some(ErrorBar { x: *x, y: cell.mean, low: cell.mean - half, high: cell.mean + half })
+            };
+            layers.push(Layer::ErrorBars { series, bars: cells.iter().filter_map(bar).collect() });
+            layers.push(Layer::Line { series, points: line });
+        }
+        Chart {
+            label: &self.heading,
+            x: axis(&self.x_title, range(&xs, self.x_log, false), self.x_log, self.x_percent),
+            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, self.y_percent),
+            layers,
+        }
+    }
+
+    fn cdf(&self, series: &[(usize, &str)], points: &[Point], rows: &[Row]) -> Chart<'_> {
+        let mut layers = Vec::new();
+        let mut xs = Vec::new();
+        for &(series, name) in series {
+            let of = |row: &&Row| row.scheme == name && points.iter().any(|point| point.values == row.point);
+            let curves: Vec<&Vec<(f64, f64)>> = rows.iter().filter(of).map(|row| &row.distribution).collect();
+            let Some(first) = curves.first() else { continue };
+            let mean = |place: usize| {
+                let at = curves.iter().filter_map(|curve| curve.get(place)).map(|point| point.0);
+                at.sum::<f64>() / curves.iter().filter(|curve| curve.len() > place).count().max(1) as f64
+            };
+            let line: Vec<(f64, f64)> =
+                first.iter().enumerate().map(|(place, point)| (mean(place), point.1)).collect();
+            xs.extend(line.iter().map(|point| point.0));
+            layers.push(Layer::Line { series, points: line });
+        }
+        Chart {
+            label: &self.heading,
+            x: axis(&self.x_title, range(&xs, self.x_log, true), self.x_log, false),
+            y: Axis::new("flows (%)", 0.0, 1.0).labelled(percent),
+            layers,
+        }
+    }
+
+    fn bars<'a>(&'a self, series: &[(usize, &'a str)], points: &[Point], summary: &Summary) -> Bars<'a> {
+        let value = |&(series, name): &(usize, &'a str)| {
+            let cell = summary.find(name, &self.metric, &points.first()?.values)?;
+            Some((name, series, cell.mean))
+        };
+        let bars: Vec<_> = series.iter().filter_map(value).collect();
+        let most = bars.iter().map(|bar| bar.2).fold(0.0, f64::max).max(1e-9) * 1.05;
+        let longest = bars.iter().map(|bar| bar.0.chars().count()).max().unwrap_or(0) as u32;
+        let x = axis(&self.y_title, (0.0, most), false, self.y_percent);
+        Bars { label: &self.heading, x, names: 24 + 8 * longest, bars }
+    }
+}
+
+fn axis(title: &str, (from, to): (f64, f64), is_log: bool, is_percent: bool) -> Axis<'_> {
+    let axis = Axis::new(title, from, to).labelled(if is_percent { percent } else { short });
+    if is_log { axis.log() } else { axis }
+}
+
+/// A little more than all values. Linear axes of values begin at 0; logarithmic ones leave out what is not above 0, which
+/// is then drawn at the lower edge.
+fn range(values: &[f64], is_log: bool, from_zero: bool) -> (f64, f64) {
+    let values = values.iter().copied().filter(|value| value.is_finite() && (!is_log || *value > 0.0));
+    let (least, most) = values
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
+    if !least.is_finite() {
+        return (0.1, 1.0);
+    }
+    if is_log {
+        let room = if from_zero { 1.25 } else { 1.05 };
+        return (least / room, most * room);
+    }
+    let from = if from_zero { 0.0_f64.min(least) } else { least };
+    let room = (most - from).abs().max(1e-9) * 0.05;
+    if from_zero { (from, most + room) } else { (from - room, most + room) }
+}

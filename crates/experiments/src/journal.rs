@@ -1,0 +1,95 @@
+//! Finished rows, one line of JSON each, appended and flushed as they come: what an interrupted experiment goes on from.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use crate::row::Row;
+
+/// The file of a plan's rows.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+}
+
+impl Journal {
+    /// Opens the journal at `path` and reads what is there. A line that is not whole (the last one after an
+    /// interruption) or from an older form is skipped; its run will be done again.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written.
+    pub fn open(path: &Path) -> io::Result<(Self, Vec<Row>)> {
+        let text = match std::fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let rows = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        let rows = rows.collect();
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        if !text.is_empty() && !text.ends_with(b"\n") {
+            file.write_all(b"\n")?;
+        }
+        Ok((Self { file, path: path.to_owned() }, rows))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Keeps a row.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn add(&mut self, row: &Row) -> io::Result<()> {
+        let mut line = serde_json::to_vec(row)?;
+        line.push(b'\n');
+        self.file.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::point::Setting;
+
+    fn row(seed: u64) -> Row {
+        Row {
+            plan: "p".into(),
+            plan_hash: "0".into(),
+            version: "1".into(),
+            scheme: "tcp".into(),
+            point: vec![
+                ("loss".into(), Setting::Number(0.1 + 0.2)),
+                ("kind".into(), Setting::Text("a".into())),
+            ],
+            seed,
+            flows: 3,
+            trace: "ff".into(),
+            hops: 1,
+            simulated_s: 1.0 / 3.0,
+            metrics: vec![("x".into(), Some(2.0_f64.sqrt())), ("y".into(), None)],
+            distribution: vec![(1.5, 0.5)],
+        }
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_and_a_torn_line_is_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.jsonl");
+        let (mut journal, rows) = Journal::open(&path).unwrap();
+        assert!(rows.is_empty());
+        journal.add(&row(1)).unwrap();
+        journal.add(&row(2)).unwrap();
+        let text = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 9]).unwrap();
+        let (mut journal, rows) = Journal::open(&path).unwrap();
+        assert_eq!(rows, [row(1)]);
+        journal.add(&row(3)).unwrap();
+        assert_eq!(Journal::open(&path).unwrap().1, [row(1), row(3)]);
+    }
+}

@@ -1,0 +1,80 @@
+//! Experiments as plans.
+//!
+//! A [`Plan`] is a TOML file: a network, what is broken, traffic, schemes, a sweep, seeds at two scales, metrics, figures.
+//! A [`Campaign`] runs it over the cores, keeps every finished row, and does none twice. [`write_all`] makes Parquet
+//! files, summaries with confidence intervals over the seeds, and figures. The command line's `mendpath experiment` and
+//! the example `run` are thin layers over these.
+//!
+//! Rows depend on plan and seed only: not on the number of threads, the order of completion, the machine or the
+//! optimisation level. Nothing here reads a clock.
+//!
+//! What a plan can name is registered in one place per kind: [`TOPOLOGIES`], [`WORKLOADS`], [`SCHEMES`], [`METRICS`],
+//! [`MODELS`]. Adding to one is a file and a line.
+//!
+//! ```
+//! use experiments::{Campaign, Plan, Scale, Summary};
+//!
+//! let plan = Plan::parse("example", r#"
+//!     title = "TCP and FUSO beside each other"
+//!     metrics = ["fct_p99_ms", "timeout_share"]
+//!     seeds = 2
+//!     topology = { kind = "parallel-paths" }
+//!     tcp = { preset = "fuso" }
+//!     fault = [{ links = "paths", index = 0, loss = "$loss" }]
+//!     workload = { kind = "spaced", from = "first", to = "second", flows = 20, apart_ms = 50, bytes = 20_000 }
+//!     scheme = [{ kind = "tcp" }, { kind = "fuso", subflows = 4 }]
+//!     sweep = { loss = [0, 0.05] }
+//! "#, Scale::Quick).unwrap();
+//! let folder = std::env::temp_dir().join(format!("mendpath-example-{}", std::process::id()));
+//! let rows = Campaign::new(&plan, &folder).unwrap().run(2, &|_| {}).unwrap();
+//! assert_eq!(rows.len(), 2 * 2 * 2); // loss rates, schemes, seeds
+//! let summary = Summary::new(&plan, &rows).unwrap();
+//! assert_eq!(summary.cells[0].mean, summary.cells[0].min); // without loss, one seed is like the other
+//! # std::fs::remove_dir_all(folder).unwrap();
+//! ```
+
+mod campaign;
+mod columns;
+mod faults;
+mod figure;
+mod journal;
+mod keys;
+mod metrics;
+mod models;
+mod outcome;
+mod output;
+mod plan;
+mod point;
+mod readme;
+mod row;
+mod run;
+mod schemes;
+mod sizes;
+mod summary;
+mod tcp;
+mod topologies;
+mod workloads;
+
+pub use campaign::{Campaign, CampaignError, Progress};
+pub use columns::{Columns, Data};
+pub use figure::FigurePlan;
+pub use journal::Journal;
+pub use keys::{Keys, PlanError};
+pub use metrics::{Compute, METRICS, Metric, MetricUse, View};
+pub use models::{MODELS, Model, ModelPlan};
+pub use outcome::{Measured, Outcome};
+pub use output::{Files, distributions_table, publish, runs_table, write_all};
+pub use plan::{Plan, PlanFileError, Scale, SchemeEntry};
+pub use point::{Point, Setting, SweepAxis};
+pub use readme::{MARKS, filled, tables};
+pub use row::Row;
+pub use run::{Scene, SceneError};
+pub use schemes::SCHEMES;
+pub use summary::{Cell, Summary};
+pub use topologies::{Network, TOPOLOGIES};
+pub use workloads::{Stage, StageError, WORKLOADS, Workload};
+
+/// The book's chapter: its code is tested with the crate's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/experiments.md")]
+struct Book;

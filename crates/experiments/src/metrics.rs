@@ -1,0 +1,153 @@
+//! Numbers that a plan can ask for, one file per kind. A new one is a function and its line here.
+//!
+//! A plan names a metric (`fct_p99_ms`), or a metric of a class of sizes (`fct_p99_ms@small`), whose limits are in its table
+//! `classes`; `@background` are the flows that plain TCP carries beside the tested ones.
+
+mod completion;
+mod opportunities;
+mod redundancy;
+mod timeouts;
+
+use crate::{
+    keys::{PlanError, names},
+    outcome::{Measured, Outcome},
+};
+
+/// What a metric looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The flows of its class.
+    pub flows: &'a [Measured],
+    /// Everything.
+    pub outcome: &'a Outcome,
+}
+
+/// Works a metric out; `None` if there is nothing to work it out from.
+pub type Compute = fn(View<'_>) -> Option<f64>;
+
+/// A number.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name in plans and files; ends in its unit, or in `share`.
+    pub name: &'static str,
+    /// What an axis says.
+    pub title: &'static str,
+    /// How it is worked out.
+    pub compute: Compute,
+}
+
+/// The metrics.
+pub const METRICS: &[Metric] = &[
+    Metric { name: "fct_mean_ms", title: "mean completion time (ms)", compute: completion::mean },
+    Metric { name: "fct_p50_ms", title: "median completion time (ms)", compute: completion::p50 },
+    Metric {
+        name: "fct_p95_ms",
+        title: "95th percentile of completion times (ms)",
+        compute: completion::p95,
+    },
+    Metric {
+        name: "fct_p99_ms",
+        title: "99th percentile of completion times (ms)",
+        compute: completion::p99,
+    },
+    Metric { name: "fct_max_ms", title: "longest completion time (ms)", compute: completion::longest },
+    Metric { name: "unfinished_share", title: "flows not finished (%)", compute: completion::unfinished },
+    Metric { name: "timeout_share", title: "flows with a timeout (%)", compute: timeouts::share },
+    Metric { name: "timeouts_per_flow", title: "timeouts per flow", compute: timeouts::per_flow },
+    Metric {
+        name: "extra_share",
+        title: "redundant packets, mean over flows (%)",
+        compute: redundancy::extra,
+    },
+    Metric { name: "extra_bytes_share", title: "redundant bytes of all (%)", compute: redundancy::bytes },
+    Metric { name: "repaired_share", title: "flows with a repair (%)", compute: redundancy::repaired },
+    Metric {
+        name: "useful_share",
+        title: "redundant packets that repaired (%)",
+        compute: redundancy::useful,
+    },
+    Metric {
+        name: "hit_by_4_share",
+        title: "hit after at most 4 others, of flows with a repair (%)",
+        compute: opportunities::hit_by_4,
+    },
+    Metric {
+        name: "hit_by_16_share",
+        title: "hit after at most 16 others, of flows with a repair (%)",
+        compute: opportunities::hit_by_16,
+    },
+    Metric {
+        name: "few_in_20ms_share",
+        title: "at most 4 chances in 20 ms (% of flows)",
+        compute: opportunities::few_in_20ms,
+    },
+    Metric {
+        name: "few_in_50ms_share",
+        title: "at most 4 chances in 50 ms (% of flows)",
+        compute: opportunities::few_in_50ms,
+    },
+    Metric {
+        name: "few_in_100ms_share",
+        title: "at most 4 chances in 100 ms (% of flows)",
+        compute: opportunities::few_in_100ms,
+    },
+];
+
+/// A metric of a class of flows.
+#[derive(Clone, Debug)]
+pub struct MetricUse {
+    /// As the plan writes it.
+    pub name: String,
+    /// Which.
+    pub metric: Metric,
+    /// Sizes above the first and at most the second, in bytes; `None` for the background.
+    pub class: Option<(u64, u64)>,
+}
+
+impl MetricUse {
+    /// What `name` means, given the plan's classes.
+    ///
+    /// # Errors
+    /// If it names no metric or no class.
+    pub fn parse(name: &str, at: &str, classes: &[(String, (u64, u64))]) -> Result<Self, PlanError> {
+        let (bare, class) = name.split_once('@').map_or((name, None), |(bare, class)| (bare, Some(class)));
+        let metric = METRICS.iter().find(|metric| metric.name == bare).copied().ok_or_else(|| {
+            let known = names(METRICS.iter().map(|metric| metric.name));
+            PlanError::value(at, format!("`{name}`"), format!("one of {known}"))
+        })?;
+        let class = match class {
+            None => Some((0, u64::MAX)),
+            Some("background") => None,
+            Some(class) => {
+                let found = classes.iter().find(|(known, _)| known == class);
+                let known = || names(classes.iter().map(|(known, _)| known.as_str()));
+                let (_, limits) = found.ok_or_else(|| {
+                    PlanError::value(at, format!("`{name}`"), format!("of one of the classes {}", known()))
+                })?;
+                Some(*limits)
+            }
+        };
+        Ok(Self { name: name.to_owned(), metric, class })
+    }
+
+    /// The number.
+    pub fn compute(&self, outcome: &Outcome) -> Option<f64> {
+        let belongs = |flow: &&Measured| match self.class {
+            None => flow.background,
+            Some((above, most)) => !flow.background && flow.bytes > above && flow.bytes <= most,
+        };
+        let flows: Vec<Measured> = outcome.flows.iter().filter(belongs).copied().collect();
+        (self.metric.compute)(View { flows: &flows, outcome }).filter(|value| value.is_finite())
+    }
+}
+
+/// Completion times of the tested flows at every percent and at every tenth of a percent of the last, in ms: what a
+/// distribution is drawn from.
+pub(crate) fn distribution(outcome: &Outcome) -> Vec<(f64, f64)> {
+    let mut times: Vec<f64> =
+        outcome.flows.iter().filter(|flow| !flow.background).filter_map(completion::millis).collect();
+    times.sort_by(f64::total_cmp);
+    let shares = (0..99_u32).map(|percent| f64::from(percent) / 100.0);
+    let tail = (0..=10_u32).map(|tenth| (990.0 + f64::from(tenth)) / 1_000.0);
+    shares.chain(tail).filter_map(|share| Some((completion::at(&times, share)?, share))).collect()
+}

@@ -1,0 +1,46 @@
+//! Completion times. Flows that did not finish are left out of all but their own share: look at it.
+
+use super::View;
+use crate::outcome::Measured;
+
+pub(super) fn millis(flow: &Measured) -> Option<f64> {
+    flow.time.map(|time| time.as_nanos() as f64 / 1e6)
+}
+
+/// The value that a share of the sorted `times` lies at or below (nearest rank).
+pub(super) fn at(times: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * times.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+    times.get(rank - 1).copied()
+}
+
+fn quantile(view: View<'_>, share: f64) -> Option<f64> {
+    let mut times: Vec<f64> = view.flows.iter().filter_map(millis).collect();
+    times.sort_by(f64::total_cmp);
+    at(&times, share)
+}
+
+pub(super) fn mean(view: View<'_>) -> Option<f64> {
+    let times: Vec<f64> = view.flows.iter().filter_map(millis).collect();
+    (!times.is_empty()).then(|| times.iter().sum::<f64>() / times.len() as f64)
+}
+
+pub(super) fn p50(view: View<'_>) -> Option<f64> {
+    quantile(view, 0.5)
+}
+
+pub(super) fn p95(view: View<'_>) -> Option<f64> {
+    quantile(view, 0.95)
+}
+
+pub(super) fn p99(view: View<'_>) -> Option<f64> {
+    quantile(view, 0.99)
+}
+
+pub(super) fn longest(view: View<'_>) -> Option<f64> {
+    quantile(view, 1.0)
+}
+
+pub(super) fn unfinished(view: View<'_>) -> Option<f64> {
+    let unfinished = view.flows.iter().filter(|flow| flow.time.is_none()).count();
+    (!view.flows.is_empty()).then(|| unfinished as f64 / view.flows.len() as f64)
+}

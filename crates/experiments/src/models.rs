@@ -1,0 +1,68 @@
+//! Curves of the papers that are worked out, not simulated, one file per paper. A new one is a function and its line here.
+
+mod fuso;
+
+use toml::Table;
+
+use crate::{
+    keys::{Keys, PlanError, names},
+    metrics::MetricUse,
+    point::Point,
+};
+
+/// Works a model out.
+pub type Model = fn(&mut Keys<'_>) -> Result<f64, PlanError>;
+
+/// The models.
+pub const MODELS: &[(&str, Model)] = &[
+    ("fuso-fuso", fuso::fuso),
+    ("fuso-mptcp", fuso::mptcp),
+    ("fuso-tcp", fuso::tcp),
+    ("fuso-tcp-random-path", fuso::tcp_random_path),
+];
+
+/// A `[[model]]` of a plan.
+#[derive(Clone, Debug)]
+pub struct ModelPlan {
+    /// How figures call it.
+    pub name: String,
+    /// The metric that it predicts.
+    pub metric: String,
+    at: String,
+    model: Model,
+    table: Table,
+}
+
+impl ModelPlan {
+    pub(crate) fn read_all(tables: Vec<Keys<'_>>, metrics: &[MetricUse]) -> Result<Vec<Self>, PlanError> {
+        tables.into_iter().map(|keys| Self::read(keys, metrics)).collect()
+    }
+
+    fn read(mut keys: Keys<'_>, metrics: &[MetricUse]) -> Result<Self, PlanError> {
+        let model = keys.need_named("kind", MODELS)?;
+        let name = keys.need_text("name", "how figures call it")?.to_owned();
+        let metric = keys.need_text("metric", "the metric that it predicts")?.to_owned();
+        if !metrics.iter().any(|known| known.name == metric) {
+            let known = names(metrics.iter().map(|metric| metric.name.as_str()));
+            let allowed = format!("one of the plan's metrics: {known}");
+            return Err(PlanError::value(keys.path("metric"), format!("`{metric}`"), allowed));
+        }
+        let mut table = keys.everything().clone();
+        for key in ["kind", "name", "metric"] {
+            table.remove(key);
+        }
+        Ok(Self { name, metric, at: keys.path("").trim_end_matches('.').to_owned(), model, table })
+    }
+
+    /// Its value at a point.
+    ///
+    /// # Errors
+    /// If a parameter is wrong.
+    pub fn value(&self, point: &Point) -> Result<f64, PlanError> {
+        let filled = point.fill(&self.table, &mut Vec::new())?;
+        let mut keys = Keys::new(&filled, self.at.clone());
+        let value = (self.model)(&mut keys)?;
+        keys.finish()?;
+        Ok(value)
+    }
+}

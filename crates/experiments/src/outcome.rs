@@ -1,0 +1,83 @@
+//! What came out of a run, as metrics look at it.
+
+use tcpsim::{FlowId, FlowRecord, Totals};
+use units::Duration;
+
+/// What a flow of the simulation stands for. A response names its request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    /// Not looked at by itself: warming up, requests.
+    Unmeasured,
+    /// Carried by the scheme under test.
+    Tested(Option<FlowId>),
+    /// Carried by plain TCP beside it.
+    Background(Option<FlowId>),
+}
+
+/// A flow that is measured.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// Its size; of a response, without its request.
+    pub bytes: u64,
+    /// Completion time, with the request's; `None` if the run ended before.
+    pub time: Option<Duration>,
+    /// Whether plain TCP carried it, beside what is tested.
+    pub background: bool,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Segments sent again.
+    pub retransmissions: u32,
+    /// Redundant packets.
+    pub extra: u32,
+    /// Segments that the receiver first got from one of those.
+    pub repaired: u32,
+    /// Data packets of all kinds.
+    pub packets: u32,
+    /// From the first sending of its last segment to its fifth redundant packet; `None` if it had fewer.
+    pub fifth_extra: Option<Duration>,
+    /// Redundant packets that arrived before the first one that repaired something.
+    pub before_hit: u32,
+}
+
+/// A run's result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// The measured flows, in the order in which they were added.
+    pub flows: Vec<Measured>,
+    /// Sums over all connections, what is not measured included.
+    pub totals: Totals,
+    /// Packet-hops.
+    pub hops: u64,
+    /// When it ended, in seconds of simulated time.
+    pub seconds: f64,
+    /// Hash over every event.
+    pub trace: u64,
+}
+
+/// The measured flows of all; `head_start` is added to their completion times.
+pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Duration) -> Vec<Measured> {
+    let flow = |(record, role): (&FlowRecord, &Role)| {
+        let (request, background) = match role {
+            Role::Unmeasured => return None,
+            Role::Tested(request) => (request, false),
+            Role::Background(request) => (request, true),
+        };
+        let request = request.and_then(|request| records.get(request.0 as usize));
+        let sum = |of: fn(&FlowRecord) -> u32| of(record) + request.map_or(0, of);
+        let started = request.map_or(record.started, |request| request.started);
+        Some(Measured {
+            bytes: record.bytes,
+            time: record.completion_time().map(|_| record.finished - started + head_start),
+            background,
+            timeouts: sum(|record| record.timeouts),
+            retransmissions: sum(|record| record.retransmissions),
+            extra: sum(|record| record.extra),
+            repaired: sum(|record| record.repaired),
+            packets: sum(|record| record.packets),
+            fifth_extra: (record.extra >= 5)
+                .then(|| record.fifth_extra.saturating_duration_since(record.all_sent)),
+            before_hit: record.before_hit,
+        })
+    };
+    records.iter().zip(roles).filter_map(flow).collect()
+}

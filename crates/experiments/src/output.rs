@@ -1,0 +1,126 @@
+//! The files of an experiment.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    campaign::CampaignError,
+    columns::{Columns, Data},
+    plan::Plan,
+    row::Row,
+    summary::{Summary, settings},
+};
+
+/// What was written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Files {
+    /// In the order of writing.
+    pub written: Vec<PathBuf>,
+}
+
+/// Every run: a row with plan, plan hash, version, scheme, axes, seed, trace hash, and a column per metric.
+pub fn runs_table(plan: &Plan, rows: &[Row]) -> Columns {
+    let mut columns = Columns::default();
+    let texts = |of: fn(&Row) -> &String| Data::Texts(rows.iter().map(|row| of(row).clone()).collect());
+    let whole = |of: fn(&Row) -> u64| Data::Whole(rows.iter().map(|row| of(row) as i64).collect());
+    columns.add("plan", texts(|row| &row.plan));
+    columns.add("plan_hash", texts(|row| &row.plan_hash));
+    columns.add("version", texts(|row| &row.version));
+    columns.add("scheme", texts(|row| &row.scheme));
+    for (place, axis) in plan.axes.iter().enumerate() {
+        columns.add(&axis.name, settings(rows.iter().map(|row| &row.point[place].1).collect()));
+    }
+    columns.add("seed", whole(|row| row.seed));
+    columns.add("flows", whole(|row| row.flows));
+    columns.add("trace", texts(|row| &row.trace));
+    columns.add("hops", whole(|row| row.hops));
+    columns.add("simulated_s", Data::Numbers(rows.iter().map(|row| Some(row.simulated_s)).collect()));
+    for (place, metric) in plan.metrics.iter().enumerate() {
+        let value = |row: &Row| row.metrics.get(place).and_then(|(_, value)| *value);
+        columns.add(&metric.name, Data::Numbers(rows.iter().map(value).collect()));
+    }
+    columns
+}
+
+/// The distributions, one row per run and share.
+pub fn distributions_table(plan: &Plan, rows: &[Row]) -> Columns {
+    let all = || rows.iter().flat_map(|row| row.distribution.iter().map(move |point| (row, point)));
+    let mut columns = Columns::default();
+    columns.add("plan_hash", Data::Texts(all().map(|(row, _)| row.plan_hash.clone()).collect()));
+    columns.add("version", Data::Texts(all().map(|(row, _)| row.version.clone()).collect()));
+    columns.add("scheme", Data::Texts(all().map(|(row, _)| row.scheme.clone()).collect()));
+    for (place, axis) in plan.axes.iter().enumerate() {
+        columns.add(&axis.name, settings(all().map(|(row, _)| &row.point[place].1).collect()));
+    }
+    columns.add("seed", Data::Whole(all().map(|(row, _)| row.seed as i64).collect()));
+    columns.add("share", Data::Numbers(all().map(|(_, point)| Some(point.1)).collect()));
+    columns.add("fct_ms", Data::Numbers(all().map(|(_, point)| Some(point.0)).collect()));
+    columns
+}
+
+/// Writes `runs.parquet`, `distributions.parquet` (if there are any), `summary.csv`, `summary.json`, `summary.md` and the
+/// figures to `folder`.
+///
+/// # Errors
+/// At the first file that cannot be written, or if a model cannot be worked out.
+pub fn write_all(plan: &Plan, rows: &[Row], folder: &Path) -> Result<(Summary, Files), CampaignError> {
+    let summary = Summary::new(plan, rows)?;
+    let mut written = Vec::new();
+    let facts =
+        [("plan", plan.name.as_str()), ("scale", plan.scale.name()), ("plan_hash", &summary.plan_hash)];
+    let mut tables = vec![("runs.parquet", runs_table(plan, rows))];
+    if plan.distributions {
+        tables.push(("distributions.parquet", distributions_table(plan, rows)));
+    }
+    for (name, table) in tables {
+        let mut bytes = Vec::new();
+        let file = folder.join(name);
+        let wrap = |error| CampaignError::File { file: file.clone(), error: io::Error::other(error) };
+        table.parquet(&mut bytes, &facts).map_err(wrap)?;
+        write(&mut written, file, &bytes)?;
+    }
+    let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
+    let csv = summary.columns(plan).csv();
+    let table = crate::readme::tables(plan, &summary);
+    for (name, text) in [("summary.json", &json), ("summary.csv", &csv), ("summary.md", &table)] {
+        write(&mut written, folder.join(name), text.as_bytes())?;
+    }
+    for figure in &plan.figures {
+        let svg = figure.draw(plan, &summary, rows);
+        write(&mut written, folder.join(format!("{}.svg", figure.file)), svg.as_bytes())?;
+    }
+    Ok((summary, Files { written }))
+}
+
+fn write(written: &mut Vec<PathBuf>, file: PathBuf, bytes: &[u8]) -> Result<(), CampaignError> {
+    std::fs::write(&file, bytes).map_err(|error| CampaignError::File { file: file.clone(), error })?;
+    written.push(file);
+    Ok(())
+}
+
+/// Puts the summary into the README beside the plan, between its marks, and copies `summary.csv` and the figures there.
+///
+/// # Errors
+/// At the first file that cannot be read or written; a README without marks is left as it is.
+pub fn publish(plan: &Plan, summary: &Summary, files: &Files) -> Result<Files, CampaignError> {
+    let folder = plan.file.parent().unwrap_or(Path::new("."));
+    let mut written = Vec::new();
+    for from in &files.written {
+        let kept = from.extension().is_some_and(|ending| ending == "svg")
+            || from.file_name().is_some_and(|name| name == "summary.csv");
+        if let Some(name) = from.file_name().filter(|_| kept) {
+            let bytes = std::fs::read(from);
+            let bytes = bytes.map_err(|error| CampaignError::File { file: from.clone(), error })?;
+            write(&mut written, folder.join(name), &bytes)?;
+        }
+    }
+    let readme = folder.join("README.md");
+    if let Ok(text) = std::fs::read_to_string(&readme)
+        && let Some(text) = crate::readme::filled(&text, &crate::readme::tables(plan, summary))
+    {
+        write(&mut written, readme, text.as_bytes())?;
+    }
+    Ok(Files { written })
+}

@@ -1,0 +1,280 @@
+//! A plan: what is simulated, over what, how often, and what is shown of it.
+
+use std::path::{Path, PathBuf};
+
+use netsim::TraceHash;
+use thiserror::Error;
+use toml::{Table, Value};
+
+use crate::{
+    figure::FigurePlan,
+    keys::{Keys, PlanError, names},
+    metrics::MetricUse,
+    models::ModelPlan,
+    point::{Point, SweepAxis},
+    run::Scene,
+};
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Minutes: few seeds, few flows, few points.
+    Quick,
+    /// The paper's numbers.
+    Paper,
+}
+
+impl Scale {
+    /// Both, with their names.
+    pub const ALL: [(&'static str, Self); 2] = [("quick", Self::Quick), ("paper", Self::Paper)];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Quick => "quick",
+            Self::Paper => "paper",
+        }
+    }
+}
+
+/// A plan that cannot be used.
+#[derive(Clone, PartialEq, Debug, Error)]
+#[error("{}: {error}", file.display())]
+pub struct PlanFileError {
+    /// The file.
+    pub file: PathBuf,
+    /// What is wrong with it.
+    pub error: PlanError,
+}
+
+/// A scheme of a plan.
+#[derive(Clone, Debug)]
+pub struct SchemeEntry {
+    /// How figures call it.
+    pub name: String,
+    pub(crate) table: Table,
+}
+
+/// A plan at one scale, checked.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The name of its folder.
+    pub name: String,
+    /// Where it was read from.
+    pub file: PathBuf,
+    /// What it shows.
+    pub title: String,
+    /// Which statements of the papers it is about.
+    pub claims: Vec<String>,
+    /// Lines below every figure: which inputs are assumed.
+    pub notes: Vec<String>,
+    /// How much is run.
+    pub scale: Scale,
+    /// Seeds of every point and scheme, from 1 on.
+    pub seeds: u32,
+    /// What is varied.
+    pub axes: Vec<SweepAxis>,
+    /// What is compared.
+    pub schemes: Vec<SchemeEntry>,
+    /// What is measured.
+    pub metrics: Vec<MetricUse>,
+    /// Whether completion times are kept as distributions.
+    pub distributions: bool,
+    /// Curves that are worked out instead of simulated.
+    pub models: Vec<ModelPlan>,
+    /// What is drawn.
+    pub figures: Vec<FigurePlan>,
+    /// Of everything that rows depend on, but the number of seeds.
+    pub hash: u64,
+    body: Table,
+}
+
+/// Keys that change what is shown, not what is simulated.
+const SHOWN: [&str; 8] = ["title", "claims", "notes", "figure", "scale", "seeds", "model", "paper"];
+
+impl Plan {
+    /// Reads `file` for a scale.
+    ///
+    /// # Errors
+    /// With the file, the key and what is allowed there. A file that cannot be opened is one too.
+    pub fn load(file: &Path, scale: Scale) -> Result<Self, PlanFileError> {
+        let wrap = |error| PlanFileError { file: file.to_owned(), error };
+        let text = std::fs::read_to_string(file)
+            .map_err(|error| wrap(PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
+        let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
+        let name = folder.map_or("plan".into(), |name| name.to_string_lossy().into_owned());
+        let mut plan = Self::parse(&name, &text, scale).map_err(wrap)?;
+        plan.file = file.to_owned();
+        Ok(plan)
+    }
+
+    /// Reads the text of a plan called `name`.
+    ///
+    /// # Errors
+    /// With the key and what is allowed there.
+    pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
+        let mut body: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| PlanError::Syntax { message: error.to_string() })?;
+        apply_scale(&mut body, scale)?;
+        let hash = hash(&body);
+        let mut plan = Self {
+            name: name.to_owned(),
+            file: PathBuf::from(name),
+            title: String::new(),
+            claims: Vec::new(),
+            notes: Vec::new(),
+            scale,
+            seeds: 1,
+            axes: Vec::new(),
+            schemes: Vec::new(),
+            metrics: Vec::new(),
+            distributions: false,
+            models: Vec::new(),
+            figures: Vec::new(),
+            hash,
+            body: Table::new(),
+        };
+        plan.read(&body)?;
+        plan.body = body;
+        plan.check_scenes()?;
+        Ok(plan)
+    }
+
+    fn read(&mut self, body: &Table) -> Result<(), PlanError> {
+        let mut keys = Keys::new(body, "");
+        self.title = keys.need_text("title", "what the plan shows")?.to_owned();
+        self.claims = keys.texts("claims")?;
+        self.notes = keys.texts("notes")?;
+        keys.text("paper")?;
+        self.seeds = keys.count("seeds", 1..=10_000)?.unwrap_or(3);
+        self.axes = SweepAxis::read_all(keys.table("sweep")?.everything())?;
+        self.schemes = schemes(keys.tables("scheme")?)?;
+        let classes = classes(keys.table("classes")?.everything())?;
+        let metrics = keys.texts("metrics")?;
+        let parse = |name: &String| MetricUse::parse(name, "metrics", &classes);
+        self.metrics = metrics.iter().map(parse).collect::<Result<_, _>>()?;
+        keys.need("metrics", (!self.metrics.is_empty()).then_some(()), "what is measured")?;
+        self.distributions = keys.flag("distributions")?.unwrap_or(false);
+        self.models = ModelPlan::read_all(keys.tables("model")?, &self.metrics)?;
+        self.figures = FigurePlan::read_all(keys.tables("figure")?, self)?;
+        for part in Scene::KEYS {
+            keys.value(part);
+        }
+        keys.finish()
+    }
+
+    /// Builds every scene once, so that a plan fails before its runs and not in their midst.
+    fn check_scenes(&self) -> Result<(), PlanError> {
+        let mut used = Vec::new();
+        for point in Point::all(&self.axes) {
+            for scheme in 0..self.schemes.len() {
+                self.scene(&point, scheme, &mut used)?;
+            }
+            for model in &self.models {
+                model.value(&point)?;
+            }
+        }
+        let unused = self.axes.iter().find(|axis| !used.contains(&axis.name));
+        unused.map_or(Ok(()), |axis| {
+            let allowed = format!("used somewhere in the plan as \"${}\"", axis.name);
+            Err(PlanError::value(format!("sweep.{}", axis.name), "not used", allowed))
+        })
+    }
+
+    /// What is simulated at a point with a scheme.
+    pub(crate) fn scene(
+        &self,
+        point: &Point,
+        scheme: usize,
+        used: &mut Vec<String>,
+    ) -> Result<Scene, PlanError> {
+        let mut body = Table::new();
+        for key in Scene::KEYS {
+            if let Some(value) = self.body.get(key) {
+                body.insert(key.to_owned(), value.clone());
+            }
+        }
+        let body = point.fill(&body, used)?;
+        let table = point.fill(&self.schemes[scheme].table, used)?;
+        Scene::read(&body, &table, &format!("scheme[{}]", scheme + 1))
+    }
+}
+
+/// Puts what the scale says in the place of what the plan says, key by key.
+fn apply_scale(body: &mut Table, scale: Scale) -> Result<(), PlanError> {
+    let Some(scales) = body.remove("scale") else { return Ok(()) };
+    let known = || names(Scale::ALL.iter().map(|(name, _)| *name));
+    let Value::Table(mut scales) = scales else {
+        return Err(PlanError::value("scale", "no table", format!("tables {}", known())));
+    };
+    if let Some(unknown) = scales.keys().find(|key| !Scale::ALL.iter().any(|(name, _)| name == key)) {
+        return Err(PlanError::UnknownKey { key: format!("scale.{unknown}"), known: known() });
+    }
+    match scales.remove(scale.name()) {
+        None => Ok(()),
+        Some(Value::Table(changes)) => {
+            merge(body, changes);
+            Ok(())
+        }
+        Some(other) => Err(PlanError::value(format!("scale.{}", scale.name()), other, "a table")),
+    }
+}
+
+fn merge(into: &mut Table, changes: Table) {
+    for (key, value) in changes {
+        match (into.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(changes)) => merge(below, changes),
+            (_, value) => {
+                into.insert(key, value);
+            }
+        }
+    }
+}
+
+fn schemes(tables: Vec<Keys<'_>>) -> Result<Vec<SchemeEntry>, PlanError> {
+    let mut schemes: Vec<SchemeEntry> = Vec::new();
+    for mut keys in tables {
+        let kind = keys.need_text("kind", "a scheme")?;
+        let name = keys.text("name")?.unwrap_or(kind).to_owned();
+        if schemes.iter().any(|other| other.name == name) {
+            return Err(PlanError::value(keys.path("name"), format!("`{name}` again"), "different"));
+        }
+        let mut table = keys.everything().clone();
+        table.remove("name");
+        schemes.push(SchemeEntry { name, table });
+    }
+    if schemes.is_empty() {
+        return Err(PlanError::Missing { key: "scheme".into(), wanted: "at least one `[[scheme]]`".into() });
+    }
+    Ok(schemes)
+}
+
+/// Reads `name = [above, at most]` in bytes.
+fn classes(table: &Table) -> Result<Vec<(String, (u64, u64))>, PlanError> {
+    let class = |(name, value): (&String, &Value)| {
+        let limits = value.as_array().and_then(|list| match list.as_slice() {
+            [low, high] => {
+                let (low, high) = (crate::keys::number(low)?, crate::keys::number(high)?);
+                (low >= 0.0 && high > low).then_some((low as u64, high as u64))
+            }
+            _ => None,
+        });
+        let wrong = || PlanError::value(format!("classes.{name}"), value, "[above, at most] in bytes");
+        Ok((name.clone(), limits.ok_or_else(wrong)?))
+    };
+    table.iter().map(class).collect()
+}
+
+/// A hash over what rows depend on.
+fn hash(body: &Table) -> u64 {
+    let mut relevant = body.clone();
+    for key in SHOWN {
+        relevant.remove(key);
+    }
+    let text = toml::to_string(&relevant).unwrap_or_default();
+    let mut hash = TraceHash::new();
+    hash.record(text.len() as u64);
+    text.bytes().for_each(|byte| hash.record(u64::from(byte)));
+    hash.get()
+}

@@ -1,0 +1,34 @@
+//! A finished run, as it is kept.
+
+use serde::{Deserialize, Serialize};
+
+use crate::point::Setting;
+
+/// One run's numbers. Rows are equal if and only if runs were.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The plan's name.
+    pub plan: String,
+    /// Hash of the plan, without what is only shown, as 16 hexadecimal digits.
+    pub plan_hash: String,
+    /// Version of what ran ([`Scene::version`](crate::Scene::version)).
+    pub version: String,
+    /// The scheme's name in the plan.
+    pub scheme: String,
+    /// The value of every axis.
+    pub point: Vec<(String, Setting)>,
+    /// The seed.
+    pub seed: u64,
+    /// Flows measured.
+    pub flows: u64,
+    /// Hash over every event, as 16 hexadecimal digits.
+    pub trace: String,
+    /// Packet-hops.
+    pub hops: u64,
+    /// When it ended, in seconds of simulated time.
+    pub simulated_s: f64,
+    /// The plan's metrics in its order; `None` where there is nothing to work one out from.
+    pub metrics: Vec<(String, Option<f64>)>,
+    /// Completion times in ms and the share at or below, if the plan asks for distributions.
+    pub distribution: Vec<(f64, f64)>,
+}

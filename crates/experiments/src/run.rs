@@ -1,0 +1,154 @@
+//! One run: a network, what is broken, traffic and a scheme, with a seed.
+
+use std::sync::OnceLock;
+
+use netsim::{
+    Seed, TraceHash,
+    fabric::{
+        Balancer, Balancing, Failure, Fault, Options, TopologyError, balance::Choice, topology::ParallelPaths,
+    },
+};
+use tcpsim::{Profile, Sim, Tcp};
+use thiserror::Error;
+use toml::Table;
+use units::{Duration, Instant, LossRate};
+
+use crate::{
+    faults::FaultPlan,
+    keys::{Keys, PlanError},
+    outcome::{Outcome, measured},
+    topologies::{Network, TOPOLOGIES},
+    workloads::{Stage, StageError, WORKLOADS, Workload},
+};
+
+/// Why a run failed. Plans are checked before, so this is a plan that asks for more than the simulator holds.
+#[derive(Clone, PartialEq, Debug, Error)]
+pub enum SceneError {
+    /// The network cannot be.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+    /// The traffic cannot be.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+}
+
+/// Everything about a run but its seed.
+#[derive(Debug)]
+pub struct Scene {
+    network: Network,
+    faults: Vec<FaultPlan>,
+    balancing: Balancing,
+    workload: Box<dyn Workload>,
+    profile: Profile,
+    background: Profile,
+    limit: Duration,
+}
+
+/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
+/// sub-flows have addresses of their own).
+const BALANCING: &[(&str, Balancing)] = &[
+    ("ecmp", Balancing::FlowHash),
+    ("spray", Balancing::Spray),
+    ("sub-flow", Balancing::Custom(|_, _| Box::new(BySubflow))),
+];
+
+/// The last four bits of a packet's label are its sub-flow.
+struct BySubflow;
+
+impl Balancer for BySubflow {
+    fn choose(&mut self, choice: &Choice<'_>) -> usize {
+        (choice.label & 15) as usize
+    }
+}
+
+impl Scene {
+    /// The keys of a plan that a scene is made of.
+    pub(crate) const KEYS: [&'static str; 6] =
+        ["topology", "balancing", "fault", "workload", "tcp", "limit_s"];
+
+    /// Reads a scene whose scheme stands at `at`.
+    pub(crate) fn read(body: &Table, scheme: &Table, at: &str) -> Result<Self, PlanError> {
+        let mut keys = Keys::new(body, "");
+        let tcp = crate::tcp::read(keys.table("tcp")?, Tcp::default())?;
+        let mut scheme = Keys::new(scheme, at);
+        let profile = crate::schemes::read(&mut scheme, tcp)?;
+        let own_balancing = scheme.named("balancing", BALANCING)?;
+        scheme.finish()?;
+
+        let mut topology = keys.table("topology")?;
+        let build = topology.need_named("kind", TOPOLOGIES)?;
+        let network = build(&mut topology)?;
+        topology.finish()?;
+
+        let mut workload = keys.table("workload")?;
+        let read = workload.need_named("kind", WORKLOADS)?;
+        let traffic = read(&mut workload, &network)?;
+        workload.finish()?;
+
+        let faults = keys.tables("fault")?.into_iter();
+        let faults: Vec<_> =
+            faults.map(|fault| FaultPlan::read(fault, &network)).collect::<Result<_, PlanError>>()?;
+        Ok(Self {
+            faults,
+            balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
+            limit: Duration::from_secs_f64(keys.float("limit_s", 0.0..=1e9)?.unwrap_or(1e6)),
+            workload: traffic,
+            network,
+            profile,
+            background: Profile::tcp(tcp),
+        })
+    }
+
+    /// Runs it.
+    ///
+    /// # Errors
+    /// If the simulator refuses something.
+    pub fn run(&self, seed: Seed) -> Result<Outcome, SceneError> {
+        let mut faults = Vec::new();
+        for (n, fault) in (0..).zip(&self.faults) {
+            fault.faults(&self.network, seed.child("plan fault", n), &mut faults);
+        }
+        let options = Options { seed, faults, balancing: self.balancing, ..Options::default() };
+        let mut sim = Sim::new(&self.network.topology, &options)?;
+        let (scheme, background) =
+            (sim.add_profile(self.profile.clone()), sim.add_profile(self.background.clone()));
+        let head_start = Duration::ZERO;
+        let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles: Vec::new() };
+        self.workload.play(&mut stage)?;
+        let (roles, head_start) = (stage.roles, stage.head_start);
+        sim.run_until_done(Instant::ORIGIN + self.limit).map_err(StageError::from)?;
+        Ok(Outcome {
+            flows: measured(sim.flows(), &roles, head_start),
+            totals: sim.totals(),
+            hops: sim.fabric().stats().hops,
+            seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
+            trace: sim.fabric().trace_hash(),
+        })
+    }
+
+    /// The version of what ran: the crate's, and a hash over what this scheme does in a small run with losses. Rows of
+    /// another version are not reused, as the simulator may have changed in between.
+    pub fn version(&self) -> String {
+        static PLAIN: OnceLock<u64> = OnceLock::new();
+        let plain = PLAIN.get_or_init(|| behaviour(&Profile::tcp(Tcp::fuso())));
+        let mut hash = TraceHash::new();
+        [*plain, behaviour(&self.profile)].into_iter().for_each(|word| hash.record(word));
+        format!("{}+{:016x}", env!("CARGO_PKG_VERSION"), hash.get())
+    }
+}
+
+/// The trace hash of a small run: flows of several sizes over three paths, one of them lossy.
+fn behaviour(profile: &Profile) -> u64 {
+    let faults =
+        vec![Fault::both(ParallelPaths::path(0), Failure::random(LossRate::new(0.1).unwrap_or_default()))];
+    let options = Options { seed: Seed(1), faults, ..Options::default() };
+    let Ok(mut sim) = Sim::new(&ParallelPaths::fuso().build(), &options) else { return 0 };
+    let id = sim.add_profile(profile.clone());
+    for n in 0..30_u32 {
+        let at = Instant::ORIGIN + Duration::from_micros(300) * u64::from(n);
+        // Hosts exist and sizes are small: nothing is refused.
+        let _ = sim.add_flow(id, 3 + n % 3, n % 3, 1 + u64::from(n * n) * 70, at);
+    }
+    let _ = sim.run(Instant::ORIGIN + Duration::from_secs(5));
+    sim.fabric().trace_hash()
+}

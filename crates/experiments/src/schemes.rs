@@ -1,0 +1,49 @@
+//! Schemes that a plan can name, one file each. A new one is a file with `read` and its line here.
+//!
+//! `read` gets the scheme's table and the plan's TCP, and answers with a profile of the simulator.
+
+mod cofuso;
+mod fuso;
+mod mptcp;
+mod proactive;
+mod reactive;
+mod repflow;
+mod tcp;
+mod tcp_ir;
+
+use tcpsim::{Profile, Tcp, schemes::Mptcp};
+
+use crate::keys::{Keys, PlanError};
+
+/// Reads a scheme's parameters.
+pub type Read = fn(&mut Keys<'_>, Tcp) -> Result<Profile, PlanError>;
+
+/// The schemes, by the papers' names.
+pub const SCHEMES: &[(&str, Read)] = &[
+    ("cofuso", cofuso::read),
+    ("fuso", fuso::read),
+    ("mptcp", mptcp::read),
+    ("proactive", proactive::read),
+    ("repflow", repflow::read),
+    ("tcp", tcp::read),
+    ("tcp-ir", tcp_ir::read),
+    ("tlp", reactive::read),
+];
+
+/// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own.
+pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
+    let read = keys.need_named("kind", SCHEMES)?;
+    let tcp = crate::tcp::read(keys.table("tcp")?, tcp)?;
+    read(keys, tcp)
+}
+
+/// The keys of everything that is built on MPTCP, on top of `base`.
+pub(crate) fn sub_flows(keys: &mut Keys<'_>, base: Mptcp) -> Result<Mptcp, PlanError> {
+    let subflows = keys.count("subflows", 1..=14)?;
+    Ok(Mptcp {
+        subflows: subflows.map_or(base.subflows, |count| count as usize),
+        opportunistic: keys.flag("opportunistic")?.unwrap_or(base.opportunistic),
+        reinject_on_timeout: keys.flag("reinject_on_timeout")?.unwrap_or(base.reinject_on_timeout),
+        early_delivery: keys.flag("early_delivery")?.unwrap_or(base.early_delivery),
+    })
+}

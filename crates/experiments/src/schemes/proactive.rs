@@ -1,0 +1,9 @@
+//! Everything twice.
+
+use tcpsim::{Profile, SchemeKind, Tcp};
+
+use crate::keys::{Keys, PlanError};
+
+pub(super) fn read(_: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
+    Ok(Profile { tcp, scheme: SchemeKind::Proactive })
+}

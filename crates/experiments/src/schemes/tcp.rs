@@ -1,0 +1,9 @@
+//! TCP alone.
+
+use tcpsim::{Profile, Tcp};
+
+use crate::keys::{Keys, PlanError};
+
+pub(super) fn read(_: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
+    Ok(Profile::tcp(tcp))
+}

@@ -1,0 +1,30 @@
+//! How large flows are: `bytes = N`, or `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
+
+use netsim::fabric::workload::{SizeTable, sizes::TABLES};
+
+use crate::keys::{Keys, PlanError, names};
+
+/// The table of the folder `data` that a key names.
+pub(crate) fn table(keys: &mut Keys<'_>, key: &'static str) -> Result<Option<SizeTable>, PlanError> {
+    let Some(name) = keys.text(key)? else { return Ok(None) };
+    let found = SizeTable::named(name);
+    let known = || format!("one of {}", names(TABLES.iter().map(|(known, _)| *known)));
+    found.map_or_else(
+        || Err(PlanError::value(keys.path(key), format!("`{name}`"), known())),
+        |table| Ok(Some(table)),
+    )
+}
+
+/// Reads the sizes of a workload.
+pub(crate) fn read(keys: &mut Keys<'_>) -> Result<SizeTable, PlanError> {
+    let sizes = match keys.float("bytes", 1.0..=1e12)? {
+        Some(bytes) => SizeTable::constant(bytes),
+        None => {
+            let sizes = table(keys, "sizes")?;
+            keys.need("sizes", sizes, "a table of the folder `data`, or `bytes`")?
+        }
+    };
+    let Some(limit) = keys.float("at_most_bytes", 1.0..=1e12)? else { return Ok(sizes) };
+    let path = keys.path("at_most_bytes");
+    sizes.at_most(limit).ok_or_else(|| PlanError::value(path, limit, "above the smallest size"))
+}

@@ -1,0 +1,26 @@
+//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`.
+
+use netsim::fabric::topology::LeafSpine;
+use units::BitRate;
+
+use super::{Network, line};
+use crate::keys::{Keys, PlanError};
+
+pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
+    let mut count = |key, default| Ok(keys.count(key, 1..=10_000)?.unwrap_or(default));
+    let (leaves, spines, hosts) = (count("leaves", 4)?, count("spines", 4)?, count("hosts_per_leaf", 16)?);
+    let queue = count("queue_packets", 256)?;
+    let rates = (BitRate::from_mbps(1_000), BitRate::from_mbps(1_000));
+    let mut network = LeafSpine::new(leaves, spines, hosts, rates, queue);
+    network.up = line(keys, "up", network.up)?;
+    network.down = line(keys, "down", network.down)?;
+    network.fabric = line(keys, "fabric", network.fabric)?;
+    let topology = network.build();
+    let links = |level| topology.links_at(level).collect();
+    Ok(Network {
+        hosts: vec![("all", 0..network.hosts())],
+        links: vec![("access", links(0)), ("fabric", links(1))],
+        access: network.down.rate,
+        topology,
+    })
+}

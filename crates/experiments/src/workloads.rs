@@ -1,0 +1,134 @@
+//! Traffic that a plan can name, one file each. A new one is a file with `read` and its line here.
+
+mod incast;
+mod mix;
+mod poisson;
+mod requests;
+mod spaced;
+
+use std::fmt;
+
+use netsim::{
+    Seed,
+    fabric::{RunError, workload::FlowSpec},
+};
+use tcpsim::{ConnectionId, FlowId, ProfileId, Sim, SimError};
+use thiserror::Error;
+use units::{Duration, Instant};
+
+use crate::{
+    keys::{Keys, PlanError},
+    outcome::Role,
+    topologies::Network,
+};
+
+/// Reads a workload's parameters.
+pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanError>;
+
+/// The workloads.
+pub const WORKLOADS: &[(&str, Read)] = &[
+    ("incast", incast::read),
+    ("mix", mix::read),
+    ("poisson", poisson::read),
+    ("requests", requests::read),
+    ("spaced", spaced::read),
+];
+
+/// Puts flows on a simulation.
+pub trait Workload: fmt::Debug + Send + Sync {
+    /// Adds all flows; randomness comes from the stage's seed.
+    ///
+    /// # Errors
+    /// If the simulation refuses one, or ends while it is prepared.
+    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError>;
+}
+
+/// Why a run cannot go on.
+#[derive(Clone, Copy, PartialEq, Debug, Error)]
+pub enum StageError {
+    /// A flow cannot be added.
+    #[error(transparent)]
+    Flow(#[from] SimError),
+    /// The simulation ended.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// What a workload plays on.
+#[derive(Debug)]
+pub struct Stage<'a> {
+    /// The simulation.
+    pub sim: &'a mut Sim,
+    /// The scheme under test.
+    pub scheme: ProfileId,
+    /// Plain TCP, for what stands in the background.
+    pub background: ProfileId,
+    /// The run's seed.
+    pub seed: Seed,
+    /// Added to every completion time: a request's way, where nothing happens to it.
+    pub head_start: Duration,
+    /// What every flow is, in the order in which flows were added.
+    pub(crate) roles: Vec<Role>,
+}
+
+impl Stage<'_> {
+    fn note(&mut self, flow: FlowId, role: Role) {
+        let place = flow.0 as usize;
+        if self.roles.len() <= place {
+            self.roles.resize(place + 1, Role::Unmeasured);
+        }
+        self.roles[place] = role;
+    }
+
+    /// A flow with a connection of its own, to be measured.
+    ///
+    /// # Errors
+    /// If the simulation refuses it.
+    pub fn flow(&mut self, flow: &FlowSpec, background: bool) -> Result<FlowId, StageError> {
+        let profile = if background { self.background } else { self.scheme };
+        let id = self.sim.add_flow(profile, flow.from.0, flow.to.0, flow.bytes, flow.at)?;
+        self.note(id, if background { Role::Background(None) } else { Role::Tested(None) });
+        Ok(id)
+    }
+
+    /// A request on one connection and, once it has arrived, its response on another: measured from the request's start.
+    ///
+    /// # Errors
+    /// If the simulation refuses one.
+    pub fn exchange(
+        &mut self,
+        (there, back): (ConnectionId, ConnectionId),
+        (request, response): (u64, u64),
+        at: Instant,
+        background: bool,
+    ) -> Result<(), StageError> {
+        let asked = self.sim.write(there, request, at)?;
+        let answered = self.sim.write_after(asked, back, response)?;
+        self.note(asked, Role::Unmeasured);
+        self.note(
+            answered,
+            if background { Role::Background(Some(asked)) } else { Role::Tested(Some(asked)) },
+        );
+        Ok(())
+    }
+
+    /// Bytes on a long-lived connection that are not measured: to warm it up.
+    ///
+    /// # Errors
+    /// If the simulation refuses them.
+    pub fn warm(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), StageError> {
+        let flow = self.sim.write(connection, bytes, at)?;
+        self.note(flow, Role::Unmeasured);
+        Ok(())
+    }
+
+    /// Bytes on a long-lived connection, to be measured.
+    ///
+    /// # Errors
+    /// If the simulation refuses them.
+    pub fn message(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), StageError> {
+        let flow = self.sim.write(connection, bytes, at)?;
+        self.note(flow, Role::Tested(None));
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Requests and responses over long-lived connections, as in FUSO's testbed (section VI-B).
+//!
+//! Every client keeps `connections` to every server that it may ask, half of them (at least one) for tested responses, half
+//! for the background, each used in turn. `flows` requests arrive at random at `load`, a share of the clients' links (FUSO-A9),
+//! or at `load_mbps` in all. A client asks a random server, or with `pairs = "matched"` the n-th the n-th. Responses above
+//! `tested_bytes` stand in the background: plain TCP. A response starts when its request has arrived; completion times run
+//! from the request to the response's last byte.
+//!
+//! Tested connections carry `warm_bytes` first and are then idle until `start_ms`, so that all sub-flows are active
+//! and the initial window is restored (FUSO-A13).
+
+use netsim::{
+    Rng,
+    fabric::workload::{HostRange, SizeTable},
+};
+use tcpsim::ConnectionId;
+use units::{BitRate, Duration, Instant};
+
+use super::{Network, Stage, StageError, Workload, poisson::load};
+use crate::keys::{Keys, PlanError};
+
+#[derive(Clone, Debug)]
+struct Requests {
+    clients: HostRange,
+    servers: HostRange,
+    matched: bool,
+    connections: u32,
+    flows: u32,
+    sizes: SizeTable,
+    tested_bytes: u64,
+    request_bytes: u64,
+    warm_bytes: u64,
+    start: Duration,
+    /// Mean time between two requests, in seconds.
+    gap: f64,
+}
+
+const MATCHED: &[(&str, bool)] = &[("random", false), ("matched", true)];
+
+pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Workload>, PlanError> {
+    let clients = network.group(keys, "clients")?;
+    let clients = keys.need("clients", clients, "the hosts that ask")?;
+    let servers = network.group(keys, "servers")?;
+    let servers = keys.need("servers", servers, "the hosts that answer")?;
+    let capacity = BitRate(network.access.bits_per_second() * u64::from(clients.end - clients.start));
+    let (load, capacity) = load(keys, capacity)?;
+    let sizes = crate::sizes::read(keys)?;
+    let flows = keys.count("flows", 1..=100_000_000)?;
+    Ok(Box::new(Requests {
+        clients,
+        servers,
+        matched: keys.named("pairs", MATCHED)?.unwrap_or(false),
+        connections: keys.count("connections", 1..=1_000)?.unwrap_or(10),
+        flows: keys.need("flows", flows, "how many")?,
+        gap: sizes.mean() * 8.0 / (load * capacity.bits_per_second() as f64),
+        sizes,
+        tested_bytes: keys.int("tested_bytes", 0..=1 << 60)?.unwrap_or(u64::MAX),
+        request_bytes: keys.int("request_bytes", 1..=1 << 40)?.unwrap_or(100),
+        warm_bytes: keys.int("warm_bytes", 0..=1 << 40)?.unwrap_or(100_000),
+        start: keys.millis("start_ms")?.unwrap_or(Duration::from_secs(2)),
+    }))
+}
+
+/// The connections between a client and a server, and which is next.
+#[derive(Debug, Default)]
+struct Pool {
+    pairs: Vec<(ConnectionId, ConnectionId)>,
+    next: usize,
+}
+
+impl Pool {
+    fn take(&mut self) -> (ConnectionId, ConnectionId) {
+        let taken = self.pairs[self.next % self.pairs.len()];
+        self.next += 1;
+        taken
+    }
+}
+
+impl Requests {
+    /// The servers that a client asks.
+    fn servers_of(&self, client: u32) -> HostRange {
+        let count = self.servers.end - self.servers.start;
+        let own = self.servers.start + (client - self.clients.start) % count;
+        if self.matched { own..own + 1 } else { self.servers.clone() }
+    }
+
+    /// Opens and warms all connections: tested and background pools by client and server.
+    fn connect(&self, stage: &mut Stage<'_>) -> Result<Vec<[Pool; 2]>, StageError> {
+        let servers = self.servers.len();
+        let mut pools: Vec<[Pool; 2]> =
+            (0..self.clients.len() * servers).map(|_| Default::default()).collect();
+        let mut warmed = 0;
+        for client in self.clients.clone() {
+            for server in self.servers_of(client) {
+                let place =
+                    (client - self.clients.start) as usize * servers + (server - self.servers.start) as usize;
+                for n in 0..self.connections.max(2) {
+                    let tested = n < self.connections.div_ceil(2);
+                    let profile = if tested { stage.scheme } else { stage.background };
+                    let there = stage.sim.connect(profile, client, server)?;
+                    let back = stage.sim.connect(profile, server, client)?;
+                    pools[place][usize::from(!tested)].pairs.push((there, back));
+                    for connection in [there, back].into_iter().filter(|_| tested && self.warm_bytes > 0) {
+                        let at = Instant::ORIGIN + Duration::from_micros(1_500) * warmed;
+                        warmed += 1;
+                        stage.warm(connection, self.warm_bytes, at)?;
+                    }
+                }
+            }
+        }
+        Ok(pools)
+    }
+}
+
+impl Workload for Requests {
+    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
+        let mut pools = self.connect(stage)?;
+        let own = stage.seed.child("requests", 0);
+        let (mut arrivals, mut sizes, mut hosts) =
+            (own.stream("arrivals"), own.stream("sizes"), own.stream("hosts"));
+        let pick = |range: &HostRange, rng: &mut Rng| {
+            range.start + rng.below(u64::from(range.end - range.start)) as u32
+        };
+        let mut at = Instant::ORIGIN + self.start;
+        for _ in 0..self.flows {
+            at += Duration::from_secs_f64(-libm::log(1.0 - arrivals.next_f64()) * self.gap);
+            let client = pick(&self.clients, &mut hosts);
+            let server = pick(&self.servers_of(client), &mut hosts);
+            let bytes = self.sizes.sample(&mut sizes);
+            let background = bytes > self.tested_bytes;
+            let place = (client - self.clients.start) as usize * self.servers.len()
+                + (server - self.servers.start) as usize;
+            let pair = pools[place][usize::from(background)].take();
+            stage.exchange(pair, (self.request_bytes, bytes), at, background)?;
+        }
+        Ok(())
+    }
+}

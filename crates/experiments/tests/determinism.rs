@@ -1,0 +1,173 @@
+//! The same plan and seed give the same rows and files, however they are run.
+
+use std::path::Path;
+
+use experiments::{Campaign, Plan, Row, Scale, write_all};
+
+/// Every scheme on FUSO's testbed, with random losses, requests and responses.
+const PLAN: &str = r#"
+title = "Everything at once"
+metrics = ["fct_mean_ms", "fct_p99_ms", "timeout_share", "extra_share", "fct_p50_ms@small", "fct_mean_ms@background"]
+distributions = true
+seeds = 2
+classes = { small = [0, 10_000] }
+topology = { kind = "parallel-paths" }
+tcp = { preset = "fuso" }
+workload = { kind = "requests", clients = "second", servers = "first", flows = 60, load = "$load", sizes = "websearch_dctcp", at_most_bytes = 300_000, tested_bytes = 100_000, start_ms = 600 }
+sweep = { load = [0.1, 0.6], loss = [0, 0.03] }
+
+[[fault]]
+links = "paths"
+index = 0
+loss = "$loss"
+
+[[scheme]]
+kind = "tcp"
+[[scheme]]
+kind = "tlp"
+[[scheme]]
+kind = "tcp-ir"
+[[scheme]]
+kind = "proactive"
+[[scheme]]
+kind = "repflow"
+[[scheme]]
+kind = "mptcp"
+[[scheme]]
+kind = "fuso"
+[[scheme]]
+kind = "cofuso"
+
+[[figure]]
+file = "times"
+panel = [
+    { heading = "(a)", metric = "fct_p99_ms", x = "load", at = { loss = 0.03 } },
+    { heading = "(b)", kind = "cdf", x_log = true, at = { loss = 0.03, load = 0.6 } },
+    { heading = "(c)", kind = "bars", metric = "timeout_share", at = { loss = 0.03, load = 0.1 } },
+]
+"#;
+
+fn rows(plan: &Plan, folder: &Path, jobs: usize) -> Vec<Row> {
+    Campaign::new(plan, folder).unwrap().run(jobs, &|_| {}).unwrap()
+}
+
+fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_none_or(|ending| ending != "jsonl"))
+        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn threads_change_nothing_and_interruptions_cost_nothing() {
+    let plan = Plan::parse("everything", PLAN, Scale::Quick).unwrap();
+    let [one, three] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let alone = rows(&plan, one.path(), 1);
+    assert_eq!(alone.len(), 2 * 2 * 8 * 2);
+    write_all(&plan, &alone, one.path()).unwrap();
+
+    // The second time it is interrupted: half of the journal is there, and a torn line.
+    let journal = std::fs::read_dir(one.path()).unwrap().map(|entry| entry.unwrap().path());
+    let journal = journal.into_iter().find(|path| path.extension().is_some_and(|e| e == "jsonl")).unwrap();
+    let text = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(three.path().join(journal.file_name().unwrap()), &text[..text.len() / 2]).unwrap();
+    let todo = std::sync::Mutex::new(Vec::new());
+    let campaign = Campaign::new(&plan, three.path()).unwrap();
+    let again = campaign.run(3, &|progress| todo.lock().unwrap().push(progress.done)).unwrap();
+    assert_eq!(again, alone);
+    let (first, last) = {
+        let todo = todo.lock().unwrap();
+        (todo[0], *todo.iter().max().unwrap())
+    };
+    assert!((28..=32).contains(&first) && last == 64, "{first} {last}");
+    write_all(&plan, &again, three.path()).unwrap();
+    assert_eq!(files(one.path()), files(three.path()));
+    assert_eq!(files(one.path()).len(), 6);
+}
+
+#[test]
+fn optimisation_changes_nothing() {
+    // Both profiles must find these. They change when what plain TCP does on this network changes, or the workload: then
+    // look whether it was meant to, and put the new ones here.
+    let plan = PLAN.replace("loss = [0, 0.03]", "loss = [0.03]").replace("seeds = 2", "seeds = 1");
+    let start = plan.find("[[scheme]]\nkind = \"tlp\"").unwrap();
+    let end = plan.find("[[figure]]").unwrap();
+    let plan = format!("{}{}", &plan[..start], &plan[end..]);
+    let plan = Plan::parse("everything", &plan, Scale::Quick).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(&plan, folder.path(), 1);
+    let found: Vec<(&str, Option<f64>)> =
+        rows.iter().map(|row| (row.trace.as_str(), row.metrics[0].1)).collect();
+    assert_eq!(found, [("", Some(0.0)), ("", Some(0.0))]);
+}
+
+#[test]
+fn what_is_only_shown_is_not_hashed_and_what_is_simulated_is() {
+    let hash = |text: &str, scale| Plan::parse("p", text, scale).unwrap().hash;
+    let shown = PLAN.replace("Everything at once", "All").replace("seeds = 2", "seeds = 9");
+    assert_eq!(hash(PLAN, Scale::Quick), hash(&shown, Scale::Quick));
+    assert_ne!(hash(PLAN, Scale::Quick), hash(&PLAN.replace("0.03", "0.04"), Scale::Quick));
+    let scaled = format!("{PLAN}\n[scale.paper]\nworkload.flows = 70\n");
+    assert_eq!(hash(PLAN, Scale::Quick), hash(&scaled, Scale::Quick));
+    assert_ne!(hash(&scaled, Scale::Paper), hash(&scaled, Scale::Quick));
+}
+
+#[test]
+fn wrong_plans_say_what_is_allowed() {
+    let error = |from: &str, to: &str| {
+        assert!(PLAN.contains(from), "{from}");
+        Plan::parse("p", &PLAN.replacen(from, to, 1), Scale::Quick).unwrap_err().to_string()
+    };
+    for (from, to, expected) in [
+        ("parallel-paths", "paralel", "`topology.kind` is `paralel`: it must be one of dumbbell, fat-tree"),
+        ("kind = \"tlp\"", "kind = \"tlb\"", "`scheme[2].kind` is `tlb`: it must be one of cofuso, fuso"),
+        (
+            "kind = \"fuso\"",
+            "kind = \"fuso\"\nsubflows = 20",
+            "`scheme[7].subflows` is 20: it must be a whole number from 1 to 14",
+        ),
+        ("\"$loss\"", "\"$los\"", "`loss` is `$los`: it must be an axis of `sweep`: load, loss"),
+        ("\"$loss\"", "0.01", "`sweep.loss` is not used"),
+        ("\"$loss\"", "\"$load\"", "`sweep.loss` is not used"),
+        ("index = 0", "index = 3", "`fault[1].index` is 3: it must be a whole number from 0 to 2"),
+        ("websearch_dctcp", "websearch", "one of websearch_dctcp, websearch_pfabric_pkts"),
+        ("@small", "@tiny", "of one of the classes small"),
+        ("flows = 60", "flow = 60", "`workload.flows` is missing"),
+        ("flows = 60", "flows = 60, bogus = 1", "there is no key `workload.bogus`: here are"),
+        (
+            "at = { loss = 0.03 }",
+            "at = { loss = 0.02 }",
+            "`figure[1].panel[1].at.loss` is 0.02: it must be one of 0, 0.03",
+        ),
+        ("seeds = 2", "seeds = [", "expected"),
+    ] {
+        let found = error(from, to);
+        assert!(found.contains(expected), "{from} -> {to}: {found}");
+    }
+    let missing = Plan::load(Path::new("nowhere/plan.toml"), Scale::Quick).unwrap_err().to_string();
+    assert!(missing.starts_with("nowhere/plan.toml: cannot be read"), "{missing}");
+}
+
+/// Every plan of the repository can be used, at both scales.
+#[test]
+fn the_plans_are_sound() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path().join("plan.toml");
+        if !file.exists() {
+            continue;
+        }
+        for (_, scale) in Scale::ALL {
+            let plan = Plan::load(&file, scale).unwrap_or_else(|error| panic!("{error}"));
+            assert!(!plan.claims.is_empty(), "{} names no claim", plan.name);
+        }
+        assert!(file.with_file_name("README.md").exists(), "{} has no README", file.display());
+        count += 1;
+    }
+    assert!(count > 0);
+}

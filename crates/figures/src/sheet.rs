@@ -1,0 +1,117 @@
+//! A figure in a file of its own.
+
+use std::fmt::Write as _;
+
+use crate::{Picture, Size, dress::look, page::escape};
+
+/// Size of a panel.
+pub const PANEL: Size = Size { class: "panel", width: 460, height: 330, text: 15, labels: 6 };
+
+/// Height of a line of text.
+const LINE: u32 = 19;
+
+/// A title, panels side by side (two in a row), a key and notes below.
+#[derive(Clone, Copy)]
+pub struct Sheet<'a> {
+    /// What it is.
+    pub title: &'a str,
+    /// Lines below the key: under which conditions, and which inputs are assumed.
+    pub notes: &'a [&'a str],
+    /// The panels, each with its heading.
+    pub panels: &'a [(&'a str, &'a dyn Picture)],
+    /// The names of the series, in their order; an empty one is left out.
+    pub key: &'a [&'a str],
+}
+
+impl std::fmt::Debug for Sheet<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sheet").field("title", &self.title).field("key", &self.key).finish_non_exhaustive()
+    }
+}
+
+impl Sheet<'_> {
+    /// The file.
+    pub fn svg(&self) -> String {
+        let columns = self.panels.len().clamp(1, 2) as u32;
+        let rows = (self.panels.len() as u32).div_ceil(columns);
+        let width = columns * PANEL.width;
+        let mut body = String::new();
+        let title = 10 + LINE;
+        text(&mut body, (10, title), "font-weight=\"bold\" font-size=\"16\"", self.title);
+        let top = title + 8;
+        for (i, (heading, panel)) in (0..).zip(self.panels) {
+            let (x, y) = ((i % columns) * PANEL.width, top + (i / columns) * (PANEL.height + LINE));
+            text(&mut body, (x + 10, y + 15), "font-size=\"14\"", heading);
+            let y = y + LINE;
+            let drawn = panel.for_sheet(PANEL);
+            let start = drawn.find("<svg").unwrap_or(0);
+            let place = format!("<svg x=\"{x}\" y=\"{y}\" ");
+            body += &drawn[start..].replacen("<svg ", &place, 1);
+        }
+        let mut y = self.draw_key(&mut body, width, top + rows * (PANEL.height + LINE) + 6);
+        for note in self.notes {
+            y += LINE;
+            text(&mut body, (10, y), "font-size=\"12\" fill=\"#5c5c5c\"", note);
+        }
+        let height = y + 12;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
+             font-family=\"sans-serif\" role=\"img\" aria-label=\"{}\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+             {body}</svg>\n",
+            escape(self.title)
+        )
+    }
+
+    /// The names, in as many columns as the longest allows. Returns where the last line stands.
+    fn draw_key(&self, body: &mut String, width: u32, top: u32) -> u32 {
+        let names: Vec<(usize, &&str)> =
+            self.key.iter().enumerate().filter(|(_, name)| !name.is_empty()).collect();
+        let longest = names.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0) as u32;
+        let cell = 64 + longest * 8;
+        let columns = ((width - 10) / cell).max(1);
+        for (i, (series, name)) in (0..).zip(&names) {
+            let (x, y) = (10 + (i % columns) * cell, top + (i / columns + 1) * LINE);
+            let (colour, dash) = look(*series);
+            let (end, middle) = (x + 40, y - 5);
+            let _ = writeln!(
+                body,
+                "<line x1=\"{x}\" y1=\"{middle}\" x2=\"{end}\" y2=\"{middle}\" stroke=\"{colour}\" stroke-width=\"2\" \
+                 stroke-dasharray=\"{dash}\"/>"
+            );
+            text(body, (end + 8, y), "font-size=\"14\"", name);
+        }
+        top + (names.len() as u32).div_ceil(columns) * LINE
+    }
+}
+
+fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
+    let _ = writeln!(body, "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Axis, Bars};
+
+    #[test]
+    fn it_has_its_panels_its_key_and_its_notes() {
+        let bars = Bars {
+            label: "",
+            x: Axis::new("share (%)", 0.0, 1.0).labelled(crate::percent),
+            names: 60,
+            bars: vec![("a", 0, 0.5)],
+        };
+        let sheet = Sheet {
+            title: "More <than> one",
+            notes: &["sizes are synthetic"],
+            panels: &[("(a) one", &bars), ("", &bars), ("", &bars)],
+            key: &["tcp", "", "fuso"],
+        };
+        let svg = sheet.svg();
+        assert_eq!(svg.matches("<svg").count(), 4);
+        assert!(svg.contains("More &lt;than&gt; one") && svg.contains("sizes are synthetic"));
+        assert!(svg.contains(">tcp<") && svg.contains(">fuso<"));
+        assert_eq!(svg.matches("stroke-dasharray").count(), 2);
+        assert_eq!(svg, sheet.svg());
+    }
+}
