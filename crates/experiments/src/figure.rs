@@ -276,7 +276,7 @@ impl Panel {
 
 fn axis(title: &str, (from, to): (f64, f64), is_log: bool, is_percent: bool) -> Axis<'_> {
     let axis = Axis::new(title, from, to).labelled(if is_percent { percent } else { short });
-    if is_log { axis.log() } else { axis }
+    if is_log { axis.log().dense() } else { axis }
 }
 
 /// A little more than all values. Linear axes of values begin at 0; logarithmic ones leave out what is not above 0, which

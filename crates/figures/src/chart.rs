@@ -1,7 +1,10 @@
 //! A chart over two axes of numbers.
 
 use plotters::{
-    coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter},
+    coord::{
+        combinators::BindKeyPoints,
+        ranged1d::{AsRangedCoord, Ranged, ValueFormatter},
+    },
     prelude::*,
 };
 
@@ -20,6 +23,8 @@ pub struct Axis<'a> {
     pub range: (f64, f64),
     /// Whether it is logarithmic; then the range is above 0.
     pub is_log: bool,
+    /// Whether a logarithmic axis also has labels between powers of ten, at 2 and 5, if it spans few.
+    pub is_dense: bool,
     /// How its numbers are written.
     pub label: fn(f64) -> String,
     /// Room for labels and title, in pixels: below a horizontal axis, left of a vertical one.
@@ -31,12 +36,17 @@ pub struct Axis<'a> {
 impl<'a> Axis<'a> {
     /// A linear axis.
     pub fn new(title: &'a str, from: f64, to: f64) -> Self {
-        Self { title, range: (from, to), is_log: false, label: short, area: None, labels: None }
+        Self { title, range: (from, to), is_log: false, is_dense: false, label: short, area: None, labels: None }
     }
 
     /// The same, logarithmic.
     pub fn log(self) -> Self {
         Self { is_log: true, ..self }
+    }
+
+    /// The same with labels between powers of ten, if it spans few.
+    pub fn dense(self) -> Self {
+        Self { is_dense: true, ..self }
     }
 
     /// The same with numbers written by `label`.
@@ -105,6 +115,16 @@ pub enum Layer {
     },
 }
 
+/// 1, 2 and 5 times the powers of ten between two values; the powers alone if there are many.
+fn ticks(from: f64, to: f64) -> Vec<f64> {
+    let decades = (to / from).log10();
+    let factors: &[f64] = if decades < 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
+    let all = (first..=last)
+        .flat_map(|power| factors.iter().map(move |factor| factor * 10.0_f64.powi(power)));
+    all.filter(|tick| (from..=to).contains(tick)).collect()
+}
+
 /// The steps of an empirical distribution: share of `values` at or below each of them.
 pub fn steps(values: &[f64]) -> Vec<(f64, f64)> {
     let mut sorted = values.to_vec();
@@ -155,14 +175,27 @@ impl Picture for Chart<'_> {
 
 impl Chart<'_> {
     fn drawn(&self, size: Size) -> String {
-        let linear = |axis: &Axis<'_>| axis.range.0..axis.range.1;
-        let log = |axis: &Axis<'_>| (axis.range.0..axis.range.1).log_scale();
-        into_text(|svg| match (self.x.is_log, self.y.is_log) {
-            (false, false) => self.draw(svg, size, linear(&self.x), linear(&self.y)),
-            (true, false) => self.draw(svg, size, log(&self.x), linear(&self.y)),
-            (false, true) => self.draw(svg, size, linear(&self.x), log(&self.y)),
-            (true, true) => self.draw(svg, size, log(&self.x), log(&self.y)),
+        let (from, to) = self.x.range;
+        into_text(|svg| match (self.x.is_log, self.x.is_dense) {
+            (false, _) => self.draw_over(svg, size, from..to),
+            (true, false) => self.draw_over(svg, size, (from..to).log_scale()),
+            (true, true) => self.draw_over(svg, size, (from..to).log_scale().with_key_points(ticks(from, to))),
         })
+    }
+
+    fn draw_over<X>(&self, svg: &mut String, size: Size, x: X) -> Drawn
+    where
+        X: AsRangedCoord<Value = f64>,
+        X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    {
+        let (from, to) = self.y.range;
+        match (self.y.is_log, self.y.is_dense) {
+            (false, _) => self.draw(svg, size, x, from..to),
+            (true, false) => self.draw(svg, size, x, (from..to).log_scale()),
+            (true, true) => {
+                self.draw(svg, size, x, (from..to).log_scale().with_key_points(ticks(from, to)))
+            }
+        }
     }
 
     fn draw<X, Y>(&self, svg: &mut String, size: Size, x: X, y: Y) -> Drawn
@@ -280,6 +313,14 @@ mod tests {
         let mut near = chart();
         near.layers[1] = Layer::Line { series: 0, points: vec![(1.0, 1.0), (1e3, 10.0)] };
         assert_eq!(far, line(&near.for_sheet(Size::PAGE[0])));
+    }
+
+    #[test]
+    fn ticks_lie_within_and_are_few() {
+        assert_eq!(ticks(0.9, 11.0), [1.0, 2.0, 5.0, 10.0]);
+        assert_eq!(ticks(1.5, 1_900.0), [10.0, 100.0, 1_000.0]);
+        let dense = Chart { x: chart().x.dense(), ..chart() }.for_sheet(Size::PAGE[0]);
+        assert!(dense.contains("1000"), "{dense}");
     }
 
     #[test]
