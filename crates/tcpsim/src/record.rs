@@ -30,7 +30,8 @@ pub struct FlowRecord {
     pub repaired: u32,
     /// Data packets of all kinds, likewise.
     pub packets: u32,
-    /// When its last segment was sent for the first time; [`Instant::MAX`] until then.
+    /// When its last segment was sent for the first time; [`Instant::MAX`] until then, and if another message of its
+    /// connection was waiting behind it.
     pub all_sent: Instant,
     /// When the fifth redundant packet was sent (CoFUSO Fig. 5); [`Instant::MAX`] until then.
     pub fifth_extra: Instant,
