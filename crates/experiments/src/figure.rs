@@ -232,7 +232,7 @@ impl Panel {
         Chart {
             label: &self.heading,
             x: axis(&self.x_title, range(&xs, self.x_log, false), self.x_log, self.x_percent),
-            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, self.y_percent),
+            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, self.y_percent).with_area(62),
             layers,
         }
     }

@@ -60,7 +60,7 @@ pub use columns::{Columns, Data};
 pub use figure::FigurePlan;
 pub use journal::Journal;
 pub use keys::{Keys, PlanError};
-pub use metrics::{Compute, METRICS, Metric, MetricUse, View};
+pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};
 pub use models::{MODELS, Model, ModelPlan};
 pub use outcome::{Measured, Outcome};
 pub use output::{Files, distributions_table, publish, runs_table, write_all};

@@ -93,6 +93,9 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
+/// A class of sizes: its name, what sizes are above and what they are at most, in bytes.
+pub type Class = (String, (u64, u64));
+
 /// A metric of a class of flows.
 #[derive(Clone, Debug)]
 pub struct MetricUse {
@@ -109,7 +112,7 @@ impl MetricUse {
     ///
     /// # Errors
     /// If it names no metric or no class.
-    pub fn parse(name: &str, at: &str, classes: &[(String, (u64, u64))]) -> Result<Self, PlanError> {
+    pub fn parse(name: &str, at: &str, classes: &[Class]) -> Result<Self, PlanError> {
         let (bare, class) = name.split_once('@').map_or((name, None), |(bare, class)| (bare, Some(class)));
         let metric = METRICS.iter().find(|metric| metric.name == bare).copied().ok_or_else(|| {
             let known = names(METRICS.iter().map(|metric| metric.name));

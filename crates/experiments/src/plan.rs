@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use crate::{
     figure::FigurePlan,
     keys::{Keys, PlanError, names},
-    metrics::MetricUse,
+    metrics::{Class, MetricUse},
     models::ModelPlan,
     point::{Point, SweepAxis},
     run::Scene,
@@ -251,7 +251,7 @@ fn schemes(tables: Vec<Keys<'_>>) -> Result<Vec<SchemeEntry>, PlanError> {
 }
 
 /// Reads `name = [above, at most]` in bytes.
-fn classes(table: &Table) -> Result<Vec<(String, (u64, u64))>, PlanError> {
+fn classes(table: &Table) -> Result<Vec<Class>, PlanError> {
     let class = |(name, value): (&String, &Value)| {
         let limits = value.as_array().and_then(|list| match list.as_slice() {
             [low, high] => {

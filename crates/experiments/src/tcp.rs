@@ -5,8 +5,8 @@ use tcpsim::{CongestionKind, Tcp, Tlp};
 
 use crate::keys::{Keys, PlanError, names};
 
-const PRESETS: &[(&str, fn() -> Tcp)] =
-    &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso)];
+type Preset = fn() -> Tcp;
+const PRESETS: &[(&str, Preset)] = &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso)];
 
 /// Reads a table of TCP's parameters on top of `base`, or of the `preset` that it names.
 pub(crate) fn read(mut keys: Keys<'_>, base: Tcp) -> Result<Tcp, PlanError> {
