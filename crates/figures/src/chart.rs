@@ -36,7 +36,15 @@ pub struct Axis<'a> {
 impl<'a> Axis<'a> {
     /// A linear axis.
     pub fn new(title: &'a str, from: f64, to: f64) -> Self {
-        Self { title, range: (from, to), is_log: false, is_dense: false, label: short, area: None, labels: None }
+        Self {
+            title,
+            range: (from, to),
+            is_log: false,
+            is_dense: false,
+            label: short,
+            area: None,
+            labels: None,
+        }
     }
 
     /// The same, logarithmic.
@@ -120,8 +128,8 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = (to / from).log10();
     let factors: &[f64] = if decades < 2.2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
-    let all = (first..=last)
-        .flat_map(|power| factors.iter().map(move |factor| factor * 10.0_f64.powi(power)));
+    let all =
+        (first..=last).flat_map(|power| factors.iter().map(move |factor| factor * 10.0_f64.powi(power)));
     all.filter(|tick| (from..=to).contains(tick)).collect()
 }
 
@@ -179,7 +187,9 @@ impl Chart<'_> {
         into_text(|svg| match (self.x.is_log, self.x.is_dense) {
             (false, _) => self.draw_over(svg, size, from..to),
             (true, false) => self.draw_over(svg, size, (from..to).log_scale()),
-            (true, true) => self.draw_over(svg, size, (from..to).log_scale().with_key_points(ticks(from, to))),
+            (true, true) => {
+                self.draw_over(svg, size, (from..to).log_scale().with_key_points(ticks(from, to)))
+            }
         })
     }
 
@@ -192,9 +202,7 @@ impl Chart<'_> {
         match (self.y.is_log, self.y.is_dense) {
             (false, _) => self.draw(svg, size, x, from..to),
             (true, false) => self.draw(svg, size, x, (from..to).log_scale()),
-            (true, true) => {
-                self.draw(svg, size, x, (from..to).log_scale().with_key_points(ticks(from, to)))
-            }
+            (true, true) => self.draw(svg, size, x, (from..to).log_scale().with_key_points(ticks(from, to))),
         }
     }
 
