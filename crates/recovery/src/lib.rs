@@ -20,10 +20,14 @@
 
 pub mod cofuso;
 pub mod ctcp_blocks;
+pub mod ctcp_efficiency;
 pub mod ctcp_loss;
 pub mod ctcp_schedule;
 pub mod fuso;
 pub mod gilbert;
+pub mod htpc_model;
+pub mod htpc_redundancy;
+pub mod htpc_state;
 pub mod loss_history;
 pub mod path_choice;
 pub mod proactive;
@@ -32,6 +36,7 @@ pub mod repair_size;
 pub mod residual;
 pub mod slp_arbiter;
 pub mod slp_duplicates;
+pub mod slp_goodput;
 pub mod slp_odds;
 pub mod slp_window;
 
