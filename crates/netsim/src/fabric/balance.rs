@@ -2,12 +2,16 @@
 
 use std::fmt;
 
-use super::{HostId, SwitchId};
+use units::Instant;
+
+use super::{Class, HostId, SwitchId};
 use crate::{Rng, Seed};
 
 /// What a balancer may look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<'a> {
+    /// The time.
+    pub now: Instant,
     /// Where the packet comes from.
     pub src: HostId,
     /// Where it goes.
@@ -16,8 +20,17 @@ pub struct Choice<'a> {
     pub label: u32,
     /// Its size in bytes.
     pub size: u32,
+    /// What it carries.
+    pub class: Class,
     /// Bytes waiting at each candidate port, in the order of the topology's links. At least two.
     pub waiting: &'a [u64],
+}
+
+impl Choice<'_> {
+    /// The candidate that ECMP takes with this key.
+    pub fn flow_hash(&self, key: u64) -> usize {
+        flow_hash(key, self.src, self.dst, self.label, self.waiting.len())
+    }
 }
 
 /// A scheme of one's own: one object per switch.

@@ -249,8 +249,9 @@ impl<B: Default> Fabric<B> {
                 for port in ports {
                     self.waiting.push(self.ports[port.0 as usize].waiting(self.now).1);
                 }
-                let Packet { src, dst, label, size, .. } = *packet;
-                balancer.choose(&Choice { src, dst, label, size, waiting: &self.waiting }) % ports.len()
+                let Packet { src, dst, label, size, class, .. } = *packet;
+                let (now, waiting) = (self.now, self.waiting.as_slice());
+                balancer.choose(&Choice { now, src, dst, label, size, class, waiting }) % ports.len()
             }
         };
         ports[index].0

@@ -55,6 +55,8 @@ pub enum Class {
     /// Carries data.
     #[default]
     Data,
+    /// Carries data of a short flow, as the sender says. Only balancers tell it from [`Class::Data`].
+    ShortData,
     /// Carries acknowledgements or control only. Loss that is set to data packets spares it.
     Control,
 }
@@ -72,7 +74,7 @@ pub struct Packet<B> {
     pub size: u32,
     /// ECN field.
     pub ecn: Ecn,
-    /// Data or control.
+    /// What it carries.
     pub class: Class,
     /// The protocol's part.
     pub body: B,
