@@ -28,7 +28,7 @@ use pcap_file::{
 use thiserror::Error;
 use units::Instant;
 
-use crate::segment::{CWR, ECE, Kind, Segment};
+use crate::segment::{CWR, ECE, Kind, PSH, Segment};
 
 /// Most packets that one capture keeps; later ones are counted, not written.
 pub const MAX_PACKETS: u64 = 10_000_000;
@@ -113,6 +113,9 @@ fn headers(packet: &Packet<Segment>, mss: u16) -> Option<Vec<u8>> {
         Kind::Syn => tcp = tcp.syn(),
         Kind::SynAck => tcp = tcp.syn().ack(1),
         Kind::Foreign => return None, // no TCP
+    }
+    if segment.has(PSH) {
+        tcp = tcp.psh();
     }
     if segment.has(ECE) {
         tcp = tcp.ece();

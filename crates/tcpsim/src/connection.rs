@@ -12,7 +12,7 @@ use std::{
 
 use congestion::PathWindow;
 use netsim::fabric::HostId;
-use recovery::{Exposed, SourceRun, UnackedView};
+use recovery::{Exposed, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
 use crate::{
@@ -140,6 +140,24 @@ impl Connection {
         message.filter(|message| message.end == dsn + 1).map_or(self.profile.tcp.mss, |message| message.tail)
     }
 
+    /// Whether a data-level segment is the last of what the application wrote in one go.
+    #[inline]
+    pub(crate) fn ends_message(&self, dsn: u32) -> bool {
+        match self.messages.front() {
+            Some(first) if dsn < first.end => dsn + 1 == first.end,
+            _ => {
+                let next = self.messages.partition_point(|message| message.end <= dsn);
+                self.messages.get(next).is_some_and(|message| dsn + 1 == message.end)
+            }
+        }
+    }
+
+    /// What is special about a data-level segment (SLP's words).
+    pub(crate) fn marks(&self, dsn: u32) -> Marks {
+        let push = self.ends_message(dsn);
+        Marks { push, fin: push && self.one_shot && dsn + 1 == self.dsn_end, handshake: false }
+    }
+
     /// Whether there is data that was never sent.
     #[inline]
     pub fn has_new_data(&self) -> bool {
@@ -171,6 +189,16 @@ impl Connection {
     /// A sub-flow's congestion window in segments.
     pub fn window(&self, sub: usize) -> u32 {
         self.subs[sub].control.window()
+    }
+
+    /// What the retransmission timer of a sub-flow is set to, backed off.
+    pub fn rto(&self, sub: usize) -> Duration {
+        self.subs[sub].rtt.rto(&self.profile.tcp)
+    }
+
+    /// Segments that the receiver's application has.
+    pub fn delivered(&self) -> u32 {
+        self.delivered
     }
 
     /// Segments of a sub-flow that are in the network.

@@ -3,7 +3,8 @@
 //! TCP as the papers use it ([`Tcp`]): slow start and congestion avoidance (Reno, DCTCP, or a controller of the crate
 //! `congestion`), SACK recovery (RFC 6675), Limited Transmit, Early Retransmit, RFC 6298 timers with a configurable
 //! minimum, delayed acknowledgements, ECN, window restart after idle; as options the tail loss probe and RACK. On it the
-//! [`schemes`]: baselines, FUSO and CoFUSO, whose decisions are those of the crate `recovery`, with codes from `fec`.
+//! [`schemes`]: baselines, FUSO, CoFUSO and SLP; below it the coding layers of HTPC ([`shims`]); and beside it [`ctcp`]. Their decisions are those of the
+//! crate `recovery`, with codes from `fec`.
 //!
 //! Sequence numbers count segments. Payload bytes do not exist, but whether a coded packet repairs something depends on
 //! which packets arrived.
@@ -15,10 +16,13 @@
 
 pub mod capture;
 pub mod connection;
+pub mod ctcp;
 pub mod record;
 pub mod scheme;
 pub mod schemes;
 pub mod segment;
+pub mod shim;
+pub mod shims;
 
 mod config;
 mod control;

@@ -16,6 +16,8 @@ pub struct FlowRecord {
     pub to: HostId,
     /// How much.
     pub bytes: u64,
+    /// When the application asked for it: [`started`](Self::started) may be later, as it does not include the handshake.
+    pub asked: Instant,
     /// When the sender's application wrote it, or its connection opened, whichever was later.
     pub started: Instant,
     /// When the receiver's application had all of it; [`Instant::MAX`] until then.
@@ -46,6 +48,7 @@ impl FlowRecord {
             from,
             to,
             bytes,
+            asked: at,
             started: at,
             finished: Instant::MAX,
             timeouts: 0,
@@ -62,6 +65,11 @@ impl FlowRecord {
     /// Flow completion time; `None` while it lasts.
     pub fn completion_time(&self) -> Option<Duration> {
         (self.finished != Instant::MAX).then(|| self.finished - self.started)
+    }
+
+    /// From when it was asked for to its end, handshake included; `None` while it lasts.
+    pub fn whole_time(&self) -> Option<Duration> {
+        (self.finished != Instant::MAX).then(|| self.finished - self.asked)
     }
 }
 

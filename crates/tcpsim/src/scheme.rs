@@ -2,10 +2,15 @@
 
 use std::fmt;
 
-use netsim::fabric::Fabric;
+use netsim::fabric::{Fabric, Packet};
 use units::Instant;
 
-use crate::{connection::Connection, record::FlowRecord, record::Totals, segment::Segment};
+use crate::{
+    connection::Connection,
+    record::{FlowRecord, Totals},
+    segment::Segment,
+    shim::{Shim, Wire},
+};
 
 /// The world around a connection.
 pub struct Io<'a> {
@@ -16,6 +21,7 @@ pub struct Io<'a> {
     pub(crate) records: &'a mut Vec<FlowRecord>,
     /// Records of flows that arrived just now.
     pub(crate) arrived: &'a mut Vec<u32>,
+    pub(crate) shim: Option<&'a mut Box<dyn Shim>>,
     pub(crate) conn: u32,
 }
 
@@ -26,6 +32,30 @@ impl Io<'_> {
     /// The time.
     pub fn now(&self) -> Instant {
         self.fabric.now()
+    }
+
+    /// Sends a packet, through the layer below TCP if there is one; `window` is the sender's in segments, 0 at the receiving end.
+    #[inline]
+    pub(crate) fn send(&mut self, packet: Packet<Segment>, window: u32) {
+        let Some(shim) = &mut self.shim else {
+            self.fabric.send(packet);
+            return;
+        };
+        let mut wire =
+            Wire { fabric: self.fabric, totals: self.totals, records: self.records, conn: self.conn };
+        shim.on_send(&mut wire, packet, window);
+    }
+
+    /// Flow `record` is complete now, unless it was before.
+    pub(crate) fn finish(&mut self, record: u32) {
+        let now = self.now();
+        if let Some(flow) = self.records.get_mut(record as usize)
+            && flow.finished == Instant::MAX
+        {
+            flow.finished = now;
+            self.totals.finished += 1;
+            self.arrived.push(record);
+        }
     }
 
     /// Has [`Scheme::on_timer`] called at `at`. There may be several; none can be taken back.
@@ -65,6 +95,21 @@ pub trait Scheme: Send + fmt::Debug {
     /// The receiver got a packet of kind `Extra`.
     fn on_extra(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         let _ = (conn, io, segment);
+    }
+
+    /// An acknowledgement of sub-flow `sub` was taken in, before anything is sent in answer.
+    fn on_ack(&mut self, conn: &mut Connection, io: &mut Io<'_>, sub: usize) {
+        let _ = (conn, io, sub);
+    }
+
+    /// The retransmission timer of sub-flow `sub` ran out; not while it opens.
+    fn on_timeout(&mut self, conn: &mut Connection, io: &mut Io<'_>, sub: usize) {
+        let _ = (conn, io, sub);
+    }
+
+    /// A packet of a sub-flow's handshake left: the SYN, or its answer.
+    fn on_handshake(&mut self, conn: &mut Connection, io: &mut Io<'_>, sub: usize, answer: bool) {
+        let _ = (conn, io, sub, answer);
     }
 
     /// A timer of [`Io::set_scheme_timer`].

@@ -9,6 +9,9 @@
 //! | [`mptcp`]     | sub-flows by ECMP                        | "MPTCP"                                    |
 //! | [`fuso`]      | copies over the best sub-flow            | FUSO sections III-B, III-C                 |
 //! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
+//! | [`slp`]       | duplicates of SYN and PSH packets        | SLP sections II-C1, II-C2                  |
+//! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
+//! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP                                       |
 //!
 //! A new scheme is a file with a parameter type and, if it does something on a connection, an implementation of
 //! [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
@@ -20,8 +23,9 @@ pub mod mptcp;
 pub mod proactive;
 pub mod reactive;
 pub mod repflow;
+pub mod slp;
 
-use crate::scheme::Scheme;
+use crate::{ctcp::Ctcp, scheme::Scheme, shims::ShimKind};
 
 pub use cofuso::Cofuso;
 pub use corrective::Corrective;
@@ -29,6 +33,7 @@ pub use fuso::Fuso;
 pub use mptcp::Mptcp;
 pub use proactive::Proactive;
 pub use reactive::reactive;
+pub use slp::Slp;
 
 /// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself ([`reactive()`]).
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +53,12 @@ pub enum SchemeKind {
     Fuso(Fuso),
     /// CoFUSO.
     Cofuso(Cofuso),
+    /// Duplicates of packets whose loss would cost a timeout.
+    Slp(Slp),
+    /// A coding layer below TCP.
+    Shim(ShimKind),
+    /// CTCP instead of TCP.
+    Ctcp(Ctcp),
     /// One of your own on MPTCP: its sub-flows, and what makes the scheme for that many.
     Custom(Mptcp, fn(usize) -> Box<dyn Scheme>),
 }
@@ -63,6 +74,9 @@ impl SchemeKind {
             Self::Mptcp(_) => "mptcp",
             Self::Fuso(_) => "fuso",
             Self::Cofuso(_) => "cofuso",
+            Self::Slp(_) => "slp",
+            Self::Shim(shim) => shim.name(),
+            Self::Ctcp(_) => "ctcp",
             Self::Custom(..) => "custom",
         }
     }
@@ -70,7 +84,8 @@ impl SchemeKind {
     /// The scheme's state for a connection with `subflows` sub-flows.
     pub(crate) fn build(&self, subflows: usize) -> Option<Box<dyn Scheme>> {
         match self {
-            Self::None | Self::RepFlow | Self::Mptcp(_) => None,
+            Self::None | Self::RepFlow | Self::Mptcp(_) | Self::Shim(_) | Self::Ctcp(_) => None,
+            Self::Slp(parameters) => Some(Box::new(slp::State::new(*parameters))),
             Self::Corrective(parameters) => Some(Box::new(corrective::State::new(*parameters))),
             Self::Proactive => Some(Box::new(Proactive)),
             Self::Fuso(parameters) => Some(Box::new(fuso::State::new(*parameters, subflows))),

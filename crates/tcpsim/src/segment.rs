@@ -15,7 +15,7 @@ pub enum Kind {
     Syn,
     /// Answers one that opens.
     SynAck,
-    /// Outside the sequence space: a scheme's own packet (TCP-IR's coded packet).
+    /// Outside the sequence space: a scheme's own packet (TCP-IR's coded packet), or one of a layer below TCP.
     Extra,
     /// Of another protocol on the same fabric, which says what the fields mean ([`Sim::run_beside`](crate::Sim::run_beside)).
     Foreign,
@@ -33,6 +33,8 @@ pub const REPAIRED: u8 = 8;
 pub const PARITY: u8 = 16;
 /// On data: a copy of another sub-flow's packet.
 pub const COPIED: u8 = 32;
+/// On data: the last segment of what the application wrote in one go.
+pub const PSH: u8 = 64;
 
 /// A segment's fields. 44 bytes, so that a packet is one cache line.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -49,7 +51,7 @@ pub struct Segment {
     pub sub: u8,
     /// What it is.
     pub kind: Kind,
-    /// [`ECE`], [`CWR`], [`DSACK`], [`REPAIRED`], [`PARITY`].
+    /// [`ECE`], [`CWR`], [`DSACK`], [`REPAIRED`], [`PARITY`], [`COPIED`], [`PSH`].
     pub flags: u8,
     /// How many of `blocks` are SACK blocks.
     pub sacks: u8,

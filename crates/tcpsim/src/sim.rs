@@ -16,9 +16,12 @@ use crate::{
     Profile,
     capture::{self, CaptureError, Captured},
     connection::Connection,
+    ctcp,
     record::{FlowId, FlowRecord, Totals},
     scheme::{Io, SCHEME_SLOT},
+    schemes::SchemeKind,
     segment::{Kind, Segment},
+    shim::{SHIM_SLOT, Shim, Wire},
 };
 
 /// Most connections: their numbers and a slot share a timer's token.
@@ -83,6 +86,12 @@ type Writes = BinaryHeap<Reverse<(Instant, u32, Target)>>;
 struct World {
     profiles: Vec<Arc<Profile>>,
     connections: Vec<Option<Box<Connection>>>,
+    /// Those that are CTCP's; their places in `connections` are empty.
+    coded: BTreeMap<u32, Box<ctcp::Connection>>,
+    /// The layers below TCP, by connection. As long as the last connection that has one.
+    shims: Vec<Option<Box<dyn Shim>>>,
+    /// What a layer hands up.
+    up: Vec<Packet<Segment>>,
     records: Vec<FlowRecord>,
     writes: Writes,
     /// Writes that wait for a flow to arrive: by its record, the record and connection of the write.
@@ -132,6 +141,9 @@ impl Sim {
         let world = World {
             profiles: Vec::new(),
             connections: Vec::new(),
+            coded: BTreeMap::new(),
+            shims: Vec::new(),
+            up: Vec::new(),
             records: Vec::new(),
             writes: BinaryHeap::new(),
             followers: BTreeMap::new(),
@@ -236,9 +248,7 @@ impl Sim {
     }
 
     fn write_record(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<u32, SimError> {
-        let conn = self.world.connections.get(connection.0 as usize).and_then(Option::as_ref);
-        let conn = conn.ok_or(SimError::Unknown)?;
-        let (from, to, mss) = (conn.from, conn.to, conn.profile.tcp.mss);
+        let (from, to, mss) = self.world.ends(connection.0).ok_or(SimError::Unknown)?;
         self.push_record(FlowRecord::new(from, to, bytes, at), mss)
     }
 
@@ -266,12 +276,7 @@ impl Sim {
     }
 
     fn plan(&mut self, at: Instant, record: u32, target: Target) {
-        let at = at.max(self.fabric.now());
-        let first = self.world.writes.peek().is_none_or(|Reverse((next, ..))| at < *next);
-        self.world.writes.push(Reverse((at, record, target)));
-        if first {
-            self.fabric.set_timer(at, NEXT_WRITE);
-        }
+        self.world.plan(&mut self.fabric, at, record, target);
     }
 
     /// Runs up to and including `until`.
@@ -369,9 +374,21 @@ impl Sim {
         self.world.totals
     }
 
-    /// A long-lived connection.
+    /// A long-lived connection; `None` also for CTCP's.
     pub fn connection(&self, connection: ConnectionId) -> Option<&Connection> {
         self.world.connections.get(connection.0 as usize)?.as_deref()
+    }
+
+    /// Segments that the receiver of a long-lived connection has without a hole; CTCP's padded ones included.
+    pub fn delivered(&self, connection: ConnectionId) -> Option<u32> {
+        let coded = || self.world.coded.get(&connection.0).map(|conn| conn.delivered());
+        self.connection(connection).map(Connection::delivered).or_else(coded)
+    }
+
+    /// A long-lived connection's congestion window in segments (of its first sub-flow), or CTCP's tokens.
+    pub fn window(&self, connection: ConnectionId) -> Option<u32> {
+        let coded = || self.world.coded.get(&connection.0).map(|conn| conn.window());
+        self.connection(connection).map(|conn| conn.window(0)).or_else(coded)
     }
 
     /// Memory of the connections that exist, in bytes: their number and the sum.
@@ -398,8 +415,54 @@ impl World {
     fn add_connection(&mut self, profile: u32, from: HostId, to: HostId) -> Option<u32> {
         let id = u32::try_from(self.connections.len()).ok().filter(|id| *id < MAX_CONNECTIONS)?;
         let profile = &self.profiles[profile as usize];
+        if let SchemeKind::Ctcp(parameters) = profile.scheme {
+            let conn = ctcp::Connection::new(from, to, profile, parameters, id << 4);
+            self.coded.insert(id, Box::new(conn));
+            self.connections.push(None);
+            return Some(id);
+        }
+        if let SchemeKind::Shim(shim) = profile.scheme {
+            self.shims.resize_with(id as usize, || None);
+            self.shims.push(Some(shim.build()));
+        }
         self.connections.push(Some(Box::new(Connection::new(from, to, profile, id << 4))));
         Some(id)
+    }
+
+    /// The hosts of a connection, and its MSS.
+    fn ends(&self, id: u32) -> Option<(HostId, HostId, u16)> {
+        let tcp = self.connections.get(id as usize)?.as_ref();
+        let tcp = tcp.map(|conn| (conn.from, conn.to, conn.profile.tcp.mss));
+        tcp.or_else(|| self.coded.get(&id).map(|conn| (conn.from, conn.to, conn.profile.tcp.mss)))
+    }
+
+    fn plan(&mut self, fabric: &mut Fabric<Segment>, at: Instant, record: u32, target: Target) {
+        let at = at.max(fabric.now());
+        let first = self.writes.peek().is_none_or(|Reverse((next, ..))| at < *next);
+        self.writes.push(Reverse((at, record, target)));
+        if first {
+            fabric.set_timer(at, NEXT_WRITE);
+        }
+    }
+
+    /// The application writes a flow's bytes.
+    fn write(&mut self, fabric: &mut Fabric<Segment>, id: u32, record: u32, fresh: Option<bool>) {
+        let bytes = self.records[record as usize].bytes;
+        if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
+            shim.on_write(bytes, record);
+        }
+        if !self.coded.is_empty() {
+            self.with_coded(fabric, id, |conn, io| {
+                conn.one_shot |= fresh.is_some();
+                conn.write(io, bytes, record);
+            });
+        }
+        self.with(fabric, id, |conn, io| {
+            if let Some(copy) = fresh {
+                (conn.one_shot, conn.redundant) = (true, copy);
+            }
+            conn.write(io, bytes, record);
+        });
     }
 
     /// Runs `act` on a connection, and forgets the connection if it is finished.
@@ -412,11 +475,15 @@ impl World {
     ) {
         let Some(slot) = self.connections.get_mut(id as usize) else { return };
         let Some(conn) = slot else { return };
+        let shim = self.shims.get_mut(id as usize).and_then(Option::as_mut);
         let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
-        let mut io = Io { fabric, totals, records, arrived, conn: id };
+        let mut io = Io { fabric, totals, records, arrived, shim, conn: id };
         act(conn, &mut io);
         if conn.finished {
             *slot = None;
+            if let Some(shim) = self.shims.get_mut(id as usize) {
+                *shim = None;
+            }
         }
         while let Some(arrived) = self.arrived.pop() {
             self.follow(fabric, arrived);
@@ -427,11 +494,50 @@ impl World {
     fn follow(&mut self, fabric: &mut Fabric<Segment>, arrived: u32) {
         let Some((record, connection)) = self.followers.remove(&arrived) else { return };
         let now = fabric.now();
-        self.records[record as usize].started = now;
+        let flow = &mut self.records[record as usize];
+        (flow.asked, flow.started) = (now, now);
         if self.writes.peek().is_none_or(|Reverse((next, ..))| now < *next) {
             fabric.set_timer(now, NEXT_WRITE);
         }
         self.writes.push(Reverse((now, record, Target::Existing(connection))));
+    }
+
+    /// The same for a connection of CTCP.
+    fn with_coded(
+        &mut self,
+        fabric: &mut Fabric<Segment>,
+        id: u32,
+        act: impl FnOnce(&mut ctcp::Connection, &mut Io<'_>),
+    ) {
+        let Some(conn) = self.coded.get_mut(&id) else { return };
+        let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
+        act(conn, &mut Io { fabric, totals, records, arrived, shim: None, conn: id });
+        if conn.finished {
+            self.coded.remove(&id);
+        }
+        while let Some(arrived) = self.arrived.pop() {
+            self.follow(fabric, arrived);
+        }
+    }
+
+    /// Has a layer below TCP act, and hands up what it gives.
+    fn with_shim(
+        &mut self,
+        fabric: &mut Fabric<Segment>,
+        id: u32,
+        act: impl FnOnce(&mut dyn Shim, &mut Wire<'_>, &mut Vec<Packet<Segment>>),
+    ) {
+        let Some(Some(shim)) = self.shims.get_mut(id as usize) else { return };
+        let mut up = std::mem::take(&mut self.up);
+        let (totals, records) = (&mut self.totals, &mut self.records);
+        act(shim.as_mut(), &mut Wire { fabric, totals, records, conn: id }, &mut up);
+        for packet in up.drain(..) {
+            if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
+                shim.on_deliver(&packet);
+            }
+            self.with(fabric, id, |conn, io| conn.receive(io, &packet));
+        }
+        self.up = up;
     }
 
     /// Carries out the writes whose time has come.
@@ -443,20 +549,17 @@ impl World {
                 return;
             }
             self.writes.pop();
-            let FlowRecord { from, to, bytes, .. } = self.records[record as usize];
+            let FlowRecord { from, to, .. } = self.records[record as usize];
             match target {
                 Target::Existing(id) => {
-                    self.with(fabric, id, |conn, io| conn.write(io, bytes, record));
+                    self.write(fabric, id, record, None);
                     if let Some(&twin) = self.twins.get(&id) {
-                        self.with(fabric, twin, |conn, io| conn.write(io, bytes, record));
+                        self.write(fabric, twin, record, None);
                     }
                 }
                 Target::Fresh { profile, copy } => {
                     if let Some(id) = self.add_connection(profile, from, to) {
-                        self.with(fabric, id, |conn, io| {
-                            (conn.one_shot, conn.redundant) = (true, copy);
-                            conn.write(io, bytes, record);
-                        });
+                        self.write(fabric, id, record, Some(copy));
                     }
                 }
             }
@@ -491,14 +594,29 @@ impl<H: Hosts<Segment>> Hosts<Segment> for Beside<'_, H> {
 impl Hosts<Segment> for World {
     #[inline]
     fn receive(&mut self, fabric: &mut Fabric<Segment>, _host: HostId, packet: Packet<Segment>) {
-        self.with(fabric, packet.body.conn, |conn, io| conn.receive(io, &packet));
+        let id = packet.body.conn;
+        if !self.coded.is_empty() {
+            self.with_coded(fabric, id, |conn, io| conn.receive(io, &packet));
+        }
+        if self.shims.get(id as usize).is_some_and(Option::is_some) {
+            self.with_shim(fabric, id, |shim, wire, up| shim.on_arrival(wire, packet, up));
+        } else {
+            self.with(fabric, id, |conn, io| conn.receive(io, &packet));
+        }
     }
 
     fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
         if token == NEXT_WRITE {
             return self.write_due(fabric);
         }
-        self.with(fabric, token >> 4, |conn, io| match token & 15 {
+        let id = token >> 4;
+        if token & 15 == SHIM_SLOT {
+            return self.with_shim(fabric, id, |shim, wire, up| shim.on_timer(wire, up));
+        }
+        if !self.coded.is_empty() {
+            self.with_coded(fabric, id, |conn, io| conn.on_timer(io));
+        }
+        self.with(fabric, id, |conn, io| match token & 15 {
             SCHEME_SLOT => conn.on_scheme_timer(io),
             sub => conn.on_sub_timer(io, sub as usize),
         });

@@ -57,6 +57,8 @@ pub(crate) struct Subflow {
     /// When the next event of this sub-flow is set; [`Instant::MAX`] if none is.
     pub(crate) event_at: Instant,
     pub(crate) last_sent: Instant,
+    /// Segments of the window that a scheme has taken for itself (SLP's duplicate).
+    pub(crate) reserved: u32,
     /// The window was full when the sub-flow last tried to send.
     pub(crate) limited: bool,
     /// The next data segment says CWR.
@@ -89,6 +91,7 @@ impl Subflow {
             reorder_at: Instant::MAX,
             event_at: Instant::MAX,
             last_sent: Instant::ORIGIN,
+            reserved: 0,
             limited: false,
             say_cwr: false,
             cwr_point: 0,
@@ -109,7 +112,10 @@ impl Subflow {
         } else {
             self.board.flight()
         };
-        self.control.window().saturating_sub(pipe)
+        // With nothing in flight one segment may always leave (SLP-A8).
+        let window = self.control.window();
+        let taken = if pipe == 0 { self.reserved.min(window - 1) } else { self.reserved };
+        window.saturating_sub(pipe + taken)
     }
 
     /// Whether it may take new data now. While lost segments wait, they go first.

@@ -22,7 +22,10 @@ impl Connection {
         match segment.kind {
             Kind::Data => self.receive_data(io, index, segment, packet.ecn == Ecn::Marked),
             Kind::Ack => self.receive_ack(io, index, segment),
-            Kind::Syn => self.answer(io, index, Segment { kind: Kind::SynAck, ..Segment::default() }),
+            Kind::Syn => {
+                self.answer(io, index, Segment { kind: Kind::SynAck, ..Segment::default() });
+                self.with_scheme(|scheme, conn| scheme.on_handshake(conn, io, index, true));
+            }
             Kind::SynAck => self.receive_syn_ack(io, index),
             Kind::Extra => self.with_scheme(|scheme, conn| scheme.on_extra(conn, io, segment)),
             Kind::Foreign => {}
@@ -113,14 +116,7 @@ impl Connection {
             && message.end <= self.delivered
         {
             self.reported += 1;
-            let now = io.now();
-            if let Some(record) = io.record(message.record)
-                && record.finished == units::Instant::MAX
-            {
-                record.finished = now;
-                io.totals.finished += 1;
-                io.arrived.push(message.record);
-            }
+            io.finish(message.record);
         }
     }
 
@@ -142,6 +138,9 @@ impl Connection {
         if !self.coded.is_empty() {
             let una = self.subs[index].board.una;
             self.coded.retain(|(sub, seq), _| *sub != index || *seq >= una);
+        }
+        if self.scheme.is_some() {
+            self.with_scheme(|scheme, conn| scheme.on_ack(conn, io, index));
         }
         if self.finished {
             return;

@@ -7,7 +7,7 @@ use super::{Connection, Reinjection};
 use crate::{
     scheme::Io,
     scoreboard::{CODED, COPY, Sent},
-    segment::{COPIED, CWR, Kind, PARITY, Segment},
+    segment::{COPIED, CWR, Kind, PARITY, PSH, Segment},
     subflow::{Phase, Subflow},
 };
 
@@ -194,7 +194,8 @@ impl Connection {
         let packet = self.packet(io, sub, seq, *sent);
         self.count_extra(io, packet.body.payload, false);
         self.count_packet(io, packet.size);
-        io.fabric.send(packet);
+        let window = self.window(sub);
+        io.send(packet, window);
     }
 
     /// A packet outside the sequence space (TCP-IR).
@@ -220,7 +221,8 @@ impl Connection {
         };
         self.count_extra(io, payload, true);
         self.count_packet(io, size);
-        io.fabric.send(packet);
+        let window = self.window(sub);
+        io.send(packet, window);
     }
 
     fn count_extra(&self, io: &mut Io<'_>, payload: u16, coded: bool) {
@@ -260,10 +262,11 @@ impl Connection {
             dsn: sent.dsn,
             payload: sent.payload,
             sub: index as u8,
+            flags: if self.ends_message(sent.dsn) { PSH } else { 0 },
             ..Segment::default()
         };
         if sent.flags & (COPY | CODED) != 0 {
-            body.flags = if sent.has(CODED) { PARITY } else { COPIED };
+            body.flags = if sent.has(CODED) { PARITY } else { body.flags | COPIED };
             body.blocks = self.coded.get(&(index, seq)).copied().unwrap_or_default();
         }
         Packet {
@@ -288,8 +291,9 @@ impl Connection {
             packet.body.flags |= CWR;
         }
         sub.on_sent(tcp, now, how == How::Again && seq == sub.board.una);
+        let window = sub.control.window();
         self.count_packet(io, packet.size);
-        io.fabric.send(packet);
+        io.send(packet, window);
         if self.scheme.is_some() {
             self.with_scheme(|scheme, conn| scheme.on_sent(conn, io, index, seq, how == How::Again));
         }
@@ -313,8 +317,21 @@ impl Connection {
         let body = Segment { conn: io.conn, sub: index as u8, kind: Kind::Syn, ..Segment::default() };
         let (label, size) = (sub.label, u32::from(tcp.header));
         let (ecn, class) = (Ecn::NotCapable, Class::Control);
-        io.fabric.send(Packet { src: self.from, dst: self.to, label, size, ecn, class, body });
+        io.send(Packet { src: self.from, dst: self.to, label, size, ecn, class, body }, 0);
         self.arm(io, index);
+        self.with_scheme(|scheme, conn| scheme.on_handshake(conn, io, index, false));
+    }
+
+    /// The opening of a sub-flow once more, outside of all accounting (SLP); `answer` for the receiver's part of it.
+    pub(crate) fn send_handshake_again(&mut self, io: &mut Io<'_>, index: usize, answer: bool) {
+        io.totals.copies += 1;
+        let kind = if answer { Kind::SynAck } else { Kind::Syn };
+        let (src, dst) = if answer { (self.to, self.from) } else { (self.from, self.to) };
+        let body = Segment { conn: io.conn, sub: index as u8, kind, ..Segment::default() };
+        let (label, size) = (self.subs[index].label, u32::from(self.profile.tcp.header));
+        let (ecn, class) = (Ecn::NotCapable, Class::Control);
+        io.totals.extra_bytes += u64::from(size);
+        io.send(Packet { src, dst, label, size, ecn, class, body }, 0);
     }
 
     /// A control packet from the receiver.
@@ -323,6 +340,6 @@ impl Connection {
         let body = Segment { conn: io.conn, sub: index as u8, dsn: self.delivered, ..body };
         let (label, size) = (self.subs[index].label, u32::from(self.profile.tcp.header));
         let (ecn, class) = (Ecn::NotCapable, Class::Control);
-        io.fabric.send(Packet { src: self.to, dst: self.from, label, size, ecn, class, body });
+        io.send(Packet { src: self.to, dst: self.from, label, size, ecn, class, body }, 0);
     }
 }

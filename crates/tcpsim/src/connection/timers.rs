@@ -65,6 +65,7 @@ impl Connection {
             record.timeouts += 1;
         }
         self.subs[index].on_timeout(&self.profile.tcp, io.now());
+        self.with_scheme(|scheme, conn| scheme.on_timeout(conn, io, index));
         if self.mptcp.is_some_and(|mptcp| mptcp.reinject_on_timeout) {
             self.reinject(index);
         }

@@ -1,0 +1,291 @@
+//! A coding layer between TCP and IP: random linear combinations over units of one window of source packets.
+//!
+//! HTPC, "Design overview" and "Redundancy adjustment".
+//!
+//! | paper                 | here                                          |
+//! |-----------------------|-----------------------------------------------|
+//! | encoding buffer       | none: a combination is named, not computed     |
+//! | coding unit, k = w_c  | a run of new packets, [`Unit`]                |
+//! | r                     | [`Rule::coded`]                               |
+//! | flag bit of coded packets | [`Kind::Extra`]                           |
+//! | network state from RTTs | [`NetworkState`], by the layer's own time stamps |
+//!
+//! # Departures
+//! - A unit takes its size from the window at its first packet, and ends early with a write, or after one average RTT (HTPC-A8). It has at most 255
+//!   packets, the code's limit.
+//! - Retransmissions pass uncoded; coded packets ignore TCP's window (HTPC-A9).
+//! - A stamp of a packet's sending time travels with it and returns with the acknowledgement that it causes, less what the receiving end held the
+//!   packet; like all of the layer's header it takes no bytes here.
+//! - SYN and pure ACKs pass as they are; FIN is on the last data packet, which is coded.
+
+use netsim::fabric::{Class, Ecn, Packet};
+use recovery::htpc_state::{NetworkState, Sampling};
+use units::{Duration, Instant};
+
+use super::{order::Order, unit_decoder::UnitDecoder};
+use crate::{
+    segment::{Kind, PSH, Segment},
+    shim::{Shim, Wire},
+};
+
+pub use super::order::Delivery;
+
+/// What every coding layer has.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub struct Common {
+    /// How b and PL are measured.
+    pub sampling: Sampling,
+    /// When the receiving end hands packets up.
+    pub delivery: Delivery,
+}
+
+/// A coding unit that is complete, as a rule sees it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Unit {
+    /// k: its source packets, at least 1.
+    pub packets: u32,
+    /// D: bytes that the flow's application had sent before it, without repetitions.
+    pub sent_before: u64,
+    /// Bytes of the flow's whole message.
+    pub flow_bytes: u64,
+    /// b.
+    pub blocking: f64,
+}
+
+/// What tells one coding layer from another.
+pub trait Rule: Send + std::fmt::Debug {
+    /// r: how many coded packets follow a unit.
+    fn coded(&mut self, unit: &Unit) -> u32;
+
+    /// How packets of a flow of this size are marked for switches.
+    fn class(&self, flow_bytes: u64) -> Class {
+        let _ = flow_bytes;
+        Class::Data
+    }
+}
+
+/// The unit that is being sent.
+#[derive(Clone, Copy, Debug)]
+struct OpenUnit {
+    first: u32,
+    packets: u32,
+    /// k, from the window.
+    full: u32,
+    sent_before: u64,
+    /// When it closes in any case.
+    until: Instant,
+    /// Its largest packet: what a coded one looks like.
+    model: Packet<Segment>,
+}
+
+/// Both ends.
+#[derive(Debug)]
+pub(super) struct CodingLayer<R> {
+    rule: R,
+    state: NetworkState,
+    flow_bytes: u64,
+    record: u32,
+    /// The next number that was never sent.
+    next: u32,
+    sent: u64,
+    unit: Option<OpenUnit>,
+    decoder: UnitDecoder,
+    order: Order,
+    /// The stamp that the next acknowledgement returns.
+    echo: u32,
+    /// The deadline of a hole for which a timer is set.
+    armed: Instant,
+    rebuilt: Vec<u32>,
+    released: Vec<super::order::Released>,
+}
+
+/// How long a hole is waited for before the first RTT sample.
+const UNKNOWN_RTT: Duration = Duration::from_millis(1);
+
+/// Time stamps count 256 ns, so that 32 bits last for 18 minutes.
+const STAMP_BITS: u32 = 8;
+
+fn stamp(at: Instant) -> u32 {
+    (at.as_nanos() >> STAMP_BITS) as u32
+}
+
+impl<R: Rule> CodingLayer<R> {
+    pub(super) fn new(common: Common, rule: R) -> Self {
+        Self {
+            rule,
+            state: NetworkState::new(common.sampling),
+            flow_bytes: 0,
+            record: u32::MAX,
+            next: 0,
+            sent: 0,
+            unit: None,
+            decoder: UnitDecoder::default(),
+            order: Order::new(common.delivery),
+            echo: 0,
+            armed: Instant::MAX,
+            rebuilt: Vec::new(),
+            released: Vec::new(),
+        }
+    }
+
+    fn send_data(&mut self, wire: &mut Wire<'_>, mut packet: Packet<Segment>, window: u32) {
+        let now = wire.now();
+        let again = packet.body.seq < self.next;
+        self.state.on_sent(now, again);
+        packet.class = self.rule.class(self.flow_bytes);
+        packet.body.blocks[2] = (stamp(now), 0);
+        wire.send(packet);
+        if !again {
+            self.next = packet.body.seq + 1;
+            self.join_unit(wire, &packet, window);
+        }
+    }
+
+    /// A new packet joins the open unit, or opens one.
+    fn join_unit(&mut self, wire: &mut Wire<'_>, packet: &Packet<Segment>, window: u32) {
+        let now = wire.now();
+        let rtt = self.state.mean_rtt();
+        let mut unit = self.unit.unwrap_or_else(|| {
+            let until = if rtt.is_zero() { Instant::MAX } else { now + rtt };
+            wire.set_timer(until);
+            let full = window.clamp(1, fec::MAX_SOURCES as u32);
+            let (first, sent_before) = (packet.body.seq, self.sent);
+            OpenUnit { first, packets: 0, full, sent_before, until, model: *packet }
+        });
+        unit.packets += 1;
+        if packet.size > unit.model.size {
+            unit.model = *packet;
+        }
+        self.sent += u64::from(packet.body.payload);
+        self.unit = Some(unit);
+        if unit.packets >= unit.full || packet.body.has(PSH) {
+            self.close_unit(wire);
+        }
+    }
+
+    /// The unit is complete: its coded packets follow.
+    fn close_unit(&mut self, wire: &mut Wire<'_>) {
+        let Some(unit) = self.unit.take() else { return };
+        let now = wire.now();
+        let blocking = self.state.blocking(now);
+        let OpenUnit { first, packets, sent_before, model, .. } = unit;
+        let flow_bytes = self.flow_bytes;
+        let coded = self.rule.coded(&Unit { packets, sent_before, flow_bytes, blocking });
+        for index in 0..coded {
+            let mut packet = model;
+            packet.ecn = Ecn::NotCapable;
+            packet.body = Segment {
+                conn: wire.connection(),
+                payload: model.body.payload,
+                kind: Kind::Extra,
+                blocks: [(first, first + packets), (index, 0), (stamp(now), 0)],
+                ..Segment::default()
+            };
+            wire.send_coded(packet, self.record);
+        }
+    }
+
+    /// A source packet arrived at the receiving end.
+    fn receive_data(&mut self, wire: &mut Wire<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+        self.decoder.on_source(packet.body.seq, &mut self.rebuilt);
+        self.order.arrive(wire.now(), packet, &mut self.released);
+        self.hand_up(wire, &packet, up);
+    }
+
+    fn receive_coded(&mut self, wire: &mut Wire<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+        let [(first, end), (index, _), _] = packet.body.blocks;
+        self.decoder.on_coded(first, end, index, &mut self.rebuilt);
+        self.hand_up(wire, &packet, up);
+    }
+
+    /// How long a hole is waited for: one average RTT, which in reality the sending end would have to tell.
+    fn patience(&self) -> Duration {
+        let rtt = self.state.mean_rtt();
+        if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
+    }
+
+    /// Hands up what was rebuilt, as if it had come with `by`, and what may go up in order.
+    fn hand_up(&mut self, wire: &mut Wire<'_>, by: &Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+        let now = wire.now();
+        let mut rebuilt = std::mem::take(&mut self.rebuilt);
+        for seq in rebuilt.drain(..) {
+            wire.count_repair(self.record);
+            let mut packet = *by;
+            packet.body = Segment {
+                conn: wire.connection(),
+                seq,
+                dsn: seq,
+                payload: by.body.payload,
+                blocks: [(0, 0), (0, 0), by.body.blocks[2]],
+                ..Segment::default()
+            };
+            self.order.arrive(now, packet, &mut self.released);
+        }
+        self.rebuilt = rebuilt;
+        if let Some(at) = self.order.deadline(self.patience()).filter(|at| *at != self.armed) {
+            self.armed = at;
+            wire.set_timer(at);
+        }
+        up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
+    }
+}
+
+/// The packet with a stamp that leaves the time it waited out of the RTT.
+fn with_delay(mut packet: Packet<Segment>, waited: Duration) -> Packet<Segment> {
+    let stamp = &mut packet.body.blocks[2].0;
+    *stamp = stamp.wrapping_add((waited.as_nanos() >> STAMP_BITS) as u32);
+    packet
+}
+
+impl<R: Rule> Shim for CodingLayer<R> {
+    fn on_write(&mut self, bytes: u64, record: u32) {
+        (self.flow_bytes, self.record) = (bytes, record);
+    }
+
+    fn on_send(&mut self, wire: &mut Wire<'_>, mut packet: Packet<Segment>, window: u32) {
+        match packet.body.kind {
+            Kind::Data => return self.send_data(wire, packet, window),
+            // With one sub-flow the data level's number repeats the sub-flow's: the stamp travels in its place.
+            Kind::Ack => packet.body.dsn = self.echo,
+            Kind::Syn | Kind::SynAck | Kind::Extra | Kind::Foreign => {}
+        }
+        wire.send(packet);
+    }
+
+    fn on_arrival(
+        &mut self,
+        wire: &mut Wire<'_>,
+        mut packet: Packet<Segment>,
+        up: &mut Vec<Packet<Segment>>,
+    ) {
+        match packet.body.kind {
+            Kind::Data => self.receive_data(wire, packet, up),
+            Kind::Extra => self.receive_coded(wire, packet, up),
+            Kind::Ack => {
+                let now = wire.now();
+                let ticks = stamp(now).wrapping_sub(packet.body.dsn);
+                self.state.on_ack(now, Duration::from_nanos(u64::from(ticks) << STAMP_BITS));
+                packet.body.dsn = packet.body.seq;
+                up.push(packet);
+            }
+            Kind::Syn | Kind::SynAck | Kind::Foreign => up.push(packet),
+        }
+    }
+
+    fn on_deliver(&mut self, packet: &Packet<Segment>) {
+        if packet.body.kind == Kind::Data {
+            self.echo = packet.body.blocks[2].0;
+        }
+    }
+
+    fn on_timer(&mut self, wire: &mut Wire<'_>, up: &mut Vec<Packet<Segment>>) {
+        let now = wire.now();
+        if self.unit.is_some_and(|unit| unit.until <= now) {
+            self.close_unit(wire);
+        }
+        if self.order.deadline(self.patience()).is_some_and(|at| at <= now) {
+            self.order.flush(now, &mut self.released);
+            up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
+        }
+    }
+}
