@@ -6,6 +6,7 @@
 mod completion;
 mod opportunities;
 mod redundancy;
+mod throughput;
 mod timeouts;
 
 use crate::{
@@ -54,6 +55,12 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "unfinished_share", title: "flows not finished (%)", compute: completion::unfinished },
     Metric { name: "timeout_share", title: "flows with a timeout (%)", compute: timeouts::share },
     Metric { name: "timeouts_per_flow", title: "timeouts per flow", compute: timeouts::per_flow },
+    Metric { name: "throughput_mbps", title: "throughput of a flow (Mbit/s)", compute: throughput::mean },
+    Metric {
+        name: "needless_share",
+        title: "segments that arrived twice (%)",
+        compute: throughput::needless,
+    },
     Metric {
         name: "extra_share",
         title: "redundant packets, mean over flows (%)",

@@ -1,5 +1,6 @@
 //! Curves of the papers that are worked out, not simulated, one file per paper. A new one is a function and its line here.
 
+mod ctcp;
 mod fuso;
 
 use toml::Table;
@@ -15,6 +16,9 @@ pub type Model = fn(&mut Keys<'_>) -> Result<f64, PlanError>;
 
 /// The models.
 pub const MODELS: &[(&str, Model)] = &[
+    ("ctcp-bound-algorithm-3", ctcp::bound_up),
+    ("ctcp-bound-equation-7", ctcp::bound_down),
+    ("ctcp-square-root", ctcp::square_root),
     ("fuso-fuso", fuso::fuso),
     ("fuso-mptcp", fuso::mptcp),
     ("fuso-tcp", fuso::tcp),

@@ -10,6 +10,8 @@ pub(crate) enum Role {
     Unmeasured,
     /// Carried by the scheme under test.
     Tested(Option<FlowId>),
+    /// A response, carried by the scheme under test: measured from when its request was asked for, handshake included.
+    Fetched(FlowId),
     /// Carried by plain TCP beside it.
     Background(Option<FlowId>),
 }
@@ -59,12 +61,17 @@ pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Durat
     let flow = |(record, role): (&FlowRecord, &Role)| {
         let (request, background) = match role {
             Role::Unmeasured => return None,
-            Role::Tested(request) => (request, false),
-            Role::Background(request) => (request, true),
+            Role::Tested(request) => (*request, false),
+            Role::Fetched(request) => (Some(*request), false),
+            Role::Background(request) => (*request, true),
         };
         let request = request.and_then(|request| records.get(request.0 as usize));
         let sum = |of: fn(&FlowRecord) -> u32| of(record) + request.map_or(0, of);
-        let started = request.map_or(record.started, |request| request.started);
+        let started = match (request, role) {
+            (None, _) => record.started,
+            (Some(request), Role::Fetched(_)) => request.asked,
+            (Some(request), _) => request.started,
+        };
         Some(Measured {
             bytes: record.bytes,
             time: record.completion_time().map(|_| record.finished - started + head_start),

@@ -8,7 +8,7 @@ use netsim::{
         Balancer, Balancing, Failure, Fault, Options, TopologyError, balance::Choice, topology::ParallelPaths,
     },
 };
-use tcpsim::{Profile, Sim, Tcp};
+use tcpsim::{Profile, SchemeKind, Sim, Tcp};
 use thiserror::Error;
 use toml::Table;
 use units::{Duration, Instant, LossRate};
@@ -46,6 +46,14 @@ pub struct Scene {
 
 /// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
 /// sub-flows have addresses of their own).
+/// What a scheme asks of the switches, if it does.
+fn balancing_of(profile: &Profile) -> Option<Balancing> {
+    match profile.scheme {
+        SchemeKind::Shim(shim) => Some(shim.balancing()),
+        _ => None,
+    }
+}
+
 const BALANCING: &[(&str, Balancing)] = &[
     ("ecmp", Balancing::FlowHash),
     ("spray", Balancing::Spray),
@@ -72,7 +80,7 @@ impl Scene {
         let tcp = crate::tcp::read(keys.table("tcp")?, Tcp::default())?;
         let mut scheme = Keys::new(scheme, at);
         let profile = crate::schemes::read(&mut scheme, tcp)?;
-        let own_balancing = scheme.named("balancing", BALANCING)?;
+        let own_balancing = scheme.named("balancing", BALANCING)?.or(balancing_of(&profile));
         scheme.finish()?;
 
         let mut topology = keys.table("topology")?;

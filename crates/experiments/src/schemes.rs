@@ -2,12 +2,18 @@
 //!
 //! `read` gets the scheme's table and the plan's TCP, and answers with a profile of the simulator.
 
+mod caps;
+mod coding;
 mod cofuso;
+mod corrective;
+mod ctcp;
 mod fuso;
+mod htpc;
 mod mptcp;
 mod proactive;
 mod reactive;
 mod repflow;
+mod slp;
 mod tcp;
 mod tcp_ir;
 
@@ -20,11 +26,16 @@ pub type Read = fn(&mut Keys<'_>, Tcp) -> Result<Profile, PlanError>;
 
 /// The schemes, by the papers' names.
 pub const SCHEMES: &[(&str, Read)] = &[
+    ("caps", caps::read),
     ("cofuso", cofuso::read),
+    ("corrective", corrective::read),
+    ("ctcp", ctcp::read),
     ("fuso", fuso::read),
+    ("htpc", htpc::read),
     ("mptcp", mptcp::read),
     ("proactive", proactive::read),
     ("repflow", repflow::read),
+    ("slp", slp::read),
     ("tcp", tcp::read),
     ("tcp-ir", tcp_ir::read),
     ("tlp", reactive::read),

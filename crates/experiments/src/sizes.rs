@@ -1,4 +1,4 @@
-//! How large flows are: `bytes = N`, or `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
+//! How large flows are: `bytes = N`, `uniform_bytes = [least, most]`, or `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
 
 use netsim::fabric::workload::{SizeTable, sizes::TABLES};
 
@@ -17,11 +17,15 @@ pub(crate) fn table(keys: &mut Keys<'_>, key: &'static str) -> Result<Option<Siz
 
 /// Reads the sizes of a workload.
 pub(crate) fn read(keys: &mut Keys<'_>) -> Result<SizeTable, PlanError> {
-    let sizes = match keys.float("bytes", 1.0..=1e12)? {
-        Some(bytes) => SizeTable::constant(bytes),
-        None => {
+    let uniform = keys.floats("uniform_bytes")?;
+    let wrong = PlanError::value(keys.path("uniform_bytes"), "not two sizes", "[least, most]");
+    let sizes = match (keys.float("bytes", 1.0..=1e12)?, uniform.as_deref()) {
+        (Some(bytes), _) => SizeTable::constant(bytes),
+        (None, Some([least, most])) if least <= most => SizeTable::uniform(*least, *most),
+        (None, Some(_)) => return Err(wrong),
+        (None, None) => {
             let sizes = table(keys, "sizes")?;
-            keys.need("sizes", sizes, "a table of the folder `data`, or `bytes`")?
+            keys.need("sizes", sizes, "a table of the folder `data`, `bytes` or `uniform_bytes`")?
         }
     };
     let Some(limit) = keys.float("at_most_bytes", 1.0..=1e12)? else { return Ok(sizes) };

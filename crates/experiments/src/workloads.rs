@@ -1,9 +1,11 @@
 //! Traffic that a plan can name, one file each. A new one is a file with `read` and its line here.
 
+mod fetches;
 mod incast;
 mod mix;
 mod poisson;
 mod requests;
+mod rivals;
 mod spaced;
 
 use std::fmt;
@@ -27,10 +29,12 @@ pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanErr
 
 /// The workloads.
 pub const WORKLOADS: &[(&str, Read)] = &[
+    ("fetches", fetches::read),
     ("incast", incast::read),
     ("mix", mix::read),
     ("poisson", poisson::read),
     ("requests", requests::read),
+    ("rivals", rivals::read),
     ("spaced", spaced::read),
 ];
 
@@ -109,6 +113,44 @@ impl Stage<'_> {
             answered,
             if background { Role::Background(Some(asked)) } else { Role::Tested(Some(asked)) },
         );
+        Ok(())
+    }
+
+    /// A request on a connection that is opened for it, and its response on one that is open: measured from the opening's start.
+    ///
+    /// # Errors
+    /// If the simulation refuses one.
+    pub fn fetch(
+        &mut self,
+        (client, server): (u32, u32),
+        (request, response): (u64, u64),
+        at: Instant,
+    ) -> Result<(), StageError> {
+        let opened = self.sim.without_handshake(self.scheme)?;
+        let there = self.sim.connect(self.scheme, client, server)?;
+        let back = self.sim.connect(opened, server, client)?;
+        let asked = self.sim.write(there, request, at)?;
+        let answered = self.sim.write_after(asked, back, response)?;
+        self.note(asked, Role::Unmeasured);
+        self.note(answered, Role::Fetched(asked));
+        Ok(())
+    }
+
+    /// A flow of plain TCP or of the scheme under test; looked at as tested if `measured`, whichever it is.
+    ///
+    /// # Errors
+    /// If the simulation refuses it.
+    pub fn long_flow(
+        &mut self,
+        (from, to): (u32, u32),
+        bytes: u64,
+        at: Instant,
+        tcp: bool,
+        measured: bool,
+    ) -> Result<(), StageError> {
+        let profile = if tcp { self.background } else { self.scheme };
+        let id = self.sim.add_flow(profile, from, to, bytes, at)?;
+        self.note(id, if measured { Role::Tested(None) } else { Role::Unmeasured });
         Ok(())
     }
 

@@ -121,6 +121,8 @@ struct World {
 pub struct Sim {
     fabric: Fabric<Segment>,
     world: World,
+    /// By a profile, the same without its handshake.
+    opened: BTreeMap<u32, ProfileId>,
 }
 
 impl std::fmt::Debug for Sim {
@@ -151,13 +153,29 @@ impl Sim {
             twins: BTreeMap::new(),
             totals: Totals::default(),
         };
-        Ok(Self { fabric: Fabric::new(topology, options)?, world })
+        Ok(Self { fabric: Fabric::new(topology, options)?, world, opened: BTreeMap::new() })
     }
 
     /// Makes a kind of connection known.
     pub fn add_profile(&mut self, profile: Profile) -> ProfileId {
         self.world.profiles.push(Arc::new(profile));
         ProfileId(self.world.profiles.len() as u32 - 1)
+    }
+
+    /// The profile whose connections are open from the start and which is otherwise the same: for the other direction of a connection.
+    ///
+    /// # Errors
+    /// If there is no such profile.
+    pub fn without_handshake(&mut self, profile: ProfileId) -> Result<ProfileId, SimError> {
+        if let Some(known) = self.opened.get(&profile.0) {
+            return Ok(*known);
+        }
+        let known = self.world.profiles.get(profile.0 as usize).ok_or(SimError::Unknown)?;
+        let mut opened = Profile::clone(known);
+        opened.tcp.handshake = false;
+        let opened = self.add_profile(opened);
+        self.opened.insert(profile.0, opened);
+        Ok(opened)
     }
 
     fn check(&self, profile: ProfileId, from: u32, to: u32) -> Result<(), SimError> {

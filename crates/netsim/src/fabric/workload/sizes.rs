@@ -56,6 +56,14 @@ pub const TABLES: &[(&str, &str)] = &[
         "baidu_mobile_search_SYNTHETIC_hi",
         include_str!("../../../../../data/baidu_mobile_search_SYNTHETIC_hi.csv"),
     ),
+    (
+        "htpc_table2_web_search_SYNTHETIC",
+        include_str!("../../../../../data/htpc_table2_web_search_SYNTHETIC.csv"),
+    ),
+    (
+        "htpc_table2_data_mining_SYNTHETIC",
+        include_str!("../../../../../data/htpc_table2_data_mining_SYNTHETIC.csv"),
+    ),
     ("slp_web_object_SYNTHETIC", include_str!("../../../../../data/slp_web_object_SYNTHETIC.csv")),
     ("fuso_lossy_link_rate_textfit", include_str!("../../../../../data/fuso_lossy_link_rate_textfit.csv")),
     (
@@ -157,6 +165,8 @@ mod tests {
             ("datamining_vl2", 12_658_199.0),
             ("datamining_pfabric_pkts", 7_470_236.0),
             ("datamining_opera", 5_036_535.0),
+            ("htpc_table2_web_search_SYNTHETIC", 1_711_250.0),
+            ("htpc_table2_data_mining_SYNTHETIC", 7_470_236.0),
             ("fuso_lossy_link_rate_textfit", 0.0404),
             ("fuso_lossy_link_rate_loguniform", 0.086),
         ] {

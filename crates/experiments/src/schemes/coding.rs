@@ -1,0 +1,34 @@
+//! The keys of every coding layer: `delivery` (`as-it-comes`, or `in-order`: HTPC-A10), `count_losses` (HTPC-A5), `rounding` (`up`, `down`,
+//! `carry`: HTPC-A3), `r_cap` (HTPC-A2).
+
+use recovery::htpc_redundancy::{Parameters, Rounding};
+use tcpsim::shims::coding_layer::{Common, Delivery};
+
+use crate::keys::{Keys, PlanError};
+
+const DELIVERIES: &[(&str, Delivery)] =
+    &[("as-it-comes", Delivery::AsItComes), ("in-order", Delivery::InOrder)];
+const ROUNDINGS: &[(&str, Rounding)] =
+    &[("up", Rounding::Up), ("down", Rounding::Down), ("carry", Rounding::Carry)];
+
+/// What all of them have.
+pub(super) fn common(keys: &mut Keys<'_>) -> Result<Common, PlanError> {
+    let mut common = Common::default();
+    common.delivery = keys.named("delivery", DELIVERIES)?.unwrap_or_default();
+    common.sampling.count_losses = keys.flag("count_losses")?.unwrap_or(common.sampling.count_losses);
+    Ok(common)
+}
+
+/// How much redundancy.
+pub(super) fn redundancy(keys: &mut Keys<'_>) -> Result<Parameters, PlanError> {
+    let mut parameters = Parameters::default();
+    if let Some(bytes) = keys.int("t_s_bytes", 0..=1 << 60)? {
+        parameters.thresholds.short = bytes;
+    }
+    if let Some(bytes) = keys.int("t_w_bytes", 0..=1 << 60)? {
+        parameters.thresholds.long = bytes;
+    }
+    parameters.cap = keys.float("r_cap", 0.0..=100.0)?.unwrap_or(parameters.cap);
+    parameters.rounding = keys.named("rounding", ROUNDINGS)?.unwrap_or_default();
+    Ok(parameters)
+}
