@@ -2,7 +2,7 @@
 //! the run. `measured_scheme` and `rival_scheme` are `scheme` or `tcp` (plain TCP with the plan's parameters). The n-th flow goes from the n-th
 //! host of `from` to the n-th of `to`; rivals come after the measured ones. `rivals_later_ms` lets them start later.
 
-use netsim::fabric::HostRange;
+use netsim::fabric::workload::HostRange;
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
