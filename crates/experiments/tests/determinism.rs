@@ -127,7 +127,7 @@ fn wrong_plans_say_what_is_allowed() {
     };
     for (from, to, expected) in [
         ("parallel-paths", "paralel", "`topology.kind` is `paralel`: it must be one of dumbbell, fat-tree"),
-        ("kind = \"tlp\"", "kind = \"tlb\"", "`scheme[2].kind` is `tlb`: it must be one of cofuso, fuso"),
+        ("kind = \"tlp\"", "kind = \"tlb\"", "`scheme[2].kind` is `tlb`: it must be one of caps, cofuso"),
         (
             "kind = \"fuso\"",
             "kind = \"fuso\"\nsubflows = 20",

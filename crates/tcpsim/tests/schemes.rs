@@ -251,8 +251,6 @@ fn exchanges(profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
 fn a_response_starts_when_its_request_has_arrived() {
     for (name, profile) in schemes() {
         let (sim, pairs) = exchanges(&profile, 0.02);
-        // Responses that came before their connection was open start with it: at the first one's start.
-        let opened = sim.flow(pairs[0].1).unwrap().started;
         for (asked, answered) in pairs {
             let (asked, answered) = (sim.flow(asked).unwrap(), sim.flow(answered).unwrap());
             assert_eq!((asked.to, asked.from), (answered.from, answered.to), "{name}");

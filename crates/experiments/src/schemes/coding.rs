@@ -13,8 +13,8 @@ const ROUNDINGS: &[(&str, Rounding)] =
 
 /// What all of them have.
 pub(super) fn common(keys: &mut Keys<'_>) -> Result<Common, PlanError> {
-    let mut common = Common::default();
-    common.delivery = keys.named("delivery", DELIVERIES)?.unwrap_or_default();
+    let delivery = keys.named("delivery", DELIVERIES)?.unwrap_or_default();
+    let mut common = Common { delivery, ..Common::default() };
     common.sampling.count_losses = keys.flag("count_losses")?.unwrap_or(common.sampling.count_losses);
     Ok(common)
 }
