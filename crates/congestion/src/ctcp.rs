@@ -30,16 +30,13 @@
 //! The window is never below the minimum and is reduced at most once per recovery period. Without jitter and with one bandwidth-delay
 //! product of queue, a loss halves.
 
-mod base_rtt;
-mod queueing;
-
 use units::{Duration, Instant};
 
-use self::{base_rtt::BaseRtt, queueing::Queueing};
-use crate::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, State, aimd::Aimd};
+use crate::{
+    Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, State, aimd::Aimd, base_rtt::BaseRtt,
+    queueing::Queueing,
+};
 
-/// The most that is ever taken for jitter, unless half of RTT_min is more.
-const MOST_JITTER: Duration = Duration::from_millis(10);
 /// Round trips without growth that end slow start.
 const FULL_ROUNDS: u32 = 3;
 
@@ -79,9 +76,8 @@ impl Ctcp {
     /// beta: RTT_min / RTT for a delay, the part of which that may be jitter left out.
     fn backoff(&self, delay: Option<Duration>) -> Option<f64> {
         let min = self.base.min()?;
-        let allowance = self.queueing.allowance().min(MOST_JITTER.max(min / 2));
-        let rtt = delay?.saturating_sub(allowance).max(min);
-        Some(min.as_secs_f64() / rtt.as_secs_f64())
+        let queue = self.queueing.queue(delay?, min);
+        Some(min.as_secs_f64() / (min + queue).as_secs_f64())
     }
 
     /// Whether the queue holds no more than a packet of the window.
@@ -164,7 +160,7 @@ impl Ctcp {
 impl Controller for Ctcp {
     fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
         self.window.note_ack(ack);
-        self.base.on_ack(ack);
+        self.base.on_ack(ack, true);
         let ended = self.queueing.on_ack(ack);
         self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
         self.round.limited |= ack.app_limited;

@@ -31,7 +31,7 @@ use crate::{
 /// Aggressiveness of the cubic function, in segments per cubic second (RFC 9438 section 5.1).
 const C: f64 = 0.4;
 /// What loss multiplies the window by (section 4.6).
-const BETA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.7;
 /// Additive increase that gives Reno's average window with [`BETA`] (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
@@ -98,12 +98,28 @@ impl Cubic {
         self.config.max_datagram_size as f64
     }
 
-    fn in_slow_start(&self) -> bool {
+    pub(crate) fn in_slow_start(&self) -> bool {
         self.ssthresh.is_none_or(|ssthresh| self.window < ssthresh)
+    }
+
+    /// Whether a loss of a packet sent at `sent_at` belongs to the reduction that was made last.
+    pub(crate) fn covers(&self, sent_at: Instant) -> bool {
+        self.recovery.covers(sent_at)
+    }
+
+    /// Goes on with slow start, without a threshold.
+    pub(crate) fn resume_slow_start(&mut self) {
+        self.ssthresh = None;
+        self.epoch = None;
     }
 
     /// Multiplicative decrease and fast convergence, sections 4.6 and 4.7.
     fn congestion_event(&mut self, now: Instant, sent_at: Instant) {
+        self.reduce(now, sent_at, BETA);
+    }
+
+    /// The same with another factor.
+    pub(crate) fn reduce(&mut self, now: Instant, sent_at: Instant, factor: f64) {
         self.fresh = false;
         if self.recovery.covers(sent_at) {
             return;
@@ -118,9 +134,9 @@ impl Cubic {
         });
         self.recovery.begin(now);
         let yields = self.w_max.is_some_and(|w_max| self.window < w_max);
-        self.w_max = Some(if yields { self.window * (1.0 + BETA) / 2.0 } else { self.window });
+        self.w_max = Some(if yields { self.window * (1.0 + factor) / 2.0 } else { self.window });
         self.window_prior = self.window;
-        self.window = (self.window * BETA).max(self.config.minimum_window() as f64);
+        self.window = (self.window * factor).max(self.config.minimum_window() as f64);
         self.ssthresh = Some(self.window);
         self.epoch = None;
     }
@@ -139,7 +155,7 @@ impl Cubic {
     }
 
     /// Leaves the first slow start without a loss (RFC 9406; section 4.10).
-    fn leave_first_slow_start(&mut self) {
+    pub(crate) fn leave_first_slow_start(&mut self) {
         self.hystart = None;
         self.ssthresh = Some(self.window);
         self.window_prior = self.window;

@@ -2,7 +2,7 @@
 
 use core::{fmt, str::FromStr};
 
-use crate::{Balia, Controller, Ctcp, Cubic, Dctcp, Lia, NewReno, Olia};
+use crate::{Auto, Balia, Controller, Ctcp, Cubic, Dctcp, Lia, NewReno, Olia};
 
 /// What a controller needs to know when its path is made. Build it with `..Config::default()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,6 +50,8 @@ impl Default for Config {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[non_exhaustive]
 pub enum ControllerKind {
+    /// CUBIC that asks whether a loss is congestion, `auto`.
+    Auto,
     /// RFC 9438, `cubic`.
     Cubic,
     /// RFC 9002 section 7, `newreno`.
@@ -68,12 +70,21 @@ pub enum ControllerKind {
 
 impl ControllerKind {
     /// Every controller, in the order in which help texts list them.
-    pub const ALL: &[Self] =
-        &[Self::Cubic, Self::NewReno, Self::Ctcp, Self::Lia, Self::Olia, Self::Balia, Self::Dctcp];
+    pub const ALL: &[Self] = &[
+        Self::Auto,
+        Self::Cubic,
+        Self::NewReno,
+        Self::Ctcp,
+        Self::Lia,
+        Self::Olia,
+        Self::Balia,
+        Self::Dctcp,
+    ];
 
     /// The name that users type.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Auto => "auto",
             Self::Cubic => "cubic",
             Self::NewReno => "newreno",
             Self::Ctcp => "ctcp",
@@ -87,6 +98,7 @@ impl ControllerKind {
     /// A controller of this kind for a new path.
     pub fn build(self, config: &Config) -> Box<dyn Controller> {
         match self {
+            Self::Auto => Box::new(Auto::new(config)),
             Self::Cubic => Box::new(Cubic::new(config)),
             Self::NewReno => Box::new(NewReno::new(config)),
             Self::Ctcp => Box::new(Ctcp::new(config)),
@@ -150,7 +162,7 @@ mod tests {
     fn errors_list_the_names() {
         let error = "vegas".parse::<ControllerKind>().unwrap_err().to_string();
         assert!(
-            error.starts_with("`vegas` is not a congestion controller; there are cubic, newreno"),
+            error.starts_with("`vegas` is not a congestion controller; there are auto, cubic, newreno"),
             "{error}"
         );
         for kind in ControllerKind::ALL {

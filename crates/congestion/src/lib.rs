@@ -18,7 +18,9 @@
 //! ```
 
 mod aimd;
+mod auto;
 mod balia;
+mod base_rtt;
 mod controller;
 mod coupled;
 mod ctcp;
@@ -27,14 +29,17 @@ mod dctcp;
 mod hystart;
 mod kind;
 mod lia;
+mod loss_floor;
 mod newreno;
 mod olia;
 #[cfg(test)]
 mod properties;
+mod queueing;
 mod recovery_period;
 #[cfg(test)]
 mod test_loop;
 
+pub use auto::Auto;
 pub use balia::{Balanced, Balia};
 pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Rtt, State};
 pub use coupled::Coupled;

@@ -14,6 +14,8 @@ use units::{Duration, Instant};
 
 use crate::Ack;
 
+/// The most that is ever taken for jitter, unless half of the smallest round-trip time is more.
+const MOST_JITTER: Duration = Duration::from_millis(10);
 /// How many mean differences are taken for jitter.
 const JITTER_MULTIPLE: f64 = 4.0;
 /// Least weight of one difference in the mean.
@@ -23,7 +25,7 @@ const LAG: usize = 8;
 
 /// The round-trip times of the last round trips.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Queueing {
+pub(crate) struct Queueing {
     /// The latest samples, in a ring.
     latest: [Duration; LAG],
     taken: usize,
@@ -38,7 +40,7 @@ pub(super) struct Queueing {
 
 impl Queueing {
     /// Takes an ACK's sample, if it has one. Returns whether the ACK ends a round trip.
-    pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
+    pub(crate) fn on_ack(&mut self, ack: &Ack) -> bool {
         let ended = self.round_start.is_none_or(|start| ack.largest_sent_at >= start);
         if ended {
             self.round_start = Some(ack.now);
@@ -61,7 +63,7 @@ impl Queueing {
     }
 
     /// The smallest sample of the last round trips; the current one counts once it has enough of them. `None` before any sample.
-    pub(super) fn delay(&self) -> Option<Duration> {
+    pub(crate) fn delay(&self) -> Option<Duration> {
         let last = self.last;
         match self.current {
             Some((min, samples)) if samples >= LAG => Some(last.map_or(min, |last| last.min(min))),
@@ -71,24 +73,29 @@ impl Queueing {
     }
 
     /// The smallest sample of the round trip that ended last.
-    pub(super) fn last_round(&self) -> Option<Duration> {
+    pub(crate) fn last_round(&self) -> Option<Duration> {
         self.last
     }
 
     /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too long to wait for. `None` before
     /// there are so many.
-    pub(super) fn recent(&self) -> Option<Duration> {
+    pub(crate) fn recent(&self) -> Option<Duration> {
         self.latest.iter().min().copied().filter(|_| self.taken >= LAG)
     }
 
     /// Slow start is over: round trips from before the queue say nothing about it any more.
-    pub(super) fn forget_rounds(&mut self) {
+    pub(crate) fn forget_rounds(&mut self) {
         self.last = None;
         self.current = self.recent().map(|recent| (recent, LAG));
     }
 
+    /// How much of `delay` is queue where the route takes `min`: what is left when jitter has been allowed for.
+    pub(crate) fn queue(&self, delay: Duration, min: Duration) -> Duration {
+        delay.saturating_sub(min).saturating_sub(self.allowance().min(MOST_JITTER.max(min / 2)))
+    }
+
     /// What of a delay may be jitter.
-    pub(super) fn allowance(&self) -> Duration {
+    fn allowance(&self) -> Duration {
         Duration::from_secs_f64(JITTER_MULTIPLE * self.jitter)
     }
 }

@@ -27,7 +27,7 @@ const DISPROVED: f64 = 0.25;
 
 /// RTT_min and what is known against it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct BaseRtt {
+pub(crate) struct BaseRtt {
     min: Option<Duration>,
     /// When a sample was last near it.
     seen_at: Instant,
@@ -65,17 +65,17 @@ struct Backoffs {
 
 impl BaseRtt {
     /// RTT_min; `None` before any sample.
-    pub(super) fn min(&self) -> Option<Duration> {
+    pub(crate) fn min(&self) -> Option<Duration> {
         self.min
     }
 
     /// Whether half the window is to be used.
-    pub(super) fn is_probing(&self) -> bool {
+    pub(crate) fn is_probing(&self) -> bool {
         self.probe.is_some()
     }
 
-    /// Takes an ACK's sample, if it has one.
-    pub(super) fn on_ack(&mut self, ack: &Ack) {
+    /// Takes an ACK's sample, if it has one. A probe that is due begins if it `may`.
+    pub(crate) fn on_ack(&mut self, ack: &Ack, may: bool) {
         let sample = ack.rtt.latest;
         if sample.is_zero() {
             return;
@@ -86,7 +86,7 @@ impl BaseRtt {
             self.min = Some(min.min(sample));
             self.seen_at = ack.now;
         }
-        if self.probe.is_none() && ack.now >= due {
+        if may && self.probe.is_none() && ack.now >= due {
             self.probe = Some(Probe::Drain { since: ack.now });
         }
         self.go_on(ack);
@@ -122,7 +122,7 @@ impl BaseRtt {
 
     /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the window to use instead if that
     /// proves RTT_min wrong.
-    pub(super) fn on_backoff(&mut self, now: Instant, window: f64, delay: Duration) -> Option<f64> {
+    pub(crate) fn on_backoff(&mut self, now: Instant, window: f64, delay: Duration) -> Option<f64> {
         self.on_round(delay);
         let first = *self.backoffs.get_or_insert(Backoffs { delay, window });
         let disproved = window <= first.window * DISPROVED;
@@ -133,17 +133,17 @@ impl BaseRtt {
     }
 
     /// The delay is now `delay`. If that is less by an eighth than at the first backoff, the backoffs have had their effect.
-    pub(super) fn on_round(&mut self, delay: Duration) {
+    pub(crate) fn on_round(&mut self, delay: Duration) {
         self.backoffs = self.backoffs.filter(|b| delay >= b.delay - b.delay / 8);
     }
 
     /// A loss without a queue: the backoffs before it have had their effect.
-    pub(super) fn on_idle_loss(&mut self) {
+    pub(crate) fn on_idle_loss(&mut self) {
         self.backoffs = None;
     }
 
     /// A time-out: nothing is known any more.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 }
@@ -164,7 +164,10 @@ mod tests {
     /// An ACK that arrives at `now` for what was sent `rtt` ms before.
     fn ack(base: &mut BaseRtt, now: u64, rtt: u64) {
         let rtt = Rtt { latest: ms(rtt), ..Rtt::default() };
-        base.on_ack(&Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() });
+        base.on_ack(
+            &Ack { now: at(now), largest_sent_at: at(now) - rtt.latest, rtt, ..Ack::default() },
+            true,
+        );
     }
 
     /// ACKs of `rtt` ms, 10 ms apart, while a probe lasts. Returns how long it did, in ms.

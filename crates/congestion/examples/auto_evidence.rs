@@ -1,0 +1,154 @@
+//! What `auto` is chosen by: goodput alone, shares beside others, what others lose; the figures of
+//! docs/decisions/0011-auto-congestion.md.
+//!
+//! ```sh
+//! cargo run --release -p mendpath-congestion --example auto_evidence
+//! ```
+
+#[path = "../tests/network/mod.rs"]
+mod network;
+
+use congestion::ControllerKind::{self, Auto, Ctcp, Cubic, NewReno};
+use network::{Link, Network, Path};
+use units::Duration;
+
+const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
+/// Runs per figure, each with another seed.
+const SEEDS: u64 = 2;
+
+/// A bottleneck of `rate` Mbit/s with a buffer of `share` of the bandwidth-delay product, at least eight packets.
+fn link(rate: u64, rtt_ms: u64, share: f64) -> Link {
+    let product = (rate * 125_000 * rtt_ms / 1_000) as f64;
+    Link::new(rate, ((product * share) as u64).max(8 * network::SIZE))
+}
+
+fn mean(run: impl Fn(u64) -> f64) -> f64 {
+    (1..=SEEDS).map(run).sum::<f64>() / SEEDS as f64
+}
+
+/// Goodput of a lone flow, in per cent of the capacity, from second 0 to 30.
+fn alone(kind: ControllerKind, rate: u64, buffer: f64, path: Path) -> f64 {
+    mean(|seed| {
+        let mut network = Network::new(&[link(rate, path.rtt.as_millis(), buffer)], seed);
+        network.flow(kind, &[path], Duration::ZERO);
+        100.0 * network.goodput(0, 30)[0][0] / rate as f64
+    })
+}
+
+/// Goodputs in Mbit/s of two flows from second 15 to 45; the second starts at second 5.
+fn pair(kinds: (ControllerKind, ControllerKind), rate: u64, buffer: f64, path: Path) -> (f64, f64) {
+    let run = |seed| {
+        let mut network = Network::new(&[link(rate, path.rtt.as_millis(), buffer)], seed);
+        network.flow(kinds.0, &[path], Duration::ZERO);
+        network.flow(kinds.1, &[path], Duration::from_secs(5));
+        let rates = network.goodput(15, 45);
+        (rates[0][0], rates[1][0])
+    };
+    (mean(|seed| run(seed).0), mean(|seed| run(seed).1))
+}
+
+fn goodputs() {
+    println!("\nOne flow, 30 s from its start: goodput in per cent of the capacity\n");
+    println!("| Mbit/s, RTT | buffer | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let cases = [(25, 25, 1.25, 0), (25, 25, 1.25, 5), (25, 25, 0.25, 5), (5, 20, 1.0, 0), (100, 50, 1.0, 0)];
+    for (rate, rtt, buffer, jitter) in cases {
+        for kind in kinds() {
+            let cells: Vec<String> = [0.0, 0.01, 0.05, 0.1, 0.2]
+                .into_iter()
+                .map(|loss| {
+                    let path = Path::new(rtt).loss(loss).jitter(jitter, false);
+                    format!("{:.1}", alone(kind, rate, buffer, path))
+                })
+                .collect();
+            println!("| {rate}, {rtt} ms | {buffer} | {jitter} ms | {kind} | {} |", cells.join(" | "));
+        }
+    }
+}
+
+fn shares() {
+    println!(
+        "\nTwo flows without loss: share of the first named, when it comes first / when it comes second\n"
+    );
+    println!("| Mbit/s, RTT | buffer | jitter | pair | share |");
+    println!("| --- | --- | --- | --- | --- |");
+    for (rate, rtt) in [(25, 25)] {
+        for (buffer, jitter) in [(0.25, 0), (0.5, 0), (1.0, 0), (4.0, 0), (1.0, 5), (0.25, 5)] {
+            for (one, other) in
+                [(Auto, Cubic), (Auto, NewReno), (Auto, Auto), (Ctcp, Cubic), (Cubic, NewReno)]
+            {
+                let path = Path::new(rtt).jitter(jitter, false);
+                let (a, b) = pair((one, other), rate, buffer, path);
+                let (c, d) = pair((other, one), rate, buffer, path);
+                println!(
+                    "| {rate}, {rtt} ms | {buffer} | {jitter} ms | {one}, {other} | {:.2} / {:.2} |",
+                    a / (a + b),
+                    d / (c + d)
+                );
+            }
+        }
+    }
+}
+
+fn harm() {
+    println!(
+        "\nA flow beside another on a lossy link (25 Mbit/s, 25 ms, buffer 1.25): its goodput in Mbit/s\n"
+    );
+    println!(
+        "| loss | newreno beside newreno | beside auto | beside ctcp | cubic beside cubic | beside auto | auto beside auto |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- |");
+    for loss in [0.01, 0.02, 0.05] {
+        let second = |first, second| pair((first, second), 25, 1.25, Path::new(25).loss(loss)).1;
+        let cells: Vec<String> = [
+            (NewReno, NewReno),
+            (Auto, NewReno),
+            (Ctcp, NewReno),
+            (Cubic, Cubic),
+            (Auto, Cubic),
+            (Auto, Auto),
+        ]
+        .into_iter()
+        .map(|(a, b)| format!("{:.2}", second(a, b)))
+        .collect();
+        println!("| {:.0} % | {} |", loss * 100.0, cells.join(" | "));
+    }
+}
+
+/// The round-trip time changes after 20 s, at 5 % loss.
+fn route_change() {
+    println!("\nThe route changes at second 20, 25 Mbit/s, 5 % loss: Mbit/s in each second after that\n");
+    for (before, after) in [(25, 75), (75, 25)] {
+        for kind in [Auto, Ctcp] {
+            let mut network = Network::new(&[link(25, before, 1.25)], 7);
+            network.flow(kind, &[Path::new(before).loss(0.05)], Duration::ZERO);
+            network.goodput(0, 20);
+            network.path_mut(0, 0).rtt = Duration::from_millis(after);
+            let rates: Vec<String> =
+                (20..35).map(|second| format!("{:.1}", network.goodput(second, second + 1)[0][0])).collect();
+            println!("{kind}, {before} to {after} ms: {}", rates.join(" "));
+        }
+    }
+}
+
+/// The controllers to show: all, or those named on the command line.
+fn kinds() -> Vec<ControllerKind> {
+    let named: Vec<ControllerKind> = std::env::args().filter_map(|name| name.parse().ok()).collect();
+    if named.is_empty() { KINDS.to_vec() } else { named }
+}
+
+fn main() {
+    let wanted = |table: &str| std::env::args().len() == 1 || std::env::args().any(|name| name == table);
+    if wanted("goodput") {
+        goodputs();
+    }
+    if wanted("shares") {
+        shares();
+    }
+    if wanted("harm") {
+        harm();
+    }
+    if wanted("route") {
+        route_change();
+    }
+}

@@ -1,0 +1,268 @@
+//! CUBIC that asks of every loss whether it is congestion: on a loss-free path it is CUBIC, on a lossy one it keeps the path full.
+//!
+//! Ours; built from RFC 9438 and from what CTCP (Kim et al., section 4.3) backs off by. A loss is taken for
+//!
+//! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far more is lost than that even though
+//!   no queue is seen: the window is multiplied by CUBIC's 0.7;
+//! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and never less than 0.7. So the queue is
+//!   drained for the sake of others, and that is all.
+//!
+//! docs/decisions/0011-auto-congestion.md has what else was tried, and the figures.
+//!
+//! | symbol            | here                 | unit    |
+//! |-------------------|----------------------|---------|
+//! | RTT_min           | `BaseRtt::min`       | time    |
+//! | RTT               | `Queueing::delay`    | time    |
+//! | share lost at any load | `LossFloor`     | none    |
+//! | beta              | `Auto::backoff`      | none    |
+//!
+//! # Invariants
+//! The window is never below the minimum and is reduced at most once per recovery period. Where every loss comes with a queue and nothing
+//! else is lost, reductions and growth are those of `cubic`.
+
+use units::{Duration, Instant};
+
+use crate::{
+    Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State, base_rtt::BaseRtt,
+    cubic::BETA, loss_floor::LossFloor, queueing::Queueing,
+};
+
+/// Round trips without growth that end slow start.
+const FULL_ROUNDS: u32 = 3;
+/// Part of the longest queue seen up to which a queue counts as none.
+const LITTLE: u64 = 4;
+/// What is left of the longest queue seen after a round trip with a shorter one.
+const PEAK_DECAY: f64 = 0.995;
+/// Packets in the queue that are no queue: bursts leave as many.
+const BURST: f64 = 2.0;
+
+/// The controller that tells losses by congestion from others.
+#[derive(Clone, Debug)]
+pub struct Auto {
+    cubic: Cubic,
+    config: Config,
+    base: BaseRtt,
+    queueing: Queueing,
+    floor: LossFloor,
+    /// The longest queue of the last hundreds of round trips, in time.
+    peak: Duration,
+    round: Round,
+    /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
+    exit: Option<u32>,
+}
+
+/// What the current round trip has delivered and lost, in bytes, and how slow start goes.
+#[derive(Clone, Copy, Default, Debug)]
+struct Round {
+    delivered: u64,
+    lost: u64,
+    limited: bool,
+    best: u64,
+    full: u32,
+}
+
+impl Auto {
+    /// A controller in slow start with the initial window.
+    pub fn new(config: &Config) -> Self {
+        Self {
+            cubic: Cubic::new(&Config { hystart: false, ..*config }),
+            config: *config,
+            base: BaseRtt::default(),
+            queueing: Queueing::default(),
+            floor: LossFloor::default(),
+            peak: Duration::ZERO,
+            round: Round::default(),
+            exit: None,
+        }
+    }
+
+    fn packets(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.config.max_datagram_size as f64
+    }
+
+    /// The queue that `delay` shows; `None` before any sample.
+    fn queue(&self, delay: Option<Duration>) -> Option<Duration> {
+        Some(self.queueing.queue(delay?, self.base.min()?))
+    }
+
+    /// The delay by which losses are judged. In slow start the queue of a round trip's first packets says nothing about its last ones.
+    fn longest(&self) -> Option<Duration> {
+        let delay = self.queueing.delay();
+        if self.cubic.in_slow_start() { delay.max(self.queueing.recent()) } else { delay }
+    }
+
+    /// RTT_min / RTT for a queue.
+    fn backoff(&self, queue: Duration) -> f64 {
+        let min = self.base.min().unwrap_or(Duration::ZERO).as_secs_f64();
+        if min > 0.0 { min / (min + queue.as_secs_f64()) } else { 1.0 }
+    }
+
+    /// Packets of ours that a queue may hold.
+    fn queued(&self, queue: Duration) -> f64 {
+        self.packets(self.cubic.window()) * (1.0 - self.backoff(queue))
+    }
+
+    /// Whether a queue is so short that it counts as none.
+    fn is_quiet(&self, queue: Duration) -> bool {
+        self.queued(queue) <= BURST || queue <= self.peak / LITTLE
+    }
+
+    /// Whether what this round trip has lost is congestion where the queue is `queue`.
+    fn is_congestion(&self, queue: Duration) -> bool {
+        let lost = self.packets(self.round.lost);
+        let packets = self.packets(self.cubic.window());
+        if !self.is_quiet(queue) {
+            return self.floor.is_exceeded_with_queue(lost, packets);
+        }
+        !self.cubic.in_slow_start() && self.floor.is_exceeded(lost, packets)
+    }
+
+    fn on_gap(&mut self, now: Instant, sent_at: Instant) {
+        if self.cubic.covers(sent_at) {
+            return;
+        }
+        let delay = self.queueing.delay();
+        let Some(queue) = self.queue(self.longest()) else {
+            return self.cubic.reduce(now, sent_at, BETA);
+        };
+        if self.is_congestion(queue) {
+            self.exit = None;
+            return self.cubic.reduce(now, sent_at, BETA);
+        }
+        let beta = self.queue(delay).map_or(1.0, |queue| self.backoff(queue));
+        if self.queued(queue) <= 1.0 || self.cubic.in_slow_start() {
+            self.base.on_idle_loss();
+            return;
+        }
+        if let Some(delay) = delay
+            && self.base.on_backoff(now, self.cubic.window() as f64, delay).is_some()
+        {
+            // A new route: what the old one delivered is no measure.
+            self.round.best = 0;
+            self.resume_slow_start();
+            return;
+        }
+        self.cubic.reduce(now, sent_at, beta.max(BETA));
+    }
+
+    /// Ends slow start when there is a queue, or nothing more to be had.
+    fn watch_slow_start(&mut self) {
+        let queue = self.queue(self.queueing.recent()).unwrap_or(Duration::ZERO);
+        if self.queued(queue) > 1.0 || self.round.full >= FULL_ROUNDS {
+            self.exit = (self.round.full < FULL_ROUNDS).then_some(0);
+            self.cubic.leave_first_slow_start();
+            self.queueing.forget_rounds();
+        }
+    }
+
+    /// A round trip is over: what it says about losses, and whether slow start is still of use.
+    fn end_round(&mut self, ack: &Ack) {
+        let Round { delivered, lost, limited, best, full } = core::mem::take(&mut self.round);
+        let grown = delivered > best.saturating_add(best / 4);
+        self.round.best = best.max(delivered);
+        self.round.full = if grown || limited { 0 } else { full + 1 };
+        if lost > delivered.max(self.config.minimum_window()) {
+            self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
+            self.exit = None;
+        }
+        if let Some(delay) = self.queueing.last_round() {
+            self.base.on_round(delay);
+        }
+        self.learn(delivered, lost);
+        self.confirm_exit();
+    }
+
+    /// Takes what a round trip has lost into account, if no queue explains it.
+    fn learn(&mut self, delivered: u64, lost: u64) {
+        let Some(queue) = self.queue(self.longest()) else { return };
+        self.peak = self.peak.mul_f64(PEAK_DECAY).max(queue);
+        if !self.is_quiet(queue) {
+            return;
+        }
+        let (delivered, lost) = (self.packets(delivered), self.packets(lost));
+        self.floor.on_quiet_round(delivered, lost, self.packets(self.cubic.window()));
+    }
+
+    /// The second round trip that ends after slow start was sent entirely after it, and tells whether there is a queue.
+    fn confirm_exit(&mut self) {
+        let Some(ended) = self.exit else { return };
+        self.exit = (ended == 0).then_some(1);
+        let queue = self.queue(self.queueing.last_round()).unwrap_or(Duration::ZERO);
+        if ended > 0 && self.queued(queue) <= 1.0 {
+            self.resume_slow_start();
+        }
+    }
+
+    fn resume_slow_start(&mut self) {
+        self.cubic.resume_slow_start();
+        (self.round.full, self.exit) = (0, None);
+    }
+}
+
+impl Controller for Auto {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.cubic.on_sent(now, bytes, in_flight);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]) {
+        self.base.on_ack(ack, self.floor.is_lossy());
+        let ended = self.queueing.on_ack(ack);
+        self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
+        self.round.limited |= ack.app_limited;
+        if ended {
+            self.end_round(ack);
+        }
+        let app_limited = ack.app_limited || self.base.is_probing();
+        self.cubic.on_ack(&Ack { app_limited, ..*ack }, group);
+        if self.cubic.in_slow_start() && !app_limited {
+            self.watch_slow_start();
+        }
+    }
+
+    fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
+        self.round.lost = self.round.lost.saturating_add(loss.bytes);
+        self.on_gap(loss.now, loss.largest_sent_at);
+    }
+
+    fn on_persistent_congestion(&mut self, now: Instant) {
+        self.cubic.on_persistent_congestion(now);
+        self.base.forget();
+        self.queueing = Queueing::default();
+        (self.floor, self.peak) = (LossFloor::default(), Duration::ZERO);
+        (self.round, self.exit) = (Round::default(), None);
+    }
+
+    fn on_spurious_loss(&mut self, now: Instant) {
+        self.cubic.on_spurious_loss(now);
+        // The loss that never was may have kept slow start from going on.
+        self.exit = Some(0);
+    }
+
+    fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
+        self.cubic.on_ecn_ce(now, largest_sent);
+    }
+
+    fn on_mtu(&mut self, max_datagram_size: u64) {
+        self.config.max_datagram_size = max_datagram_size;
+        self.cubic.on_mtu(max_datagram_size);
+    }
+
+    fn window(&self) -> u64 {
+        let window = self.cubic.window();
+        if self.base.is_probing() { (window / 2).max(self.config.minimum_window()) } else { window }
+    }
+
+    fn state(&self) -> State {
+        let state = self.cubic.state();
+        let phase = if self.cubic.in_slow_start() && state.phase != Phase::Recovery {
+            Phase::SlowStart
+        } else {
+            state.phase
+        };
+        State { phase, window: self.window(), ..state }
+    }
+
+    fn kind(&self) -> ControllerKind {
+        ControllerKind::Auto
+    }
+}
