@@ -83,7 +83,7 @@ impl Default for TransportConfig {
             ecn: true,
             migration: true,
             recovery: RecoveryKind::default(),
-            controller: ControllerKind::Cubic,
+            controller: ControllerKind::Auto,
             scheduler: SchedulerKind::default(),
             key_update_interval: 1 << 22,
             repair: RepairConfig::default(),

@@ -360,16 +360,30 @@ impl Path {
     }
 
     /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows from what is in flight and the rate at
-    /// which the path delivers (Little's law), since smoothed samples lag by the queue that was added after they were sent.
+    /// which the path delivers (Little's law), since smoothed samples lag by the queue that was added after they were sent. Until the path
+    /// has shown its rate, it is trusted with the rate of slow start's pacer, a window in half a round trip: on a thin path the tenth
+    /// packet of the first burst arrives long after the first.
     pub(crate) fn expected_rtt(&self) -> Duration {
-        let (min, latest) = (self.rtt.min(), self.rtt.latest_adjusted());
-        let queued = latest > min.mul_f64(QUEUE_SIGN);
-        match self.delivery_sample.filter(|(bytes, _)| queued && *bytes >= MIN_DELIVERY_SAMPLE) {
-            Some((bytes, time)) => {
-                time.mul_f64(self.in_flight as f64 / bytes as f64).max(self.rtt.smoothed())
-            }
-            None => self.rtt.smoothed(),
+        let (min, latest, smoothed) = (self.rtt.min(), self.rtt.latest_adjusted(), self.rtt.smoothed());
+        let Some((bytes, time)) = self.rate_sample() else {
+            let part = self.in_flight as f64 / self.controller.window().max(1) as f64;
+            return smoothed + (smoothed / 2).mul_f64(part.min(1.0));
+        };
+        if latest > min.mul_f64(QUEUE_SIGN) {
+            return time.mul_f64(self.in_flight as f64 / bytes as f64).max(smoothed);
         }
+        smoothed
+    }
+
+    /// The last delivery rate sample, if it spans enough.
+    fn rate_sample(&self) -> Option<(u64, Duration)> {
+        self.delivery_sample.filter(|(bytes, time)| *bytes >= MIN_DELIVERY_SAMPLE && !time.is_zero())
+    }
+
+    /// The rate at which the path has delivered lately.
+    pub(crate) fn delivery_rate(&self) -> Option<BitRate> {
+        let (bytes, time) = self.rate_sample()?;
+        Some(BitRate((bytes as f64 * 8.0 / time.as_secs_f64()) as u64))
     }
 
     /// How long the ACK of a lone packet waits for a second one: an eighth of a round trip, so that it costs the sender little, and no

@@ -1,6 +1,7 @@
 //! Which path carries the next data.
 
 mod earliest_delivery;
+pub(crate) mod late;
 mod lowest_rtt;
 
 use units::Instant;

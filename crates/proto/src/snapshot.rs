@@ -1,7 +1,7 @@
 //! What policies see of a path: an immutable copy.
 
 use recovery::loss_history::LossHistory;
-use units::Duration;
+use units::{BitRate, Duration};
 
 use crate::wire::PathId;
 
@@ -21,6 +21,8 @@ pub struct PathSnapshot {
     pub rtt: Duration,
     /// Round-trip time to expect of the next packet: the smoothed one, or more where a queue is building up.
     pub expected_rtt: Duration,
+    /// The rate at which the path has delivered lately; `None` until enough has been sent to tell.
+    pub delivery_rate: Option<BitRate>,
     /// Time until the oldest packet in flight should be ACKed, which opens a full window; zero if it is overdue.
     pub next_ack: Duration,
     /// Time between the sending of the oldest and the newest packet in flight: ACKs will be spread alike.
@@ -60,6 +62,7 @@ impl PathSnapshot {
             mtu,
             rtt,
             expected_rtt: rtt,
+            delivery_rate: None,
             next_ack: rtt,
             ack_spread: Duration::ZERO,
             rtt_variance: Duration::ZERO,

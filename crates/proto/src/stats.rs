@@ -116,6 +116,8 @@ pub struct ConnectionStats {
     pub recovery_bytes_sent: u64,
     /// Recovery copies sent.
     pub copies_sent: u64,
+    /// Of these, the copies of data that was stuck on a slow or dead path (late re-injection), whatever the recovery scheme.
+    pub late_copies_sent: u64,
     /// Repair symbols sent.
     pub repair_sent: u64,
     /// Repair symbols received.

@@ -34,6 +34,7 @@ mod packet;
 mod paths;
 mod receive;
 mod recover;
+mod reinject;
 mod retry;
 mod timers;
 mod transmit;

@@ -338,7 +338,7 @@ impl Connection {
             return if batch.is_some() { None } else { self.build_combination(now, block, index, out) };
         }
         if !self.has_pending() {
-            return self.build_recovery(now, out);
+            return self.build_recovery(now, out).or_else(|| self.build_reinjection(now, out));
         }
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
@@ -495,6 +495,7 @@ impl Connection {
                 mtu: path.datagram_size() as u64,
                 rtt: path.rtt.smoothed(),
                 expected_rtt: path.expected_rtt(),
+                delivery_rate: path.delivery_rate(),
                 next_ack: oldest.map_or(Duration::ZERO, |sent| next_ack(path, sent, now)),
                 ack_spread: oldest
                     .zip(path.space.last_ack_eliciting_at)

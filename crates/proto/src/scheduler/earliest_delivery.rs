@@ -1,16 +1,16 @@
 //! Earliest predicted delivery: a slower path never delays the end of what a faster one could have delivered.
 //!
-//! Of the paths with window left, the one on which the packet arrives first is the candidate. It is used only if the packet
-//! arrives before the faster paths, all their window used, would have delivered everything that is waiting: otherwise the
+//! Of the paths that can send now, the one on which the packet arrives first is the candidate. It is used only if the packet
+//! arrives before the faster paths, whose window is used up or whose pacer holds them back, would have delivered everything that is waiting: otherwise the
 //! packet would be the last to arrive, and waiting for the faster path's window is better. This is the question that the
 //! ECF and BLEST schedulers ask, with the growth of the window in slow start added.
 //!
-//! A packet's delivery takes half a round trip, the pacer's wait, and, with the path's loss probability, the round trip and
+//! A packet's delivery takes half a round trip and, with the path's loss probability, the round trip and
 //! more that a loss would add.
 //!
 //! # Invariants
-//! - If every path is full, nothing is sent.
-//! - With one path that has window left, and no faster one, that path is used whatever its round-trip time.
+//! - If no path can send, nothing is sent.
+//! - With one path that can send, and no faster one, that path is used whatever its round-trip time.
 
 use units::{Duration, Instant};
 
@@ -25,18 +25,14 @@ pub(super) struct EarliestDelivery;
 
 impl Scheduler for EarliestDelivery {
     fn select(&mut self, _now: Instant, paths: &[PathSnapshot], queued: u64) -> Option<PathId> {
-        let candidate = paths.iter().filter(|p| p.has_window()).min_by_key(|p| (arrival(p), p.id))?;
+        let candidate = paths.iter().filter(|p| p.may_send()).min_by_key(|p| (arrival(p), p.id))?;
         let arrives = arrival(candidate);
         let waiting_is_better = paths
             .iter()
-            .filter(|p| {
-                p.usable && !p.has_window() && one_way(p).mul_f64(NEARLY_AS_FAST) < one_way(candidate)
-            })
+            .filter(|p| p.usable && !p.may_send())
+            .filter(|p| one_way(p).mul_f64(NEARLY_AS_FAST) < one_way(candidate))
             .any(|faster| finish(faster, queued) <= arrives + candidate.rtt_variance);
-        if waiting_is_better || !candidate.pacing_wait.is_zero() {
-            return None;
-        }
-        Some(candidate.id)
+        (!waiting_is_better).then_some(candidate.id)
     }
 }
 
@@ -51,10 +47,30 @@ fn arrival(path: &PathSnapshot) -> Duration {
     path.pacing_wait + one_way(path)
 }
 
+/// Time until a path that can send nothing at this moment would have delivered `queued` bytes by itself: what its window has room for
+/// as its pacer lets it go, and the rest as its window opens.
+fn finish(path: &PathSnapshot, queued: u64) -> Duration {
+    let room = if path.has_window() { path.window.saturating_sub(path.in_flight) } else { 0 };
+    if queued <= room {
+        // The pacer spreads a window over four fifths of a round trip (RFC 9002 section 7.7).
+        let spread = path.rtt.mul_f64(0.8 * queued as f64 / path.window.max(1) as f64);
+        return path.pacing_wait + spread + one_way(path);
+    }
+    let by_window = drain(path, queued - room);
+    by_rate(path, queued).map_or(by_window, |by_rate| by_rate.min(by_window))
+}
+
+/// Time until a path would have delivered `queued` bytes after all that is in flight, if it goes on at the rate that it has: a window that is
+/// larger than the path needs says nothing about it.
+fn by_rate(path: &PathSnapshot, queued: u64) -> Option<Duration> {
+    let until_acked = path.delivery_rate.filter(|rate| rate.0 > 0)?.time_to_send(path.in_flight + queued);
+    Some(until_acked.saturating_sub(path.rtt / 2).max(path.rtt / 2))
+}
+
 /// Time until a path whose window is full would have delivered `queued` bytes by itself.
 ///
 /// ACKs of what is in flight let as much again go, twice as much in slow start, spread over time as the packets were.
-fn finish(path: &PathSnapshot, queued: u64) -> Duration {
+fn drain(path: &PathSnapshot, queued: u64) -> Duration {
     let windows = queued as f64 / path.window.max(1) as f64;
     let rounds = if path.slow_start { (1.0 + windows).log2() } else { windows };
     let first_round = path.next_ack + path.ack_spread.min(path.rtt).mul_f64(rounds.min(1.0));
@@ -90,6 +106,29 @@ mod tests {
         );
         let slow_full = PathSnapshot { in_flight: 12_000, ..slow };
         assert_eq!(select(&[full, slow_full], 1_000_000), None);
+    }
+
+    #[test]
+    fn a_pacer_that_holds_the_fast_path_back_does_not_idle_the_slow_one() {
+        let paced = PathSnapshot { pacing_wait: Duration::from_millis(2), ..path(0, 20, 120_000, 60_000) };
+        let slow = path(1, 60, 12_000, 0);
+        assert_eq!(select(&[paced, slow], 1_000_000), Some(1));
+        assert_eq!(
+            select(&[paced, slow], 60_000),
+            None,
+            "10 ms and the way: there before the slow path's 30 ms"
+        );
+    }
+
+    #[test]
+    fn a_path_whose_window_is_mostly_queue_is_judged_by_its_rate() {
+        // 12 Mbit/s, 20 ms, and a window of which two thirds wait: 30 kB more are there in 70 ms.
+        let queueing =
+            PathSnapshot { expected_rtt: Duration::from_millis(60), ..path(0, 20, 90_000, 90_000) };
+        let slow = path(1, 180, 12_000, 0);
+        assert_eq!(select(&[queueing, slow], 30_000), Some(1));
+        let measured = PathSnapshot { delivery_rate: Some(units::BitRate::from_mbps(12)), ..queueing };
+        assert_eq!(select(&[measured, slow], 30_000), None);
     }
 
     #[test]
