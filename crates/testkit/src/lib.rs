@@ -15,6 +15,7 @@ pub mod content;
 pub mod fabric_host;
 pub mod faults;
 mod generate;
+pub mod pairs;
 pub mod response;
 pub mod run;
 pub mod scenario;

@@ -13,7 +13,7 @@ use units::{Duration, Instant};
 
 use crate::world::{ConnectionId, Step, World};
 
-/// How long a response may take before it counts as failed.
+/// How long a response may take before it counts as failed, unless [`Exchange::limit`] says otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long the server's books are given to settle after the response.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -36,6 +36,8 @@ pub struct PathPlan {
 pub struct Response {
     /// From the request to the last byte read.
     pub completion: Duration,
+    /// The longest time in which nothing could be read, from the request to the end.
+    pub longest_stall: Duration,
     /// The server's connection after everything settled, minus what it had sent before the request.
     pub bytes_sent: u64,
     /// The server's statistics.
@@ -50,8 +52,9 @@ pub struct Response {
 
 /// A response that did not complete.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{got} of {size} bytes after {LIMIT}, paths {paths:?}")]
+#[error("{got} of {size} bytes after {limit}, paths {paths:?}")]
 pub struct Incomplete {
+    limit: Duration,
     got: usize,
     size: usize,
     paths: Vec<PathStats>,
@@ -67,6 +70,8 @@ pub struct Exchange {
     pub server: ConnectionId,
     /// The paths' links, forward is up.
     pub links: Vec<LinkId>,
+    /// How long a response may take before it counts as failed. Two minutes.
+    pub limit: Duration,
     seed: Seed,
 }
 
@@ -121,7 +126,7 @@ impl Exchange {
         let rest = world.now() + Duration::from_secs(1);
         world.run_until(rest);
         while world.poll_event(client).is_some() || world.poll_event(server).is_some() {}
-        Self { world, client, server, links, seed }
+        Self { world, client, server, links, limit: LIMIT, seed }
     }
 
     /// Connects over the first path and returns when the client's handshake is complete.
@@ -149,7 +154,7 @@ impl Exchange {
             assert_eq!(world.step(limit), Step::Advanced, "the handshake completes");
         }
         let server = world.hosts_connection(server_host).expect("the loop waited for it");
-        Self { world, client, server, links, seed }
+        Self { world, client, server, links, limit: LIMIT, seed }
     }
 
     /// Connects over `path`, whose links may lose from the start, and requests a response of `size` bytes at once. Returns the time for both
@@ -176,20 +181,21 @@ impl Exchange {
     /// Requests a response of `size` bytes while the paths lose as planned.
     ///
     /// # Errors
-    /// [`Incomplete`] after two virtual minutes.
+    /// [`Incomplete`] after [`limit`](Self::limit).
     pub fn request(&mut self, size: usize, paths: &[PathPlan]) -> Result<Response, Incomplete> {
         self.request_observed(size, paths, |_, _| {})
     }
 
-    /// As [`request`](Self::request); `observe` sees the world and the server's side at every step, after the applications acted.
+    /// As [`request`](Self::request); `observe` sees the world and the server's side at every step, after the applications acted, and may
+    /// meddle with the network.
     ///
     /// # Errors
-    /// [`Incomplete`] after two virtual minutes.
+    /// [`Incomplete`] after [`limit`](Self::limit).
     pub fn request_observed(
         &mut self,
         size: usize,
         paths: &[PathPlan],
-        mut observe: impl FnMut(&World, ConnectionId),
+        mut observe: impl FnMut(&mut World, ConnectionId),
     ) -> Result<Response, Incomplete> {
         for (i, (link, path)) in self.links.iter().zip(paths).enumerate() {
             let seed = self.seed.child("response loss", i as u64);
@@ -212,6 +218,7 @@ impl Exchange {
         let (mut asked, mut left, mut got) = (0, size, 0);
         let mut buffer = vec![0; 65_536];
         let data = vec![42; 65_536];
+        let (mut read_at, mut longest_stall) = (start, Duration::ZERO);
         let mut completed = None;
         while completed.is_none() {
             while let Some(event) = self.world.poll_event(server) {
@@ -239,25 +246,31 @@ impl Exchange {
             self.world.with(client, |c, now| {
                 loop {
                     match c.read(id, &mut buffer) {
-                        Ok(Read::Data(n)) => got += n,
+                        Ok(Read::Data(n)) => {
+                            got += n;
+                            longest_stall = longest_stall.max(now - read_at);
+                            read_at = now;
+                        }
                         Ok(Read::Finished) => completed = Some(now),
                         Err(_) => break,
                     }
                 }
             });
-            observe(&self.world, server);
-            if completed.is_none() && self.world.step(start + LIMIT) == Step::Limit {
-                return Err(Incomplete { got, size, paths: self.world.connection(server).paths() });
+            observe(&mut self.world, server);
+            if completed.is_none() && self.world.step(start + self.limit) == Step::Limit {
+                let paths = self.world.connection(server).paths();
+                return Err(Incomplete { limit: self.limit, got, size, paths });
             }
         }
         assert_eq!(got, size, "every byte of the response was read");
-        let completion: Duration = completed.map_or(LIMIT, |at: Instant| at - start);
+        let completion: Duration = completed.map_or(self.limit, |at: Instant| at - start);
         let settled = self.world.now() + SETTLE;
         self.world.run_until(settled);
         let connection = self.world.connection(server);
         let stats = connection.stats();
         Ok(Response {
             completion,
+            longest_stall,
             bytes_sent: stats.bytes_sent - sent_before,
             stats,
             paths: connection.paths(),

@@ -1,0 +1,116 @@
+//! Several paths are never worse than the best of them alone, and a path that is cut costs no more than a moment.
+//!
+//! `--example never_worse` has longer transfers, more pairs and more seeds.
+
+use netsim::{Rng, Seed, network::Direction};
+use proto::{PathState, RecoveryKind, TransportConfig};
+use testkit::{
+    pairs::{Pair, Quality, compare},
+    response::{Exchange, PathPlan, Response},
+    world::World,
+};
+use units::{Duration, Instant};
+
+/// Longer than any response takes.
+const NEVER: Duration = Duration::from_secs(600);
+
+#[test]
+fn two_paths_are_never_slower_than_the_better_one() {
+    let transport = TransportConfig::default();
+    for size in [60_000, 1_000_000, 4_000_000] {
+        for pair in Pair::named() {
+            let comparison = compare(Seed(1), pair, &transport, size).unwrap();
+            assert!(
+                comparison.to_best() >= 0.95,
+                "{pair}, {size} bytes: {} {:?}",
+                comparison.both.completion,
+                comparison.alone
+            );
+        }
+    }
+}
+
+#[test]
+fn equal_paths_give_nearly_their_sum() {
+    let pair = Pair(Quality::new(50, 20), Quality::new(50, 20));
+    let comparison = compare(Seed(2), pair, &TransportConfig::default(), 8 << 20).unwrap();
+    assert!(comparison.to_sum() >= 0.9, "{} {:?}", comparison.both.completion, comparison.alone);
+}
+
+/// A response over two paths, of which one is cut from `cut` to `restored` after the request. Also how many bytes were sent on that path
+/// within 2 s of its return.
+fn respond_with_cut(
+    pair: Pair,
+    size: usize,
+    victim: usize,
+    (cut, restored): (Duration, Duration),
+    transport: &TransportConfig,
+) -> (Response, u64) {
+    let plans: Vec<PathPlan> = [pair.0, pair.1].iter().map(Quality::plan).collect();
+    let mut exchange = Exchange::establish(Seed(3), &plans, transport);
+    let (start, link) = (exchange.world.now(), exchange.links[victim]);
+    let mut sent = [0; 2];
+    let response = exchange.request_observed(size, &plans, |world: &mut World, server| {
+        let since = world.now() - start;
+        let is_cut = world.network_mut().link(link, Direction::Forward).outage().is_some();
+        let should = (cut..restored).contains(&since);
+        if is_cut != should {
+            world.network_mut().change_both(link, |l, now: Instant| {
+                if should { l.cut(now, netsim::link::OutageKind::Drop) } else { l.restore(now) }
+            });
+        }
+        let bytes = world.connection(server).paths()[victim].bytes_sent;
+        if since < restored {
+            sent = [bytes; 2];
+        } else if since < restored + Duration::from_secs(2) {
+            sent[1] = bytes;
+        }
+    });
+    (response.unwrap(), sent[1] - sent[0])
+}
+
+#[test]
+fn a_cut_path_stalls_nothing_for_a_second() {
+    let mut rng = Rng::new(Seed(7));
+    let pairs = Pair::named();
+    for n in 0..24 {
+        let pair = pairs[n % pairs.len()];
+        let victim = (n / pairs.len()) % 2;
+        let cut = Duration::from_micros(rng.below(700_000));
+        let (response, _) =
+            respond_with_cut(pair, 3_000_000, victim, (cut, NEVER), &TransportConfig::default());
+        let stall = response.longest_stall;
+        assert!(stall <= Duration::from_secs(1), "{pair}, path {victim} cut at {cut}: {stall}");
+    }
+}
+
+#[test]
+fn what_is_stuck_on_a_dead_path_goes_again_without_recovery() {
+    let transport = TransportConfig { recovery: RecoveryKind::None, ..TransportConfig::default() };
+    let pair = Pair(Quality::new(10, 20), Quality::new(10, 30));
+    let (response, _) = respond_with_cut(pair, 60_000, 1, (Duration::from_millis(16), NEVER), &transport);
+    assert!(response.stats.late_copies_sent > 0, "{:?}", response.stats);
+    assert_eq!(response.stats.late_copies_sent, response.stats.copies_sent);
+    assert!(response.completion < Duration::from_millis(200), "{}", response.completion);
+}
+
+#[test]
+fn a_path_is_used_again_soon_after_its_return() {
+    for victim in [0, 1] {
+        for out_ms in [700, 3_300] {
+            let pair = Pair(Quality::new(10, 20), Quality::new(10, 40));
+            let restored = Duration::from_millis(500 + out_ms);
+            let (response, sent) = respond_with_cut(
+                pair,
+                12_000_000,
+                victim,
+                (Duration::from_millis(500), restored),
+                &TransportConfig::default(),
+            );
+            assert!(response.completion > restored + Duration::from_secs(2), "{}", response.completion);
+            assert_eq!(response.paths[victim].state, PathState::Active);
+            // Half of what the path carries in a second.
+            assert!(sent > 600_000, "path {victim} after {out_ms} ms: {sent} bytes within 2 s");
+        }
+    }
+}
