@@ -240,7 +240,7 @@ pub struct DemoArgs {
     /// Schemes to compare over all paths: none, proactive, fuso, cofuso, slp, auto [default: the first four].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
-    /// Congestion controller of every path: cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    /// Congestion controller of every path: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for more.
@@ -291,8 +291,8 @@ pub struct ServerArgs {
     /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
-    #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
@@ -311,8 +311,8 @@ pub struct DialArgs {
     /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: cubic, newreno, ctcp, lia, olia, balia, dctcp.
-    #[arg(long, value_name = "NAME", default_value = "cubic", value_parser = parse_congestion)]
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]

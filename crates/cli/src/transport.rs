@@ -19,7 +19,7 @@ pub struct Choice {
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Cubic, qlog: None }
+        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Auto, qlog: None }
     }
 }
 
