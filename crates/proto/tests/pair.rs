@@ -88,7 +88,8 @@ fn random_loss_with_every_scheme() {
         let stats = pair.client().stats();
         assert!(stats.packets_lost > 10, "{recovery}: {stats:?}");
         match recovery {
-            RecoveryKind::None => assert_eq!(stats.packets_mended, 0),
+            // The scheduler alone sends what is overdue on one path again on the other.
+            RecoveryKind::None => assert!(stats.packets_mended <= stats.late_copies_sent, "{stats:?}"),
             // It duplicates few packets; tests of its own see to it.
             RecoveryKind::Slp => assert!(stats.copies_sent > 0, "{stats:?}"),
             _ => assert!(stats.packets_mended > 0, "{recovery}: {stats:?}"),

@@ -110,7 +110,8 @@ fn every_copy_and_symbol_has_a_reason() {
         let stats = exchange.request(size, &paths).unwrap().stats;
         let why = stats.reasons;
         assert_eq!(why.block, stats.repair_sent, "{why:?}");
-        assert_eq!(why.handshake + why.single + why.uncoded, stats.copies_sent, "{why:?}");
+        let copies = stats.copies_sent - stats.late_copies_sent;
+        assert_eq!(why.handshake + why.single + why.uncoded, copies, "{why:?}");
     }
     let why = exchange.world.connection(exchange.server).stats().reasons;
     assert!(why.handshake > 0 && why.single > 0 && why.block > 0, "{why:?}");

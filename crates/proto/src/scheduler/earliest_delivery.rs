@@ -123,8 +123,8 @@ mod tests {
     #[test]
     fn a_path_whose_window_is_mostly_queue_is_judged_by_its_rate() {
         // 12 Mbit/s, 20 ms, and a window of which two thirds wait: 30 kB more are there in 70 ms.
-        let queueing =
-            PathSnapshot { expected_rtt: Duration::from_millis(60), ..path(0, 20, 90_000, 90_000) };
+        let queued = Duration::from_millis(60);
+        let queueing = PathSnapshot { expected_rtt: queued, next_ack: queued, ..path(0, 20, 90_000, 90_000) };
         let slow = path(1, 180, 12_000, 0);
         assert_eq!(select(&[queueing, slow], 30_000), Some(1));
         let measured = PathSnapshot { delivery_rate: Some(units::BitRate::from_mbps(12)), ..queueing };
