@@ -1,10 +1,14 @@
 //! The command line. What `--help` prints is written to teach: what a command does, and how it is typed.
 
+mod lab;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
 use units::{BitRate, Bytes, LossRate};
+
+pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 
 use crate::{
     client::{Credentials, Forward, PathSpec},
@@ -63,6 +67,14 @@ pub enum Command {
     #[command(long_about = "Wait for one file from `mendpath send`.\n\n\
                   Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
+    /// Compare with the kernel's TCP and MPTCP and other programs over emulated links (Linux, root).
+    #[command(
+        long_about = "Compare with the kernel's TCP and MPTCP and other programs over emulated links.\n\n\
+                  Each contender gets two network namespaces of its own, joined by TUN devices with emulated links between them. The n-th fetch \
+                  of every contender meets the same losses. Needs Linux and root; the machine's own network is not touched, and everything \
+                  is removed at the end."
+    )]
+    Lab(Box<LabArgs>),
     /// Look into packet captures.
     #[command(subcommand)]
     Trace(TraceCommand),
@@ -297,6 +309,9 @@ pub struct ServerArgs {
     /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
+    /// Show statistics over HTTP here, on loopback: /stats (JSON), the sum over all clients.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
 }
 
 /// The server and the ways to it, for `client` and `send`.

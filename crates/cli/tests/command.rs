@@ -60,6 +60,29 @@ fn usage_errors_exit_with_2() {
 }
 
 #[test]
+fn the_lab_lists_its_plans_and_refuses_what_it_cannot_measure() {
+    let output = mendpath(&["lab", "list"]);
+    let list = text(&output.stdout);
+    assert!(output.status.success());
+    for name in ["never-worse", "one-lossy-path", "kcptun"] {
+        assert!(list.contains(&format!("  {name} ")), "{name}: {list}");
+    }
+    for (args, part) in [
+        (&["lab"][..], "no --path or no --contender"),
+        (&["lab", "run", "no-such-plan"], "cannot read the plan no-such-plan"),
+        (&["lab", "run", "two-paths", "--contender", "tcp@x"], "after the @ stands a path's number"),
+        (&["lab", "run", "two-paths", "--contender", "tcp@2"], "tcp@2"),
+        (&["lab", "--path", "loss=2", "--contender", "tcp"], "loss"),
+        (&["lab", "exec", "--", "true"], "--path"),
+    ] {
+        let output = mendpath(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.contains(part), "{args:?}: {message}");
+    }
+}
+
+#[test]
 fn failed_work_exits_with_1() {
     let output = mendpath(&["demo", "--json", "/no/such/directory/demo.json"]);
     assert_eq!(output.status.code(), Some(1));

@@ -8,16 +8,18 @@ use std::{
     thread::JoinHandle,
 };
 
-use netsim::{Loss, Seed, link::OutageKind, network::Direction};
+use netsim::{Link, Loss, LossModel, Seed, link::OutageKind, network::Direction};
 use units::{BitRate, Duration, Instant};
 
 use crate::{
-    EmulatorError, PathId, PathStats, UdpPath,
+    EmulatorError, PathId, PathStats, TunPath, UdpPath,
+    carrier::Carrier,
     event_loop::{Command, EventLoop},
-    path::Path,
+    path::{Packet, Path},
+    tun::Tun,
 };
 
-/// A running emulator: paths between UDP sockets, served by one thread that ends when this is dropped.
+/// A running emulator: paths between UDP sockets or TUN devices, served by one thread that ends when this is dropped.
 ///
 /// Every method waits for the thread to have carried it out.
 pub struct Emulator {
@@ -58,18 +60,32 @@ impl Emulator {
         self.call(move |it| {
             let id = PathId(it.paths.len());
             let seed = it.seed.child("path", id.0 as u64);
-            it.paths.push(Path::open(&config, seed, it.clock.now())?);
+            it.paths.push(Carrier::Udp(Path::open(&config, seed, it.clock.now())?));
             Ok(id)
         })?
         .map_err(|source| EmulatorError::Listen { addr: listen, source })
     }
 
+    /// Adds a path between two TUN devices, numbered on from those that are there. The schedules of its links count from now.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Device`] or [`EmulatorError::Stopped`].
+    pub fn add_tun_path(&mut self, config: TunPath) -> Result<PathId, EmulatorError> {
+        self.call(move |it| {
+            let id = PathId(it.paths.len());
+            let seed = it.seed.child("path", id.0 as u64);
+            it.paths.push(Carrier::Tun(Tun::open(config, seed, it.clock.now())?));
+            Ok(id)
+        })?
+        .map_err(EmulatorError::Device)
+    }
+
     /// The address that a client talks to instead of the server's.
     ///
     /// # Errors
-    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    /// [`EmulatorError::NoAddress`], [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
     pub fn client_addr(&self, path: PathId) -> Result<SocketAddr, EmulatorError> {
-        self.on_path(path, |path, _| path.client_addr())
+        self.on_path(path, |path, _| path.client_addr())?.ok_or(EmulatorError::NoAddress { path })
     }
 
     /// What the path has done so far.
@@ -90,7 +106,7 @@ impl Emulator {
         direction: Option<Direction>,
         kind: OutageKind,
     ) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.change(direction, |link| link.cut(now, kind)))
+        self.change(path, direction, move |link, now| link.cut(now, kind))
     }
 
     /// Ends [`cut`](Self::cut), in one direction or (`None`) in both.
@@ -98,7 +114,7 @@ impl Emulator {
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
     pub fn restore(&self, path: PathId, direction: Option<Direction>) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.change(direction, |link| link.restore(now)))
+        self.change(path, direction, move |link, now| link.restore(now))
     }
 
     /// Changes the rate from the next packet on, in one direction or (`None`) in both; no rate is unlimited.
@@ -111,7 +127,7 @@ impl Emulator {
         direction: Option<Direction>,
         rate: Option<BitRate>,
     ) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.change(direction, |link| link.set_rate(now, rate)))
+        self.change(path, direction, move |link, now| link.set_rate(now, rate))
     }
 
     /// Changes the one-way delay for packets not yet sent, in one direction or (`None`) in both.
@@ -124,7 +140,7 @@ impl Emulator {
         direction: Option<Direction>,
         delay: Duration,
     ) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.change(direction, |link| link.set_delay(now, delay)))
+        self.change(path, direction, move |link, now| link.set_delay(now, delay))
     }
 
     /// Replaces the loss model, in one direction or (`None`) in both; its pattern starts from packet 0.
@@ -137,7 +153,26 @@ impl Emulator {
         direction: Option<Direction>,
         loss: Loss,
     ) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.change(direction, |link| link.set_loss(now, loss.clone())))
+        self.change(path, direction, move |link, now| link.set_loss(now, loss.clone()))
+    }
+
+    /// Replaces the loss model of one direction by one of the caller's, asked from packet 0 on. It lasts until
+    /// [`set_loss`](Self::set_loss) or [`reseed`](Self::reseed).
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn set_loss_model(
+        &self,
+        path: PathId,
+        direction: Direction,
+        model: Box<dyn LossModel + Send>,
+    ) -> Result<(), EmulatorError> {
+        let mut model = Some(model);
+        self.change(path, Some(direction), move |link, _| {
+            if let Some(model) = model.take() {
+                link.set_loss_model(model);
+            }
+        })
     }
 
     /// Starts the randomness of a path afresh: from the next packet on it loses what a new path with [`UdpPath::seed`] set to
@@ -149,10 +184,26 @@ impl Emulator {
         self.on_path(path, move |path, now| path.reseed(now, seed))
     }
 
+    /// Changes the links of one direction or (`None`) of both.
+    fn change(
+        &self,
+        path: PathId,
+        direction: Option<Direction>,
+        mut change: impl FnMut(&mut Link<Packet>, Instant) + Send + 'static,
+    ) -> Result<(), EmulatorError> {
+        self.on_path(path, move |path, now| {
+            let (up, down) = path.links();
+            let links = [(Direction::Forward, up), (Direction::Backward, down)];
+            let wanted =
+                links.into_iter().filter(|(which, _)| direction.is_none_or(|direction| direction == *which));
+            wanted.for_each(|(_, link)| change(link, now));
+        })
+    }
+
     fn on_path<R: Send + 'static>(
         &self,
         path: PathId,
-        action: impl FnOnce(&mut Path, Instant) -> R + Send + 'static,
+        action: impl FnOnce(&mut Carrier, Instant) -> R + Send + 'static,
     ) -> Result<R, EmulatorError> {
         self.call(move |it| {
             let (now, count) = (it.clock.now(), it.paths.len());

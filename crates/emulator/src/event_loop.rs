@@ -14,7 +14,7 @@ use rustix::{
 };
 use units::Instant;
 
-use crate::{clock::Clock, path::Path, socket::Buffers};
+use crate::{carrier::Carrier, clock::Clock, socket::Buffers};
 
 /// Something to do on the emulator's thread.
 pub(crate) type Command = Box<dyn FnOnce(&mut EventLoop) + Send>;
@@ -22,7 +22,7 @@ pub(crate) type Command = Box<dyn FnOnce(&mut EventLoop) + Send>;
 pub(crate) struct EventLoop {
     pub(crate) clock: Clock,
     pub(crate) seed: Seed,
-    pub(crate) paths: Vec<Path>,
+    pub(crate) paths: Vec<Carrier>,
     commands: Receiver<Command>,
     /// Becomes readable when there is a command, or the handle has gone.
     waker: UnixStream,
@@ -39,13 +39,14 @@ impl EventLoop {
     /// Runs until the handle is dropped.
     pub(crate) fn run(mut self) -> io::Result<()> {
         wake_precisely();
+        run_before_others();
         let mut ready = Vec::new();
         loop {
             let now = self.clock.now();
             self.paths.iter_mut().for_each(|path| path.deliver(now));
             let woken = self.wait(&mut ready)?;
-            for (path, socket) in ready.drain(..) {
-                self.paths[path].receive(socket, &self.clock, &mut self.buffers);
+            for (path, descriptor) in ready.drain(..) {
+                self.paths[path].receive(descriptor, &self.clock, &mut self.buffers);
             }
             if woken && !self.obey() {
                 return Ok(());
@@ -53,26 +54,28 @@ impl EventLoop {
         }
     }
 
-    /// Waits for the next thing to do. Fills `ready` with the sockets that can be read, as (path, index), and returns whether
-    /// the waker is readable.
+    /// Waits for the next thing to do. Fills `ready` with the descriptors that can be read, as (path, index), and returns
+    /// whether the waker is readable.
     fn wait(&self, ready: &mut Vec<(usize, usize)>) -> io::Result<bool> {
-        let next = self.paths.iter().filter_map(Path::next_delivery).min();
+        let next = self.paths.iter().filter_map(Carrier::next_delivery).min();
         let timeout = next.map(|at| self.time_until(at));
         let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
-        let sockets = || {
-            let paths = self.paths.iter().enumerate();
-            paths.flat_map(|(path, it)| it.sockets().enumerate().map(move |(index, s)| ((path, index), s)))
-        };
-        fds.extend(sockets().map(|(_, socket)| PollFd::new(socket, PollFlags::IN)));
+        let mut names = Vec::new();
+        for (path, carrier) in self.paths.iter().enumerate() {
+            carrier.each_descriptor(|index, descriptor| {
+                names.push((path, index));
+                fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+            });
+        }
         match poll(&mut fds, timeout.as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
         let readable = |fd: &PollFd<'_>| !fd.revents().is_empty();
-        let found = sockets().zip(&fds[1..]).filter(|(_, fd)| readable(fd));
+        let found = names.into_iter().zip(&fds[1..]).filter(|(_, fd)| readable(fd));
         // Later sockets first: receiving on a listener may evict a client and so renumber the sockets after it.
-        ready.extend(found.map(|((name, _), _)| name));
+        ready.extend(found.map(|(name, _)| name));
         ready.reverse();
         Ok(readable(&fds[0]))
     }
@@ -101,4 +104,10 @@ impl EventLoop {
 fn wake_precisely() {
     #[cfg(target_os = "linux")]
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Asks for a place before ordinary threads: a link that wakes late is a link with jitter. Only root is heard; best effort.
+fn run_before_others() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::setpriority_process(None, -15);
 }

@@ -1,11 +1,14 @@
-//! Emulated network paths between UDP sockets, on the wall clock and without root.
+//! Emulated network paths on the wall clock: between UDP sockets, without root, or between TUN devices.
 //!
 //! An [`Emulator`] runs any number of paths on one thread. Each [`UdpPath`] listens on an address of its own; a client that
 //! talks to [`Emulator::client_addr`] instead of the server's address has its packets carried through the `up` link, and
 //! the answers through the `down` link, of the crate `netsim`: the very links that simulations use, with the same losses
 //! for the same seed. The server sees a different peer address for every path and client. ECN marks are kept.
 //!
-//! This crate never looks into packets, never needs privileges, and never keeps more than the links' limits and
+//! A [`TunPath`] carries whole IP packets between two TUN devices, so that kernels' own TCP and MPTCP meet the same links; whoever
+//! makes the devices needs root, this crate does not.
+//!
+//! This crate never looks into packets beyond the ECN field of an IP header, never needs privileges, and never keeps more than the links' limits and
 //! [`UdpPath::max_clients`] sockets per path. It is accurate to some tens of microseconds on an idle machine, not to the
 //! nanosecond: see [`DirectionStats::max_late`]. It runs on Unix.
 //!
@@ -32,17 +35,20 @@
 compile_error!("the emulator waits with poll(2), which only Unix has");
 
 mod batch;
+mod carrier;
 mod clock;
 mod control;
 mod event_loop;
 mod path;
 mod socket;
+mod tun;
 
 use std::{io, net::SocketAddr};
 
 pub use control::Emulator;
 pub use netsim::{Seed, link::OutageKind, network::Direction};
 pub use path::{DirectionStats, PathId, PathStats, UdpPath};
+pub use tun::TunPath;
 
 /// What can go wrong with an emulator.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +60,15 @@ pub enum EmulatorError {
         addr: SocketAddr,
         /// Why it could not.
         source: io::Error,
+    },
+    /// A TUN device could not be used.
+    #[error("cannot use a TUN device for an emulated path: {0}")]
+    Device(io::Error),
+    /// A path between TUN devices has no address of its own.
+    #[error("the emulated path {} is between TUN devices: it has no address to talk to", .path.0)]
+    NoAddress {
+        /// The path asked for.
+        path: PathId,
     },
     /// The thread, or what wakes it, could not be made.
     #[error("cannot start the emulator's thread: {0}")]

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use netsim::{Delivered, Link, LinkConfig, LinkStats, Seed, network::Direction};
+use netsim::{Delivered, Link, LinkConfig, LinkStats, Seed};
 use quinn_udp::EcnCodepoint;
 use units::{Duration, Instant};
 
@@ -105,9 +105,11 @@ pub struct PathStats {
 /// A packet inside a link.
 #[derive(Clone)]
 pub(crate) struct Packet {
-    payload: Box<[u8]>,
-    ecn: Option<EcnCodepoint>,
-    client: u64,
+    pub(crate) payload: Box<[u8]>,
+    /// Of a UDP path's packet; a TUN path's carries it in its IP header.
+    pub(crate) ecn: Option<EcnCodepoint>,
+    /// Of a UDP path's packet.
+    pub(crate) client: u64,
 }
 
 /// A client address with its socket towards the server.
@@ -162,20 +164,9 @@ impl Path {
         stats
     }
 
-    /// Calls `change` on the links of the given direction, or of both.
-    pub(crate) fn change(&mut self, direction: Option<Direction>, mut change: impl FnMut(&mut Link<Packet>)) {
-        if direction != Some(Direction::Backward) {
-            change(&mut self.up);
-        }
-        if direction != Some(Direction::Forward) {
-            change(&mut self.down);
-        }
-    }
-
-    /// Starts all randomness afresh, as if the path had been opened with `seed`.
-    pub(crate) fn reseed(&mut self, now: Instant, seed: Seed) {
-        self.up.reseed(now, seed.child("up", 0));
-        self.down.reseed(now, seed.child("down", 0));
+    /// The links up and down.
+    pub(crate) fn links(&mut self) -> (&mut Link<Packet>, &mut Link<Packet>) {
+        (&mut self.up, &mut self.down)
     }
 
     /// When a link has something to deliver next.

@@ -105,6 +105,11 @@ impl Buffers {
         Self(vec![0; BATCH * LARGEST])
     }
 
+    /// All of it.
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+
     fn slices(&mut self) -> [IoSliceMut<'_>; BATCH] {
         let mut chunks = self.0.chunks_exact_mut(LARGEST);
         std::array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()))

@@ -1,94 +1,20 @@
-//! `--admin`: what the client's connection is doing, as JSON and for Prometheus; `docs/json.md` describes the fields.
+//! `mendpath client --admin`: its paths and its connection.
 
-use std::{fmt::Write as _, net::SocketAddr, sync::Arc};
+use std::{fmt::Write as _, sync::Arc};
 
 use mendpath::{ConnectionStats, PathStats};
 use serde::Serialize;
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
-};
+use tokio::net::TcpStream;
 
-use super::{HANDSHAKE_TIMEOUT, Shared, listener::Listener};
-use crate::failure::Failure;
-
-const MAX_HEAD: usize = 8 * 1024;
-
-/// Binds the address; loopback only, since everybody may read there.
-pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Listener>, Failure> {
-    let Some(address) = address else { return Ok(None) };
-    if !address.ip().is_loopback() {
-        return Err(Failure::usage(
-            format!("refusing to show statistics on {address}"),
-            "they need no password, so that everybody who reaches that address could read them",
-            format!("Use --admin 127.0.0.1:{}", address.port()),
-        ));
-    }
-    Listener::bind(address, "statistics", "--admin").await.map(Some)
-}
+use super::Shared;
+use crate::admin::{self, Answer, Counters, json};
 
 /// Answers one request.
-pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>) {
-    let request = tokio::time::timeout(HANDSHAKE_TIMEOUT, read_request(&mut tcp)).await.ok().flatten();
-    let (code, kind, body) = match request {
-        Some(Asked::Path(path)) => answer(&path, &shared),
-        Some(Asked::Strangely) | None => {
-            (400, "text/plain", "mendpath: GET /paths, /stats or /metrics\n".to_owned())
-        }
-    };
-    let reason = if code == 200 { "OK" } else { "Error" };
-    let response = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = tcp.write_all(response.as_bytes()).await;
-    let _ = tcp.shutdown().await;
+pub(super) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
+    admin::serve(tcp, "GET /paths, /stats or /metrics", |path| answer(path, &shared)).await;
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Asked {
-    Path(String),
-    Strangely,
-}
-
-async fn read_request(tcp: &mut TcpStream) -> Option<Asked> {
-    let mut buffer = Vec::with_capacity(1_024);
-    while buffer.len() < MAX_HEAD && tcp.read_buf(&mut buffer).await.ok()? > 0 {
-        if let Some(asked) = parse(&buffer) {
-            return Some(asked);
-        }
-    }
-    None
-}
-
-/// `None` while the request is incomplete.
-fn parse(bytes: &[u8]) -> Option<Asked> {
-    let mut fields = [httparse::EMPTY_HEADER; 64];
-    let mut request = httparse::Request::new(&mut fields);
-    match request.parse(bytes) {
-        Ok(httparse::Status::Partial) => return None,
-        Ok(httparse::Status::Complete(_)) => {}
-        Err(_) => return Some(Asked::Strangely),
-    }
-    // A web page elsewhere must not read this through a name that it makes resolve to loopback.
-    let host = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case("host"));
-    let here = host.is_none_or(|host| str::from_utf8(host.value).is_ok_and(is_loopback_name));
-    match (request.method, request.path) {
-        (Some("GET"), Some(path)) if here => Some(Asked::Path(path.to_owned())),
-        _ => Some(Asked::Strangely),
-    }
-}
-
-fn is_loopback_name(host: &str) -> bool {
-    let name = host.parse::<SocketAddr>().map_or_else(
-        |_| host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
-        |address| address.ip().to_string(),
-    );
-    name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
-}
-
-fn answer(path: &str, shared: &Shared) -> (u16, &'static str, String) {
+fn answer(path: &str, shared: &Shared) -> Option<Answer> {
     let session = shared.uplink.now();
     let paths: Vec<PathRow> = session
         .as_ref()
@@ -96,13 +22,11 @@ fn answer(path: &str, shared: &Shared) -> (u16, &'static str, String) {
         .unwrap_or_default();
     let stats =
         session.as_ref().map(|session| StatsRow::new(&session.connection.stats(), session.reconnects));
-    let json =
-        |value: serde_json::Result<String>| (200, "application/json", value.unwrap_or_default() + "\n");
     match path {
-        "/paths" => json(serde_json::to_string_pretty(&paths)),
-        "/stats" => json(serde_json::to_string_pretty(&stats)),
-        "/metrics" => (200, "text/plain; version=0.0.4", metrics(&paths, stats.as_ref())),
-        _ => (404, "text/plain", "mendpath: GET /paths, /stats or /metrics\n".to_owned()),
+        "/paths" => Some(json(&paths)),
+        "/stats" => Some(json(&stats)),
+        "/metrics" => Some((200, "text/plain; version=0.0.4", metrics(&paths, stats.as_ref()))),
+        _ => None,
     }
 }
 
@@ -161,46 +85,13 @@ impl From<&PathStats> for PathRow {
 struct StatsRow {
     recovery: String,
     reconnects: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    packets_sent: u64,
-    packets_received: u64,
-    packets_lost: u64,
-    stream_bytes_sent: u64,
-    stream_bytes_received: u64,
-    recovery_bytes_sent: u64,
-    copies_sent: u64,
-    repair_sent: u64,
-    repair_received: u64,
-    repair_used: u64,
-    repair_wasted: u64,
-    packets_mended_here: u64,
-    packets_mended_at_peer: u64,
-    datagrams_dropped: u64,
+    #[serde(flatten)]
+    counters: Counters,
 }
 
 impl StatsRow {
     fn new(stats: &ConnectionStats, reconnects: u64) -> Self {
-        Self {
-            recovery: stats.recovery.to_string(),
-            reconnects,
-            bytes_sent: stats.bytes_sent,
-            bytes_received: stats.bytes_received,
-            packets_sent: stats.packets_sent,
-            packets_received: stats.packets_received,
-            packets_lost: stats.packets_lost,
-            stream_bytes_sent: stats.stream_bytes_sent,
-            stream_bytes_received: stats.stream_bytes_received,
-            recovery_bytes_sent: stats.recovery_bytes_sent,
-            copies_sent: stats.copies_sent,
-            repair_sent: stats.repair_sent,
-            repair_received: stats.repair_received,
-            repair_used: stats.repair_used,
-            repair_wasted: stats.repair_wasted,
-            packets_mended_here: stats.packets_recovered,
-            packets_mended_at_peer: stats.peer_recovered,
-            datagrams_dropped: stats.datagrams_dropped,
-        }
+        Self { recovery: stats.recovery.to_string(), reconnects, counters: stats.into() }
     }
 }
 
@@ -217,22 +108,22 @@ fn metrics(paths: &[PathRow], stats: Option<&StatsRow>) -> String {
     if let Some(stats) = stats {
         let counters = [
             ("mendpath_reconnects_total", "Connections made after the first.", stats.reconnects),
-            ("mendpath_bytes_sent_total", "UDP payload bytes sent.", stats.bytes_sent),
-            ("mendpath_bytes_received_total", "UDP payload bytes received.", stats.bytes_received),
+            ("mendpath_bytes_sent_total", "UDP payload bytes sent.", stats.counters.bytes_sent),
+            ("mendpath_bytes_received_total", "UDP payload bytes received.", stats.counters.bytes_received),
             (
                 "mendpath_recovery_bytes_sent_total",
                 "Bytes of copies and repair symbols sent.",
-                stats.recovery_bytes_sent,
+                stats.counters.recovery_bytes_sent,
             ),
             (
                 "mendpath_packets_mended_total",
                 "Packets rebuilt here by the decoder.",
-                stats.packets_mended_here,
+                stats.counters.packets_mended_here,
             ),
             (
                 "mendpath_peer_packets_mended_total",
                 "Packets of ours that the peer rebuilt.",
-                stats.packets_mended_at_peer,
+                stats.counters.packets_mended_at_peer,
             ),
         ];
         for (name, help, value) in counters {
@@ -285,17 +176,6 @@ fn metric(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_loopback_names_are_answered() {
-        let ask = |host: &str| parse(format!("GET /paths HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-        for host in ["localhost", "localhost:9", "127.0.0.1:9", "127.0.0.1", "[::1]:9"] {
-            assert_eq!(ask(host), Some(Asked::Path("/paths".into())), "{host}");
-        }
-        assert_eq!(ask("rebound.example:9"), Some(Asked::Strangely));
-        assert_eq!(parse(b"POST / HTTP/1.1\r\n\r\n"), Some(Asked::Strangely));
-        assert_eq!(parse(b"GET /paths HTTP/1.1\r\n"), None);
-    }
 
     #[test]
     fn metrics_without_a_connection() {

@@ -5,10 +5,11 @@ use std::{net::SocketAddr, str::FromStr, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::{IDLE_TIMEOUT, Shared, listener::Listener, tunnel};
+use super::{IDLE_TIMEOUT, Shared, tunnel};
 use crate::{
     console::say,
     failure::Failure,
+    listener::Listener,
     splice::{reset, splice_tcp},
     target::{Target, TargetError},
 };

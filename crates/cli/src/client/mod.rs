@@ -9,7 +9,6 @@ pub mod fuzzing;
 mod http;
 mod interfaces;
 mod keeper;
-mod listener;
 mod routes;
 mod socks5;
 mod socks5_udp;
@@ -26,7 +25,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
-use crate::{console::say, failure::Failure, target::Target};
+use crate::{admin as statistics, console::say, failure::Failure, listener::Listener, target::Target};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -96,8 +95,6 @@ pub(crate) struct Shared {
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Without traffic, until a proxied connection is closed; the server's own limit is usually shorter.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(2 * 3_600);
-/// Local connections per listener at a time.
-pub(crate) const MAX_LOCAL: usize = 1_024;
 
 /// A client whose listeners are bound and whose server answered.
 pub struct Client {
@@ -130,7 +127,7 @@ impl Client {
         // Busy ports show before anybody waits for the server.
         let socks5 = bind_proxy(options.socks5, "SOCKS5", "--socks5", &options).await?;
         let http = bind_proxy(options.http, "HTTP", "--http", &options).await?;
-        let admin = admin::bind(options.admin).await?;
+        let admin = statistics::bind(options.admin).await?;
         let mut forwards = Vec::new();
         for forward in &options.forwards {
             forwards.push((forward.bind().await?, forward.target.clone()));
@@ -193,7 +190,7 @@ async fn bind_proxy(
     what: &str,
     option: &str,
     options: &ClientOptions,
-) -> Result<Option<listener::Listener>, Failure> {
+) -> Result<Option<Listener>, Failure> {
     let Some(address) = address else { return Ok(None) };
     if !address.ip().is_loopback() && options.credentials.is_none() {
         return Err(Failure::usage(
@@ -202,7 +199,7 @@ async fn bind_proxy(
             format!("Add --proxy-auth USER:PASS, or use {option} 127.0.0.1:{}", address.port()),
         ));
     }
-    listener::Listener::bind(address, what, option).await.map(Some)
+    Listener::bind(address, what, option).await.map(Some)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod client;
 mod demo;
 mod experiment;
+mod lab;
 mod receive;
 mod send;
 mod server;
@@ -36,6 +37,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         Command::Experiment(command) => experiment::run(command),
+        Command::Lab(args) => lab::run(*args).await,
         Command::Trace(TraceCommand::Analyze(args)) => trace_analyze::run(args),
     }
 }

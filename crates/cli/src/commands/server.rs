@@ -2,12 +2,13 @@
 
 use super::{GOODBYE, advertise, interrupted, print, state_dir};
 use crate::{
+    admin,
     args::ServerArgs,
     console::say,
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
-    server::{Limits, ProxyServer, ServerOptions},
+    server::{Limits, ProxyServer, ServerOptions, Tally},
     transport::Choice,
 };
 
@@ -26,10 +27,15 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         },
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
+    let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind(&options)?;
     let endpoint = server.endpoint().clone();
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
+    }
+    if let Some(listener) = statistics {
+        say(format_args!("statistics on {}", listener.address));
+        tokio::spawn(listener.serve(server.tally(), Tally::serve));
     }
     print(&format!("{}\n", server.invitation()));
     tokio::select! {

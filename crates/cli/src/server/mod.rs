@@ -5,9 +5,11 @@ mod associate;
 mod connect;
 mod gate;
 mod session;
+mod tally;
 
 pub use advertise::advertised;
 pub use gate::{Gate, HELLO_TIMEOUT};
+pub(crate) use tally::Tally;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -87,6 +89,7 @@ struct Shared {
     gate: Gate,
     policy: DestinationPolicy,
     limits: Limits,
+    tally: Arc<Tally>,
 }
 
 /// A server that listens.
@@ -113,7 +116,8 @@ impl ProxyServer {
             pin: identity.server.pin(),
         };
         let gate = Gate::new(identity.tokens, Service::Proxy);
-        let shared = Arc::new(Shared { gate, policy: options.policy, limits: options.limits });
+        let shared =
+            Arc::new(Shared { gate, policy: options.policy, limits: options.limits, tally: Arc::default() });
         Ok(Self { endpoint, invitation, shared })
     }
 
@@ -125,6 +129,11 @@ impl ProxyServer {
     /// A handle to close the server with.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// What its clients' connections have sent and received.
+    pub(crate) fn tally(&self) -> Arc<Tally> {
+        Arc::clone(&self.shared.tally)
     }
 
     /// Serves until the endpoint is closed.

@@ -26,6 +26,7 @@ pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) -> Strin
         Err(code) => return format!("not let in: {code:?}"),
     };
     info!(%from, "client let in");
+    let _entry = shared.tally.enter(&connection);
     let hub = Arc::new(Hub::new(connection.clone()));
     let streams = Arc::new(Semaphore::new(shared.limits.streams));
     let accept = async {

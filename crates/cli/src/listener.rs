@@ -8,8 +8,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use super::{MAX_LOCAL, Shared};
 use crate::failure::{Failure, io_reason};
+
+/// Local connections per listener at a time.
+const MAX_LOCAL: usize = 1_024;
 
 /// A bound port.
 pub(crate) struct Listener {
@@ -37,9 +39,9 @@ impl Listener {
     }
 
     /// Serves each connection with `serve`, at most [`MAX_LOCAL`] at a time; further ones wait.
-    pub(crate) async fn serve<F, S>(self, shared: Arc<Shared>, serve: S) -> Failure
+    pub(crate) async fn serve<T, F, S>(self, shared: Arc<T>, serve: S) -> Failure
     where
-        S: Fn(TcpStream, Arc<Shared>) -> F + Send + 'static,
+        S: Fn(TcpStream, Arc<T>) -> F + Send + 'static,
         F: Future<Output = ()> + Send + 'static,
     {
         let room = Arc::new(Semaphore::new(MAX_LOCAL));

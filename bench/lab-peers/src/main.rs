@@ -1,0 +1,74 @@
+//! Other QUIC stacks as port forwarders: a TCP connection to the client's end is a stream of the one QUIC connection, and a TCP
+//! connection of the server's end to the origin. What `mendpath client --forward` does, so that the stacks can be
+//! compared by `mendpath lab`.
+//!
+//! ```text
+//! lab-peers quinn server --listen 0.0.0.0:4433 --origin 127.0.0.1:80 --dir /some/dir
+//! lab-peers quinn client --bind 0.0.0.0:0 --server 192.0.2.1:4433 --listen 127.0.0.1:8080 --dir /some/dir
+//! ```
+//!
+//! Both ends share a directory, in which the server leaves its certificate for the client.
+
+mod certificate;
+mod forward;
+mod noq_stack;
+mod quinn_stack;
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Other QUIC stacks as port forwarders.
+#[derive(Parser)]
+struct Args {
+    /// The stack.
+    stack: Stack,
+    #[command(subcommand)]
+    end: End,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Stack {
+    Quinn,
+    Noq,
+}
+
+#[derive(Clone, Subcommand)]
+enum End {
+    /// Leads streams to the origin.
+    Server {
+        /// UDP address to listen on.
+        #[arg(long)]
+        listen: SocketAddr,
+        /// Where streams lead.
+        #[arg(long)]
+        origin: SocketAddr,
+        /// Where the certificate is left.
+        #[arg(long)]
+        dir: PathBuf,
+    },
+    /// Carries TCP connections as streams.
+    Client {
+        /// Local UDP address.
+        #[arg(long)]
+        bind: SocketAddr,
+        /// The server's end.
+        #[arg(long)]
+        server: SocketAddr,
+        /// TCP address to listen on.
+        #[arg(long)]
+        listen: SocketAddr,
+        /// Where the certificate is found.
+        #[arg(long)]
+        dir: PathBuf,
+    },
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let Args { stack, end } = Args::parse();
+    match stack {
+        Stack::Quinn => quinn_stack::run(end).await,
+        Stack::Noq => noq_stack::run(end).await,
+    }
+}

@@ -1,0 +1,201 @@
+//! `mendpath lab`.
+
+use std::path::{Path, PathBuf};
+
+use lab::{
+    Adapter, Bulk, Cancel, Connection, Fetch, LabError, NetworkTemplate, Options, Plan, Progress, Report,
+    Scale, SetUp,
+};
+
+use super::{check_writable, interrupted, print, write};
+use crate::{
+    args::{LabArgs, LabCommand, LabRunArgs},
+    console,
+    failure::{Failure, io_reason},
+    lab_relay,
+};
+
+pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
+    match args.command {
+        None => measure(plan_of_flags(&args)?, Scale::Paper, args.run).await,
+        Some(LabCommand::List) => {
+            print(&list());
+            Ok(())
+        }
+        Some(LabCommand::Run { plan, scale, run }) => {
+            let scale = if scale == "paper" { Scale::Paper } else { Scale::Quick };
+            measure(find(&plan)?, scale, run).await
+        }
+        Some(LabCommand::Exec { paths, server, seed, words }) => {
+            let server: Option<Vec<String>> =
+                server.map(|server| server.split_whitespace().map(str::to_owned).collect());
+            let options = Options::new(PathBuf::new());
+            let cancel = options.cancel.clone();
+            let work = move || lab::execute(&paths, seed, server.as_deref(), &words, &options);
+            match until_interrupted(cancel, work).await? {
+                0 => Ok(()),
+                code => {
+                    Err(Failure::new("ran the command", format!("it ended with {code}"), "See its output"))
+                }
+            }
+        }
+        Some(LabCommand::RelayServer { listen, origin, admin, relay }) => {
+            lab_relay::server(listen, origin, admin, &relay).await
+        }
+        Some(LabCommand::RelayClient { listen, server, from, relay }) => {
+            lab_relay::client(listen, server, &from, &relay).await
+        }
+    }
+}
+
+/// What the flags say, as a plan.
+fn plan_of_flags(args: &LabArgs) -> Result<Plan, Failure> {
+    let usage = |wrong: &str| {
+        let next = "See `mendpath lab --help` for an example, or run a plan of `mendpath lab list`";
+        Failure::usage("cannot tell what to measure", wrong, next)
+    };
+    if args.paths.is_empty() || args.run.contenders.is_empty() {
+        return Err(usage("there are no --path or no --contender"));
+    }
+    let connection = if args.keep { Connection::Kept } else { Connection::New };
+    let setup = if args.setup { SetUp::Counted } else { SetUp::Apart };
+    let fetch = args.fetch.map(|size| {
+        let count = args.run.count.unwrap_or(200);
+        Fetch { connection, setup, limit: args.limit, ..Fetch::of(size, count) }
+    });
+    let bulk = args.bulk.map(|size| Bulk { limit: args.limit, ..Bulk::of(size, args.transfers) });
+    let paths = args.paths.iter().map(ToString::to_string).collect();
+    let mut plan = Plan::of(NetworkTemplate { name: String::new(), paths, contenders: Vec::new() });
+    plan.fetches.extend(fetch);
+    plan.bulks.extend(bulk);
+    plan.contenders.clone_from(&args.run.contenders);
+    plan.check().map_err(|wrong| usage(&wrong))?;
+    Ok(plan)
+}
+
+/// A plan of this name, or the file.
+fn find(name: &str) -> Result<Plan, Failure> {
+    let built_in = lab::PLANS.iter().find(|(known, _)| *known == name);
+    let plan = match built_in {
+        Some((name, text)) => Plan::parse(name, text),
+        None => Plan::read(Path::new(name)),
+    };
+    plan.map_err(failure)
+}
+
+fn list() -> String {
+    let mut text = "Plans (mendpath lab run NAME):\n".to_owned();
+    for (name, plan) in lab::PLANS {
+        let title = Plan::parse(name, plan).map_or_else(|error| error.to_string(), |plan| plan.title);
+        text += &format!("  {name:<16} {title}\n");
+    }
+    text += "Adapters (contenders of these names):\n";
+    for (name, adapter) in Adapter::built_in() {
+        text += &format!("  {name:<16} {}\n", adapter.about);
+    }
+    text
+}
+
+async fn measure(mut plan: Plan, scale: Scale, args: LabRunArgs) -> Result<(), Failure> {
+    // A file that cannot be written should show before the work, not after it.
+    for file in [&args.json, &args.html].into_iter().flatten() {
+        check_writable(file)?;
+    }
+    if !args.contenders.is_empty() {
+        plan.networks.iter_mut().for_each(|network| network.contenders.clear());
+        plan.contenders.clone_from(&args.contenders);
+    }
+    plan.seed = args.seed.unwrap_or(plan.seed);
+    let mut options = Options::new(program(&args)?);
+    options.scale = scale;
+    options.count = args.count;
+    for file in &args.adapters {
+        let (name, adapter) = adapter(file)?;
+        options.adapters.insert(name, adapter);
+    }
+    let bar = console::progress(1, "{bar:30} {pos}/{len} {msg}");
+    let cancel = options.cancel.clone();
+    let drawn = bar.clone();
+    let work = move || {
+        let mut tell = |progress: Progress| {
+            drawn.set_length(progress.total);
+            drawn.set_position(progress.done);
+            drawn.set_message(progress.now);
+        };
+        lab::run(&plan, &options, &mut tell)
+    };
+    let report = until_interrupted(cancel, work).await;
+    bar.finish_and_clear();
+    publish(&report?, &args)
+}
+
+fn publish(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
+    if let Some(file) = &args.html {
+        write(file, &lab::html(report))?;
+    }
+    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
+    if let Some(file) = &args.json {
+        let text = lab::json(report);
+        if to_stdout { print(&text) } else { write(file, &text)? }
+    }
+    if !to_stdout {
+        print(&lab::table(report));
+    }
+    Ok(())
+}
+
+fn program(args: &LabRunArgs) -> Result<PathBuf, Failure> {
+    match &args.mendpath {
+        Some(program) => Ok(program.clone()),
+        None => std::env::current_exe().map_err(|error| {
+            Failure::new("cannot find the running program", io_reason(&error), "Name it with --mendpath")
+        }),
+    }
+}
+
+fn adapter(file: &Path) -> Result<(String, Adapter), Failure> {
+    let tried = format!("cannot use the adapter {}", file.display());
+    let next = "See docs/lab.md for an example";
+    let text =
+        std::fs::read_to_string(file).map_err(|error| Failure::usage(&*tried, io_reason(&error), next))?;
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let adapter = Adapter::parse(&name, &text).map_err(|wrong| Failure::usage(&*tried, wrong, next))?;
+    Ok((name, adapter))
+}
+
+/// Does the lab's work on a thread that may wait, and lets it clean up when the user or the system wants the program to end.
+async fn until_interrupted<T: Send + 'static>(
+    cancel: Cancel,
+    work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
+) -> Result<T, Failure> {
+    let mut work = tokio::task::spawn_blocking(work);
+    let result = tokio::select! {
+        result = &mut work => result,
+        () = interrupted() => {
+            cancel.cancel();
+            work.await
+        }
+    };
+    match result {
+        Ok(result) => result.map_err(failure),
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn failure(error: LabError) -> Failure {
+    let next = match &error {
+        LabError::NotRoot | LabError::NotLinux => {
+            "Or use `mendpath demo`, which compares recovery schemes without root on any system"
+        }
+        LabError::Interrupted => "Start it again; a smaller --count takes less time",
+        LabError::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            "Root in a container is not enough: it needs CAP_SYS_ADMIN and CAP_NET_ADMIN"
+        }
+        _ => "See `mendpath lab --help` and docs/lab.md",
+    };
+    if error.is_usage() {
+        Failure::usage("cannot run the lab", error, next)
+    } else {
+        Failure::new("cannot run the lab", error, next)
+    }
+}

@@ -1,0 +1,228 @@
+//! One emulated path between two TUN devices: whole IP packets, so that a kernel's own protocols meet the links.
+
+use std::{
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+};
+
+use netsim::{Delivered, Link, LinkConfig, Seed};
+use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
+    io::Errno,
+};
+use units::Instant;
+
+use crate::{DirectionStats, PathStats, clock::Clock, path::Packet, socket::Buffers};
+
+/// Packets read from one device before the others get their turn.
+const ROUND: usize = 64;
+
+/// A path between two TUN devices, of which the descriptors are given: each read and each write is one IP packet, without a
+/// header before it (`IFF_TUN | IFF_NO_PI`). The devices may belong to different network namespaces.
+///
+/// Its links count packets as they are, IP header included.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TunPath {
+    /// The client's device.
+    pub client: OwnedFd,
+    /// The server's device.
+    pub server: OwnedFd,
+    /// The link from client to server.
+    pub up: LinkConfig,
+    /// The link from server to client.
+    pub down: LinkConfig,
+    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the path's number.
+    pub seed: Option<Seed>,
+}
+
+impl TunPath {
+    /// A path between the devices `client` and `server`.
+    pub fn new(client: OwnedFd, server: OwnedFd, up: LinkConfig, down: LinkConfig) -> Self {
+        Self { client, server, up, down, seed: None }
+    }
+
+    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under whatever number.
+    pub fn seed(mut self, seed: Seed) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+}
+
+pub(crate) struct Tun {
+    client: OwnedFd,
+    server: OwnedFd,
+    up: Link<Packet>,
+    down: Link<Packet>,
+    stats: PathStats,
+}
+
+impl Tun {
+    /// A path whose links start at `now`, with the seed `default` unless it has one of its own.
+    pub(crate) fn open(config: TunPath, default: Seed, now: Instant) -> io::Result<Self> {
+        for device in [&config.client, &config.server] {
+            fcntl_setfl(device, fcntl_getfl(device)? | OFlags::NONBLOCK)?;
+        }
+        let seed = config.seed.unwrap_or(default);
+        Ok(Self {
+            up: Link::new(&config.up, seed.child("up", 0), now),
+            down: Link::new(&config.down, seed.child("down", 0), now),
+            client: config.client,
+            server: config.server,
+            stats: PathStats::default(),
+        })
+    }
+
+    pub(crate) fn stats(&self) -> PathStats {
+        let mut stats = self.stats;
+        for (direction, link) in [(&mut stats.up, &self.up), (&mut stats.down, &self.down)] {
+            direction.link = link.stats();
+            direction.in_link = link.in_link() as u64;
+        }
+        stats
+    }
+
+    pub(crate) fn links(&mut self) -> (&mut Link<Packet>, &mut Link<Packet>) {
+        (&mut self.up, &mut self.down)
+    }
+
+    pub(crate) fn next_delivery(&self) -> Option<Instant> {
+        [self.up.next_delivery(), self.down.next_delivery()].into_iter().flatten().min()
+    }
+
+    /// What to wait for: the client's device, then the server's.
+    pub(crate) fn devices(&self) -> [BorrowedFd<'_>; 2] {
+        [self.client.as_fd(), self.server.as_fd()]
+    }
+
+    /// Reads the `index`-th of [`devices`](Self::devices) into its link.
+    pub(crate) fn receive(&mut self, index: usize, clock: &Clock, buffers: &mut Buffers) {
+        let (device, link) =
+            if index == 0 { (&self.client, &mut self.up) } else { (&self.server, &mut self.down) };
+        let buffer = buffers.bytes();
+        for _ in 0..ROUND {
+            match rustix::io::read(device, &mut *buffer) {
+                Ok(0) | Err(Errno::AGAIN) => return,
+                Ok(size) => {
+                    let packet = Packet { payload: buffer[..size].into(), ecn: None, client: 0 };
+                    link.offer(clock.now(), packet, size as u64);
+                }
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    self.stats.receive_failed += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn deliver(&mut self, now: Instant) {
+        forward(&mut self.up, now, &self.server, &mut self.stats.up);
+        forward(&mut self.down, now, &self.client, &mut self.stats.down);
+    }
+}
+
+/// Moves packets from a link to a device.
+fn forward(link: &mut Link<Packet>, now: Instant, device: &OwnedFd, stats: &mut DirectionStats) {
+    while let Some(Delivered { mut packet, at, ce, .. }) = link.deliver(now) {
+        let late = now - at;
+        stats.max_late = stats.max_late.max(late);
+        stats.total_late += late;
+        if ce {
+            mark(&mut packet.payload);
+        }
+        // A device that is down refuses packets, as a cable that is not plugged in would lose them.
+        match rustix::io::write(device, &packet.payload) {
+            Ok(_) => stats.sent += 1,
+            Err(_) => stats.send_failed += 1,
+        }
+    }
+}
+
+/// Sets "congestion experienced" in the header of an IP packet that is ECN-capable (RFC 3168 section 5), and keeps an IPv4
+/// header's checksum right (RFC 1624 equation 3).
+fn mark(packet: &mut [u8]) {
+    match packet.first().map(|byte| byte >> 4) {
+        Some(4) if packet.len() >= 20 && is_capable(packet[1]) => {
+            let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
+            let (old, checksum) = (word(packet, 0), word(packet, 10));
+            packet[1] |= 0b11;
+            let sum = u32::from(!checksum) + u32::from(!old) + u32::from(word(packet, 0));
+            let folded = (sum & 0xffff) + (sum >> 16);
+            let folded = ((folded & 0xffff) + (folded >> 16)) as u16;
+            packet[10..12].copy_from_slice(&(!folded).to_be_bytes());
+        }
+        // The traffic class of IPv6 lies across bytes 0 and 1; there is no checksum.
+        Some(6) if packet.len() >= 40 && is_capable(packet[1] >> 4) => packet[1] |= 0b11 << 4,
+        _ => {}
+    }
+}
+
+/// Whether the two low bits say ECT(0), ECT(1) or CE.
+fn is_capable(traffic_class: u8) -> bool {
+    traffic_class & 0b11 != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixDatagram;
+
+    use units::Duration;
+
+    use super::*;
+
+    /// One's complement sum over a header: 0xffff if its checksum is right (RFC 1071).
+    fn sum(header: &[u8]) -> u32 {
+        let sum: u32 = header.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+        (sum & 0xffff) + (sum >> 16)
+    }
+
+    #[test]
+    fn marks_keep_the_checksum_right() {
+        for ecn in 0..4u8 {
+            let mut header =
+                [0x45, 0xb8 | ecn, 0, 40, 0x12, 0x34, 0x40, 0, 64, 6, 0, 0, 10, 77, 0, 1, 10, 99, 0, 1];
+            let checksum = !(sum(&header) as u16);
+            header[10..12].copy_from_slice(&checksum.to_be_bytes());
+            assert_eq!(sum(&header), 0xffff);
+            mark(&mut header);
+            assert_eq!(header[1], if ecn == 0 { 0xb8 } else { 0xbb });
+            assert_eq!(sum(&header), 0xffff);
+        }
+        let mut v6 = [0u8; 40];
+        v6[..2].copy_from_slice(&[0x60, 0x20]);
+        mark(&mut v6);
+        assert_eq!(v6[..2], [0x60, 0x30]);
+        mark(&mut [0x45, 0x02]); // too short: left alone
+    }
+
+    /// Datagram sockets stand in for devices: they too give one packet per read.
+    #[test]
+    fn packets_cross_both_ways_and_lose_their_share() {
+        let (client, client_device) = UnixDatagram::pair().unwrap();
+        let (server, server_device) = UnixDatagram::pair().unwrap();
+        let config: LinkConfig = "delay=1ms,drop=1".parse().unwrap();
+        let path = TunPath::new(client_device.into(), server_device.into(), config.clone(), config);
+        let clock = Clock::start();
+        let mut tun = Tun::open(path, Seed(1), clock.now()).unwrap();
+        let mut buffers = Buffers::new();
+        for byte in 0..3 {
+            client.send(&[byte; 100]).unwrap();
+            server.send(&[byte + 10; 100]).unwrap();
+        }
+        tun.receive(0, &clock, &mut buffers);
+        tun.receive(1, &clock, &mut buffers);
+        assert!(tun.next_delivery().is_some());
+        tun.deliver(clock.now() + Duration::from_secs(1));
+        let mut got = [0; 200];
+        for byte in [0, 2] {
+            assert_eq!(server.recv(&mut got).unwrap(), 100);
+            assert_eq!(got[0], byte);
+            assert_eq!(client.recv(&mut got).unwrap(), 100);
+            assert_eq!(got[0], byte + 10);
+        }
+        let stats = tun.stats();
+        assert_eq!((stats.up.sent, stats.up.link.lost, stats.down.sent), (2, 1, 2));
+        assert_eq!(stats.down.link.delivered_bytes, 200);
+    }
+}

@@ -1,0 +1,131 @@
+//! The test bed: a client's and a server's network namespace, joined by emulated paths.
+
+mod address;
+mod data_only;
+mod mptcp;
+mod netns;
+mod sysctl;
+
+use std::net::Ipv4Addr;
+
+use emulator::{Direction, Emulator, PathId, PathStats, TunPath};
+use netsim::{Loss, LossModel, Seed, link::OutageKind};
+use units::Duration;
+
+use crate::{Cancel, LabError, PathSpec, clock};
+pub(crate) use mptcp::{MptcpCounters, counters};
+pub(crate) use netns::Namespace;
+
+use data_only::DataOnly;
+
+/// The server's address, reachable over every path.
+pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
+
+/// The client's address on a path.
+pub(crate) fn client_address(path: usize) -> Ipv4Addr {
+    Ipv4Addr::new(10, 77, path as u8, 2)
+}
+
+/// Two namespaces and the paths between them; all of it vanishes when this is dropped.
+pub(crate) struct TestBed {
+    pub(crate) client: Namespace,
+    pub(crate) server: Namespace,
+    pub(crate) emulator: Emulator,
+    pub(crate) paths: Vec<PathSpec>,
+    seed: Seed,
+}
+
+impl TestBed {
+    /// Makes everything. What the client sends from no address in particular leaves by path `first`.
+    pub(crate) fn new(
+        paths: &[PathSpec],
+        first: usize,
+        seed: Seed,
+        tcp_metrics: bool,
+    ) -> Result<Self, LabError> {
+        let (client, server) = (Namespace::new()?, Namespace::new()?);
+        for namespace in [&client, &server] {
+            namespace.run(|| sysctl::prepare(tcp_metrics))??;
+        }
+        let mut emulator = Emulator::start([], seed)?;
+        for (index, path) in paths.iter().enumerate() {
+            let name = format!("path{index}");
+            let client_device = client.run(|| netns::tun(&name))??;
+            let server_device = server.run(|| netns::tun(&name))??;
+            let (up, down) = (path.up.clone(), path.down.clone());
+            let seed = path_seed(seed, index);
+            emulator.add_tun_path(TunPath::new(client_device, server_device, up, down).seed(seed))?;
+        }
+        let count = paths.len();
+        client.run(|| address::client(count, first))??;
+        server.run(|| address::server(count))??;
+        client.run(|| mptcp::prepare((0..count).map(client_address)))??;
+        server.run(|| mptcp::prepare([]))??;
+        let bed = Self { client, server, emulator, paths: paths.to_vec(), seed };
+        bed.reseed(0)?;
+        Ok(bed)
+    }
+
+    /// Lets every link lose from now on what it loses in every `n`-th fetch.
+    pub(crate) fn reseed(&self, n: u64) -> Result<(), LabError> {
+        let seed = self.seed.child("fetch", n);
+        for (index, path) in self.paths.iter().enumerate() {
+            let seed = path_seed(seed, index);
+            self.emulator.reseed(PathId(index), seed)?;
+            if path.data_only {
+                let links = [(Direction::Forward, &path.up, "up"), (Direction::Backward, &path.down, "down")];
+                for (direction, link, name) in links {
+                    self.lose(index, direction, link.loss.model(seed.child(name, 0)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a path lose exactly the `index`-th packet that is not small, from server to client, and no other.
+    pub(crate) fn drop_packet(&self, path: usize, index: u64) -> Result<(), LabError> {
+        self.lose(path, Direction::Backward, Loss::nth([index]).model(self.seed))
+    }
+
+    /// Lets a path lose by this model, which is asked about packets that are not small only.
+    fn lose(
+        &self,
+        path: usize,
+        direction: Direction,
+        model: Box<dyn LossModel + Send>,
+    ) -> Result<(), LabError> {
+        Ok(self.emulator.set_loss_model(PathId(path), direction, Box::new(DataOnly::new(model)))?)
+    }
+
+    pub(crate) fn cut(&self, path: usize, hold: bool) -> Result<(), LabError> {
+        let kind = if hold { OutageKind::Hold } else { OutageKind::Drop };
+        Ok(self.emulator.cut(PathId(path), None, kind)?)
+    }
+
+    pub(crate) fn restore(&self, path: usize) -> Result<(), LabError> {
+        Ok(self.emulator.restore(PathId(path), None)?)
+    }
+
+    /// What every path has done so far.
+    pub(crate) fn stats(&self) -> Result<Vec<PathStats>, LabError> {
+        (0..self.paths.len()).map(|path| Ok(self.emulator.stats(PathId(path))?)).collect()
+    }
+
+    /// Waits until the links have been empty for a moment, or for two round trips and a little: what one fetch left behind should
+    /// not meet the next.
+    pub(crate) fn settle(&self, cancel: &Cancel) -> Result<(), LabError> {
+        let rtt = |path: &PathSpec| path.up.delay + path.down.delay;
+        let longest = self.paths.iter().map(rtt).max().unwrap_or_default();
+        let mut quiet = 0;
+        clock::poll_until(longest * 2 + Duration::from_millis(100), cancel, || {
+            let empty = self.stats()?.iter().all(|path| path.up.in_link + path.down.in_link == 0);
+            quiet = if empty { quiet + 1 } else { 0 };
+            Ok((quiet >= 3).then_some(()))
+        })?;
+        Ok(())
+    }
+}
+
+fn path_seed(seed: Seed, path: usize) -> Seed {
+    seed.child("path", path as u64)
+}

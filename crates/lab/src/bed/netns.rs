@@ -1,0 +1,51 @@
+//! Network namespaces without a name, and TUN devices in them.
+
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd as _, OwnedFd},
+};
+
+use nix::sched::{CloneFlags, setns, unshare};
+use tun_rs::DeviceBuilder;
+
+use crate::LabError;
+
+/// A network namespace. It lives as long as this, or a process or socket in it.
+pub(crate) struct Namespace(File);
+
+impl Namespace {
+    pub(crate) fn new() -> Result<Self, LabError> {
+        let make = || {
+            unshare(CloneFlags::CLONE_NEWNET)?;
+            // The thread's own entry: /proc/self would be the process's first thread.
+            File::open("/proc/thread-self/ns/net")
+        };
+        on_thread(make).map(Self).map_err(LabError::system("make a network namespace"))
+    }
+
+    /// Calls `action` on a thread of this namespace. Sockets and processes that it makes belong to the namespace, also
+    /// when they are used elsewhere.
+    pub(crate) fn run<R: Send>(&self, action: impl FnOnce() -> R + Send) -> Result<R, LabError> {
+        let enter = || {
+            setns(&self.0, CloneFlags::CLONE_NEWNET)?;
+            Ok(action())
+        };
+        on_thread(enter).map_err(LabError::system("enter a network namespace"))
+    }
+}
+
+/// Namespaces belong to threads: what is changed here ends with the thread.
+fn on_thread<R: Send>(action: impl FnOnce() -> io::Result<R> + Send) -> io::Result<R> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, action)?;
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Makes a TUN device in the calling thread's namespace; its descriptor reads and writes whole IP packets.
+pub(super) fn tun(name: &str) -> Result<OwnedFd, LabError> {
+    let wrong = || LabError::system("make a TUN device (is there /dev/net/tun?)");
+    let device = DeviceBuilder::new().name(name).build_sync().map_err(wrong())?;
+    device.as_fd().try_clone_to_owned().map_err(wrong())
+}

@@ -1,0 +1,237 @@
+//! Who takes part, as users write it: `tcp:cubic@1`, `mptcp:bbr`, `mendpath:auto`, `kcptun@0`.
+
+use std::{fmt, str::FromStr};
+
+/// A contender.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Contender {
+    /// `tcp[:CONGESTION][@PATH|@random]`: the kernel's TCP over one path; without a name, the kernel's default controller.
+    Tcp {
+        /// The kernel's name of a congestion controller.
+        congestion: Option<String>,
+        /// The path.
+        path: PathChoice,
+    },
+    /// `mptcp[:CONGESTION][@FIRST]`: the kernel's Multipath TCP over all paths; the connection begins on path FIRST.
+    Mptcp {
+        /// The kernel's name of a congestion controller.
+        congestion: Option<String>,
+        /// The path of the first sub-flow.
+        first: usize,
+    },
+    /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that forwards a port, over all paths or
+    /// those named. `mendpath-new` makes a new connection for every fetch instead of keeping one.
+    Mendpath {
+        /// The recovery scheme of both ends; the program's default if there is none.
+        recovery: Option<String>,
+        /// The congestion controller of both ends; the program's default if there is none.
+        congestion: Option<String>,
+        /// Which paths, in this order; empty for all.
+        paths: Vec<usize>,
+        /// Whether every fetch makes a connection of its own.
+        fresh: bool,
+    },
+    /// `NAME[@PATH]`: another program, through its [`Adapter`](crate::Adapter).
+    Peer {
+        /// The adapter's name.
+        name: String,
+        /// The path that the program's packets take.
+        path: usize,
+    },
+}
+
+/// The path of a single-path contender.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathChoice {
+    /// Always this one.
+    Fixed(usize),
+    /// Each connection on a path drawn at random (as TCP in CoFUSO's testbed).
+    Random,
+}
+
+/// Text that names no contender.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "`{text}` is no contender: {reason}. Write tcp:cubic, tcp:bbr@1, tcp:reno@random, mptcp:cubic@1, mendpath:auto, mendpath:ctcp:ctcp@0, \
+     mendpath-new:slp, or the name of an adapter such as kcptun"
+)]
+pub struct ParseContenderError {
+    /// What was written.
+    text: String,
+    reason: String,
+}
+
+impl FromStr for Contender {
+    type Err = ParseContenderError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = |reason: &str| ParseContenderError { text: text.to_owned(), reason: reason.to_owned() };
+        let (what, place) = match text.trim().split_once('@') {
+            Some((what, place)) => (what, Some(place)),
+            None => (text.trim(), None),
+        };
+        let mut words = what.split(':');
+        let kind = words.next().unwrap_or_default();
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        if words.iter().any(|word| !is_name(word)) {
+            return Err(wrong("a name after the colon is missing or has characters that no scheme has"));
+        }
+        let first = || match place {
+            Some(place) => {
+                place.parse::<usize>().map_err(|_| wrong("after the @ stands a path's number, from 0"))
+            }
+            None => Ok(0),
+        };
+        let most = |n| if words.len() > n { Err(wrong("there are too many colons")) } else { Ok(()) };
+        match kind {
+            "tcp" => {
+                most(1)?;
+                let path =
+                    if place == Some("random") { PathChoice::Random } else { PathChoice::Fixed(first()?) };
+                Ok(Self::Tcp { congestion: words.first().cloned(), path })
+            }
+            "mptcp" => {
+                most(1)?;
+                Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
+            }
+            "mendpath" | "mendpath-new" => {
+                most(2)?;
+                let paths =
+                    place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
+                let paths = paths.map_err(|_| wrong("after the @ stand paths' numbers, such as 0+1"))?;
+                let [recovery, congestion] = [0, 1].map(|at| words.get(at).cloned());
+                Ok(Self::Mendpath { recovery, congestion, paths, fresh: kind == "mendpath-new" })
+            }
+            name if is_name(name) => {
+                most(0)?;
+                Ok(Self::Peer { name: name.to_owned(), path: first()? })
+            }
+            _ => Err(wrong("it has no name")),
+        }
+    }
+}
+
+/// Names go into command lines: nothing but what schemes' names have.
+pub(crate) fn is_name(word: &str) -> bool {
+    !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+impl Contender {
+    /// The paths it uses among `count`.
+    pub fn paths(&self, count: usize) -> Vec<usize> {
+        match self {
+            Self::Tcp { path: PathChoice::Fixed(path), .. } | Self::Peer { path, .. } => vec![*path],
+            Self::Mendpath { paths, .. } if !paths.is_empty() => paths.clone(),
+            _ => (0..count).collect(),
+        }
+    }
+
+    /// Whether every path that it names exists among `count`.
+    pub fn fits(&self, count: usize) -> bool {
+        let first = if let Self::Mptcp { first, .. } = self { *first } else { 0 };
+        first < count && self.paths(count).iter().all(|path| *path < count)
+    }
+
+    /// The same contender on path `path` alone, where that makes sense.
+    pub fn alone_on(&self, path: usize) -> Option<Self> {
+        match self {
+            Self::Mendpath { recovery, congestion, fresh, .. } => Some(Self::Mendpath {
+                recovery: recovery.clone(),
+                congestion: congestion.clone(),
+                paths: vec![path],
+                fresh: *fresh,
+            }),
+            Self::Mptcp { congestion, .. } => {
+                Some(Self::Tcp { congestion: congestion.clone(), path: PathChoice::Fixed(path) })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |f: &mut fmt::Formatter<'_>, kind: &str, words: [&Option<String>; 2]| {
+            f.write_str(kind)?;
+            words.into_iter().flatten().try_for_each(|word| write!(f, ":{word}"))
+        };
+        match self {
+            Self::Tcp { congestion, path } => {
+                named(f, "tcp", [congestion, &None])?;
+                match path {
+                    PathChoice::Fixed(0) => Ok(()),
+                    PathChoice::Fixed(path) => write!(f, "@{path}"),
+                    PathChoice::Random => write!(f, "@random"),
+                }
+            }
+            Self::Mptcp { congestion, first } => {
+                named(f, "mptcp", [congestion, &None])?;
+                if *first == 0 { Ok(()) } else { write!(f, "@{first}") }
+            }
+            Self::Mendpath { recovery, congestion, paths, fresh } => {
+                named(f, if *fresh { "mendpath-new" } else { "mendpath" }, [recovery, congestion])?;
+                for (place, path) in paths.iter().enumerate() {
+                    write!(f, "{}{path}", if place == 0 { "@" } else { "+" })?;
+                }
+                Ok(())
+            }
+            Self::Peer { name, path: 0 } => write!(f, "{name}"),
+            Self::Peer { name, path } => write!(f, "{name}@{path}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_what_is_shown() {
+        for text in [
+            "tcp",
+            "tcp:cubic",
+            "tcp:bbr@1",
+            "tcp:reno@random",
+            "mptcp",
+            "mptcp:bbr@1",
+            "mendpath",
+            "mendpath:auto",
+            "mendpath:ctcp:ctcp@0",
+            "mendpath:cofuso@1+0",
+            "mendpath-new:slp",
+            "kcptun",
+            "quinn@1",
+        ] {
+            assert_eq!(text.parse::<Contender>().unwrap().to_string(), text);
+        }
+        assert_eq!("tcp:cubic@0".parse::<Contender>().unwrap().to_string(), "tcp:cubic");
+    }
+
+    #[test]
+    fn errors_teach() {
+        for (text, part) in [
+            ("", "it has no name"),
+            ("tcp:cubic:x", "too many colons"),
+            ("tcp:", "is missing"),
+            ("mptcp@random", "a path's number"),
+            ("mendpath:auto@0,1", "paths' numbers"),
+            ("kcptun:fast", "too many colons"),
+            ("a b", "it has no name"),
+            ("mendpath:$(rm)", "characters that no scheme has"),
+        ] {
+            let error = text.parse::<Contender>().unwrap_err().to_string();
+            assert!(error.contains(part) && error.contains("mendpath:auto"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn paths_must_exist() {
+        let fits = |text: &str| text.parse::<Contender>().unwrap().fits(2);
+        assert!(fits("tcp@1") && fits("mptcp@1") && fits("mendpath@0+1") && fits("kcptun@1"));
+        assert!(!fits("tcp@2") && !fits("mptcp@2") && !fits("mendpath@0+2") && !fits("kcptun@2"));
+        let alone = |text: &str| text.parse::<Contender>().unwrap().alone_on(1).map(|it| it.to_string());
+        assert_eq!(alone("mendpath:auto"), Some("mendpath:auto@1".to_owned()));
+        assert_eq!(alone("mptcp:bbr@1"), Some("tcp:bbr@1".to_owned()));
+        assert_eq!(alone("kcptun"), None);
+    }
+}

@@ -1,0 +1,219 @@
+//! A path of the laboratory as users describe it: `rate=50mbit,delay=20ms,loss=2%`.
+
+use std::{fmt, str::FromStr};
+
+use netsim::{
+    LinkConfig,
+    link::{Change, ParseLinkError, QueueSize},
+};
+use units::{Bytes, Duration, ParseUnitError};
+
+/// Packets up to this size (pure ACKs, handshakes without data) are spared by a path with `data-only`, bytes.
+pub const SMALL_PACKET: u64 = 200;
+
+/// One emulated path, both directions.
+///
+/// Written as comma-separated properties: those of [`LinkConfig`], with these differences.
+///
+/// | key | meaning |
+/// |---|---|
+/// | `delay`, `delay@5s` | **round-trip** time without queues: half of it in each direction |
+/// | `loss`, `burst`, `drop` | from server to client, unless they end in `-up` |
+/// | `KEY-up`, `KEY-down` | any property of one direction alone |
+/// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time |
+/// | `data-only` | packets of at most [`SMALL_PACKET`] bytes are neither lost nor counted by `loss` and `drop` |
+#[derive(Clone, PartialEq, Debug)]
+pub struct PathSpec {
+    /// From client to server.
+    pub up: LinkConfig,
+    /// From server to client.
+    pub down: LinkConfig,
+    /// Whether small packets are spared.
+    pub data_only: bool,
+    text: String,
+}
+
+/// Text that describes no path.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum ParsePathError {
+    /// A property of a link is wrong.
+    #[error(transparent)]
+    Link(#[from] ParseLinkError),
+    /// A delay is wrong.
+    #[error("{key}: {source}")]
+    Delay {
+        /// The key.
+        key: String,
+        /// What is wrong.
+        source: ParseUnitError,
+    },
+    /// A queue in bandwidth-delay products without a rate, or no number.
+    #[error(
+        "queue: `{0}bdp` is no share of rate times round-trip time: give a rate, and a number such as 0.25bdp"
+    )]
+    Queue(String),
+    /// More than anybody has.
+    #[error("a path needs a delay of at most 10 s")]
+    TooLong,
+}
+
+impl FromStr for PathSpec {
+    type Err = ParsePathError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut parts = Parts::default();
+        for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+            parts.item(item)?;
+        }
+        parts.finish(text)
+    }
+}
+
+/// One direction while being read.
+#[derive(Default)]
+struct Side {
+    /// What [`LinkConfig`] understands.
+    items: Vec<String>,
+    /// A share of the bandwidth-delay product.
+    queue: Option<String>,
+}
+
+#[derive(Default)]
+struct Parts {
+    up: Side,
+    down: Side,
+    delays: Vec<(Duration, Duration)>,
+    data_only: bool,
+}
+
+impl Parts {
+    fn item(&mut self, item: &str) -> Result<(), ParsePathError> {
+        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        let (key, value) = (key.trim(), value.trim());
+        if key == "data-only" {
+            self.data_only = true;
+            return Ok(());
+        }
+        let (name, up, down) = match key {
+            // Not a direction: where the loss is.
+            "loss-at" => (key, true, true),
+            "loss" | "burst" | "drop" => (key, false, true),
+            _ => match (key.strip_suffix("-up"), key.strip_suffix("-down")) {
+                (Some(name), _) => (name, true, false),
+                (_, Some(name)) => (name, false, true),
+                _ => (key, true, true),
+            },
+        };
+        if up && down && (name == "delay" || name.starts_with("delay@")) {
+            return self.delay(name, value);
+        }
+        for (side, wanted) in [(&mut self.up, up), (&mut self.down, down)] {
+            match value.strip_suffix("bdp").filter(|_| name == "queue") {
+                _ if !wanted => {}
+                Some(share) => side.queue = Some(share.trim().to_owned()),
+                None if value.is_empty() => side.items.push(name.to_owned()),
+                None => side.items.push(format!("{name}={value}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// A round-trip time, from the start or from a later moment on.
+    fn delay(&mut self, key: &str, value: &str) -> Result<(), ParsePathError> {
+        let wrong = |source| ParsePathError::Delay { key: key.to_owned(), source };
+        let rtt: Duration = value.parse().map_err(wrong)?;
+        let wrong = |source| ParsePathError::Delay { key: key.to_owned(), source };
+        let after = match key.split_once('@') {
+            Some((_, after)) => after.parse().map_err(wrong)?,
+            None => Duration::ZERO,
+        };
+        if rtt > Duration::from_secs(10) {
+            return Err(ParsePathError::TooLong);
+        }
+        self.delays.push((after, rtt));
+        Ok(())
+    }
+
+    fn finish(self, text: &str) -> Result<PathSpec, ParsePathError> {
+        let mut links = [LinkConfig::new(), LinkConfig::new()];
+        for (side, link) in [&self.up, &self.down].into_iter().zip(&mut links) {
+            *link = side.items.join(",").parse()?;
+            for (after, rtt) in &self.delays {
+                if after.is_zero() {
+                    link.delay = *rtt / 2;
+                } else {
+                    link.schedule.push((*after, Change::Delay(*rtt / 2)));
+                }
+            }
+        }
+        let [mut up, mut down] = links;
+        let rtt = up.delay + down.delay;
+        for (link, share) in [(&mut up, self.up.queue), (&mut down, self.down.queue)] {
+            let Some(share) = share else { continue };
+            let wrong = || ParsePathError::Queue(share.clone());
+            let factor = share.parse::<f64>().ok().filter(|f| f.is_finite() && (0.0..=1e3).contains(f));
+            let (factor, rate) = factor.zip(link.rate).ok_or_else(wrong)?;
+            let bytes = (rate.bytes_in(rtt) as f64 * factor) as u64;
+            link.queue = Some(QueueSize::Bytes(Bytes(bytes)));
+        }
+        Ok(PathSpec { up, down, data_only: self.data_only, text: text.to_owned() })
+    }
+}
+
+impl fmt::Display for PathSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use netsim::Loss;
+    use units::{BitRate, LossRate};
+
+    use super::*;
+
+    #[test]
+    fn delay_is_round_trip_and_loss_is_towards_the_client() {
+        let spec: PathSpec = "rate=50mbit, delay=20ms, loss=2%, jitter=5ms".parse().unwrap();
+        let half = Duration::from_millis(10);
+        assert_eq!((spec.up.delay, spec.down.delay), (half, half));
+        assert_eq!(spec.up.loss, Loss::None);
+        assert_eq!(spec.down.loss, Loss::Bernoulli(LossRate::new(0.02).unwrap()));
+        assert_eq!(spec.up.jitter, spec.down.jitter);
+        assert_eq!(spec.to_string(), "rate=50mbit, delay=20ms, loss=2%, jitter=5ms");
+    }
+
+    #[test]
+    fn directions_can_differ() {
+        let text = "rate-down=50mbit,rate-up=5mbit,delay=40ms,loss-up=1%,drop=3/5,data-only,outage=1s-2s,delay@3s=100ms";
+        let spec: PathSpec = text.parse().unwrap();
+        assert_eq!(spec.up.rate, Some(BitRate::from_mbps(5)));
+        assert_eq!(spec.down.rate, Some(BitRate::from_mbps(50)));
+        assert_eq!(spec.up.loss, Loss::Bernoulli(LossRate::new(0.01).unwrap()));
+        assert_eq!(spec.down.loss, Loss::nth([3, 5]));
+        assert!(spec.data_only);
+        let later = (Duration::from_secs(3), Change::Delay(Duration::from_millis(50)));
+        assert!(spec.up.schedule.contains(&later) && spec.down.schedule.contains(&later));
+    }
+
+    #[test]
+    fn queues_in_bandwidth_delay_products() {
+        let queue = |text: &str| text.parse::<PathSpec>().map(|spec| spec.down.queue);
+        let bytes = |n| Ok(Some(QueueSize::Bytes(Bytes(n))));
+        assert_eq!(queue("rate=25mbit,delay=25ms,queue=1bdp"), bytes(78_125));
+        assert_eq!(queue("queue=0.25bdp,rate=25mbit,delay=25ms"), bytes(19_531));
+        assert_eq!(queue("rate=25mbit,delay=25ms,queue=52p"), Ok(Some(QueueSize::Packets(52))));
+        let error = queue("delay=25ms,queue=1bdp").unwrap_err().to_string();
+        assert!(error.contains("give a rate"), "{error}");
+    }
+
+    #[test]
+    fn errors_teach() {
+        let error = |text: &str| text.parse::<PathSpec>().unwrap_err().to_string();
+        assert!(error("speed=1").starts_with("`speed` is no property of a link"));
+        assert!(error("delay=20").starts_with("delay: `20` is not a time"));
+        assert!(error("delay=20s").contains("at most 10 s"));
+        assert!(error("loss=2%,loss=3%").contains("twice"));
+    }
+}

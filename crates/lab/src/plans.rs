@@ -1,0 +1,42 @@
+//! The plans that the lab comes with: files of `plans/lab`, one line each.
+
+macro_rules! plan {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../../plans/lab/", $name, ".toml")))
+    };
+}
+
+/// Name and TOML text of each.
+pub const PLANS: &[(&str, &str)] = &[
+    plan!("cofuso-drops"),
+    plan!("cofuso-sizes"),
+    plan!("ctcp-fig7"),
+    plan!("ctcp-goodput"),
+    plan!("ctcp-sharing"),
+    plan!("never-worse"),
+    plan!("one-lossy-path"),
+    plan!("robust-cut"),
+    plan!("slp-emulation"),
+    plan!("two-paths"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Plan;
+
+    #[test]
+    fn every_file_is_listed_and_can_be_used() {
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/lab");
+        let mut files: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| name.strip_suffix(".toml").map(str::to_owned))
+            .collect();
+        files.sort();
+        assert_eq!(files, PLANS.iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>());
+        for (name, text) in PLANS {
+            Plan::parse(name, text).unwrap();
+        }
+    }
+}

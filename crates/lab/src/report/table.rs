@@ -1,0 +1,199 @@
+//! The results as tables for a terminal.
+
+use std::fmt::Write as _;
+
+use super::{Kind, Report, Row};
+
+/// One table for each network and measurement, with a line above that says what its numbers are.
+pub fn table(report: &Report) -> String {
+    let mut out = format!("{}\n", report.title);
+    for rows in groups(&report.rows) {
+        let first = &rows[0];
+        let _ = write!(out, "\n{}: {}\n", first.network, first.measure);
+        for (index, path) in first.path_texts.iter().enumerate() {
+            let _ = writeln!(out, "  path {index}: {path}");
+        }
+        out += &align(&headings(first), &rows.iter().map(cells).collect::<Vec<_>>());
+        for row in rows {
+            if let Some(error) = &row.error {
+                let _ = writeln!(out, "  {}: {error}", row.contender);
+            }
+        }
+    }
+    let _ = writeln!(
+        out,
+        "\n{LEGEND}\nload of the machine before and after: {:.1}, {:.1} on {} processors",
+        report.machine.load_before, report.machine.load_after, report.machine.cpus
+    );
+    out
+}
+
+const LEGEND: &str = "times in ms; sent: bytes that the server's side sent, by bytes that arrived as responses; extra: copies and repair symbols \
+                      of mendpath, in % of these,\nused: those that brought what was lost, wasted: the others; lost: packets that links took; full: packets that \
+                      found a queue full;\nlate: mean lateness of the emulator in ms; cpu: ms of the contender's programs + the lab's \
+                      ends, per MB; paths: parts in what was sent to the client";
+
+/// Rows of one network and measurement.
+pub(super) fn groups(rows: &[Row]) -> impl Iterator<Item = &[Row]> {
+    rows.chunk_by(|a, b| {
+        (&a.network, &a.measure, a.kind, &a.path_texts) == (&b.network, &b.measure, b.kind, &b.path_texts)
+    })
+}
+
+/// The columns of a kind; the first is the contender.
+pub(super) fn headings(row: &Row) -> Vec<&'static str> {
+    let mut headings = vec!["contender"];
+    headings.extend(match row.kind {
+        Kind::Fetch => ["mean", "p50", "p90", "p99", "max", "failed"].as_slice(),
+        Kind::Bulk => &["Mbit/s", "least", "most", "gap", "stopped", "back"],
+        Kind::Share => &["with", "Mbit/s", "share", "even after"],
+    });
+    headings.extend(["sent", "extra", "used", "wasted", "lost", "full", "late", "cpu", "paths", "notes"]);
+    headings
+}
+
+pub(super) fn cells(row: &Row) -> Vec<String> {
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.1}"));
+    let extreme = |values: &[f64], pick: fn(f64, f64) -> f64| number(values.iter().copied().reduce(pick));
+    let mut cells = vec![row.contender.clone()];
+    match row.kind {
+        Kind::Fetch => {
+            cells.extend([row.mean_ms, row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms].map(number));
+            cells.push(row.failed.to_string());
+        }
+        Kind::Bulk => {
+            let rates = &row.goodputs_mbps;
+            cells.extend([number(row.goodput_mbps), extreme(rates, f64::min), extreme(rates, f64::max)]);
+            cells.extend([extreme(&row.gaps_ms, f64::max), row.failed.to_string(), back(row)]);
+        }
+        Kind::Share => {
+            let sharing = row.sharing.as_ref();
+            cells.push(sharing.map_or_else(String::new, |it| it.with.clone()));
+            cells.push(number(sharing.map(|it| it.goodput_mbps)));
+            cells.push(sharing.map_or_else(String::new, |it| format!("{:.0}%", it.share * 100.0)));
+            let even = sharing.and_then(|it| it.converged_s);
+            cells.push(even.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s")));
+        }
+    }
+    cells.extend(common(row));
+    cells
+}
+
+fn common(row: &Row) -> Vec<String> {
+    let sum = |value: fn(&super::PathUse) -> u64| row.paths.iter().map(value).sum::<u64>().to_string();
+    let late = row.paths.iter().map(|path| path.late_mean_us).fold(0.0, f64::max) / 1e3;
+    let megabytes = (row.payload_bytes as f64 / 1e6).max(1e-9);
+    let per_mb =
+        |ms: f64| if row.payload_bytes == 0 { "-".to_owned() } else { format!("{:.1}", ms / megabytes) };
+    let cpu = match row.cpu_ms {
+        Some(programs) => format!("{} + {}", per_mb(programs), per_mb(row.endpoint_cpu_ms)),
+        None => format!("0 + {}", per_mb(row.endpoint_cpu_ms)),
+    };
+    let shares: Vec<String> = row.path_shares().iter().map(|share| format!("{:.0}", share * 100.0)).collect();
+    let mut cells = vec![row.sent_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))];
+    cells.extend(repair(row));
+    cells.extend([
+        sum(|path| path.down_lost + path.up_lost),
+        sum(|path| path.down_overflow + path.up_overflow),
+        format!("{late:.2}"),
+        cpu,
+        shares.join(":"),
+        notes(row),
+    ]);
+    cells
+}
+
+/// Bytes sent to mend losses, those of them that did, and those that did not, in percent of what arrived as responses.
+fn repair(row: &Row) -> [String; 3] {
+    let Some(repair) = row.repair else { return [(); 3].map(|()| "-".to_owned()) };
+    let (sent, used) = (repair.sent_bytes as f64, repair.used_bytes());
+    let payload = (row.payload_bytes as f64).max(1.0);
+    [sent, used, sent - used].map(|bytes| format!("{:.1}%", bytes / payload * 100.0))
+}
+
+/// The longest time until a path that had been cut was used again.
+fn back(row: &Row) -> String {
+    let mut longest = 0.0_f64;
+    for cut in row.cuts.iter().filter(|cut| cut.outlived) {
+        match cut.used_again_ms {
+            Some(ms) => longest = longest.max(ms),
+            None => return "never".to_owned(),
+        }
+    }
+    if row.cuts.iter().any(|cut| cut.outlived) { format!("{longest:.0}") } else { "-".to_owned() }
+}
+
+fn notes(row: &Row) -> String {
+    let mut notes = Vec::new();
+    if row.error.is_some() {
+        notes.push("see below".to_owned());
+    }
+    if let Some(mptcp) = row.mptcp {
+        notes.push(format!("{} connections, {} joins", mptcp.connections, mptcp.joins));
+        if mptcp.fallbacks > 0 {
+            notes.push(format!("{} fell back to TCP", mptcp.fallbacks));
+        }
+    }
+    notes.join("; ")
+}
+
+/// The first column and the last to the left, numbers to the right.
+fn align(headings: &[&str], rows: &[Vec<String>]) -> String {
+    let widths: Vec<usize> = (0..headings.len())
+        .map(|column| {
+            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.max().unwrap_or(0).max(headings[column].len())
+        })
+        .collect();
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (column, (cell, &width)) in cells.zip(&widths).enumerate() {
+            let left = column == 0 || column + 1 == widths.len();
+            text += &if left { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
+        }
+        text.trim_end().to_owned() + "\n"
+    };
+    let mut out = line(&mut headings.iter().copied());
+    for row in rows {
+        out += &line(&mut row.iter().map(String::as_str));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::example;
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned_and_every_row_is_there() {
+        let text = table(&example());
+        let lines: Vec<&str> = text.lines().collect();
+        let at = lines.iter().position(|line| line.contains("p99")).unwrap();
+        let end = |line: &str, word: &str| line.find(word).map(|at| at + word.len());
+        assert_eq!(end(lines[at], "p99"), end(lines[at + 1], "248.0"));
+        assert_eq!(end(lines[at], "sent"), end(lines[at + 2], "1.100"));
+        for word in [
+            "An <example>",
+            "loss 2%: 60.0 kB",
+            "path 0: rate=100mbit",
+            "quinn: there is no such program",
+            "91.0",
+            "300",
+            "50%",
+        ] {
+            assert!(text.contains(word), "{word}\n{text}");
+        }
+        assert!(example().rows.iter().all(|row| cells(row).len() == headings(row).len()));
+    }
+
+    #[test]
+    fn a_path_that_never_came_back_is_named_so() {
+        let mut row = example().rows[3].clone();
+        assert_eq!(back(&row), "300");
+        row.cuts[0].used_again_ms = None;
+        assert_eq!(back(&row), "never");
+        row.cuts[0].outlived = false;
+        assert_eq!(back(&row), "-");
+    }
+}

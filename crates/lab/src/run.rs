@@ -1,0 +1,236 @@
+//! Runs a plan: one contender after the other, over the same losses.
+
+mod bulk;
+mod fetches;
+mod field;
+mod share;
+
+use std::{collections::BTreeMap, path::Path};
+
+use netsim::Seed;
+use nix::unistd::Uid;
+
+use crate::{
+    Adapter, Contender, LabError, Network, Options, PathSpec, Plan, Progress, Report,
+    bed::{Namespace, TestBed},
+    leftovers::RunDirectory,
+    origin,
+    report::{Machine, Row},
+    running::Starter,
+};
+use field::Field;
+
+/// Whether the lab can work here.
+///
+/// # Errors
+/// [`LabError::NotRoot`], or what is missing.
+pub fn available() -> Result<(), LabError> {
+    if !Uid::effective().is_root() {
+        return Err(LabError::NotRoot);
+    }
+    TestBed::new(&["".parse().unwrap_or_else(|_| unreachable!("no property is a wire"))], 0, Seed(0), false)
+        .map(|_| ())
+}
+
+/// Runs a plan and reports what it found; `progress` is told of every fetch and transfer. A contender that cannot be started, or ends,
+/// has its reason in its row, and the others go on.
+///
+/// # Errors
+/// [`LabError::NotRoot`], [`LabError::Plan`], [`LabError::Interrupted`], or what the system refused. Everything that was made is
+/// removed in any case.
+pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report, LabError> {
+    let wrong = |reason| LabError::Plan { name: plan.title.clone(), reason };
+    plan.check().map_err(wrong)?;
+    let networks = plan.networks(options.scale).map_err(wrong)?;
+    available()?;
+    let directory = RunDirectory::new()?;
+    let mut adapters = Adapter::built_in();
+    adapters.extend(plan.adapters.clone());
+    adapters.extend(options.adapters.clone());
+    let starter = Starter {
+        mendpath: &options.mendpath,
+        adapters: &adapters,
+        directory: &directory,
+        pattern: origin::pattern(),
+        cancel: &options.cancel,
+    };
+    let load_before = load();
+    let mut lab = Lab { plan, options, starter, progress, done: 0, total: total(plan, options, &networks) };
+    let mut rows = Vec::new();
+    for network in &networks {
+        rows.extend(lab.network(network)?);
+    }
+    let machine = Machine { kernel: kernel(), cpus: cpus(), load_before, load_after: load() };
+    Ok(Report {
+        schema: "mendpath-lab/1",
+        version: env!("CARGO_PKG_VERSION"),
+        title: plan.title.clone(),
+        about: plan.about.clone(),
+        scale: if options.scale == crate::Scale::Quick { "quick" } else { "paper" },
+        seed: plan.seed,
+        machine,
+        rows,
+    })
+}
+
+/// Runs the user's own command in the client's namespace over emulated paths, with another in the server's, and returns its exit
+/// code. Both see the lab's terminal.
+///
+/// # Errors
+/// Like [`run`].
+pub fn execute(
+    paths: &[PathSpec],
+    seed: u64,
+    server: Option<&[String]>,
+    client: &[String],
+    options: &Options,
+) -> Result<i32, LabError> {
+    available()?;
+    let _directory = RunDirectory::new()?;
+    let bed = TestBed::new(paths, 0, Seed(seed), false)?;
+    let mut server = server.map(|words| foreground(&bed.server, words)).transpose()?;
+    let mut client = foreground(&bed.client, client)?;
+    let status = crate::clock::poll_until(units::Duration::MAX, &options.cancel, || {
+        client.0.try_wait().map_err(LabError::system("wait for the command"))
+    })?;
+    if let Some(server) = &mut server {
+        let _ = server.0.kill();
+    }
+    Ok(status.and_then(|status| status.code()).unwrap_or(1))
+}
+
+/// A command that has the lab's terminal; killed when this is dropped.
+struct Foreground(std::process::Child);
+
+fn foreground(namespace: &Namespace, words: &[String]) -> Result<Foreground, LabError> {
+    let (program, arguments) = words.split_first().map_or(("", &[][..]), |(p, a)| (p.as_str(), a));
+    let mut command = std::process::Command::new(program);
+    command.args(arguments);
+    let child = namespace.run(|| command.spawn())?;
+    child.map(Foreground).map_err(LabError::system(format!("start `{program}`")))
+}
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Lab<'a> {
+    plan: &'a Plan,
+    options: &'a Options,
+    starter: Starter<'a>,
+    progress: &'a mut dyn FnMut(Progress),
+    done: u64,
+    total: u64,
+}
+
+impl Lab<'_> {
+    fn seed(&self) -> Seed {
+        Seed(self.plan.seed)
+    }
+
+    /// Everything on one network.
+    fn network(&mut self, network: &Network) -> Result<Vec<Row>, LabError> {
+        let mut rows = Vec::new();
+        if !(self.plan.fetches.is_empty() && self.plan.bulks.is_empty()) {
+            let mut fields = Vec::new();
+            for contender in &network.contenders {
+                self.tell(format!("{}: starting {contender}", network.name));
+                fields.push(self.field(network, contender)?);
+            }
+            for fetch in &self.plan.fetches {
+                for sizes in fetch.measurements() {
+                    rows.extend(self.fetches(network, &mut fields, fetch, sizes)?);
+                }
+            }
+            for bulk in &self.plan.bulks {
+                rows.extend(self.bulks(network, &mut fields, bulk)?);
+            }
+        }
+        for share in &self.plan.shares {
+            for pair in &share.pairs {
+                rows.extend(self.share(network, share, pair)?);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// A contender in a test bed of its own; an error of its own is kept for its rows.
+    fn field(&self, network: &Network, contender: &Contender) -> Result<Result<Field, String>, LabError> {
+        let first = contender.paths(network.paths.len()).first().copied().unwrap_or(0);
+        let bed = TestBed::new(&network.paths, first, self.seed(), self.plan.tcp_metrics)?;
+        own_error(self.starter.start(contender, &bed, 0).map(|running| Field { running, bed }))
+    }
+
+    fn tell(&mut self, now: String) {
+        (self.progress)(Progress { done: self.done, total: self.total, now });
+    }
+
+    /// One more fetch or transfer is made.
+    fn count(&mut self, now: &str) {
+        self.done += 1;
+        self.tell(now.to_owned());
+    }
+
+    /// A row with its headings.
+    fn row(&self, network: &Network, measure: &str, contender: &Contender) -> Row {
+        Row {
+            network: network.name.clone(),
+            vary: network.vary.clone(),
+            path_texts: network.paths.iter().map(ToString::to_string).collect(),
+            measure: measure.to_owned(),
+            contender: contender.to_string(),
+            ..Row::default()
+        }
+    }
+}
+
+/// Splits what concerns one contender from what ends the run.
+fn own_error<T>(result: Result<T, LabError>) -> Result<Result<T, String>, LabError> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(LabError::Interrupted) => Err(LabError::Interrupted),
+        Err(error) => Ok(Err(error.to_string())),
+    }
+}
+
+fn total(plan: &Plan, options: &Options, networks: &[Network]) -> u64 {
+    let fetches: u64 = plan
+        .fetches
+        .iter()
+        .map(|fetch| fetch.measurements().len() as u64 * u64::from(fetch_count(fetch, options)))
+        .sum();
+    let bulks: u64 = plan.bulks.iter().map(|bulk| u64::from(bulk.count(options.scale))).sum();
+    let shares: u64 = plan.shares.iter().map(|share| share.pairs.len() as u64).sum();
+    networks.iter().map(|network| network.contenders.len() as u64 * (fetches + bulks) + shares).sum()
+}
+
+fn fetch_count(fetch: &crate::Fetch, options: &Options) -> u32 {
+    options.count.unwrap_or_else(|| fetch.count(options.scale))
+}
+
+/// A measurement's name: what the plan calls it, or what it is.
+fn named(name: &str, otherwise: impl Into<String>) -> String {
+    if name.is_empty() { otherwise.into() } else { name.to_owned() }
+}
+
+fn kernel() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn load() -> f64 {
+    let text = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
+    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
+}
+
+/// Numbers of a JSON object, by name.
+fn numbers(value: Option<serde_json::Value>) -> BTreeMap<String, f64> {
+    let Some(serde_json::Value::Object(fields)) = value else { return BTreeMap::new() };
+    fields.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
+}

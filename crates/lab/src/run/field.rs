@@ -1,0 +1,121 @@
+//! A contender in its test bed, and the bookkeeping of what it does there.
+
+use std::collections::BTreeMap;
+
+use emulator::{DirectionStats, PathStats};
+use units::Duration;
+
+use super::numbers;
+use crate::{
+    Contender, LabError,
+    bed::{MptcpCounters, TestBed, counters},
+    fetch::Transfer,
+    report::{Mptcp, PathUse, Row},
+    running::Running,
+};
+
+/// Fields are dropped in this order: the programs end before their networks.
+pub(super) struct Field {
+    pub(super) running: Running,
+    pub(super) bed: TestBed,
+}
+
+/// Counters before something.
+pub(super) struct Before {
+    paths: Vec<PathStats>,
+    cpu: Option<Duration>,
+    origin_cpu: Duration,
+    mptcp: MptcpCounters,
+    statistics: BTreeMap<String, f64>,
+    server_statistics: BTreeMap<String, f64>,
+}
+
+impl Field {
+    pub(super) fn before(&self) -> Result<Before, LabError> {
+        Ok(Before {
+            paths: self.bed.stats()?,
+            cpu: self.running.cpu(),
+            origin_cpu: self.running.origin.cpu(),
+            mptcp: self.bed.server.run(counters)?,
+            statistics: numbers(self.running.statistics(&self.bed)),
+            server_statistics: numbers(self.running.server_statistics(&self.bed)),
+        })
+    }
+
+    /// Adds to `row` what has happened since.
+    pub(super) fn add_since(
+        &self,
+        before: &Before,
+        contender: &Contender,
+        row: &mut Row,
+    ) -> Result<(), LabError> {
+        row.paths.resize(self.bed.paths.len(), PathUse::default());
+        for ((total, then), now) in row.paths.iter_mut().zip(&before.paths).zip(self.bed.stats()?) {
+            add_path(total, then, &now);
+        }
+        if let (Some(then), Some(now)) = (before.cpu, self.running.cpu()) {
+            row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
+        }
+        row.endpoint_cpu_ms += (self.running.origin.cpu() - before.origin_cpu).as_millis_f64();
+        if matches!(contender, Contender::Mptcp { .. }) {
+            let now = self.bed.server.run(counters)?;
+            let total = row.mptcp.get_or_insert_with(Mptcp::default);
+            total.connections += now.connections - before.mptcp.connections;
+            total.joins += now.joins - before.mptcp.joins;
+            total.fallbacks += now.fallbacks - before.mptcp.fallbacks;
+        }
+        let now = numbers(self.running.statistics(&self.bed));
+        add_growth(&mut row.statistics, &before.statistics, now);
+        let now = numbers(self.running.server_statistics(&self.bed));
+        add_growth(&mut row.server_statistics, &before.server_statistics, now);
+        Ok(())
+    }
+}
+
+/// Adds by how much numbers have grown.
+pub(super) fn add_growth(
+    total: &mut BTreeMap<String, f64>,
+    then: &BTreeMap<String, f64>,
+    now: BTreeMap<String, f64>,
+) {
+    for (name, now) in now {
+        let then = then.get(&name).copied().unwrap_or(0.0);
+        // A new connection counts from zero.
+        *total.entry(name).or_default() += if now >= then { now - then } else { now };
+    }
+}
+
+fn add_path(total: &mut PathUse, then: &PathStats, now: &PathStats) {
+    let packets = total.down_packets + total.up_packets;
+    let late = |then: &DirectionStats, now: &DirectionStats| (now.total_late - then.total_late).as_nanos();
+    let late = (late(&then.down, &now.down) + late(&then.up, &now.up)) as f64 / 1e3;
+    let before = total.late_mean_us * packets as f64;
+    let (down, up) = (now.down.link, now.up.link);
+    total.down_packets += down.offered - then.down.link.offered;
+    total.down_bytes += down.offered_bytes - then.down.link.offered_bytes;
+    total.down_lost += lost(&now.down) - lost(&then.down);
+    total.down_overflow += down.dropped_queue - then.down.link.dropped_queue;
+    total.up_packets += up.offered - then.up.link.offered;
+    total.up_bytes += up.offered_bytes - then.up.link.offered_bytes;
+    total.up_lost += lost(&now.up) - lost(&then.up);
+    total.up_overflow += up.dropped_queue - then.up.link.dropped_queue;
+    let packets = total.down_packets + total.up_packets;
+    total.late_mean_us = (before + late) / packets.max(1) as f64;
+}
+
+fn lost(direction: &DirectionStats) -> u64 {
+    direction.link.lost + direction.link.dropped_outage
+}
+
+/// Adds a fetch or transfer to a row.
+pub(super) fn add_transfer(row: &mut Row, transfer: &Transfer, limit: Duration) {
+    let setup = if row.setup_counted { transfer.setup } else { Duration::ZERO };
+    let time = if transfer.complete { transfer.time + setup } else { limit };
+    row.count += 1;
+    row.failed += u32::from(!transfer.complete);
+    row.times_ms.push(time.as_millis_f64());
+    row.setup_ms.push(transfer.setup.as_millis_f64());
+    row.gaps_ms.push(transfer.longest_gap.as_millis_f64());
+    row.payload_bytes += transfer.bytes;
+    row.endpoint_cpu_ms += transfer.cpu.as_millis_f64();
+}

@@ -1,0 +1,163 @@
+//! `mendpath server` and `mendpath client` with a forwarded port, or `mendpath lab relay` with a new connection for every fetch.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use units::Duration;
+
+use super::{Admin, Running, START, Starter};
+use crate::{
+    Contender, LabError,
+    bed::{Namespace, SERVER, TestBed, client_address},
+    clock,
+    fetch::Target,
+    origin::{Origin, Transport},
+    process::Process,
+};
+
+/// How long all paths may take to be there; without them it starts with those that are.
+const PATHS: Duration = Duration::from_secs(5);
+
+const INSTALL: &str = "Name the program with --mendpath";
+
+pub(super) fn start(
+    starter: &Starter<'_>,
+    contender: &Contender,
+    bed: &TestBed,
+    slot: u16,
+) -> Result<Running, LabError> {
+    let Contender::Mendpath { recovery, congestion, fresh, .. } = contender else {
+        return Err(LabError::Contender {
+            contender: contender.to_string(),
+            reason: "it is not mendpath".to_owned(),
+        });
+    };
+    let mut schemes = Vec::new();
+    for (flag, value) in [("--recovery", recovery), ("--congestion", congestion)] {
+        schemes.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
+    }
+    let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };
+    let origin = starter.origin_behind(bed)?;
+    if *fresh { ends.relay(origin) } else { ends.proxy(origin) }
+}
+
+struct Ends<'a> {
+    starter: &'a Starter<'a>,
+    bed: &'a TestBed,
+    slot: u16,
+    paths: Vec<usize>,
+    schemes: Vec<String>,
+}
+
+impl Ends<'_> {
+    fn proxy(&self, origin: Origin) -> Result<Running, LabError> {
+        let directory = self.starter.directory.sub_directory()?;
+        let port = 4_433 + self.slot;
+        let [listen, admin] =
+            [8_000, 9_000].map(|base| SocketAddr::from((Ipv4Addr::LOCALHOST, base + self.slot)));
+        let state = directory.display();
+        let server = words([
+            "server",
+            "--allow-private",
+            &format!("--listen=0.0.0.0:{port}"),
+            &format!("--advertise={SERVER}:{port}"),
+            &format!("--state={state}"),
+            &format!("--admin={admin}"),
+        ]);
+        let mut server = self.program(&self.bed.server, server)?;
+        let line = clock::poll_until(START, self.starter.cancel, || {
+            server.check()?;
+            Ok(server.first_line())
+        })?;
+        let invitation = line.ok_or_else(|| server.failure("it printed no invitation"))?;
+        let mut client = words([
+            "client",
+            &invitation,
+            &format!("--forward={listen}={}", origin.addr),
+            &format!("--admin={admin}"),
+        ]);
+        client.extend(self.paths.iter().map(|path| format!("--path={}", client_address(*path))));
+        let client = self.program(&self.bed.client, client)?;
+        let mut processes = vec![server, client];
+        self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
+        self.wait_for_paths(admin)?;
+        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new() };
+        let admin = Admin { client: Some(admin), server: Some(admin) };
+        Ok(Running { target, origin, processes, admin })
+    }
+
+    fn relay(&self, origin: Origin) -> Result<Running, LabError> {
+        let directory = self.starter.directory.sub_directory()?;
+        let port = 4_433 + self.slot;
+        let [listen, admin] =
+            [8_000, 9_000].map(|base| SocketAddr::from((Ipv4Addr::LOCALHOST, base + self.slot)));
+        let directory = format!("--dir={}", directory.display());
+        let server = words([
+            "lab",
+            "relay-server",
+            &format!("--listen=0.0.0.0:{port}"),
+            &format!("--origin={}", origin.addr),
+            &format!("--admin={admin}"),
+            &directory,
+        ]);
+        let server = self.program(&self.bed.server, server)?;
+        let mut client = words([
+            "lab",
+            "relay-client",
+            &format!("--listen={listen}"),
+            &format!("--server={SERVER}:{port}"),
+            &directory,
+        ]);
+        client.extend(self.paths.iter().map(|path| format!("--from={}", client_address(*path))));
+        let client = self.program(&self.bed.client, client)?;
+        let mut processes = vec![server, client];
+        self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
+        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new() };
+        let admin = Admin { client: None, server: Some(admin) };
+        Ok(Running { target, origin, processes, admin })
+    }
+
+    fn program(&self, namespace: &Namespace, mut words: Vec<String>) -> Result<Process, LabError> {
+        words.insert(0, self.starter.mendpath.display().to_string());
+        words.extend(self.schemes.iter().cloned());
+        Process::start(namespace, &words, INSTALL, self.starter.directory)
+    }
+
+    /// Waits until every path is active. Lossy paths may take their time; what is missing then shows in the paths' bytes.
+    fn wait_for_paths(&self, admin: SocketAddr) -> Result<(), LabError> {
+        clock::poll_until(PATHS, self.starter.cancel, || {
+            let paths = self::admin(&self.bed.client, admin, "/paths");
+            let active = |path: &&serde_json::Value| path["state"] == "active";
+            let count = paths
+                .as_ref()
+                .and_then(|paths| paths.as_array())
+                .map_or(0, |paths| paths.iter().filter(active).count());
+            Ok((count >= self.paths.len()).then_some(()))
+        })?;
+        Ok(())
+    }
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+/// Asks a `mendpath client` for statistics.
+pub(super) fn admin(namespace: &Namespace, addr: SocketAddr, path: &str) -> Option<serde_json::Value> {
+    const MOST: u64 = 1 << 20;
+    let ask = || -> std::io::Result<String> {
+        let limit = core::time::Duration::from_secs(1);
+        let mut stream = std::net::TcpStream::connect_timeout(&addr, limit)?;
+        stream.set_read_timeout(Some(limit))?;
+        // In one piece: what arrives after the answer would reset the connection. It answers to names of loopback only.
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.take(MOST).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let answer = namespace.run(ask).ok()?.ok()?;
+    serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+}

@@ -1,0 +1,65 @@
+//! The whole way: namespaces, devices, links, kernel TCP and MPTCP. Needs Linux, root and /dev/net/tun; skipped aloud without.
+
+#![cfg(target_os = "linux")]
+
+use std::io::Write as _;
+
+use lab::{Cancel, LabError, Options, Plan, Report};
+
+const PLAN: &str = r#"
+    title = "test"
+    contenders = ["tcp:cubic", "tcp:cubic@1", "mptcp:cubic@1", "mendpath:none", "nobody"]
+    rounds = 1
+    [[network]]
+    paths = ["rate=200mbit,delay=4ms", "rate=200mbit,delay=4ms,drop=5,data-only"]
+    [[fetch]]
+    size = "40kB"
+    count = 3
+    [[bulk]]
+    size = "2MB"
+    limit = "10s"
+"#;
+
+/// Runs the plan, or says why it cannot be. The program `mendpath` does not exist here: its row must say so.
+fn run(options: &Options) -> Option<Result<Report, LabError>> {
+    if let Err(reason) = lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return None;
+    }
+    Some(lab::run(&Plan::parse("test", PLAN).unwrap(), options, &mut |_| {}))
+}
+
+#[test]
+fn kernels_meet_the_links_and_missing_programs_are_named() {
+    let Some(report) = run(&Options::new("/nowhere/mendpath".into())) else { return };
+    let report = report.unwrap();
+    assert_eq!(report.rows.len(), 10);
+    for row in &report.rows[..3] {
+        assert_eq!((row.error.as_deref(), row.count, row.failed), (None, 3, 0), "{row:?}");
+        assert_eq!(row.payload_bytes, 120_000);
+        // Two round trips at least: 40 kB do not fit into the first window.
+        assert!(row.times_ms.iter().all(|ms| *ms >= 8.0), "{row:?}");
+    }
+    // Path 1 loses the sixth packet with data of every fetch, path 0 nothing.
+    assert_eq!(report.rows[0].paths[0].down_lost, 0);
+    assert_eq!(report.rows[0].paths[1].down_packets, 0);
+    assert_eq!(report.rows[1].paths[1].down_lost, 3);
+    assert_eq!(report.rows[1].paths[0].down_packets, 0);
+    let mptcp = report.rows[2].mptcp.unwrap();
+    assert_eq!((mptcp.connections, mptcp.fallbacks), (3, 0));
+    assert!(report.rows[3].error.as_ref().unwrap().contains("there is no such program"));
+    assert!(report.rows[4].error.as_ref().unwrap().contains("kcptun"), "the adapters that exist are named");
+    let bulk = &report.rows[7];
+    assert_eq!(bulk.payload_bytes, 2_000_000);
+    assert!(bulk.mptcp.unwrap().joins >= 1, "{bulk:?}");
+    assert!(bulk.paths.iter().all(|path| path.down_bytes > 100_000), "both sub-flows carry data: {bulk:?}");
+}
+
+#[test]
+fn a_run_that_is_cancelled_ends_at_once_and_says_so() {
+    let mut options = Options::new("/nowhere/mendpath".into());
+    options.cancel = Cancel::default();
+    options.cancel.cancel();
+    let Some(report) = run(&options) else { return };
+    assert!(matches!(report, Err(LabError::Interrupted)));
+}
