@@ -13,7 +13,7 @@
 //! | T(seqno)                | travels with the packet and returns                |
 //!
 //! # Departures
-//! - RTO = max(minimum, sRTT + 4 rttvar) of [`Tcp`](crate::Tcp), from the last acknowledgement (CTCP-A14); after one nothing is under way (CTCP-A7).
+//! - RTO = max(minimum, sRTT + 4 rttvar) of [`Tcp`], from the last acknowledgement (CTCP-A14); after one nothing is under way (CTCP-A7).
 //! - A gap is what the sender takes for lost at once; a late acknowledgement still brings its degree of freedom, by the receiver's report.
 //! - There is no handshake: connections are open from the start, as TCP's are by default here.
 //! - What is rebuilt is delivered as soon as it is known, not when its block is complete.
