@@ -36,9 +36,8 @@ impl Sheet<'_> {
         let rows = (self.panels.len() as u32).div_ceil(columns);
         let width = columns * PANEL.width;
         let mut body = String::new();
-        let title = 10 + LINE;
-        text(&mut body, (10, title), "font-weight=\"bold\" font-size=\"16\"", self.title);
-        let top = title + 8;
+        let bold = "font-weight=\"bold\" font-size=\"16\"";
+        let top = paragraph(&mut body, 10, (width, 10), bold, self.title) + 8;
         for (i, (heading, panel)) in (0..).zip(self.panels) {
             let (x, y) = ((i % columns) * PANEL.width, top + (i / columns) * (PANEL.height + LINE));
             text(&mut body, (x + 10, y + 15), "font-size=\"14\"", heading);
@@ -50,8 +49,7 @@ impl Sheet<'_> {
         }
         let mut y = self.draw_key(&mut body, width, top + rows * (PANEL.height + LINE) + 6);
         for note in self.notes {
-            y += LINE;
-            text(&mut body, (10, y), "font-size=\"12\" fill=\"#5c5c5c\"", note);
+            y = paragraph(&mut body, y, (width, 7), "font-size=\"12\" fill=\"#5c5c5c\"", note);
         }
         let height = y + 12;
         format!(
@@ -84,6 +82,26 @@ impl Sheet<'_> {
     }
 }
 
+/// Lines of text below `y`, broken between words where a letter of `letter` pixels would leave the width. Returns where the last line
+/// stands.
+fn paragraph(body: &mut String, mut y: u32, (width, letter): (u32, u32), style: &str, words: &str) -> u32 {
+    let room = ((width - 20) / letter) as usize;
+    let mut line = String::new();
+    for word in words.split_whitespace() {
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
+            y += LINE;
+            text(body, (10, y), style, &core::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line += word;
+    }
+    y += LINE;
+    text(body, (10, y), style, &line);
+    y
+}
+
 fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
     let _ = writeln!(body, "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text));
 }
@@ -113,5 +131,15 @@ mod tests {
         assert!(svg.contains(">tcp<") && svg.contains(">fuso<"));
         assert_eq!(svg.matches("stroke-dasharray").count(), 2);
         assert_eq!(svg, sheet.svg());
+    }
+
+    #[test]
+    fn long_titles_and_notes_are_broken_between_words() {
+        let mut body = String::new();
+        let words = "one of the paths loses packets in both directions";
+        assert_eq!(paragraph(&mut body, 10, (220, 10), "", words), 10 + 3 * LINE);
+        let lines: Vec<&str> = body.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[0].contains(">one of the paths<") && lines[2].contains(">both directions<"), "{lines:?}");
     }
 }
