@@ -140,6 +140,9 @@ mod tests {
         assert_eq!(paragraph(&mut body, 10, (220, 10), "", words), 10 + 3 * LINE);
         let lines: Vec<&str> = body.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[0].contains(">one of the paths<") && lines[2].contains(">both directions<"), "{lines:?}");
+        assert!(
+            lines[0].contains(">one of the paths<") && lines[2].contains(">both directions<"),
+            "{lines:?}"
+        );
     }
 }

@@ -14,6 +14,8 @@ const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 #[derive(Debug, Default)]
 pub(super) struct Closing {
     closed: Option<(Instant, Instant)>,
+    /// The host stands still until then: nobody can expect anything of it before.
+    asleep: Instant,
 }
 
 impl Closing {
@@ -29,14 +31,16 @@ impl Closing {
             return Ok(());
         }
         let (at, until) = *self.closed.get_or_insert_with(|| (now, now + slowest_probe(&paths()) * 3));
-        if is_drained || now <= until { Ok(()) } else { Err(Broken::NotDrained { closed: at, until }) }
+        if is_drained || now <= until.max(self.asleep) {
+            Ok(())
+        } else {
+            Err(Broken::NotDrained { closed: at, until })
+        }
     }
 
-    /// The host stood still until then.
+    /// The host stands still until then.
     pub(super) fn on_sleep(&mut self, until: Instant) {
-        if let Some((_, limit)) = &mut self.closed {
-            *limit = (*limit).max(until);
-        }
+        self.asleep = self.asleep.max(until);
     }
 }
 
@@ -68,5 +72,15 @@ mod tests {
         closing.on_sleep(at(21_000));
         assert_eq!(closing.check(at(21_000), true, false, slow), Ok(()));
         assert!(closing.check(at(21_001), true, false, slow).is_err());
+    }
+
+    #[test]
+    fn a_host_that_was_asleep_when_it_was_closed_drains_when_it_wakes() {
+        let mut closing = Closing::default();
+        let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
+        closing.on_sleep(at(9_000));
+        assert_eq!(closing.check(at(1_000), true, false, paths), Ok(()));
+        assert_eq!(closing.check(at(9_000), true, false, paths), Ok(()));
+        assert!(closing.check(at(9_001), true, false, paths).is_err());
     }
 }
