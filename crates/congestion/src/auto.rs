@@ -205,7 +205,9 @@ impl Controller for Auto {
     }
 
     fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]) {
-        self.base.on_ack(ack, self.floor.is_lossy());
+        // Who has less to send than the window allows, or has never filled the path, holds no queue that would hide the route's delay.
+        let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
+        self.base.on_ack(ack, may_probe);
         let ended = self.queueing.on_ack(ack);
         self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
         self.round.limited |= ack.app_limited;

@@ -160,7 +160,7 @@ impl Ctcp {
 impl Controller for Ctcp {
     fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
         self.window.note_ack(ack);
-        self.base.on_ack(ack, true);
+        self.base.on_ack(ack, !ack.app_limited);
         let ended = self.queueing.on_ack(ack);
         self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
         self.round.limited |= ack.app_limited;

@@ -2,10 +2,15 @@
 //!
 //! `cargo run --release -p mendpath-testkit --example fct -- --count 1000`
 
+use std::sync::Arc;
+
 use clap::Parser;
 use netsim::{LinkConfig, Loss, Seed};
 use proto::{ControllerKind, RecoveryKind, SchedulerKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
+use testkit::{
+    response::{Exchange, PathPlan, Response},
+    timeline::Timeline,
+};
 use units::{BitRate, Duration, LossRate};
 
 /// Completion times of responses over two paths, of which the second loses packets.
@@ -56,6 +61,9 @@ struct Arguments {
     /// Print every response that takes longer than this.
     #[arg(long)]
     slow: Option<Duration>,
+    /// Only this response, with what happened to every packet.
+    #[arg(long, value_name = "N")]
+    trace: Option<u64>,
 }
 
 struct Row {
@@ -117,19 +125,22 @@ impl Arguments {
     }
 
     fn responses(&self, row: &Row) -> Vec<Response> {
-        let (paths, transport) = (self.paths(row), self.transport(row));
+        let (paths, mut transport) = (self.paths(row), self.transport(row));
+        let timeline = Timeline::default();
+        if self.trace.is_some() {
+            transport.observe = Some(Arc::new(timeline.clone()));
+        }
         let mut responses = Vec::new();
-        for n in
-            std::env::var("ONE").ok().and_then(|s| s.parse().ok()).map_or(0..self.count, |n: u64| n..n + 1)
-        {
+        for n in self.trace.map_or(0..self.count, |n| n..n + 1) {
             let mut exchange = Exchange::establish(Seed(self.seed).child("response", n), &paths, &transport);
-            match exchange.request(self.size, &paths) {
+            let start = exchange.world.now();
+            let result = exchange.request(self.size, &paths);
+            print!("{}", timeline.text(start));
+            match result {
                 Ok(response) => {
                     if self.slow.is_some_and(|slow| response.completion > slow) {
-                        println!(
-                            "  {}, response {n}: {}, lost {:?}",
-                            row.name, response.completion, response.link_lost
-                        );
+                        let (name, time) = (row.name, response.completion);
+                        println!("  {name}, response {n}: {time}, lost {:?}", response.link_lost);
                     }
                     responses.push(response);
                 }

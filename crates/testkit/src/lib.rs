@@ -22,6 +22,7 @@ pub mod scenario;
 pub mod shrink;
 pub mod sweep;
 mod text;
+pub mod timeline;
 pub mod tls;
 pub mod world;
 
