@@ -66,7 +66,9 @@ macro_rules! forwarder {
             let roots = $crate::certificate::find(dir).await?;
             let mut config = $quic::ClientConfig::with_root_certificates(roots)?;
             config.transport_config(std::sync::Arc::new($transport));
-            let endpoint = $quic::Endpoint::client(bind)?;
+            // Only one of the two stacks wants it mutable.
+            #[allow(unused_mut)]
+            let mut endpoint = $quic::Endpoint::client(bind)?;
             endpoint.set_default_client_config(config);
             let connection = endpoint.connect(server, $crate::certificate::NAME)?.await?;
             let listener = tokio::net::TcpListener::bind(listen).await?;

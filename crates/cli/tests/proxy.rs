@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use mendpath_cli::{
     client::{Client, Forward},
     destination::DestinationPolicy::*,
+    protocol::{MAX_MESSAGE, Reply, Status, read_frame, write_frame},
     server::ProxyServer,
     target::Target,
 };
@@ -89,6 +90,46 @@ async fn a_forwarded_port_passes_a_reset_on() {
         drop(far);
         let error = tcp.read(&mut [0]).await.expect_err("a reset must not look like an end");
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    })
+    .await;
+}
+
+/// A server that answers a request only once it has heard what the program said: a client that waits for the answer first waits for ever.
+#[tokio::test]
+async fn a_forwarded_program_need_not_wait_for_the_server_s_answer() {
+    within(async {
+        let state = tempfile::tempdir().unwrap();
+        let silent = ProxyServer::bind(&server_options(state.path(), AllowPrivate)).unwrap();
+        let mut options = client_options(silent.invitation().clone());
+        options.forwards = vec![Forward { listen: ANY, target: Target::from_addr(closed_port().await) }];
+        let serving = async {
+            let connection = silent.endpoint().accept().await.unwrap().await.unwrap();
+            let (mut control, mut hello) = connection.accept_bi().await.unwrap();
+            read_frame(&mut hello, MAX_MESSAGE).await.unwrap();
+            write_frame(&mut control, &Reply::ok().encode()).await.unwrap();
+            for answer in [Reply::ok(), Reply::new(Status::Refused, "nobody is there")] {
+                let (mut send, mut receive) = connection.accept_bi().await.unwrap();
+                read_frame(&mut receive, MAX_MESSAGE).await.unwrap();
+                let mut said = [0; 8];
+                receive.read_exact(&mut said).await.unwrap();
+                assert_eq!(&said, b"question");
+                write_frame(&mut send, &answer.encode()).await.unwrap();
+                send.write_all(b"answer").await.unwrap();
+                send.finish().unwrap();
+            }
+            (connection, control, hello)
+        };
+        let talking = async {
+            let forward = client(options).await.forwards[0];
+            let mut tcp = TcpStream::connect(forward).await.unwrap();
+            assert_eq!(converse(&mut tcp, b"question").await, b"answer");
+            // A refusal is a reset, not the end of an empty answer, and nothing after it is taken for one.
+            let mut tcp = TcpStream::connect(forward).await.unwrap();
+            tcp.write_all(b"question").await.unwrap();
+            let error = tcp.read(&mut [0]).await.expect_err("refused");
+            assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        };
+        tokio::join!(serving, talking);
     })
     .await;
 }

@@ -115,6 +115,36 @@ fn harm() {
     }
 }
 
+/// Packets of a lone flow that find the queue full, in per cent of those that reach it, from second 0 to 30.
+fn overflow(kind: ControllerKind, buffer: f64, path: Path) -> f64 {
+    mean(|seed| {
+        let mut network = Network::new(&[link(25, path.rtt.as_millis(), buffer)], seed);
+        network.flow(kind, &[path], Duration::ZERO);
+        let delivered = network.goodput(0, 30)[0][0] * 30.0 * 125_000.0 / network::SIZE as f64;
+        let dropped = network.links[0].overflows as f64;
+        100.0 * dropped / (delivered + dropped)
+    })
+}
+
+fn overflows() {
+    println!("\nOne flow, 25 Mbit/s, 30 s: packets that find the queue full, in per cent\n");
+    println!("| RTT | buffer | loss | controller | no jitter | 2 ms | 5 ms | 8 ms |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    for (rtt, buffer) in [(10, 1.0), (25, 1.0), (25, 0.25), (50, 0.25)] {
+        for loss in [0.0, 0.05] {
+            for kind in kinds() {
+                let cells: Vec<String> = [0, 2, 5, 8]
+                    .into_iter()
+                    .map(|jitter| Path::new(rtt).loss(loss).jitter(jitter, false))
+                    .map(|path| format!("{:.1}", overflow(kind, buffer, path)))
+                    .collect();
+                let loss = loss * 100.0;
+                println!("| {rtt} ms | {buffer} | {loss:.0} % | {kind} | {} |", cells.join(" | "));
+            }
+        }
+    }
+}
+
 /// The round-trip time changes after 20 s, at 5 % loss.
 fn route_change() {
     println!("\nThe route changes at second 20, 25 Mbit/s, 5 % loss: Mbit/s in each second after that\n");
@@ -147,6 +177,9 @@ fn main() {
     }
     if wanted("harm") {
         harm();
+    }
+    if wanted("overflow") {
+        overflows();
     }
     if wanted("route") {
         route_change();

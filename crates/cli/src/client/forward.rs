@@ -5,12 +5,12 @@ use std::{net::SocketAddr, str::FromStr, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::{IDLE_TIMEOUT, Shared, tunnel};
+use super::{IDLE_TIMEOUT, Shared, early::Early, tunnel};
 use crate::{
     console::say,
     failure::Failure,
     listener::Listener,
-    splice::{reset, splice_tcp},
+    splice::{reset, splice},
     target::{Target, TargetError},
 };
 
@@ -61,17 +61,20 @@ impl Forward {
     }
 }
 
-/// Serves one connection to a forwarded port.
-pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
-    match tunnel::connect(&shared.uplink, Target::clone(&target)).await {
-        Ok((send, receive)) => {
-            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
-            debug!(%target, ?summary, "forwarded connection ended");
-        }
+/// Serves one connection to a forwarded port. What the program says goes out with the request: nobody but we would use the answer.
+pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
+    let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
+        Ok((send, asked)) => (send, Early::new(asked)),
         Err(reply) => {
             say(format_args!("cannot reach {target}: {}", reply.text));
-            reset(tcp);
+            return reset(tcp);
         }
+    };
+    let summary = splice(tcp.split(), (&mut early, send), IDLE_TIMEOUT).await;
+    drop(tcp);
+    debug!(%target, ?summary, "forwarded connection ended");
+    if let Some(reply) = early.refusal().await {
+        say(format_args!("cannot reach {target}: {}", reply.text));
     }
 }
 

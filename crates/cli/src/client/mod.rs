@@ -2,6 +2,7 @@
 
 mod admin;
 mod dial;
+mod early;
 mod forward;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

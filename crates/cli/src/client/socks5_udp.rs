@@ -49,9 +49,10 @@ pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, 
 async fn associate(shared: &Shared) -> Result<Association, ReplyError> {
     let session = shared.uplink.session().await.map_err(|reply| reply_error(&reply))?;
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let stream =
-        tunnel::request(&session, &Request::Associate { id }).await.map_err(|reply| reply_error(&reply))?;
-    Association::begin(&session.hub, id, stream).ok_or(ReplyError::GeneralFailure)
+    let asked = tunnel::request(&session, &Request::Associate { id }).await;
+    let (send, asked) = asked.map_err(|reply| reply_error(&reply))?;
+    let receive = asked.granted().await.map_err(|reply| reply_error(&reply))?;
+    Association::begin(&session.hub, id, (send, receive)).ok_or(ReplyError::GeneralFailure)
 }
 
 /// Moves packets between the program and the association.

@@ -5,6 +5,7 @@ mod head;
 use std::{io, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mendpath::{RecvStream, SendStream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -13,7 +14,7 @@ use tracing::debug;
 
 use self::head::{Head, HeadError, Wanted};
 use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, tunnel};
-use crate::splice::splice_tcp;
+use crate::{protocol::Reply, splice::splice_tcp};
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 16 * 1024;
@@ -44,8 +45,8 @@ pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>) {
 }
 
 async fn carry(mut tcp: TcpStream, head: Head, rest: Vec<u8>, shared: &Shared) -> io::Result<()> {
-    let target = head.target.clone();
-    let (mut send, receive) = match tunnel::connect(&shared.uplink, head.target).await {
+    let (target, is_tunnel) = (head.target.clone(), head.wanted == Wanted::Tunnel);
+    let (receive, send) = match open(head, &rest, shared).await {
         Ok(stream) => stream,
         Err(reply) => {
             let (code, reason) = reply.status.http();
@@ -53,14 +54,26 @@ async fn carry(mut tcp: TcpStream, head: Head, rest: Vec<u8>, shared: &Shared) -
             return Ok(());
         }
     };
-    match head.wanted {
-        Wanted::Tunnel => tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
-        Wanted::Forward { rewritten } => send.write_all(&rewritten).await?,
+    if is_tunnel {
+        tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     }
-    send.write_all(&rest).await?;
     let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
     debug!(%target, ?summary, "connection ended");
     Ok(())
+}
+
+/// Opens a stream that leads to where the request wants to go. A plain request goes out with it, and need not wait for the answer.
+async fn open(head: Head, rest: &[u8], shared: &Shared) -> Result<(RecvStream, SendStream), Reply> {
+    let (mut send, asked) = tunnel::ask(&shared.uplink, head.target).await?;
+    let first = match head.wanted {
+        Wanted::Tunnel => Vec::new(),
+        Wanted::Forward { rewritten } => rewritten,
+    };
+    for bytes in [first.as_slice(), rest] {
+        // If the server takes no more, its answer says why.
+        let _ = send.write_all(bytes).await;
+    }
+    Ok((asked.granted().await?, send))
 }
 
 enum Unheard {

@@ -1,0 +1,73 @@
+//! The server's direction of a stream that it may still refuse.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use mendpath::RecvStream;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::tunnel::Asked;
+use crate::{
+    protocol::{Reply, StreamCode},
+    splice::Abort,
+};
+
+/// Reads what follows the server's answer, so that the other direction need not wait for it. A refusal is an error, and is kept.
+pub(super) enum Early {
+    /// The answer has not come.
+    Waiting(Pin<Box<dyn Future<Output = Result<RecvStream, Reply>> + Send>>),
+    /// The request was granted.
+    Granted(RecvStream),
+    /// It was not.
+    Refused(Reply),
+}
+
+impl Early {
+    pub(super) fn new(asked: Asked) -> Self {
+        Self::Waiting(Box::pin(asked.granted()))
+    }
+
+    /// Why the request was refused, if it was. Waits for the answer: when a server refuses, that it takes no more may arrive before
+    /// it says why.
+    pub(super) async fn refusal(self) -> Option<Reply> {
+        match self {
+            Self::Waiting(answer) => answer.await.err(),
+            Self::Granted(_) => None,
+            Self::Refused(reply) => Some(reply),
+        }
+    }
+}
+
+impl AsyncRead for Early {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        loop {
+            match &mut *self {
+                Self::Waiting(answer) => {
+                    *self = match ready!(answer.as_mut().poll(cx)) {
+                        Ok(receive) => Self::Granted(receive),
+                        Err(reply) => Self::Refused(reply),
+                    };
+                }
+                Self::Granted(receive) => return Pin::new(receive).poll_read(cx, buf),
+                Self::Refused(reply) => return Poll::Ready(Err(io::Error::other(reply.text.clone()))),
+            }
+        }
+    }
+}
+
+impl Abort for &mut Early {
+    /// Before the answer there is nothing to give up: the stream is stopped when it is dropped.
+    fn abort(&mut self, code: StreamCode) {
+        if let Early::Granted(receive) = self {
+            receive.abort(code);
+        }
+    }
+}
