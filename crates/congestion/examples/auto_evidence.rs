@@ -128,14 +128,17 @@ fn overflow(kind: ControllerKind, buffer: f64, path: Path) -> f64 {
 
 fn overflows() {
     println!("\nOne flow, 25 Mbit/s, 30 s: packets that find the queue full, in per cent\n");
-    println!("| RTT | buffer | loss | controller | no jitter | 2 ms | 5 ms | 8 ms |");
-    println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
+    println!(
+        "| RTT | buffer | loss | controller | no jitter | 2 ms | 5 ms | 8 ms | sender runs every 2 ms | 3 ms |"
+    );
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (rtt, buffer) in [(10, 1.0), (25, 1.0), (25, 0.25), (50, 0.25)] {
         for loss in [0.0, 0.05] {
             for kind in kinds() {
                 let cells: Vec<String> = [0, 2, 5, 8]
                     .into_iter()
                     .map(|jitter| Path::new(rtt).loss(loss).jitter(jitter, false))
+                    .chain([2, 3].map(|nap| Path::new(rtt).loss(loss).nap(nap)))
                     .map(|path| format!("{:.1}", overflow(kind, buffer, path)))
                     .collect();
                 let loss = loss * 100.0;

@@ -4,6 +4,7 @@
 //!
 //! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far more is lost than that even though
 //!   no queue is seen: the window is multiplied by CUBIC's 0.7;
+//! - congestion, too, if round trips with half the window, which are made now and then on a lossy path, do not lose as much;
 //! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and never less than 0.7. So the queue is
 //!   drained for the sake of others, and that is all.
 //!
@@ -24,7 +25,7 @@ use units::{Duration, Instant};
 
 use crate::{
     Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State, base_rtt::BaseRtt,
-    cubic::BETA, loss_floor::LossFloor, queueing::Queueing,
+    cubic::BETA, half_load::HalfLoad, loss_floor::LossFloor, queueing::Queueing,
 };
 
 /// Round trips without growth that end slow start.
@@ -44,6 +45,9 @@ pub struct Auto {
     base: BaseRtt,
     queueing: Queueing,
     floor: LossFloor,
+    half: HalfLoad,
+    /// The most that was in flight in the last round trip and in the current one, in bytes: what the window is worth.
+    flight: [u64; 2],
     /// The longest queue of the last hundreds of round trips, in time.
     peak: Duration,
     round: Round,
@@ -70,6 +74,8 @@ impl Auto {
             base: BaseRtt::default(),
             queueing: Queueing::default(),
             floor: LossFloor::default(),
+            half: HalfLoad::default(),
+            flight: [0; 2],
             peak: Duration::ZERO,
             round: Round::default(),
             exit: None,
@@ -160,6 +166,9 @@ impl Auto {
         let Round { delivered, lost, limited, best, full } = core::mem::take(&mut self.round);
         let grown = delivered > best.saturating_add(best / 4);
         self.round.best = best.max(delivered);
+        if !self.base.is_probing() {
+            self.flight = [self.flight[1], 0];
+        }
         self.round.full = if grown || limited { 0 } else { full + 1 };
         if lost > delivered.max(self.config.minimum_window()) {
             self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
@@ -169,6 +178,7 @@ impl Auto {
             self.base.on_round(delay);
         }
         self.learn(delivered, lost);
+        self.doubt(ack);
         self.confirm_exit();
     }
 
@@ -181,6 +191,17 @@ impl Auto {
         }
         let (delivered, lost) = (self.packets(delivered), self.packets(lost));
         self.floor.on_quiet_round(delivered, lost, self.packets(self.cubic.window()));
+    }
+
+    /// Losses that the path does not have with half the window are congestion, whatever hides the queue. Once found out, they are
+    /// answered, forgotten, and measured again.
+    fn doubt(&mut self, ack: &Ack) {
+        let (lost, all) = self.floor.remembered();
+        let Some(share) = self.half.share().filter(|_| self.half.is_exceeded(lost, all)) else { return };
+        self.floor.correct(share);
+        self.base.probe_soon(ack.now);
+        self.exit = None;
+        self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
     }
 
     /// The second round trip that ends after slow start was sent entirely after it, and tells whether there is a queue.
@@ -201,6 +222,7 @@ impl Auto {
 
 impl Controller for Auto {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.flight[1] = self.flight[1].max(in_flight);
         self.cubic.on_sent(now, bytes, in_flight);
     }
 
@@ -208,6 +230,8 @@ impl Controller for Auto {
         // Who has less to send than the window allows, or has never filled the path, holds no queue that would hide the route's delay.
         let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
+        self.half.watch(ack.now, self.base.is_probing());
+        self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         let ended = self.queueing.on_ack(ack);
         self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
         self.round.limited |= ack.app_limited;
@@ -223,6 +247,7 @@ impl Controller for Auto {
 
     fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
         self.round.lost = self.round.lost.saturating_add(loss.bytes);
+        self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.on_gap(loss.now, loss.largest_sent_at);
     }
 
@@ -230,7 +255,7 @@ impl Controller for Auto {
         self.cubic.on_persistent_congestion(now);
         self.base.forget();
         self.queueing = Queueing::default();
-        (self.floor, self.peak) = (LossFloor::default(), Duration::ZERO);
+        (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.round, self.exit) = (Round::default(), None);
     }
 
@@ -251,7 +276,12 @@ impl Controller for Auto {
 
     fn window(&self) -> u64 {
         let window = self.cubic.window();
-        if self.base.is_probing() { (window / 2).max(self.config.minimum_window()) } else { window }
+        if !self.base.is_probing() {
+            return window;
+        }
+        // A window that is larger than what the sender ever has in flight would not be felt, not even half of it.
+        let used = window.min(self.flight[0].max(self.flight[1]));
+        (used / 2).max(self.config.minimum_window())
     }
 
     fn state(&self) -> State {

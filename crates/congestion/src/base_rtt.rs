@@ -74,6 +74,11 @@ impl BaseRtt {
         self.probe.is_some()
     }
 
+    /// Whoever has reason to wants the next probe at once.
+    pub(crate) fn probe_soon(&mut self, now: Instant) {
+        self.due = Some(now);
+    }
+
     /// Takes an ACK's sample, if it has one. A probe that is due begins if it `may`.
     pub(crate) fn on_ack(&mut self, ack: &Ack, may: bool) {
         let sample = ack.rtt.latest;

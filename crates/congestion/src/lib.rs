@@ -26,6 +26,7 @@ mod coupled;
 mod ctcp;
 mod cubic;
 mod dctcp;
+mod half_load;
 mod hystart;
 mod kind;
 mod lia;

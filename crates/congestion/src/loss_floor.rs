@@ -36,6 +36,16 @@ impl LossFloor {
         }
     }
 
+    /// Packets lost and all packets, of those that are remembered.
+    pub(crate) fn remembered(&self) -> (f64, f64) {
+        (self.lost, self.all)
+    }
+
+    /// What was remembered was the load's doing: the path itself loses `share`.
+    pub(crate) fn correct(&mut self, share: f64) {
+        self.lost = self.lost.min(share * self.all);
+    }
+
     /// The share that is lost whatever the load, 0 to 1.
     pub(crate) fn share(&self) -> f64 {
         (self.lost + PRIOR_LOST) / (self.all + PRIOR_ALL)

@@ -45,6 +45,23 @@ fn jitter_does_not_starve() {
     }
 }
 
+/// A sender on a busy machine sends in bursts, and the queue that overflows is empty in between: no round trip shows it.
+#[test]
+fn a_queue_that_bursts_hide_is_found_out() {
+    for (rtt, quarters) in [(10, 4), (25, 1)] {
+        let mut network = Network::new(&[Link::new(25, 25 * 125 * rtt * quarters / 4)], 1);
+        let nap = if rtt == 10 { 3 } else { 2 };
+        network.flow(Auto, &[Path::new(rtt).nap(nap)], Duration::ZERO);
+        network.goodput(0, 3);
+        let before = network.links[0].overflows;
+        let rate = network.goodput(3, 23)[0][0];
+        let overflows = (network.links[0].overflows - before) as f64 * network::SIZE as f64;
+        let share = overflows / (rate * 20.0 * 125_000.0);
+        assert!(share < 0.03, "{rtt} ms: {share}");
+        assert!(rate >= 0.9 * 25.0, "{rtt} ms: {rate}");
+    }
+}
+
 #[test]
 fn shares_a_loss_free_link_with_others_and_itself() {
     for quarters in [1, 2, 4] {

@@ -71,12 +71,20 @@ pub struct Path {
     pub loss: f64,
     /// Its jitter.
     pub jitter: Jitter,
+    /// How seldom its busy sender runs, on average: what arrives or is due in between waits, and then goes in bursts of up to ten packets.
+    pub nap: Duration,
 }
 
 impl Path {
     /// A path through link 0 without loss or jitter.
     pub fn new(rtt_ms: u64) -> Self {
-        Self { link: 0, rtt: Duration::from_millis(rtt_ms), loss: 0.0, jitter: Jitter::default() }
+        Self {
+            link: 0,
+            rtt: Duration::from_millis(rtt_ms),
+            loss: 0.0,
+            jitter: Jitter::default(),
+            nap: Duration::ZERO,
+        }
     }
 
     /// With random loss.
@@ -87,6 +95,28 @@ impl Path {
     /// With jitter.
     pub fn jitter(self, span_ms: u64, reorder: bool) -> Self {
         Self { jitter: Jitter { span: Duration::from_millis(span_ms), reorder }, ..self }
+    }
+
+    /// With a sender that runs only every so many ms on average.
+    pub fn nap(self, ms: u64) -> Self {
+        Self { nap: Duration::from_millis(ms), ..self }
+    }
+
+    /// When a sender runs that something happens to at `at`: once in every `nap`, at a moment of chance.
+    fn runs_at(&self, at: Instant) -> Instant {
+        let since = (at - Instant::ORIGIN).as_nanos();
+        let nap = self.nap.as_nanos();
+        if nap == 0 {
+            return at;
+        }
+        let moment = |n: u64| n * nap + (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 11) % nap;
+        let runs = [moment(since / nap), moment(since / nap + 1)];
+        Instant::ORIGIN + Duration::from_nanos(if runs[0] >= since { runs[0] } else { runs[1] })
+    }
+
+    /// What a sender that naps may make up for at once: ten packets (RFC 9002 section 7.7).
+    fn burst(&self) -> u64 {
+        if self.nap.is_zero() { 0 } else { 9 * SIZE }
     }
 
     /// Through another link.
@@ -267,7 +297,9 @@ impl Network {
             sender.next += 1;
             sender.flying.insert(number, now);
             let rate = sender.controller.pacing_rate(&sender.rtt);
-            sender.paced_until = now + rate.time_to_send(SIZE);
+            let earliest = Instant::ORIGIN
+                + (now - Instant::ORIGIN).saturating_sub(rate.time_to_send(sender.path.burst()));
+            sender.paced_until = sender.paced_until.max(earliest) + rate.time_to_send(SIZE);
             let in_flight = sender.flying.len() as u64 * SIZE;
             sender.controller.on_sent(now, SIZE, in_flight);
             self.transmit(now, index, number);
@@ -275,6 +307,7 @@ impl Network {
         let sender = &mut self.senders[index];
         let blocked = (sender.flying.len() as u64 + 1) * SIZE > sender.controller.window();
         let wakes_at = if blocked { sender.progress_at.max(now) + patience } else { sender.paced_until };
+        let wakes_at = sender.path.runs_at(wakes_at);
         sender.wakes_at = wakes_at;
         self.schedule(wakes_at, Event::Wake { sender: index });
     }
@@ -292,7 +325,7 @@ impl Network {
             at = at.max(self.senders[index].last_ack_at);
         }
         self.senders[index].last_ack_at = at;
-        self.schedule(at, Event::Ack { sender: index, number, marked });
+        self.schedule(path.runs_at(at), Event::Ack { sender: index, number, marked });
     }
 
     fn on_ack(&mut self, now: Instant, index: usize, number: u64, marked: bool) {

@@ -1,0 +1,118 @@
+//! What a path loses while the window is halved. A path that loses packets at any load loses as many of them then; a queue that nobody
+//! sees, since jitter or a sender's bursts hide it, loses hardly any.
+//!
+//! Counts in packets. The memory is some hundred packets, so that it follows the path.
+//!
+//! # Invariants
+//! `0 <= lost <= all`.
+
+use units::Instant;
+
+/// Packets that are remembered.
+const MEMORY: f64 = 300.0;
+/// Losses that a probe may have missed by chance.
+const MISSED: f64 = 2.0;
+/// Standard deviations by which chance alone may exceed what is expected.
+const DEVIATIONS: f64 = 4.0;
+/// Lost packets beyond that: losses come in small bursts.
+const BURST: f64 = 2.0;
+
+/// Lost packets among those sent with half the window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HalfLoad {
+    lost: f64,
+    all: f64,
+    /// When the latest probe began, and when it ended if it has.
+    probe: Option<(Instant, Option<Instant>)>,
+}
+
+impl HalfLoad {
+    /// It is `now`, and a probe is under way or not.
+    pub(crate) fn watch(&mut self, now: Instant, is_probing: bool) {
+        match self.probe {
+            Some((from, None)) if !is_probing => self.probe = Some((from, Some(now))),
+            Some((_, None)) => {}
+            _ if is_probing => self.probe = Some((now, None)),
+            _ => {}
+        }
+    }
+
+    /// So many packets, the last of them sent at `sent_at`, were delivered and lost.
+    pub(crate) fn count(&mut self, sent_at: Instant, delivered: f64, lost: f64) {
+        let Some((from, to)) = self.probe else { return };
+        if sent_at <= from || to.is_some_and(|to| sent_at > to) {
+            return;
+        }
+        self.lost += lost;
+        self.all += delivered + lost;
+        if self.all > MEMORY {
+            self.lost *= MEMORY / self.all;
+            self.all = MEMORY;
+        }
+    }
+
+    /// The share that is lost with half the window, rather too large than too small; `None` before any probe.
+    pub(crate) fn share(&self) -> Option<f64> {
+        (self.all >= 1.0).then(|| ((self.lost + MISSED) / self.all).min(1.0))
+    }
+
+    /// Whether losing `lost` of `all` packets is more than the load explains that the path loses anyway.
+    pub(crate) fn is_exceeded(&self, lost: f64, all: f64) -> bool {
+        self.share().is_some_and(|share| {
+            let expected = share * all;
+            lost > expected + DEVIATIONS * expected.sqrt() + BURST
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Duration;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    /// A probe from 100 to 200 ms in which `delivered` and `lost` packets are sent, and as many again before and after.
+    fn probed(delivered: f64, lost: f64) -> HalfLoad {
+        let mut half = HalfLoad::default();
+        half.watch(at(100), true);
+        half.count(at(100), 0.0, 100.0);
+        half.count(at(150), delivered, lost);
+        half.watch(at(200), false);
+        half.watch(at(250), false);
+        half.count(at(201), 0.0, 100.0);
+        half
+    }
+
+    #[test]
+    fn says_nothing_before_a_probe() {
+        let mut half = HalfLoad::default();
+        half.count(at(1), 0.0, 100.0);
+        assert!(half.share().is_none() && !half.is_exceeded(300.0, 300.0));
+    }
+
+    #[test]
+    fn losses_that_half_the_load_does_not_have_are_the_load_s() {
+        let half = probed(60.0, 0.0);
+        assert!(half.is_exceeded(45.0, 300.0));
+        assert!(!half.is_exceeded(15.0, 300.0), "five per cent may miss a probe of sixty packets by chance");
+    }
+
+    #[test]
+    fn losses_that_it_has_too_are_the_path_s() {
+        for share in [0.01, 0.05, 0.1, 0.2] {
+            let half = probed(100.0 * (1.0 - share), 100.0 * share);
+            assert!(!half.is_exceeded(300.0 * share, 300.0), "{share}");
+        }
+    }
+
+    #[test]
+    fn remembers_a_few_hundred_packets() {
+        let mut half = probed(0.0, 300.0);
+        half.watch(at(300), true);
+        half.count(at(400), 3_000.0, 0.0);
+        assert!(half.share().is_some_and(|share| share < 0.1), "{half:?}");
+    }
+}
