@@ -3,8 +3,8 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use mendpath::ConnectionStats;
-use serde::Serialize;
+use mendpath::{ConnectionStats, RecoveryReasons};
+use serde::{Serialize, Serializer};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -67,6 +67,7 @@ pub(crate) struct Counters {
     pub(crate) stream_bytes_received: u64,
     pub(crate) recovery_bytes_sent: u64,
     pub(crate) copies_sent: u64,
+    pub(crate) late_copies_sent: u64,
     pub(crate) repair_sent: u64,
     pub(crate) repair_received: u64,
     pub(crate) repair_used: u64,
@@ -75,6 +76,12 @@ pub(crate) struct Counters {
     pub(crate) packets_mended_at_peer: u64,
     pub(crate) losses_mended: u64,
     pub(crate) datagrams_dropped: u64,
+    #[serde(serialize_with = "by_name")]
+    pub(crate) recovery_reasons: RecoveryReasons,
+}
+
+fn by_name<S: Serializer>(reasons: &RecoveryReasons, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(reasons.named())
 }
 
 impl From<&ConnectionStats> for Counters {
@@ -89,6 +96,7 @@ impl From<&ConnectionStats> for Counters {
             stream_bytes_received: stats.stream_bytes_received,
             recovery_bytes_sent: stats.recovery_bytes_sent,
             copies_sent: stats.copies_sent,
+            late_copies_sent: stats.late_copies_sent,
             repair_sent: stats.repair_sent,
             repair_received: stats.repair_received,
             repair_used: stats.repair_used,
@@ -97,6 +105,7 @@ impl From<&ConnectionStats> for Counters {
             packets_mended_at_peer: stats.peer_recovered,
             losses_mended: stats.packets_mended,
             datagrams_dropped: stats.datagrams_dropped,
+            recovery_reasons: stats.reasons,
         }
     }
 }
@@ -112,6 +121,7 @@ impl std::ops::AddAssign for Counters {
         self.stream_bytes_received += other.stream_bytes_received;
         self.recovery_bytes_sent += other.recovery_bytes_sent;
         self.copies_sent += other.copies_sent;
+        self.late_copies_sent += other.late_copies_sent;
         self.repair_sent += other.repair_sent;
         self.repair_received += other.repair_received;
         self.repair_used += other.repair_used;
@@ -120,6 +130,7 @@ impl std::ops::AddAssign for Counters {
         self.packets_mended_at_peer += other.packets_mended_at_peer;
         self.losses_mended += other.losses_mended;
         self.datagrams_dropped += other.datagrams_dropped;
+        self.recovery_reasons += other.recovery_reasons;
     }
 }
 

@@ -177,6 +177,22 @@ pub struct RecoveryReasons {
     pub no_window: u64,
 }
 
+impl core::ops::AddAssign for RecoveryReasons {
+    fn add_assign(&mut self, other: Self) {
+        self.handshake += other.handshake;
+        self.end_of_write += other.end_of_write;
+        self.end_of_stream += other.end_of_stream;
+        self.learnt += other.learnt;
+        self.single += other.single;
+        self.block += other.block;
+        self.uncoded += other.uncoded;
+        self.moved += other.moved;
+        self.not_needed += other.not_needed;
+        self.no_budget += other.no_budget;
+        self.no_window += other.no_window;
+    }
+}
+
 impl RecoveryReasons {
     /// Every reason by its field's name, and how often it counted.
     pub const fn named(&self) -> [(&'static str, u64); 11] {

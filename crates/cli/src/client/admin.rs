@@ -129,6 +129,14 @@ fn metrics(paths: &[PathRow], stats: Option<&StatsRow>) -> String {
         for (name, help, value) in counters {
             metric(&mut out, name, "counter", help, [(String::new(), value as f64)]);
         }
+        let reasons = stats.counters.recovery_reasons.named();
+        metric(
+            &mut out,
+            "mendpath_recovery_reasons_total",
+            "counter",
+            "Copies and repair symbols by why they were sent, and times that none were and why.",
+            reasons.map(|(reason, count)| (format!("{{reason=\"{reason}\"}}"), count as f64)),
+        );
     }
     let label = |path: &PathRow| format!("{{path=\"{}\",local=\"{}\"}}", path.id, path.local);
     type Value = fn(&PathRow) -> f64;
