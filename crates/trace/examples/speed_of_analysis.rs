@@ -1,4 +1,4 @@
-//! How many packets per second one core analyses, and how much memory it takes: `speed [--packets N]`.
+//! How many packets per second one core analyses, and how much memory it takes: `speed_of_analysis [--packets N]`.
 //!
 //! It makes a capture of modelled connections in memory and reads it over and over, each time with other addresses and later,
 //! as one endless capture would be. Run it with `--release`.
