@@ -9,6 +9,8 @@ mod redundancy;
 mod throughput;
 mod timeouts;
 
+use units::percentile;
+
 use crate::{
     keys::{PlanError, names},
     outcome::{Measured, Outcome},
@@ -159,5 +161,5 @@ pub(crate) fn distribution(outcome: &Outcome) -> Vec<(f64, f64)> {
     times.sort_by(f64::total_cmp);
     let shares = (0..99_u32).map(|percent| f64::from(percent) / 100.0);
     let tail = (0..=10_u32).map(|tenth| (990.0 + f64::from(tenth)) / 1_000.0);
-    shares.chain(tail).filter_map(|share| Some((completion::at(&times, share)?, share))).collect()
+    shares.chain(tail).filter_map(|share| Some((percentile(&times, share)?, share))).collect()
 }

@@ -1,5 +1,7 @@
 //! Mean and percentiles of times, or of anything else.
 
+use units::percentile;
+
 /// What a set of values comes to, in the unit of the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -23,14 +25,8 @@ impl Summary {
         let max = *sorted.last()?;
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
         let at = |share| percentile(&sorted, share);
-        Some(Self { mean, p50: at(0.50), p90: at(0.90), p99: at(0.99), max })
+        Some(Self { mean, p50: at(0.50)?, p90: at(0.90)?, p99: at(0.99)?, max })
     }
-}
-
-/// Nearest rank: the smallest value that at least this share of all values does not exceed. 0 for no values.
-pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -44,6 +40,5 @@ mod tests {
         assert_eq!(Summary::of(&values), Some(expected));
         assert_eq!(Summary::of(&[7.0]).map(|s| (s.p50, s.p99, s.max)), Some((7.0, 7.0, 7.0)));
         assert_eq!(Summary::of(&[]), None);
-        assert_eq!(percentile(&[], 0.5), 0.0);
     }
 }

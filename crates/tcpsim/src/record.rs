@@ -1,7 +1,7 @@
 //! What is remembered of a run.
 
 use netsim::fabric::HostId;
-use units::{Duration, Instant};
+use units::{Duration, Instant, percentile};
 
 /// A flow (or a message on a long-lived connection), by the order in which they were added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -114,8 +114,7 @@ impl Totals {
 /// The value that a share `q` of the sorted `values` lies at or below (nearest rank); `None` without values.
 pub fn quantile(values: &mut [Duration], q: f64) -> Option<Duration> {
     values.sort_unstable();
-    let rank = (q.clamp(0.0, 1.0) * values.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    values.get(rank - 1).copied()
+    percentile(values, q)
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use testkit::{
     response::{Exchange, PathPlan, Response},
     timeline::Timeline,
 };
-use units::{BitRate, Duration, LossRate};
+use units::{BitRate, Duration, LossRate, percentile};
 
 /// Completion times of responses over two paths, of which the second loses packets.
 #[derive(Parser)]
@@ -172,7 +172,7 @@ fn main() {
         let responses = arguments.responses(row);
         let mut times: Vec<f64> = responses.iter().map(|r| r.completion.as_millis_f64()).collect();
         times.sort_by(f64::total_cmp);
-        let quantile = |q: f64| times[((times.len() as f64 * q).ceil() as usize).clamp(1, times.len()) - 1];
+        let quantile = |share| percentile(&times, share).unwrap_or(f64::NAN);
         let sum = |of: fn(&Response) -> u64| responses.iter().map(of).sum::<u64>();
         let extra = sum(|r| r.stats.recovery_bytes_sent) as f64 / (sum(|r| r.bytes_sent) as f64);
         println!(

@@ -1,15 +1,17 @@
-//! Percentiles by nearest rank.
+//! The percentiles of completion times that SLP shows.
+
+use units::percentile;
 
 /// Those of SLP's table I.
 pub const PERCENTILES: [f64; 5] = [1.0, 10.0, 50.0, 90.0, 99.0];
 
 /// [`PERCENTILES`] of `sorted`, to a microsecond if it holds milliseconds; `None` if it is empty.
 pub(crate) fn percentiles(sorted: &[f64]) -> Option<[f64; 5]> {
-    let last = sorted.len().checked_sub(1)?;
-    Some(PERCENTILES.map(|p| {
-        let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
-        (sorted[rank.saturating_sub(1).min(last)] * 1e3).round() / 1e3
-    }))
+    let mut found = [0.0; PERCENTILES.len()];
+    for (found, p) in found.iter_mut().zip(PERCENTILES) {
+        *found = (percentile(sorted, p / 100.0)? * 1e3).round() / 1e3;
+    }
+    Some(found)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Mean and percentiles of completion times.
 
+use units::percentile;
+
 /// What a set of times comes to, in the unit of the times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
@@ -20,14 +22,8 @@ impl Summary {
         sorted.sort_by(f64::total_cmp);
         let max = *sorted.last()?;
         let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-        Some(Self { mean, p50: percentile(&sorted, 0.50), p99: percentile(&sorted, 0.99), max })
+        Some(Self { mean, p50: percentile(&sorted, 0.50)?, p99: percentile(&sorted, 0.99)?, max })
     }
-}
-
-/// Nearest rank: the smallest time that at least this share of all times does not exceed.
-fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.clamp(1, sorted.len()) - 1]
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Completion times. Flows that did not finish are left out of all but their own share: look at it.
 
+use units::percentile;
+
 use super::View;
 use crate::outcome::Measured;
 
@@ -7,16 +9,10 @@ pub(super) fn millis(flow: &Measured) -> Option<f64> {
     flow.time.map(|time| time.as_nanos() as f64 / 1e6)
 }
 
-/// The value that a share of the sorted `times` lies at or below (nearest rank).
-pub(super) fn at(times: &[f64], share: f64) -> Option<f64> {
-    let rank = (share * times.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-    times.get(rank - 1).copied()
-}
-
 fn quantile(view: View<'_>, share: f64) -> Option<f64> {
     let mut times: Vec<f64> = view.flows.iter().filter_map(millis).collect();
     times.sort_by(f64::total_cmp);
-    at(&times, share)
+    percentile(&times, share)
 }
 
 pub(super) fn mean(view: View<'_>) -> Option<f64> {

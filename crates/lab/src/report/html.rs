@@ -6,7 +6,7 @@ use super::{
     Kind, Report, Row,
     table::{cells, groups, headings},
 };
-use crate::stats::percentile;
+use units::percentile;
 
 /// Line colours for light and dark backgrounds; told apart by people who do not see all colours, together with the dash patterns.
 const COLOURS: [(&str, &str); 8] = [
@@ -112,7 +112,7 @@ fn distribution(out: &mut String, rows: &[Row]) {
         times.sort_by(f64::total_cmp);
         times
     };
-    let most = rows.iter().map(|row| percentile(&times(row), 0.995)).fold(0.0, f64::max);
+    let most = rows.iter().map(|row| percentile(&times(row), 0.995).unwrap_or(0.0)).fold(0.0, f64::max);
     let steps = |row: &Row| {
         let times = times(row);
         let n = times.len().max(1) as f64;
