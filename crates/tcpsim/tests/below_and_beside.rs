@@ -1,8 +1,9 @@
 //! What lies below TCP (coding layers) and beside it (CTCP), and SLP on it: times worked out by hand, and every scheme on lossy networks.
-//!
-//! The network of the hand-made timelines is that of `timelines.rs`: 1 ms per full segment, 10 ms of delay each way, all else 1,000 times
-//! faster. A segment that starts to be sent at `t` arrives at `t` + 11,001 us, and its acknowledgement is back 10,000.054 us later.
 
+#[path = "common/by_hand.rs"]
+mod by_hand;
+
+use by_hand::{MS, THERE, ack};
 use netsim::{
     Loss, Seed,
     fabric::{
@@ -21,32 +22,13 @@ use tcpsim::{
 };
 use units::{BitRate, Duration, Instant, LossRate};
 
-const MS: u64 = 1_000_000;
-/// From the start of sending until arrival.
-const THERE: u64 = 11_001_000;
 /// A handshake: 40 bytes take 26,667 ns on the slow link and 27 ns on each of the three fast ones.
 const HANDSHAKE: u64 = 26_667 + 27 + 27 + 27 + 20 * MS;
-/// The acknowledgement of segment `k` of the first window.
-const fn ack(k: u64) -> u64 {
-    (k + 1) * MS + 20_001_054
-}
 
-/// One flow of `segments` full segments; the sender's packets with these indices are lost. Time from the start, handshake included.
+/// The time of one flow of `segments` full segments from its start, handshake included, if the packets with these indices are lost.
 fn run(profile: Profile, segments: u64, lost: &[u64]) -> (u64, Totals) {
-    let slow = Line::new(BitRate::from_mbps(12), Duration::from_millis(10), 10_000);
-    let fast = Line { rate: BitRate::from_mbps(12_000), delay: Duration::ZERO, ..slow };
-    let back = Line { rate: BitRate::from_mbps(12_000), ..slow };
-    let mut topology = Topology::new(2, 1);
-    topology.attach(0, 0, slow, back);
-    topology.attach(1, 0, fast, fast);
-    let failure =
-        Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: false, before_rate: false };
-    let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
-    let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).unwrap();
-    let id = sim.add_profile(profile);
-    let flow = sim.add_flow(id, 0, 1, segments * 1_460, Instant::ORIGIN).unwrap();
-    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(30)).unwrap();
-    (sim.flow(flow).unwrap().whole_time().expect("finished").as_nanos(), sim.totals())
+    let (flow, totals) = by_hand::run(profile, segments, lost);
+    (flow.whole_time().expect("finished").as_nanos(), totals)
 }
 
 fn slp(tcp: Tcp, slp: Slp) -> Profile {

@@ -1,42 +1,16 @@
 //! Loss recovery on a link whose every event can be worked out by hand, to the nanosecond.
-//!
-//! Host 0 sends to host 1. Its link takes 1 ms per full segment and 10 ms of delay; everything else is 1,000 times
-//! faster. A segment that starts to be sent at `t` arrives at `t` + 11,001 us, and its acknowledgement is back 10,000.054 us
-//! later. All segments of the initial window are written at 0 and leave one per ms, so segment `k` arrives at
-//! `(k + 1) ms + 10,001 us`, and its acknowledgement at `(k + 1) ms + 20,001.054 us`.
 
-use netsim::{
-    Loss,
-    fabric::{Direction, Failure, Fault, Line, LinkId, Options, Topology},
-};
-use tcpsim::{Profile, Sim, Tcp, schemes::reactive};
-use units::{BitRate, Duration, Instant};
+#[path = "common/by_hand.rs"]
+mod by_hand;
 
-const MS: u64 = 1_000_000;
-/// From the start of sending until arrival.
-const THERE: u64 = 11_001_000;
-/// The acknowledgement of segment `k` of the first window.
-const fn ack(k: u64) -> u64 {
-    (k + 1) * MS + 20_001_054
-}
+use by_hand::{MS, THERE, ack};
+use tcpsim::{Profile, Tcp, schemes::reactive};
+use units::Duration;
 
 /// When `segments` full segments have arrived if the link loses the packets with these indices, and the timeouts.
 fn run(tcp: Tcp, segments: u64, lost: &[u64]) -> (u64, u64) {
-    let slow = Line::new(BitRate::from_mbps(12), Duration::from_millis(10), 10_000);
-    let fast = Line { rate: BitRate::from_mbps(12_000), delay: Duration::ZERO, ..slow };
-    let back = Line { rate: BitRate::from_mbps(12_000), ..slow };
-    let mut topology = Topology::new(2, 1);
-    topology.attach(0, 0, slow, back);
-    topology.attach(1, 0, fast, fast);
-    let failure =
-        Failure::Loss { loss: Loss::nth(lost.iter().copied()), data_only: true, before_rate: false };
-    let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
-    let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).unwrap();
-    let tcp = sim.add_profile(Profile::tcp(tcp));
-    let flow = sim.add_flow(tcp, 0, 1, segments * 1_460, Instant::ORIGIN).unwrap();
-    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(30)).unwrap();
-    let time = sim.flow(flow).unwrap().completion_time().expect("finished");
-    (time.as_nanos(), sim.totals().timeouts)
+    let (flow, totals) = by_hand::run(Profile::tcp(tcp), segments, lost);
+    (flow.completion_time().expect("finished").as_nanos(), totals.timeouts)
 }
 
 #[test]
