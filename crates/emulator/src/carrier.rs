@@ -5,16 +5,9 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd},
 };
 
-use netsim::{Link, Seed};
 use units::Instant;
 
-use crate::{
-    PathStats,
-    clock::Clock,
-    path::{Packet, Path},
-    socket::Buffers,
-    tun::Tun,
-};
+use crate::{PathStats, clock::Clock, links::Links, path::Path, socket::Buffers, tun::Tun};
 
 pub(crate) enum Carrier {
     Udp(Path),
@@ -37,26 +30,17 @@ impl Carrier {
         }
     }
 
-    /// The links up and down.
-    pub(crate) fn links(&mut self) -> (&mut Link<Packet>, &mut Link<Packet>) {
+    pub(crate) fn links(&self) -> &Links {
         match self {
-            Self::Udp(path) => path.links(),
-            Self::Tun(path) => path.links(),
+            Self::Udp(path) => &path.links,
+            Self::Tun(path) => &path.links,
         }
     }
 
-    /// Starts all randomness afresh, as if the path had been opened with `seed`.
-    pub(crate) fn reseed(&mut self, now: Instant, seed: Seed) {
-        let (up, down) = self.links();
-        up.reseed(now, seed.child("up", 0));
-        down.reseed(now, seed.child("down", 0));
-    }
-
-    /// When a link has something to deliver next.
-    pub(crate) fn next_delivery(&self) -> Option<Instant> {
+    pub(crate) fn links_mut(&mut self) -> &mut Links {
         match self {
-            Self::Udp(path) => path.next_delivery(),
-            Self::Tun(path) => path.next_delivery(),
+            Self::Udp(path) => &mut path.links,
+            Self::Tun(path) => &mut path.links,
         }
     }
 

@@ -15,7 +15,8 @@ use crate::{
     EmulatorError, PathId, PathStats, TunPath, UdpPath,
     carrier::Carrier,
     event_loop::{Command, EventLoop},
-    path::{Packet, Path},
+    links::{Links, Packet},
+    path::Path,
     tun::Tun,
 };
 
@@ -181,7 +182,7 @@ impl Emulator {
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
     pub fn reseed(&self, path: PathId, seed: Seed) -> Result<(), EmulatorError> {
-        self.on_path(path, move |path, now| path.reseed(now, seed))
+        self.on_path(path, move |path, now| path.links_mut().reseed(now, seed))
     }
 
     /// Changes the links of one direction or (`None`) of both.
@@ -192,8 +193,8 @@ impl Emulator {
         mut change: impl FnMut(&mut Link<Packet>, Instant) + Send + 'static,
     ) -> Result<(), EmulatorError> {
         self.on_path(path, move |path, now| {
-            let (up, down) = path.links();
-            let links = [(Direction::Forward, up), (Direction::Backward, down)];
+            let Links { up, down } = path.links_mut();
+            let links = [(Direction::Forward, &mut up.link), (Direction::Backward, &mut down.link)];
             let wanted =
                 links.into_iter().filter(|(which, _)| direction.is_none_or(|direction| direction == *which));
             wanted.for_each(|(_, link)| change(link, now));

@@ -57,7 +57,7 @@ impl EventLoop {
     /// Waits for the next thing to do. Fills `ready` with the descriptors that can be read, as (path, index), and returns
     /// whether the waker is readable.
     fn wait(&self, ready: &mut Vec<(usize, usize)>) -> io::Result<bool> {
-        let next = self.paths.iter().filter_map(Carrier::next_delivery).min();
+        let next = self.paths.iter().filter_map(|path| path.links().next_delivery()).min();
         let timeout = next.map(|at| self.time_until(at));
         let mut fds = vec![PollFd::new(&self.waker, PollFlags::IN)];
         let mut names = Vec::new();

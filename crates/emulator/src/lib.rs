@@ -39,6 +39,7 @@ mod carrier;
 mod clock;
 mod control;
 mod event_loop;
+mod links;
 mod path;
 mod socket;
 mod tun;
@@ -46,8 +47,9 @@ mod tun;
 use std::{io, net::SocketAddr};
 
 pub use control::Emulator;
+pub use links::DirectionStats;
 pub use netsim::{Seed, link::OutageKind, network::Direction};
-pub use path::{DirectionStats, PathId, PathStats, UdpPath};
+pub use path::{PathId, PathStats, UdpPath};
 pub use tun::TunPath;
 
 /// What can go wrong with an emulator.

@@ -5,13 +5,14 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
 };
 
-use netsim::{Delivered, Link, LinkConfig, LinkStats, Seed};
+use netsim::{Delivered, LinkConfig, Seed};
 use quinn_udp::EcnCodepoint;
-use units::{Duration, Instant};
+use units::Instant;
 
 use crate::{
     batch::Batch,
     clock::Clock,
+    links::{DirectionStats, Links, OneWay, Packet},
     socket::{Buffers, Received, Socket},
 };
 
@@ -64,25 +65,6 @@ impl UdpPath {
     }
 }
 
-/// What one direction of a path has done.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub struct DirectionStats {
-    /// Counters of the link. Sizes there include the headers of IP and UDP.
-    pub link: LinkStats,
-    /// Packets inside the link now.
-    pub in_link: u64,
-    /// Packets sent on to their receiver.
-    pub sent: u64,
-    /// Packets that the kernel refused to send.
-    pub send_failed: u64,
-    /// Packets whose client had been evicted when they came out of the link.
-    pub orphaned: u64,
-    /// The longest time between when a packet should have left the link and when it was sent on.
-    pub max_late: Duration,
-    /// The sum of these times over all packets: divide by the link's `delivered` for the mean.
-    pub total_late: Duration,
-}
-
 /// What a path has done.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PathStats {
@@ -102,16 +84,6 @@ pub struct PathStats {
     pub receive_failed: u64,
 }
 
-/// A packet inside a link.
-#[derive(Clone)]
-pub(crate) struct Packet {
-    pub(crate) payload: Box<[u8]>,
-    /// Of a UDP path's packet; a TUN path's carries it in its IP header.
-    pub(crate) ecn: Option<EcnCodepoint>,
-    /// Of a UDP path's packet.
-    pub(crate) client: u64,
-}
-
 /// A client address with its socket towards the server.
 struct Client {
     id: u64,
@@ -127,8 +99,7 @@ pub(crate) struct Path {
     clients: Vec<Client>,
     max_clients: usize,
     next_client: u64,
-    up: Link<Packet>,
-    down: Link<Packet>,
+    pub(crate) links: Links,
     batch: Batch,
     stats: PathStats,
 }
@@ -143,8 +114,7 @@ impl Path {
             clients: Vec::new(),
             max_clients: config.max_clients.max(1),
             next_client: 0,
-            up: Link::new(&config.up, seed.child("up", 0), now),
-            down: Link::new(&config.down, seed.child("down", 0), now),
+            links: Links::new(&config.up, &config.down, seed, now),
             batch: Batch::default(),
             stats: PathStats::default(),
         })
@@ -155,23 +125,8 @@ impl Path {
     }
 
     pub(crate) fn stats(&self) -> PathStats {
-        let mut stats = self.stats;
-        stats.clients = self.clients.len();
-        for (direction, link) in [(&mut stats.up, &self.up), (&mut stats.down, &self.down)] {
-            direction.link = link.stats();
-            direction.in_link = link.in_link() as u64;
-        }
-        stats
-    }
-
-    /// The links up and down.
-    pub(crate) fn links(&mut self) -> (&mut Link<Packet>, &mut Link<Packet>) {
-        (&mut self.up, &mut self.down)
-    }
-
-    /// When a link has something to deliver next.
-    pub(crate) fn next_delivery(&self) -> Option<Instant> {
-        [self.up.next_delivery(), self.down.next_delivery()].into_iter().flatten().min()
+        let Links { up, down } = &self.links;
+        PathStats { up: up.stats(), down: down.stats(), clients: self.clients.len(), ..self.stats }
     }
 
     /// The sockets to wait for: the listener, then the clients' in order.
@@ -189,7 +144,7 @@ impl Path {
     }
 
     fn receive_up(&mut self, clock: &Clock, buffers: &mut Buffers) -> io::Result<()> {
-        let Self { server, listener, clients, max_clients, next_client, up, stats, .. } = self;
+        let Self { server, listener, clients, max_clients, next_client, links, stats, .. } = self;
         listener.receive(clock, buffers, |Received { at, source, ecn, payload }| {
             let known = clients.iter().position(|client| client.addr == source);
             let client = match known {
@@ -211,12 +166,12 @@ impl Path {
             };
             client.last_seen = at;
             let size = size_on_link(payload, source);
-            up.offer(at, Packet { payload: payload.into(), ecn, client: client.id }, size);
+            links.up.link.offer(at, Packet { payload: payload.into(), ecn, client: client.id }, size);
         })
     }
 
     fn receive_down(&mut self, client: usize, clock: &Clock, buffers: &mut Buffers) -> io::Result<()> {
-        let Self { server, clients, down, stats, .. } = self;
+        let Self { server, clients, links, stats, .. } = self;
         let Some(client) = clients.get_mut(client) else { return Ok(()) };
         let Client { id, socket, last_seen, .. } = client;
         socket.receive(clock, buffers, |Received { at, source, ecn, payload }| {
@@ -226,28 +181,23 @@ impl Path {
             }
             *last_seen = at;
             let size = size_on_link(payload, source);
-            down.offer(at, Packet { payload: payload.into(), ecn, client: *id }, size);
+            links.down.link.offer(at, Packet { payload: payload.into(), ecn, client: *id }, size);
         })
     }
 
     /// Sends on what has come out of the links by `now`.
     pub(crate) fn deliver(&mut self, now: Instant) {
-        let Self { server, listener, clients, up, down, batch, stats, .. } = self;
-        forward(up, now, batch, &mut stats.up, |id| {
-            find(clients, id).map(|client| (&client.socket, *server))
-        });
-        forward(down, now, batch, &mut stats.down, |id| {
-            find(clients, id).map(|client| (&*listener, client.addr))
-        });
+        let Self { server, listener, clients, links, batch, .. } = self;
+        forward(&mut links.up, now, batch, |id| find(clients, id).map(|client| (&client.socket, *server)));
+        forward(&mut links.down, now, batch, |id| find(clients, id).map(|client| (&*listener, client.addr)));
     }
 }
 
 /// Moves packets from a link to the socket and destination that `route` knows for their client.
 fn forward<'a>(
-    link: &mut Link<Packet>,
+    way: &mut OneWay,
     now: Instant,
     batch: &mut Batch,
-    stats: &mut DirectionStats,
     route: impl Fn(u64) -> Option<(&'a Socket, SocketAddr)>,
 ) {
     let mut batched_for: Option<u64> = None;
@@ -258,24 +208,21 @@ fn forward<'a>(
             Err((failed, _)) => stats.send_failed += failed,
         }
     };
-    while let Some(Delivered { packet, at, ce, .. }) = link.deliver(now) {
-        let late = now - at;
-        stats.max_late = stats.max_late.max(late);
-        stats.total_late += late;
+    while let Some(Delivered { packet, ce, .. }) = way.deliver(now) {
         let Some((socket, _)) = route(packet.client) else {
-            stats.orphaned += 1;
+            way.counted.orphaned += 1;
             continue;
         };
         let ecn = if ce && packet.ecn.is_some() { Some(EcnCodepoint::Ce) } else { packet.ecn };
         let joins =
             batched_for == Some(packet.client) && batch.takes(&packet.payload, ecn, socket.max_segments());
         if !joins {
-            flush(batch, stats, batched_for);
+            flush(batch, &mut way.counted, batched_for);
         }
         batched_for = Some(packet.client);
         batch.push(&packet.payload, ecn);
     }
-    flush(batch, stats, batched_for);
+    flush(batch, &mut way.counted, batched_for);
 }
 
 fn find(clients: &[Client], id: u64) -> Option<&Client> {

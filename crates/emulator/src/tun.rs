@@ -5,14 +5,19 @@ use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
 };
 
-use netsim::{Delivered, Link, LinkConfig, Seed};
+use netsim::{Delivered, LinkConfig, Seed};
 use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
     io::Errno,
 };
 use units::Instant;
 
-use crate::{DirectionStats, PathStats, clock::Clock, path::Packet, socket::Buffers};
+use crate::{
+    PathStats,
+    clock::Clock,
+    links::{Links, OneWay, Packet},
+    socket::Buffers,
+};
 
 /// Packets read from one device before the others get their turn.
 const ROUND: usize = 64;
@@ -52,9 +57,8 @@ impl TunPath {
 pub(crate) struct Tun {
     client: OwnedFd,
     server: OwnedFd,
-    up: Link<Packet>,
-    down: Link<Packet>,
-    stats: PathStats,
+    pub(crate) links: Links,
+    receive_failed: u64,
 }
 
 impl Tun {
@@ -65,29 +69,16 @@ impl Tun {
         }
         let seed = config.seed.unwrap_or(default);
         Ok(Self {
-            up: Link::new(&config.up, seed.child("up", 0), now),
-            down: Link::new(&config.down, seed.child("down", 0), now),
+            links: Links::new(&config.up, &config.down, seed, now),
             client: config.client,
             server: config.server,
-            stats: PathStats::default(),
+            receive_failed: 0,
         })
     }
 
     pub(crate) fn stats(&self) -> PathStats {
-        let mut stats = self.stats;
-        for (direction, link) in [(&mut stats.up, &self.up), (&mut stats.down, &self.down)] {
-            direction.link = link.stats();
-            direction.in_link = link.in_link() as u64;
-        }
-        stats
-    }
-
-    pub(crate) fn links(&mut self) -> (&mut Link<Packet>, &mut Link<Packet>) {
-        (&mut self.up, &mut self.down)
-    }
-
-    pub(crate) fn next_delivery(&self) -> Option<Instant> {
-        [self.up.next_delivery(), self.down.next_delivery()].into_iter().flatten().min()
+        let (Links { up, down }, receive_failed) = (&self.links, self.receive_failed);
+        PathStats { up: up.stats(), down: down.stats(), receive_failed, ..PathStats::default() }
     }
 
     /// What to wait for: the client's device, then the server's.
@@ -97,19 +88,19 @@ impl Tun {
 
     /// Reads the `index`-th of [`devices`](Self::devices) into its link.
     pub(crate) fn receive(&mut self, index: usize, clock: &Clock, buffers: &mut Buffers) {
-        let (device, link) =
-            if index == 0 { (&self.client, &mut self.up) } else { (&self.server, &mut self.down) };
+        let Links { up, down } = &mut self.links;
+        let (device, way) = if index == 0 { (&self.client, up) } else { (&self.server, down) };
         let buffer = buffers.bytes();
         for _ in 0..ROUND {
             match rustix::io::read(device, &mut *buffer) {
                 Ok(0) | Err(Errno::AGAIN) => return,
                 Ok(size) => {
                     let packet = Packet { payload: buffer[..size].into(), ecn: None, client: 0 };
-                    link.offer(clock.now(), packet, size as u64);
+                    way.link.offer(clock.now(), packet, size as u64);
                 }
                 Err(Errno::INTR) => {}
                 Err(_) => {
-                    self.stats.receive_failed += 1;
+                    self.receive_failed += 1;
                     return;
                 }
             }
@@ -117,24 +108,21 @@ impl Tun {
     }
 
     pub(crate) fn deliver(&mut self, now: Instant) {
-        forward(&mut self.up, now, &self.server, &mut self.stats.up);
-        forward(&mut self.down, now, &self.client, &mut self.stats.down);
+        forward(&mut self.links.up, now, &self.server);
+        forward(&mut self.links.down, now, &self.client);
     }
 }
 
 /// Moves packets from a link to a device.
-fn forward(link: &mut Link<Packet>, now: Instant, device: &OwnedFd, stats: &mut DirectionStats) {
-    while let Some(Delivered { mut packet, at, ce, .. }) = link.deliver(now) {
-        let late = now - at;
-        stats.max_late = stats.max_late.max(late);
-        stats.total_late += late;
+fn forward(way: &mut OneWay, now: Instant, device: &OwnedFd) {
+    while let Some(Delivered { mut packet, ce, .. }) = way.deliver(now) {
         if ce {
             mark(&mut packet.payload);
         }
         // A device that is down refuses packets, as a cable that is not plugged in would lose them.
         match rustix::io::write(device, &packet.payload) {
-            Ok(_) => stats.sent += 1,
-            Err(_) => stats.send_failed += 1,
+            Ok(_) => way.counted.sent += 1,
+            Err(_) => way.counted.send_failed += 1,
         }
     }
 }
@@ -212,7 +200,7 @@ mod tests {
         }
         tun.receive(0, &clock, &mut buffers);
         tun.receive(1, &clock, &mut buffers);
-        assert!(tun.next_delivery().is_some());
+        assert!(tun.links.next_delivery().is_some());
         tun.deliver(clock.now() + Duration::from_secs(1));
         let mut got = [0; 200];
         for byte in [0, 2] {
