@@ -24,12 +24,15 @@
 use units::{Duration, Instant};
 
 use crate::{
-    Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State, base_rtt::BaseRtt,
-    cubic::BETA, half_load::HalfLoad, loss_floor::LossFloor, queueing::Queueing,
+    Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State,
+    base_rtt::BaseRtt,
+    cubic::BETA,
+    half_load::HalfLoad,
+    loss_floor::LossFloor,
+    queueing::Queueing,
+    slow_start_rounds::{Round, SlowStartRounds},
 };
 
-/// Round trips without growth that end slow start.
-const FULL_ROUNDS: u32 = 3;
 /// Part of the longest queue seen up to which a queue counts as none.
 const LITTLE: u64 = 4;
 /// What is left of the longest queue seen after a round trip with a shorter one.
@@ -50,19 +53,7 @@ pub struct Auto {
     flight: [u64; 2],
     /// The longest queue of the last hundreds of round trips, in time.
     peak: Duration,
-    round: Round,
-    /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
-    exit: Option<u32>,
-}
-
-/// What the current round trip has delivered and lost, in bytes, and how slow start goes.
-#[derive(Clone, Copy, Default, Debug)]
-struct Round {
-    delivered: u64,
-    lost: u64,
-    limited: bool,
-    best: u64,
-    full: u32,
+    rounds: SlowStartRounds,
 }
 
 impl Auto {
@@ -77,8 +68,7 @@ impl Auto {
             half: HalfLoad::default(),
             flight: [0; 2],
             peak: Duration::ZERO,
-            round: Round::default(),
-            exit: None,
+            rounds: SlowStartRounds::default(),
         }
     }
 
@@ -115,7 +105,7 @@ impl Auto {
 
     /// Whether what this round trip has lost is congestion where the queue is `queue`.
     fn is_congestion(&self, queue: Duration) -> bool {
-        let lost = self.packets(self.round.lost);
+        let lost = self.packets(self.rounds.lost());
         let packets = self.packets(self.cubic.window());
         if !self.is_quiet(queue) {
             return self.floor.is_exceeded_with_queue(lost, packets);
@@ -132,7 +122,7 @@ impl Auto {
             return self.cubic.reduce(now, sent_at, BETA);
         };
         if self.is_congestion(queue) {
-            self.exit = None;
+            self.rounds.confirm();
             return self.cubic.reduce(now, sent_at, BETA);
         }
         let beta = self.queue(delay).map_or(1.0, |queue| self.backoff(queue));
@@ -144,7 +134,7 @@ impl Auto {
             && self.base.on_backoff(now, self.cubic.window() as f64, delay).is_some()
         {
             // A new route: what the old one delivered is no measure.
-            self.round.best = 0;
+            self.rounds.forget_best();
             self.resume_slow_start();
             return;
         }
@@ -154,8 +144,7 @@ impl Auto {
     /// Ends slow start when there is a queue, or nothing more to be had.
     fn watch_slow_start(&mut self) {
         let queue = self.queue(self.queueing.recent()).unwrap_or(Duration::ZERO);
-        if self.queued(queue) > 1.0 || self.round.full >= FULL_ROUNDS {
-            self.exit = (self.round.full < FULL_ROUNDS).then_some(0);
+        if self.rounds.is_over(self.queued(queue) > 1.0) {
             self.cubic.leave_first_slow_start();
             self.queueing.forget_rounds();
         }
@@ -163,33 +152,30 @@ impl Auto {
 
     /// A round trip is over: what it says about losses, and whether slow start is still of use.
     fn end_round(&mut self, ack: &Ack) {
-        let Round { delivered, lost, limited, best, full } = core::mem::take(&mut self.round);
-        let grown = delivered > best.saturating_add(best / 4);
-        self.round.best = best.max(delivered);
+        let ended = self.rounds.end();
         if !self.base.is_probing() {
             self.flight = [self.flight[1], 0];
         }
-        self.round.full = if grown || limited { 0 } else { full + 1 };
-        if lost > delivered.max(self.config.minimum_window()) {
+        if ended.is_mostly_lost(self.config.minimum_window()) {
             self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
-            self.exit = None;
+            self.rounds.confirm();
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
         }
-        self.learn(delivered, lost);
+        self.learn(ended);
         self.doubt(ack);
         self.confirm_exit();
     }
 
     /// Takes what a round trip has lost into account, if no queue explains it.
-    fn learn(&mut self, delivered: u64, lost: u64) {
+    fn learn(&mut self, ended: Round) {
         let Some(queue) = self.queue(self.longest()) else { return };
         self.peak = self.peak.mul_f64(PEAK_DECAY).max(queue);
         if !self.is_quiet(queue) {
             return;
         }
-        let (delivered, lost) = (self.packets(delivered), self.packets(lost));
+        let (delivered, lost) = (self.packets(ended.delivered), self.packets(ended.lost));
         self.floor.on_quiet_round(delivered, lost, self.packets(self.cubic.window()));
     }
 
@@ -200,23 +186,21 @@ impl Auto {
         let Some(share) = self.half.share().filter(|_| self.half.is_exceeded(lost, all)) else { return };
         self.floor.correct(share);
         self.base.probe_soon(ack.now);
-        self.exit = None;
+        self.rounds.confirm();
         self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
     }
 
-    /// The second round trip that ends after slow start was sent entirely after it, and tells whether there is a queue.
+    /// Takes slow start up again if it was left for jitter.
     fn confirm_exit(&mut self) {
-        let Some(ended) = self.exit else { return };
-        self.exit = (ended == 0).then_some(1);
         let queue = self.queue(self.queueing.last_round()).unwrap_or(Duration::ZERO);
-        if ended > 0 && self.queued(queue) <= 1.0 {
+        if self.rounds.was_jitter(self.queued(queue) > 1.0) {
             self.resume_slow_start();
         }
     }
 
     fn resume_slow_start(&mut self) {
         self.cubic.resume_slow_start();
-        (self.round.full, self.exit) = (0, None);
+        self.rounds.resume();
     }
 }
 
@@ -233,8 +217,7 @@ impl Controller for Auto {
         self.half.watch(ack.now, self.base.is_probing());
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         let ended = self.queueing.on_ack(ack);
-        self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
-        self.round.limited |= ack.app_limited;
+        self.rounds.on_ack(ack);
         if ended {
             self.end_round(ack);
         }
@@ -246,8 +229,8 @@ impl Controller for Auto {
     }
 
     fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
-        self.round.lost = self.round.lost.saturating_add(loss.bytes);
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
+        self.rounds.on_loss(loss);
         self.on_gap(loss.now, loss.largest_sent_at);
     }
 
@@ -256,13 +239,13 @@ impl Controller for Auto {
         self.base.forget();
         self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
-        (self.round, self.exit) = (Round::default(), None);
+        self.rounds = SlowStartRounds::default();
     }
 
     fn on_spurious_loss(&mut self, now: Instant) {
         self.cubic.on_spurious_loss(now);
         // The loss that never was may have kept slow start from going on.
-        self.exit = Some(0);
+        self.rounds.doubt();
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {

@@ -34,11 +34,8 @@ use units::{Duration, Instant};
 
 use crate::{
     Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, State, aimd::Aimd, base_rtt::BaseRtt,
-    queueing::Queueing,
+    queueing::Queueing, slow_start_rounds::SlowStartRounds,
 };
-
-/// Round trips without growth that end slow start.
-const FULL_ROUNDS: u32 = 3;
 
 /// The controller of CTCP.
 #[derive(Clone, Debug)]
@@ -46,19 +43,7 @@ pub struct Ctcp {
     window: Aimd,
     base: BaseRtt,
     queueing: Queueing,
-    round: Round,
-    /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
-    exit: Option<u32>,
-}
-
-/// What the current round trip has delivered and lost, in bytes, and how slow start goes.
-#[derive(Clone, Copy, Default, Debug)]
-struct Round {
-    delivered: u64,
-    lost: u64,
-    limited: bool,
-    best: u64,
-    full: u32,
+    rounds: SlowStartRounds,
 }
 
 impl Ctcp {
@@ -68,8 +53,7 @@ impl Ctcp {
             window: Aimd::new(config),
             base: BaseRtt::default(),
             queueing: Queueing::default(),
-            round: Round::default(),
-            exit: None,
+            rounds: SlowStartRounds::default(),
         }
     }
 
@@ -105,15 +89,16 @@ impl Ctcp {
             return;
         }
         self.window.reduce(now, sent_at, beta);
-        self.exit = self.exit.filter(|_| self.is_empty_queue(beta));
+        if !self.is_empty_queue(beta) {
+            self.rounds.confirm();
+        }
     }
 
     /// Slow start by `bytes`, and whether it should end.
     fn slow_start(&mut self, bytes: u64) {
         let rest = self.window.slow_start(bytes as f64);
         let beta = self.backoff(self.queueing.recent()).unwrap_or(1.0);
-        if !self.is_empty_queue(beta) || self.round.full >= FULL_ROUNDS {
-            self.exit = (self.round.full < FULL_ROUNDS).then_some(0);
+        if self.rounds.is_over(!self.is_empty_queue(beta)) {
             self.window.leave_slow_start();
             self.queueing.forget_rounds();
         }
@@ -127,13 +112,9 @@ impl Ctcp {
 
     /// A round trip is over: was it one with hardly any deliveries, and is slow start still of use?
     fn end_round(&mut self, ack: &Ack) {
-        let Round { delivered, lost, limited, best, full } = core::mem::take(&mut self.round);
-        let grown = delivered > best.saturating_add(best / 4);
-        self.round.best = best.max(delivered);
-        self.round.full = if grown || limited { 0 } else { full + 1 };
-        if lost > delivered.max(self.window.floor() as u64) {
+        if self.rounds.end().is_mostly_lost(self.window.floor() as u64) {
             self.window.reduce(ack.now, ack.largest_sent_at, 0.5);
-            self.exit = None;
+            self.rounds.confirm();
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
@@ -141,19 +122,17 @@ impl Ctcp {
         self.confirm_exit();
     }
 
-    /// The second round trip that ends after slow start was sent entirely after it, and tells whether there is a queue.
+    /// Takes slow start up again if it was left for jitter.
     fn confirm_exit(&mut self) {
-        let Some(ended) = self.exit else { return };
-        self.exit = (ended == 0).then_some(1);
         let beta = self.backoff(self.queueing.last_round()).unwrap_or(1.0);
-        if ended > 0 && self.is_empty_queue(beta) {
+        if self.rounds.was_jitter(!self.is_empty_queue(beta)) {
             self.resume_slow_start();
         }
     }
 
     fn resume_slow_start(&mut self) {
         self.window.resume_slow_start();
-        (self.round.full, self.exit) = (0, None);
+        self.rounds.resume();
     }
 }
 
@@ -162,8 +141,7 @@ impl Controller for Ctcp {
         self.window.note_ack(ack);
         self.base.on_ack(ack, !ack.app_limited);
         let ended = self.queueing.on_ack(ack);
-        self.round.delivered = self.round.delivered.saturating_add(ack.bytes);
-        self.round.limited |= ack.app_limited;
+        self.rounds.on_ack(ack);
         if ended {
             self.end_round(ack);
         }
@@ -178,7 +156,7 @@ impl Controller for Ctcp {
     }
 
     fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
-        self.round.lost = self.round.lost.saturating_add(loss.bytes);
+        self.rounds.on_loss(loss);
         self.on_gap(loss.now, loss.largest_sent_at);
     }
 
@@ -186,8 +164,7 @@ impl Controller for Ctcp {
         self.window.collapse();
         self.base.forget();
         self.queueing = Queueing::default();
-        self.round = Round::default();
-        self.exit = None;
+        self.rounds = SlowStartRounds::default();
     }
 
     fn on_spurious_loss(&mut self, _now: Instant) {

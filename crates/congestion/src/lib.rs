@@ -37,6 +37,7 @@ mod olia;
 mod properties;
 mod queueing;
 mod recovery_period;
+mod slow_start_rounds;
 #[cfg(test)]
 mod test_loop;
 
