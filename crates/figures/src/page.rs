@@ -35,9 +35,10 @@ const BODY: &str = "body{margin:0;background:var(--bg);color:var(--fg);font:16px
     .key svg{display:inline-block;width:2.2rem;height:.7rem;vertical-align:middle;margin-right:.4rem}\
     .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\
     th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}\
-    th:first-child,td:first-child{text-align:left}";
+    th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}";
 
-const NARROW: &str = "@media(max-width:560px){.wide{display:none}.narrow{display:block}th,td{padding:.3rem .35rem;font-size:.8rem}}";
+const NARROW: &str = "@media(max-width:560px){.wide{display:none}.narrow{display:block}\
+    th,td{padding:.3rem .35rem;font-size:.8rem}th:first-child,td:first-child{white-space:normal;min-width:5.5rem}}";
 
 /// The whole page: `body` below the heading. `title` and `heading` are text, `body` is HTML.
 pub fn page(title: &str, heading: &str, style: &str, body: &str) -> String {
