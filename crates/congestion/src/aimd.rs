@@ -146,6 +146,11 @@ impl Aimd {
         self.config.minimum_window() as f64
     }
 
+    /// The initial window in bytes.
+    pub(crate) fn initial(&self) -> u64 {
+        self.config.initial_window()
+    }
+
     /// One packet in bytes.
     pub(crate) fn segment(&self) -> f64 {
         self.config.max_datagram_size as f64

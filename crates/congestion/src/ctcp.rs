@@ -22,7 +22,7 @@
 //!   before, because a link without a queue of its own, such as a policer, shows no delay.
 //! - When backoffs prove RTT_min wrong, they are taken back, and slow start finds the new route's window.
 //! - If a round trip loses more packets than it delivers, the window is halved whatever the delay is: nothing else would stop the
-//!   window where there is no queue to see.
+//!   window where there is no queue to see. It must be more than an initial window: of eight packets chance takes five now and then.
 //! - Before the first sample, and by a CE mark, the window is halved: a mark says what delay could only suggest.
 //! - Persistent congestion stands for the time-out of Algorithm 2, with RFC 9002's minimum window. RTT_min is forgotten then.
 //!
@@ -85,11 +85,14 @@ impl Ctcp {
             && let Some(window) = self.base.on_backoff(now, self.window.window(), delay)
         {
             self.window.restore(window);
+            self.rounds.forget_best();
             self.resume_slow_start();
             return;
         }
         self.window.reduce(now, sent_at, beta);
-        if !self.is_empty_queue(beta) {
+        // Until the link has been seen full, the round trip after slow start tells whether it is: what the gap saw may be the burst that ended
+        // slow start, and where packets are lost by chance there is a gap before that round trip is through.
+        if self.rounds.has_filled() && !self.is_empty_queue(beta) {
             self.rounds.confirm();
         }
     }
@@ -112,7 +115,7 @@ impl Ctcp {
 
     /// A round trip is over: was it one with hardly any deliveries, and is slow start still of use?
     fn end_round(&mut self, ack: &Ack) {
-        if self.rounds.end().is_mostly_lost(self.window.floor() as u64) {
+        if self.rounds.end().is_mostly_lost(self.window.initial()) {
             self.window.reduce(ack.now, ack.largest_sent_at, 0.5);
             self.rounds.confirm();
         }

@@ -23,6 +23,8 @@ pub(crate) struct SlowStartRounds {
     full: u32,
     /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
     doubted: Option<u32>,
+    /// A whole round trip after slow start has shown a queue: the link has been full.
+    filled: bool,
 }
 
 /// One round trip, in bytes.
@@ -78,7 +80,14 @@ impl SlowStartRounds {
     pub(crate) fn was_jitter(&mut self, has_queue: bool) -> bool {
         let Some(ended) = self.doubted else { return false };
         self.doubted = (ended == 0).then_some(1);
+        self.filled |= ended > 0 && has_queue;
         ended > 0 && !has_queue
+    }
+
+    /// Whether a whole round trip after slow start has shown a queue. Before that a gap says little: what it saw may be a burst of one's
+    /// own.
+    pub(crate) fn has_filled(&self) -> bool {
+        self.filled
     }
 
     /// What ended slow start may not have been.
@@ -98,7 +107,7 @@ impl SlowStartRounds {
 
     /// What has been delivered so far is no measure: the route is a new one.
     pub(crate) fn forget_best(&mut self) {
-        self.best = 0;
+        (self.best, self.filled) = (0, false);
     }
 }
 
@@ -134,7 +143,8 @@ mod tests {
         assert!(rounds.is_over(true));
         assert!(!rounds.was_jitter(false)); // sent before the end
         let mut with_queue = rounds;
-        assert!(!with_queue.was_jitter(true) && !with_queue.was_jitter(false));
+        assert!(!with_queue.has_filled() && !with_queue.was_jitter(true) && with_queue.has_filled());
+        assert!(!with_queue.was_jitter(false));
         let mut without = rounds;
         assert!(without.was_jitter(false) && !without.was_jitter(false));
         rounds.confirm();

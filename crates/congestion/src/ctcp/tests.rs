@@ -138,3 +138,35 @@ fn a_probe_halves_what_may_be_in_flight_and_nothing_else() {
     assert_eq!(ctcp.base.min(), Some(Duration::from_millis(60)));
     assert!(ctcp.window() >= window as u64);
 }
+
+#[test]
+fn a_gap_does_not_confirm_the_end_of_slow_start() {
+    let mut ctcp = Ctcp::new(&Config::with_max_datagram_size(SIZE));
+    for n in 0..10 {
+        ack(&mut ctcp, 60 + n, 50, 2 * SIZE);
+    }
+    // A burst of our own waits at the bottleneck, which ends slow start, and loses a packet by chance.
+    for n in 0..40 {
+        ack(&mut ctcp, 110 + n, 60, SIZE);
+    }
+    assert!(!ctcp.window.in_slow_start());
+    loss(&mut ctcp, 151, 80);
+    // Two round trips without a queue: it goes on.
+    for round in [210, 270, 330] {
+        for n in 0..20 {
+            ack(&mut ctcp, round + n, 50, SIZE / 4);
+        }
+    }
+    assert!(ctcp.window.in_slow_start());
+}
+
+#[test]
+fn a_few_packets_lost_of_a_few_halve_nothing() {
+    let mut ctcp = Ctcp::new(&Config::with_max_datagram_size(SIZE));
+    ack(&mut ctcp, 60, 50, 3 * SIZE);
+    for n in 0..7 {
+        loss(&mut ctcp, 61 + n, 5); // of the first ten packets
+    }
+    ack(&mut ctcp, 120, 50, SIZE);
+    assert!(ctcp.window() >= 13 * SIZE && ctcp.window.in_slow_start());
+}
