@@ -40,6 +40,9 @@ const PEAK_DECAY: f64 = 0.995;
 /// Packets in the queue that are no queue: bursts leave as many.
 const BURST: f64 = 2.0;
 
+/// The part of RTT_min that a queue must reach to end slow start.
+const FULL_AT: u64 = 8;
+
 /// The controller that tells losses by congestion from others.
 #[derive(Clone, Debug)]
 pub struct Auto {
@@ -98,6 +101,11 @@ impl Auto {
         self.packets(self.cubic.window()) * (1.0 - self.backoff(queue))
     }
 
+    /// Whether a queue is long enough to say that the link is full.
+    fn fills(&self, queue: Duration) -> bool {
+        self.base.min().is_some_and(|min| queue >= Queueing::threshold(min, FULL_AT))
+    }
+
     /// Whether a queue is so short that it counts as none.
     fn is_quiet(&self, queue: Duration) -> bool {
         self.queued(queue) <= BURST || queue <= self.peak / LITTLE
@@ -144,7 +152,7 @@ impl Auto {
     /// Ends slow start when there is a queue, or nothing more to be had.
     fn watch_slow_start(&mut self) {
         let queue = self.queue(self.queueing.recent()).unwrap_or(Duration::ZERO);
-        if self.rounds.is_over(self.queued(queue) > 1.0) {
+        if self.rounds.is_over(self.fills(queue)) {
             self.cubic.leave_first_slow_start();
             self.queueing.forget_rounds();
         }
@@ -193,7 +201,7 @@ impl Auto {
     /// Takes slow start up again if it was left for jitter.
     fn confirm_exit(&mut self) {
         let queue = self.queue(self.queueing.last_round()).unwrap_or(Duration::ZERO);
-        if self.rounds.was_jitter(self.queued(queue) > 1.0) {
+        if self.rounds.was_jitter(self.fills(queue)) {
             self.resume_slow_start();
         }
     }

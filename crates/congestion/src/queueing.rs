@@ -20,6 +20,9 @@ const MOST_JITTER: Duration = Duration::from_millis(10);
 const JITTER_MULTIPLE: f64 = 4.0;
 /// Least weight of one difference in the mean.
 const JITTER_GAIN: f64 = 1.0 / 64.0;
+/// Bounds of the queue that ends slow start, times the part of the route's time that it is.
+const LEAST_QUEUES: Duration = Duration::from_millis(32);
+const MOST_QUEUES: Duration = Duration::from_millis(128);
 /// Distance of the samples that are compared; samples of the current round from which on its own minimum counts.
 const LAG: usize = 8;
 
@@ -92,6 +95,13 @@ impl Queueing {
     /// How much of `delay` is queue where the route takes `min`: what is left when jitter has been allowed for.
     pub(crate) fn queue(&self, delay: Duration, min: Duration) -> Duration {
         delay.saturating_sub(min).saturating_sub(self.allowance().min(MOST_JITTER.max(min / 2)))
+    }
+
+    /// The queue from which on slow start is over, where the route takes `min`: the `part`-th of it. With an eighth the bounds are 4 and
+    /// 16 ms as in RFC 9406 section 4.2, and on short routes half of `min`; they are in proportion to the part. Bursts of one's own and
+    /// jitter make shorter queues without filling the link.
+    pub(crate) fn threshold(min: Duration, part: u64) -> Duration {
+        (min / part).clamp((LEAST_QUEUES / part).min(min * 4 / part), MOST_QUEUES / part)
     }
 
     /// What of a delay may be jitter.

@@ -63,6 +63,21 @@ fn a_queue_that_bursts_hide_is_found_out() {
 }
 
 #[test]
+fn jitter_does_not_end_slow_start() {
+    for (rate, rtt, jitter) in [(100, 50, 2), (100, 50, 5), (300, 8, 2)] {
+        for seed in 1..=3 {
+            let mut network = Network::new(&[Link::new(rate, rate * 125 * rtt)], seed);
+            network.flow(Auto, &[Path::new(rtt).jitter(jitter, false)], Duration::ZERO);
+            let mbps = network.goodput(0, 2)[0][0];
+            assert!(
+                mbps >= 0.8 * rate as f64,
+                "{rate} Mbit/s, {rtt} ms, jitter {jitter}, seed {seed}: {mbps}"
+            );
+        }
+    }
+}
+
+#[test]
 fn shares_a_loss_free_link_with_others_and_itself() {
     for quarters in [1, 2, 4] {
         for other in [Auto, Cubic, NewReno] {

@@ -73,8 +73,8 @@ fn slow_start_ignores_losses_without_a_queue_and_ends_with_one() {
     }
     assert_eq!(ctcp.state().phase, Phase::SlowStart);
     assert_eq!(ctcp.window(), (10 + 10 * (2 + 4 + 8 + 16)) * SIZE);
-    for n in 0..40 {
-        ack(&mut ctcp, 310 + n, 60, SIZE);
+    for n in 0..60 {
+        ack(&mut ctcp, 310 + n, 70, SIZE);
     }
     assert_eq!(ctcp.state().phase, Phase::CongestionAvoidance);
 }
@@ -146,13 +146,13 @@ fn a_gap_does_not_confirm_the_end_of_slow_start() {
         ack(&mut ctcp, 60 + n, 50, 2 * SIZE);
     }
     // A burst of our own waits at the bottleneck, which ends slow start, and loses a packet by chance.
-    for n in 0..40 {
-        ack(&mut ctcp, 110 + n, 60, SIZE);
+    for n in 0..60 {
+        ack(&mut ctcp, 110 + n, 70, SIZE);
     }
     assert!(!ctcp.window.in_slow_start());
-    loss(&mut ctcp, 151, 80);
+    loss(&mut ctcp, 171, 100);
     // Two round trips without a queue: it goes on.
-    for round in [210, 270, 330] {
+    for round in [230, 290, 350] {
         for n in 0..20 {
             ack(&mut ctcp, round + n, 50, SIZE / 4);
         }
