@@ -56,7 +56,7 @@ pub(crate) fn colours(svg: &str) -> String {
         out = out.replace(&hex(stand_in), colour);
     }
     for series in 0..MOST_SERIES {
-        let (colour, dash) = look(series);
+        let ((colour, _), dash) = look(series);
         let dashed = format!("stroke=\"{colour}\" stroke-dasharray=\"{dash}\"");
         out = out.replace(&format!("stroke=\"{}\"", hex(line(series))), &dashed);
         out = out.replace(&hex(fill(series)), colour);
@@ -64,7 +64,20 @@ pub(crate) fn colours(svg: &str) -> String {
     out
 }
 
-/// The light colour and the dashes of a series.
-pub(crate) fn look(series: usize) -> (&'static str, &'static str) {
-    (COLOURS[series % COLOURS.len()].0, DASHES[series % DASHES.len()])
+/// The colours and the dashes of a series. When the colours begin anew, the dashes move on by one.
+pub(crate) fn look(series: usize) -> ((&'static str, &'static str), &'static str) {
+    let dash = series + series / COLOURS.len();
+    (COLOURS[series % COLOURS.len()], DASHES[dash % DASHES.len()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_series_look_alike() {
+        for series in 0..MOST_SERIES {
+            assert!((0..series).all(|other| look(other) != look(series)), "{series}");
+        }
+    }
 }

@@ -2,18 +2,15 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    Picture, Size,
-    dress::{COLOURS, DASHES},
-};
+use crate::{Picture, Size, dress::look};
 
 /// The styles of a page whose charts have `series` series.
 pub fn style(series: usize) -> String {
     let (mut light, mut dark, mut lines) = (String::new(), String::new(), String::new());
     for i in 0..series {
-        let (colour, dash) = (COLOURS[i % COLOURS.len()], DASHES[i % DASHES.len()]);
-        let _ = write!(light, ";--c{i}:{}", colour.0);
-        let _ = write!(dark, ";--c{i}:{}", colour.1);
+        let ((on_light, on_dark), dash) = look(i);
+        let _ = write!(light, ";--c{i}:{on_light}");
+        let _ = write!(dark, ";--c{i}:{on_dark}");
         let dash = if dash == "none" { String::new() } else { format!(";stroke-dasharray:{dash}") };
         let _ = write!(lines, ".s{i}{{stroke:var(--c{i}){dash}}}.f{i}{{fill:var(--c{i})}}");
     }

@@ -69,7 +69,7 @@ impl Sheet<'_> {
         let columns = ((width - 10) / cell).max(1);
         for (i, (series, name)) in (0..).zip(&names) {
             let (x, y) = (10 + (i % columns) * cell, top + (i / columns + 1) * LINE);
-            let (colour, dash) = look(*series);
+            let ((colour, _), dash) = look(*series);
             let (end, middle) = (x + 40, y - 5);
             let _ = writeln!(
                 body,
