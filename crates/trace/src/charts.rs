@@ -32,7 +32,7 @@ pub(crate) fn positions(report: &Report, half: Half) -> Chart<'static> {
     Chart {
         label: "Share of timeouts by position",
         x: Axis::new(title, 0.5, f64::from(furthest) + 0.5).labelled(whole),
-        y: Axis::new("timeouts (%)", 0.0, 1.0).labelled(percent),
+        y: Axis::new("timeouts (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: layers.collect(),
     }
 }
@@ -62,7 +62,7 @@ pub(crate) fn completion(what_if: &WhatIf) -> Chart<'static> {
     Chart {
         label: "Distribution of completion times",
         x: Axis::new("completion time (s)", least * 0.9, most * 1.1).log(),
-        y: Axis::new("connections (%)", 0.0, 1.0).labelled(percent),
+        y: Axis::new("connections (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: layers.collect(),
     }
 }

@@ -29,7 +29,7 @@ fn distribution(report: &Report, out: &mut String) {
     let chart = Chart {
         label: "Distribution of flow completion times",
         x: Axis::new("flow completion time (ms)", from, to).labelled(whole),
-        y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent),
+        y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: report.rows.iter().enumerate().map(layer).collect(),
     };
     let names: Vec<String> = report.rows.iter().map(|row| escape(&row.label())).collect();

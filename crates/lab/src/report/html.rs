@@ -14,6 +14,9 @@ use super::{
     table::{cells, groups, headings},
 };
 
+/// The tables have many columns.
+const WIDER: &str = "main{max-width:70rem}@media(min-width:561px){th,td{padding:.25rem .5rem}}";
+
 /// The page.
 pub fn html(report: &Report) -> String {
     let mut out = format!("<p>{}</p>\n", escape(&report.about));
@@ -22,7 +25,7 @@ pub fn html(report: &Report) -> String {
     }
     conditions(report, &mut out);
     let series = groups(&report.rows).map(<[Row]>::len).max().unwrap_or(0);
-    page::page(&report.title, &report.title, &page::style(series), &out)
+    page::page(&report.title, &report.title, &(page::style(series) + WIDER), &out)
 }
 
 fn conditions(report: &Report, out: &mut String) {
@@ -48,9 +51,9 @@ fn conditions(report: &Report, out: &mut String) {
 fn section(out: &mut String, rows: &[Row]) {
     let first = &rows[0];
     let _ = writeln!(out, "<h2>{}: {}</h2>", escape(&first.network), escape(&first.measure));
-    for (index, path) in first.path_texts.iter().enumerate() {
-        let _ = writeln!(out, "<p class=\"note\">path {index}: {}</p>", escape(path));
-    }
+    let paths = first.path_texts.iter().enumerate();
+    let paths: Vec<String> = paths.map(|(index, path)| format!("path {index}: {}", escape(path))).collect();
+    let _ = writeln!(out, "<p class=\"note\">{}</p>", paths.join("<br>"));
     match first.kind {
         Kind::Fetch => distribution(out, rows),
         Kind::Share => over_time(out, rows),
@@ -74,7 +77,7 @@ fn distribution(out: &mut String, rows: &[Row]) {
     let chart = Chart {
         label: "Distribution of flow completion times",
         x: Axis::new("flow completion time (ms)", 0.0, most),
-        y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent),
+        y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: layers(lines),
     };
     let caption = "Share of responses that were complete within a time. What lies beyond the 99.5th percentile of the slowest is cut off.";
