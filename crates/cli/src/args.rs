@@ -249,11 +249,11 @@ pub struct DemoArgs {
     /// Responses per row [default: 200, with --quick 24].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
-    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, slp, auto [default: the first four].
+    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, slp [default: the first five].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
     /// Congestion controller of every path: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
-    #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
+    #[arg(long, default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for more.
     #[arg(long, value_name = "BYTES", default_value_t = 1_452, value_parser = clap::value_parser!(u16).range(1_200..=1_472))]

@@ -50,7 +50,7 @@ struct Arguments {
     #[arg(long, default_value = "earliest-delivery")]
     scheduler: SchedulerKind,
     /// Congestion controller of every path.
-    #[arg(long, default_value = "cubic")]
+    #[arg(long, default_value = "auto")]
     congestion: ControllerKind,
     /// Decides every loss.
     #[arg(long, default_value_t = 1)]

@@ -28,13 +28,13 @@ pub struct DemoOptions {
 
 impl Default for DemoOptions {
     fn default() -> Self {
-        use RecoveryKind::{Cofuso, Fuso, None, Proactive};
+        use RecoveryKind::{Auto, Cofuso, Fuso, None, Proactive};
         Self {
             paths: default_paths(),
             size: Bytes(60_000),
             count: 200,
-            recovery: vec![None, Proactive, Fuso, Cofuso],
-            congestion: ControllerKind::Cubic,
+            recovery: vec![None, Proactive, Fuso, Cofuso, Auto],
+            congestion: ControllerKind::Auto,
             datagram: 1_452,
             seed: 1,
             lanes: 12,

@@ -34,8 +34,7 @@ pub fn rows(options: &DemoOptions) -> Vec<Row> {
         rows.push(Row { name: count.clone(), recovery, paths: all.clone(), lossy: true });
     }
     let limit = all.iter().map(|(place, path)| (*place, path.without_loss())).collect();
-    let best = options.recovery.iter().copied().find(|kind| *kind == RecoveryKind::Cofuso);
-    let recovery = best.or(options.recovery.last().copied()).unwrap_or_default();
+    let recovery = options.recovery.last().copied().unwrap_or_default();
     rows.push(Row { name: format!("{count}, no loss"), recovery, paths: limit, lossy: false });
     rows
 }
@@ -65,12 +64,13 @@ mod tests {
                 "2 paths proactive",
                 "2 paths fuso",
                 "2 paths cofuso",
-                "2 paths, no loss cofuso"
+                "2 paths auto",
+                "2 paths, no loss auto"
             ]
         );
         assert_eq!(rows.iter().filter(|row| !row.lossy).count(), 1);
         assert!(rows[0].paths[0].1.is_lossy());
-        assert!(rows[5].paths.iter().all(|(_, path)| !path.is_lossy()));
+        assert!(rows[6].paths.iter().all(|(_, path)| !path.is_lossy()));
     }
 
     #[test]

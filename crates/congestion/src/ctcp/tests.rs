@@ -170,3 +170,14 @@ fn a_few_packets_lost_of_a_few_halve_nothing() {
     ack(&mut ctcp, 120, 50, SIZE);
     assert!(ctcp.window() >= 13 * SIZE && ctcp.window.in_slow_start());
 }
+
+#[test]
+fn slow_start_is_not_probed() {
+    let mut ctcp = Ctcp::new(&Config::with_max_datagram_size(SIZE));
+    let mut bytes = SIZE;
+    for now in (60..2_000).step_by(200) {
+        ack(&mut ctcp, now, 50, bytes);
+        bytes *= 2;
+        assert!(ctcp.window.in_slow_start() && !ctcp.base.is_probing());
+    }
+}
