@@ -4,12 +4,14 @@
 //! the n-th packet depends on the seed and n alone, and two runs that send different packets see the same pattern.
 
 mod gilbert_elliott;
+mod interference;
 
 use std::collections::BTreeSet;
 
 use units::{Instant, LossRate};
 
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottLoss, InvalidBurst, PRESETS, Preset};
+pub use interference::{Gap, Interference, InterferenceLoss};
 
 use crate::{Rng, Seed};
 
@@ -20,7 +22,7 @@ pub struct PacketInfo {
     pub index: u64,
     /// Size as the link counts it, in bytes.
     pub size: u64,
-    /// When the packet reached the model.
+    /// When the packet reached the model; what is lost on the wire of a fabric's link: when its first bit is sent.
     pub at: Instant,
 }
 
@@ -40,6 +42,8 @@ pub enum Loss {
     Bernoulli(LossRate),
     /// Loss in bursts.
     GilbertElliott(GilbertElliott),
+    /// Another sender on the same radio channel.
+    Interference(Interference),
     /// Exactly the packets with these indices, counted from 0, are lost.
     Nth(BTreeSet<u64>),
 }
@@ -50,12 +54,16 @@ impl Loss {
         Self::Nth(indices.into_iter().collect())
     }
 
-    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many.
+    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many. For [`Loss::Interference`] that of first tries
+    /// of packets of 1,500 bytes.
     pub fn stationary(&self) -> LossRate {
         match self {
             Self::None | Self::Nth(_) => LossRate::ZERO,
             Self::Bernoulli(rate) => *rate,
             Self::GilbertElliott(parameters) => parameters.stationary_loss(),
+            Self::Interference(parameters) => {
+                LossRate::new(parameters.first_try_loss(1_500)).unwrap_or_default()
+            }
         }
     }
 
@@ -65,6 +73,7 @@ impl Loss {
             Self::None => Box::new(NoLoss),
             Self::Bernoulli(rate) => Box::new(Bernoulli::new(*rate, seed)),
             Self::GilbertElliott(parameters) => Box::new(GilbertElliottLoss::new(*parameters, seed)),
+            Self::Interference(parameters) => Box::new(parameters.model(seed)),
             Self::Nth(indices) => Box::new(Nth::new(indices.iter().copied())),
         }
     }

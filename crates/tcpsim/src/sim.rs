@@ -319,8 +319,21 @@ impl Sim {
     /// # Errors
     /// Those of [`Fabric::run`].
     pub fn run_until_done(&mut self, until: Instant) -> Result<(), RunError> {
+        self.run_until(until, |_| false)
+    }
+
+    /// Like [`run_until_done`](Self::run_until_done), but ends as well when `enough` says so, which is asked at every look.
+    ///
+    /// # Errors
+    /// Those of [`Fabric::run`].
+    pub fn run_until(
+        &mut self,
+        until: Instant,
+        mut enough: impl FnMut(&Self) -> bool,
+    ) -> Result<(), RunError> {
         let step = Duration::from_millis(1);
         while !self.is_done()
+            && !enough(self)
             && let Some(next) = self.fabric.next_event()
             && next <= until
         {

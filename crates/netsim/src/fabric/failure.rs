@@ -154,10 +154,11 @@ impl Faults {
         self.faults.push(Active { failure: failure.clone(), model, asked: 0 });
     }
 
-    /// Every failure is asked, whatever the others say, so that adding one changes no draws of another.
-    pub(super) fn fate(&mut self, now: Instant, size: u64, class: Class) -> Fate {
+    /// What becomes of a packet that is offered `now` and would be sent from `starts` on. Every failure is asked, whatever the others say, so
+    /// that adding one changes no draws of another.
+    pub(super) fn fate(&mut self, now: Instant, starts: Instant, size: u64, class: Class) -> Fate {
         self.faults.iter_mut().fold(Fate::Passes, |fate, active| {
-            match (fate, active.fate(now, size, class)) {
+            match (fate, active.fate(now, starts, size, class)) {
                 (Fate::NeverSent, _) | (_, Fate::NeverSent) => Fate::NeverSent,
                 (Fate::LostOnTheWire, _) | (_, Fate::LostOnTheWire) => Fate::LostOnTheWire,
                 _ => Fate::Passes,
@@ -167,14 +168,15 @@ impl Faults {
 }
 
 impl Active {
-    fn fate(&mut self, now: Instant, size: u64, class: Class) -> Fate {
+    fn fate(&mut self, now: Instant, starts: Instant, size: u64, class: Class) -> Fate {
         match &self.failure {
             Failure::BlackHole => Fate::LostOnTheWire,
             Failure::Outage { from, until } if (*from..*until).contains(&now) => Fate::NeverSent,
             Failure::Outage { .. } => Fate::Passes,
             Failure::Loss { data_only: true, .. } if class == Class::Control => Fate::Passes,
             Failure::Loss { before_rate, .. } => {
-                let packet = PacketInfo { index: self.asked, size, at: now };
+                let at = if *before_rate { now } else { starts };
+                let packet = PacketInfo { index: self.asked, size, at };
                 self.asked += 1;
                 match self.model.as_mut().is_some_and(|model| model.lose(&packet)) {
                     false => Fate::Passes,

@@ -186,7 +186,10 @@ impl Port {
     ) -> Offered {
         let fate = match &mut self.faults {
             None => Fate::Passes,
-            Some(faults) => faults.fate(now, u64::from(size), class),
+            Some(faults) => {
+                let starts = Instant::from_nanos(self.free_at).max(now);
+                faults.fate(now, starts, u64::from(size), class)
+            }
         };
         if fate == Fate::NeverSent {
             self.stats.lost += 1;

@@ -60,7 +60,8 @@ fn size(size: QueueSize) -> String {
 
 fn loss(loss: &Loss) -> Option<String> {
     match loss {
-        Loss::None => None,
+        // Interference has no key of its own: it is for fabrics.
+        Loss::None | Loss::Interference(_) => None,
         Loss::Bernoulli(rate) => Some(format!("loss={}", rate.get())),
         Loss::GilbertElliott(c) => {
             let parts = [c.good_to_bad, c.bad_to_good, c.loss_in_bad, c.loss_in_good];
