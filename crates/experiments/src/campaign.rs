@@ -190,6 +190,7 @@ impl<'a> Campaign<'a> {
             } else {
                 Vec::new()
             },
+            timeline: if job.seed == 1 { outcome.timeline } else { Vec::new() },
         })
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the run's seed, else all.
 //! What happens to them: `loss` (with `burst`, the mean length of a burst in packets; FUSO-A10), `nth` (exactly these
-//! packets), or `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section VI-C.
+//! packets), `interference` (see [`interference`]), or `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section VI-C.
 
 use netsim::{
     Loss, Seed,
     fabric::{Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
-    loss::GilbertElliott,
+    loss::{Gap, GilbertElliott, Interference},
 };
-use units::LossRate;
+use units::{BitRate, Duration, LossRate};
 
 use crate::{
     keys::{Keys, PlanError, names},
@@ -101,8 +101,16 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
         let loss = Loss::nth(indices.into_iter().map(|index| index as u64));
         return Ok(Some(Failure::Loss { loss, data_only, before_rate }));
     }
+    if keys.value("interference").is_some() {
+        let loss = interference(keys.table("interference")?)?.map(Loss::Interference);
+        return Ok(loss.map(|loss| Failure::Loss { loss, data_only, before_rate }));
+    }
     let rate = keys.float("loss", 0.0..=1.0)?;
-    let rate = keys.need("loss", rate, "a share from 0 to 1 (or `nth`, `black_hole`, `lossy_links`)")?;
+    let rate = keys.need(
+        "loss",
+        rate,
+        "a share from 0 to 1 (or `nth`, `interference`, `black_hole`, `lossy_links`)",
+    )?;
     if rate == 0.0 {
         return Ok(None);
     }
@@ -116,4 +124,41 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
         }
     };
     Ok(Some(Failure::Loss { loss, data_only, before_rate }))
+}
+
+/// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next, or `load_mbps`, at which bursts come as packets of
+/// `packet_bytes` of a Poisson stream (0: none). Our frames are on the air at `air_mbps`, after a preamble of `preamble_us`, for `attempts` tries
+/// (1), the second after `backoff_us` and each further one after twice the wait before it.
+///
+/// A Poisson stream's bursts last as long as its packets are on the air, at the same rate as ours.
+fn interference(mut keys: Keys<'_>) -> Result<Option<Interference>, PlanError> {
+    let micros = |us: f64| Duration::from_secs_f64(us / 1e6);
+    let air = keys.float("air_mbps", 0.1..=1e5)?;
+    let air = keys.need("air_mbps", air, "the rate at which frames are on the air")?;
+    let base = Interference {
+        preamble: micros(keys.float("preamble_us", 0.0..=1e6)?.unwrap_or(0.0)),
+        attempts: keys.count("attempts", 1..=255)?.unwrap_or(1),
+        backoff: micros(keys.float("backoff_us", 0.0..=1e6)?.unwrap_or(0.0)),
+        ..Interference::microwave(BitRate((air * 1e6).round() as u64))
+    };
+    let found = match keys.float("load_mbps", 0.0..=1e5)? {
+        Some(load) => {
+            let bytes = keys.int("packet_bytes", 1..=65_535)?.unwrap_or(1_445);
+            let burst = base.air_time(bytes);
+            let gap = Duration::from_secs_f64(bytes as f64 * 8.0 / load.max(1e-9) / 1e6);
+            let gap = Gap::Exponential(gap.saturating_sub(burst));
+            (load > 0.0).then_some(Interference { burst, gap, ..base })
+        }
+        None => {
+            let burst = keys.millis("burst_ms")?.unwrap_or(base.burst);
+            let period = keys.millis("period_ms")?.unwrap_or(Duration::from_millis(20));
+            if burst >= period {
+                let allowed = "longer than a burst";
+                return Err(PlanError::value(keys.path("period_ms"), period.as_secs_f64() * 1e3, allowed));
+            }
+            Some(Interference { burst, gap: Gap::Periodic(period - burst), ..base })
+        }
+    };
+    keys.finish()?;
+    Ok(found)
 }

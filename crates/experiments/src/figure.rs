@@ -1,7 +1,9 @@
 //! Figures of a plan: what its `[[figure]]` tables ask for, drawn from the summary.
 //!
 //! A figure has panels. `kind = "lines"` draws a metric over an axis, one line per scheme and model, with confidence
-//! intervals; `"cdf"` the distribution of completion times at one point; `"bars"` a metric at one point.
+//! intervals; `"cdf"` the distribution of completion times at one point; `"bars"` a metric at one point; `"timeline"` the windows of
+//! the watched connections of `scheme` over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
+//! names the connections then.
 
 use figures::{Axis, Bars, Chart, ErrorBar, Layer, Picture, Sheet, percent, short};
 
@@ -18,9 +20,11 @@ enum Kind {
     Lines,
     Cdf,
     Bars,
+    Timeline,
 }
 
-const KINDS: &[(&str, Kind)] = &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars)];
+const KINDS: &[(&str, Kind)] =
+    &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars), ("timeline", Kind::Timeline)];
 
 /// A panel.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ struct Panel {
     heading: String,
     kind: Kind,
     metric: String,
+    /// Whose connections a timeline shows.
+    scheme: String,
     y_title: String,
     x: String,
     x_title: String,
@@ -46,6 +52,8 @@ pub struct FigurePlan {
     pub file: String,
     title: String,
     schemes: Vec<String>,
+    /// Names of the series, if they are not the schemes.
+    key: Vec<String>,
     panels: Vec<Panel>,
 }
 
@@ -63,10 +71,11 @@ impl FigurePlan {
         }
         let title = keys.text("title")?.unwrap_or(&plan.title).to_owned();
         let schemes = keys.texts("schemes")?;
+        let key = keys.texts("key")?;
         let panels = keys.tables("panel")?;
         let panels = panels.into_iter().map(|panel| Panel::read(panel, plan)).collect::<Result<_, _>>()?;
         keys.finish()?;
-        Ok(Self { file, title, schemes, panels })
+        Ok(Self { file, title, schemes, key, panels })
     }
 
     /// The figure as SVG.
@@ -87,12 +96,18 @@ impl FigurePlan {
         let lines = self.panels.iter().any(|panel| panel.kind != Kind::Bars);
         let key: Vec<&str> =
             names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
-        let about = format!(
-            "{} scale, {} {}; bars are 95 % confidence intervals of the mean over seeds.",
-            plan.scale.name(),
-            plan.seeds,
-            if plan.seeds == 1 { "seed" } else { "seeds" }
-        );
+        let own: Vec<&str> = self.key.iter().map(String::as_str).collect();
+        let key = if own.is_empty() { key } else { own };
+        let (scale, seeds) = (plan.scale.name(), plan.seeds);
+        let about = match self.panels.iter().all(|panel| panel.kind == Kind::Timeline) {
+            true => format!("{scale} scale, the run of the first seed."),
+            false => {
+                let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
+                format!(
+                    "{scale} scale, {seeds} {seeds_of}; bars are 95 % confidence intervals of the mean over seeds."
+                )
+            }
+        };
         let mut notes: Vec<&str> = vec![&about];
         notes.extend(plan.notes.iter().map(String::as_str));
         Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()
@@ -104,7 +119,8 @@ impl Panel {
         let kind = keys.named("kind", KINDS)?.unwrap_or(Kind::Lines);
         let metric = keys.text("metric")?.unwrap_or("fct_p99_ms").to_owned();
         let known = plan.metrics.iter().find(|known| known.name == metric);
-        if kind != Kind::Cdf && known.is_none() {
+        let scheme = Self::read_scheme(&mut keys, kind, plan)?;
+        if matches!(kind, Kind::Lines | Kind::Bars) && known.is_none() {
             let known = names(plan.metrics.iter().map(|metric| metric.name.as_str()));
             let allowed = format!("one of the plan's metrics: {known}");
             return Err(PlanError::value(keys.path("metric"), format!("`{metric}`"), allowed));
@@ -114,15 +130,23 @@ impl Panel {
         }
         let x = Self::read_x(&mut keys, kind, plan)?;
         let at = Self::read_at(&mut keys, &x, plan)?;
-        let y_title = known.map_or("", |metric| metric.metric.title);
+        let y_title = match kind {
+            Kind::Timeline => "window (packets)",
+            _ => known.map_or("", |metric| metric.metric.title),
+        };
         let is_share = metric.split('@').next().is_some_and(|name| name.ends_with("share"));
         let panel = Self {
             heading: keys.text("heading")?.unwrap_or("").to_owned(),
             kind,
+            scheme,
             y_title: keys.text("y_title")?.unwrap_or(y_title).to_owned(),
             x_title: keys
                 .text("x_title")?
-                .unwrap_or(if kind == Kind::Cdf { "completion time (ms)" } else { &x })
+                .unwrap_or(match kind {
+                    Kind::Cdf => "completion time (ms)",
+                    Kind::Timeline => "time (s)",
+                    Kind::Lines | Kind::Bars => &x,
+                })
                 .to_owned(),
             x_log: keys.flag("x_log")?.unwrap_or(false),
             y_log: keys.flag("y_log")?.unwrap_or(false),
@@ -134,6 +158,27 @@ impl Panel {
         };
         keys.finish()?;
         Ok(panel)
+    }
+
+    /// The scheme of a timeline, which the plan must sample; empty for other kinds.
+    fn read_scheme(keys: &mut Keys<'_>, kind: Kind, plan: &Plan) -> Result<String, PlanError> {
+        if kind != Kind::Timeline {
+            return Ok(String::new());
+        }
+        if !plan.samples {
+            let allowed = "a time in ms for a figure of kind `timeline`";
+            return Err(PlanError::value("sample_ms", "missing", allowed));
+        }
+        let name = keys.need_text("scheme", "the scheme whose connections are drawn")?;
+        if !plan.schemes.iter().any(|scheme| scheme.name == name) {
+            let known = names(plan.schemes.iter().map(|scheme| scheme.name.as_str()));
+            return Err(PlanError::value(
+                keys.path("scheme"),
+                format!("`{name}`"),
+                format!("one of {known}"),
+            ));
+        }
+        Ok(name.to_owned())
     }
 
     /// The axis that is drawn; empty if none is.
@@ -207,6 +252,7 @@ impl Panel {
             Kind::Lines => Box::new(self.lines(series, &points, summary)),
             Kind::Cdf => Box::new(self.cdf(series, &points, rows)),
             Kind::Bars => Box::new(self.bars(series, &points, summary)),
+            Kind::Timeline => Box::new(self.timeline(&points, rows)),
         }
     }
 
@@ -258,6 +304,31 @@ impl Panel {
             x: axis(&self.x_title, range(&xs, self.x_log, true), self.x_log, false),
             y: Axis::new("flows (%)", 0.0, 1.0).labelled(percent),
             layers,
+        }
+    }
+
+    fn timeline(&self, points: &[Point], rows: &[Row]) -> Chart<'_> {
+        let is_drawn = |row: &&Row| {
+            row.scheme == self.scheme
+                && !row.timeline.is_empty()
+                && points.iter().any(|point| point.values == row.point)
+        };
+        let samples = rows.iter().find(is_drawn).map_or(&[][..], |row| &row.timeline);
+        let connections = samples.iter().map(|(_, connection, _)| connection + 1).max().unwrap_or(0);
+        let line = |connection: u32| {
+            let own = samples.iter().filter(|(_, of, _)| *of == connection);
+            Layer::Line {
+                series: connection as usize,
+                points: own.map(|(seconds, _, window)| (*seconds, f64::from(*window))).collect(),
+            }
+        };
+        let xs: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
+        let ys: Vec<f64> = samples.iter().map(|sample| f64::from(sample.2)).collect();
+        Chart {
+            label: &self.heading,
+            x: axis(&self.x_title, range(&xs, self.x_log, true), self.x_log, false),
+            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, false),
+            layers: (0..connections).map(line).collect(),
         }
     }
 

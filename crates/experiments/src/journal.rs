@@ -74,6 +74,7 @@ mod tests {
             simulated_s: 1.0 / 3.0,
             metrics: vec![("x".into(), Some(2.0_f64.sqrt())), ("y".into(), None)],
             distribution: vec![(1.5, 0.5)],
+            timeline: vec![(0.1, 0, 9)],
         }
     }
 

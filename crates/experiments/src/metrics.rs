@@ -5,7 +5,9 @@
 
 mod completion;
 mod opportunities;
+mod playout;
 mod redundancy;
+mod sharing;
 mod throughput;
 mod timeouts;
 
@@ -100,6 +102,13 @@ pub const METRICS: &[Metric] = &[
         title: "at most 4 chances in 100 ms (% of flows)",
         compute: opportunities::few_in_100ms,
     },
+    Metric { name: "delivered_mbps", title: "goodput of a flow (Mbit/s)", compute: sharing::delivered },
+    Metric { name: "rivals_mbps", title: "goodput of its rival (Mbit/s)", compute: sharing::of_rivals },
+    Metric { name: "jain_index", title: "Jain's index of goodputs", compute: sharing::jain },
+    Metric { name: "playout_s", title: "playout time (s)", compute: playout::playout },
+    Metric { name: "underruns", title: "buffer under-runs", compute: playout::underruns },
+    Metric { name: "stalled_s", title: "time stalled (s)", compute: playout::stalled },
+    Metric { name: "startup_ms", title: "time to the first picture (ms)", compute: playout::startup },
 ];
 
 /// A class of sizes: its name, what sizes are above and what they are at most, in bytes.

@@ -2,6 +2,7 @@
 
 mod ctcp;
 mod fuso;
+mod measured;
 
 use toml::Table;
 
@@ -19,10 +20,12 @@ pub const MODELS: &[(&str, Model)] = &[
     ("ctcp-bound-algorithm-3", ctcp::bound_up),
     ("ctcp-bound-equation-7", ctcp::bound_down),
     ("ctcp-square-root", ctcp::square_root),
+    ("data", measured::table),
     ("fuso-fuso", fuso::fuso),
     ("fuso-mptcp", fuso::mptcp),
     ("fuso-tcp", fuso::tcp),
     ("fuso-tcp-random-path", fuso::tcp_random_path),
+    ("stated", measured::stated),
 ];
 
 /// A `[[model]]` of a plan.

@@ -1,7 +1,9 @@
 //! What came out of a run, as metrics look at it.
 
 use tcpsim::{FlowId, FlowRecord, Totals};
-use units::Duration;
+use units::{Duration, Instant};
+
+use crate::player::Playback;
 
 /// What a flow of the simulation stands for. A response names its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +56,25 @@ pub struct Outcome {
     pub seconds: f64,
     /// Hash over every event.
     pub trace: u64,
+    /// Bytes that each watched connection had delivered at the end: of those of the measured flows first, then of their rivals.
+    pub delivered: Vec<u64>,
+    /// Windows of the watched connections over time, if the plan asks for them: seconds, which connection, segments.
+    pub timeline: Vec<(f64, u32, u32)>,
+    /// How a video went, if it was one.
+    pub playback: Option<Playback>,
+}
+
+impl Role {
+    /// Whether the run goes on until it is there.
+    pub(crate) const fn is_measured(self) -> bool {
+        !matches!(self, Self::Unmeasured)
+    }
+}
+
+/// When the measured flows had arrived, in the order in which they were added.
+pub(crate) fn arrivals(records: &[FlowRecord], roles: &[Role]) -> Vec<Instant> {
+    let measured = records.iter().zip(roles).filter(|(_, role)| role.is_measured());
+    measured.map(|(record, _)| record.finished).collect()
 }
 
 /// The measured flows of all; `head_start` is added to their completion times.

@@ -80,6 +80,8 @@ pub struct Plan {
     pub metrics: Vec<MetricUse>,
     /// Whether completion times are kept as distributions.
     pub distributions: bool,
+    /// Whether windows are looked at over time.
+    pub samples: bool,
     /// Curves that are worked out instead of simulated.
     pub models: Vec<ModelPlan>,
     /// What is drawn.
@@ -130,6 +132,7 @@ impl Plan {
             schemes: Vec::new(),
             metrics: Vec::new(),
             distributions: false,
+            samples: false,
             models: Vec::new(),
             figures: Vec::new(),
             hash,
@@ -148,7 +151,8 @@ impl Plan {
         self.notes = keys.texts("notes")?;
         keys.text("paper")?;
         self.seeds = keys.count("seeds", 1..=10_000)?.unwrap_or(3);
-        self.axes = SweepAxis::read_all(keys.table("sweep")?.everything())?;
+        let cases = keys.table("cases")?.everything();
+        self.axes = SweepAxis::read_all(keys.table("sweep")?.everything(), cases)?;
         self.schemes = schemes(keys.tables("scheme")?)?;
         let classes = classes(keys.table("classes")?.everything())?;
         let metrics = keys.texts("metrics")?;
@@ -156,6 +160,7 @@ impl Plan {
         self.metrics = metrics.iter().map(parse).collect::<Result<_, _>>()?;
         keys.need("metrics", (!self.metrics.is_empty()).then_some(()), "what is measured")?;
         self.distributions = keys.flag("distributions")?.unwrap_or(false);
+        self.samples = keys.value("sample_ms").is_some();
         self.models = ModelPlan::read_all(keys.tables("model")?, &self.metrics)?;
         self.figures = FigurePlan::read_all(keys.tables("figure")?, self)?;
         for part in Scene::KEYS {

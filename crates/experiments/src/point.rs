@@ -39,6 +39,8 @@ pub struct SweepAxis {
     pub values: Vec<Setting>,
     /// The same as the plan has them.
     raw: Vec<Value>,
+    /// What belongs to each value: `$name.key` stands for `key` of it. Empty tables if the plan has no cases for the axis.
+    cases: Vec<Table>,
 }
 
 /// A point of a sweep: a value for every axis.
@@ -47,17 +49,20 @@ pub struct Point {
     /// By axis, in the plan's order.
     pub values: Vec<(String, Setting)>,
     raw: Vec<Value>,
+    cases: Vec<Table>,
 }
 
 /// Most points of a plan.
 const MOST_POINTS: usize = 100_000;
 
 impl SweepAxis {
-    /// Reads the table `sweep`.
+    /// Reads the table `sweep`, and `cases`, which has what belongs together for the values of an axis: a table per axis, with a table for
+    /// each of its values.
     ///
     /// # Errors
-    /// If an axis is no list of numbers and texts, is empty, or there are too many points.
-    pub fn read_all(table: &Table) -> Result<Vec<Self>, PlanError> {
+    /// If an axis is no list of numbers and texts, is empty, or there are too many points; if there are cases of no axis, or a value has
+    /// none.
+    pub fn read_all(table: &Table, cases: &Table) -> Result<Vec<Self>, PlanError> {
         let axis = |(name, list): (&String, &Value)| {
             let wrong = || {
                 PlanError::value(
@@ -68,30 +73,49 @@ impl SweepAxis {
             };
             let raw = list.as_array().filter(|list| !list.is_empty()).ok_or_else(wrong)?;
             let values: Option<Vec<Setting>> = raw.iter().map(Setting::read).collect();
-            Ok(Self { name: name.clone(), values: values.ok_or_else(wrong)?, raw: raw.clone() })
+            let values = values.ok_or_else(wrong)?;
+            let cases = cases_of(name, &values, cases)?;
+            Ok(Self { name: name.clone(), values, raw: raw.clone(), cases })
         };
         let axes: Vec<Self> = table.iter().map(axis).collect::<Result<_, PlanError>>()?;
         let points = axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.values.len()));
         if points.is_none_or(|points| points > MOST_POINTS) {
             return Err(PlanError::value("sweep", "too large", format!("of at most {MOST_POINTS} points")));
         }
+        if let Some(unknown) = cases.keys().find(|name| !axes.iter().any(|axis| axis.name == **name)) {
+            let known = names(axes.iter().map(|axis| axis.name.as_str()));
+            return Err(PlanError::UnknownKey { key: format!("cases.{unknown}"), known });
+        }
         Ok(axes)
     }
+}
+
+/// The case of every value of an axis; empty ones if it has none at all.
+fn cases_of(axis: &str, values: &[Setting], cases: &Table) -> Result<Vec<Table>, PlanError> {
+    let Some(cases) = cases.get(axis) else { return Ok(vec![Table::new(); values.len()]) };
+    let case = |value: &Setting| {
+        let found = cases.get(value.to_string()).and_then(Value::as_table);
+        let wanted = "a table with what belongs to this value".to_owned();
+        let missing = || PlanError::Missing { key: format!("cases.{axis}.{value}"), wanted };
+        found.cloned().ok_or_else(missing)
+    };
+    values.iter().map(case).collect()
 }
 
 impl Point {
     /// Every combination; the last axis changes fastest.
     pub fn all(axes: &[SweepAxis]) -> Vec<Self> {
-        let mut points = vec![Self { values: Vec::new(), raw: Vec::new() }];
+        let mut points = vec![Self { values: Vec::new(), raw: Vec::new(), cases: Vec::new() }];
         for axis in axes {
             let extend = |point: &Self| {
-                let with = |(value, raw): (&Setting, &Value)| {
+                let with = |place: usize| {
                     let mut point = point.clone();
-                    point.values.push((axis.name.clone(), value.clone()));
-                    point.raw.push(raw.clone());
+                    point.values.push((axis.name.clone(), axis.values[place].clone()));
+                    point.raw.push(axis.raw[place].clone());
+                    point.cases.push(axis.cases[place].clone());
                     point
                 };
-                axis.values.iter().zip(&axis.raw).map(with).collect::<Vec<_>>()
+                (0..axis.values.len()).map(with).collect::<Vec<_>>()
             };
             points = points.iter().flat_map(extend).collect();
         }
@@ -103,10 +127,11 @@ impl Point {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 
-    /// `table` with every text `$name` replaced by the value of the axis. What is replaced is noted in `used`.
+    /// `table` with every text `$name` replaced by the value of the axis, and `$name.key` by what the case of that value has there. What is
+    /// replaced is noted in `used`.
     ///
     /// # Errors
-    /// If there is no such axis.
+    /// If there is no such axis or key.
     pub fn fill(&self, table: &Table, used: &mut Vec<String>) -> Result<Table, PlanError> {
         let filled = table.iter().map(|(key, value)| Ok((key.clone(), self.fill_value(key, value, used)?)));
         filled.collect()
@@ -120,13 +145,18 @@ impl Point {
                 Ok(Value::Array(filled.collect::<Result<_, _>>()?))
             }
             Value::String(text) if text.starts_with('$') => {
-                let name = &text[1..];
+                let (name, part) =
+                    text[1..].split_once('.').map_or((&text[1..], None), |(n, p)| (n, Some(p)));
                 let place = self.values.iter().position(|(known, _)| known == name).ok_or_else(|| {
                     let known = names(self.values.iter().map(|(name, _)| name.as_str()));
                     PlanError::value(key, format!("`{text}`"), format!("an axis of `sweep`: {known}"))
                 })?;
                 used.push(name.to_owned());
-                Ok(self.raw[place].clone())
+                let Some(part) = part else { return Ok(self.raw[place].clone()) };
+                let case = &self.cases[place];
+                let known =
+                    || format!("a key of the axis's case: {}", names(case.keys().map(String::as_str)));
+                case.get(part).cloned().ok_or_else(|| PlanError::value(key, format!("`{text}`"), known()))
             }
             other => Ok(other.clone()),
         }
@@ -140,7 +170,7 @@ mod tests {
     #[test]
     fn points_fill_a_plan() {
         let sweep: Table = "loss = [0.01, 0.02]\nkind = ['a', 'b']".parse().unwrap();
-        let points = Point::all(&SweepAxis::read_all(&sweep).unwrap());
+        let points = Point::all(&SweepAxis::read_all(&sweep, &Table::new()).unwrap());
         assert_eq!(points.len(), 4);
         assert_eq!(points[1].get("kind"), Some(&Setting::Text("b".into())));
         let plan: Table = "x = '$loss'\n[[list]]\ny = ['$kind', '5$']".parse().unwrap();
@@ -153,10 +183,32 @@ mod tests {
     }
 
     #[test]
+    fn what_belongs_together_changes_together() {
+        let sweep: Table = "trace = ['a', 'b']".parse().unwrap();
+        let cases: Table =
+            "trace = { a = { loss = 0.1, rtt = 5 }, b = { loss = 0.2, rtt = 7 } }".parse().unwrap();
+        let points = Point::all(&SweepAxis::read_all(&sweep, &cases).unwrap());
+        let plan: Table = "x = '$trace.loss'\n[below]\ny = '$trace.rtt'".parse().unwrap();
+        let filled: Vec<Table> =
+            points.iter().map(|point| point.fill(&plan, &mut Vec::new()).unwrap()).collect();
+        assert_eq!(filled[0], "x = 0.1\n[below]\ny = 5".parse().unwrap());
+        assert_eq!(filled[1], "x = 0.2\n[below]\ny = 7".parse().unwrap());
+        let wrong: Table = "x = '$trace.los'".parse().unwrap();
+        let error = points[0].fill(&wrong, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("loss, rtt"), "{error}");
+        for (wrong, said) in
+            [("trace = { a = { loss = 0.1 } }", "cases.trace.b"), ("trac = {}", "cases.trac")]
+        {
+            let error = SweepAxis::read_all(&sweep, &wrong.parse().unwrap()).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
     fn a_sweep_has_a_limit() {
         let axis = |name| format!("{name} = {:?}\n", (0..400).collect::<Vec<_>>());
         let sweep: Table = (axis("a") + &axis("b")).parse().unwrap();
-        assert!(SweepAxis::read_all(&sweep).is_err());
-        assert!(SweepAxis::read_all(&"a = []".parse().unwrap()).is_err());
+        assert!(SweepAxis::read_all(&sweep, &Table::new()).is_err());
+        assert!(SweepAxis::read_all(&"a = []".parse().unwrap(), &Table::new()).is_err());
     }
 }

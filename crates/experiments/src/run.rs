@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use netsim::{
     Seed, TraceHash,
     fabric::{
-        Balancer, Balancing, Failure, Fault, Options, TopologyError, balance::Choice, topology::ParallelPaths,
+        Balancer, Balancing, Failure, Fault, Options, RunError, TopologyError, balance::Choice,
+        topology::ParallelPaths,
     },
 };
-use tcpsim::{Profile, SchemeKind, Sim, Tcp};
+use tcpsim::{ConnectionId, Profile, SchemeKind, Sim, Tcp};
 use thiserror::Error;
 use toml::Table;
 use units::{Duration, Instant, LossRate};
@@ -16,7 +17,7 @@ use units::{Duration, Instant, LossRate};
 use crate::{
     faults::FaultPlan,
     keys::{Keys, PlanError},
-    outcome::{Outcome, measured},
+    outcome::{Outcome, Role, arrivals, measured},
     topologies::{Network, TOPOLOGIES},
     workloads::{Stage, StageError, WORKLOADS, Workload},
 };
@@ -42,7 +43,12 @@ pub struct Scene {
     profile: Profile,
     background: Profile,
     limit: Duration,
+    /// How often windows are looked at, if they are.
+    sample: Option<Duration>,
 }
+
+/// Most samples of a run.
+const MOST_SAMPLES: usize = 100_000;
 
 /// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
 /// sub-flows have addresses of their own).
@@ -71,8 +77,8 @@ impl Balancer for BySubflow {
 
 impl Scene {
     /// The keys of a plan that a scene is made of.
-    pub(crate) const KEYS: [&'static str; 6] =
-        ["topology", "balancing", "fault", "workload", "tcp", "limit_s"];
+    pub(crate) const KEYS: [&'static str; 7] =
+        ["topology", "balancing", "fault", "workload", "tcp", "limit_s", "sample_ms"];
 
     /// Reads a scene whose scheme stands at `at`.
     pub(crate) fn read(body: &Table, scheme: &Table, at: &str) -> Result<Self, PlanError> {
@@ -100,6 +106,7 @@ impl Scene {
             faults,
             balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
             limit: Duration::from_secs_f64(keys.float("limit_s", 0.0..=1e9)?.unwrap_or(1e6)),
+            sample: keys.float("sample_ms", 0.001..=1e6)?.map(|ms| Duration::from_secs_f64(ms / 1e3)),
             workload: traffic,
             network,
             profile,
@@ -121,17 +128,58 @@ impl Scene {
         let (scheme, background) =
             (sim.add_profile(self.profile.clone()), sim.add_profile(self.background.clone()));
         let head_start = Duration::ZERO;
-        let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles: Vec::new() };
+        let (roles, watched) = (Vec::new(), Vec::new());
+        let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles, watched };
         self.workload.play(&mut stage)?;
-        let (roles, head_start) = (stage.roles, stage.head_start);
-        sim.run_until_done(Instant::ORIGIN + self.limit).map_err(StageError::from)?;
+        let Stage { roles, head_start, watched, .. } = stage;
+        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(StageError::from)?;
+        let arrivals = arrivals(sim.flows(), &roles);
         Ok(Outcome {
             flows: measured(sim.flows(), &roles, head_start),
             totals: sim.totals(),
             hops: sim.fabric().stats().hops,
             seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
             trace: sim.fabric().trace_hash(),
+            delivered: self.delivered(&sim, &watched),
+            timeline,
+            playback: self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals)),
         })
+    }
+
+    fn delivered(&self, sim: &Sim, watched: &[ConnectionId]) -> Vec<u64> {
+        let segments = watched.iter().map(|connection| sim.delivered(*connection).unwrap_or(0));
+        segments.map(|segments| u64::from(segments) * u64::from(self.profile.tcp.mss)).collect()
+    }
+
+    /// Runs until the last measured flow has arrived, and notes the windows of `watched`.
+    fn run_to_the_end(
+        &self,
+        sim: &mut Sim,
+        roles: &[Role],
+        watched: &[ConnectionId],
+    ) -> Result<Vec<(f64, u32, u32)>, RunError> {
+        let measured: Vec<usize> = (0..roles.len()).filter(|flow| roles[*flow].is_measured()).collect();
+        let mut arrived = 0;
+        let mut enough = |sim: &Sim| {
+            let is_there = |flow: &usize| sim.flows()[*flow].finished != Instant::MAX;
+            arrived += measured[arrived..].iter().take_while(|flow| is_there(flow)).count();
+            arrived == measured.len() && arrived > 0
+        };
+        let (end, mut timeline) = (Instant::ORIGIN + self.limit, Vec::new());
+        while let Some(every) = self.sample
+            && timeline.len() < MOST_SAMPLES
+            && !sim.is_done()
+            && !enough(sim)
+            && sim.now() < end
+        {
+            sim.run((sim.now() + every).min(end))?;
+            let seconds = sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64();
+            let windows =
+                (0..).zip(watched).filter_map(|(n, connection)| Some((n, sim.window(*connection)?)));
+            timeline.extend(windows.map(|(n, window)| (seconds, n, window)));
+        }
+        sim.run_until(end, enough)?;
+        Ok(timeline)
     }
 
     /// The version of what ran: the crate's, and a hash over what this scheme does in a small run with losses. Rows of

@@ -90,6 +90,7 @@ impl Summary {
             for model in &plan.models {
                 let value = model.value(&point)?;
                 let found = cell(&model.name, &point, &model.metric, &[value]);
+                let found = found.filter(|_| value.is_finite());
                 cells.extend(found.map(|cell| Cell { seeds: 0, ..cell }));
             }
         }

@@ -7,6 +7,7 @@ mod fat_tree;
 mod leaf_spine;
 mod parallel_paths;
 mod ten_routers;
+mod wifi;
 
 use std::ops::Range;
 
@@ -25,6 +26,7 @@ pub const TOPOLOGIES: &[(&str, Build)] = &[
     ("leaf-spine", leaf_spine::build),
     ("parallel-paths", parallel_paths::build),
     ("ten-routers", ten_routers::build),
+    ("wifi", wifi::build),
 ];
 
 /// A network whose parts have names.

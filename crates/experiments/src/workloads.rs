@@ -7,6 +7,7 @@ mod poisson;
 mod requests;
 mod rivals;
 mod spaced;
+mod video;
 
 use std::fmt;
 
@@ -21,6 +22,7 @@ use units::{Duration, Instant};
 use crate::{
     keys::{Keys, PlanError},
     outcome::Role,
+    player::Player,
     topologies::Network,
 };
 
@@ -36,6 +38,7 @@ pub const WORKLOADS: &[(&str, Read)] = &[
     ("requests", requests::read),
     ("rivals", rivals::read),
     ("spaced", spaced::read),
+    ("video", video::read),
 ];
 
 /// Puts flows on a simulation.
@@ -45,6 +48,11 @@ pub trait Workload: fmt::Debug + Send + Sync {
     /// # Errors
     /// If the simulation refuses one, or ends while it is prepared.
     fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError>;
+
+    /// Who watches what arrives, if it is a video whose pieces are the measured flows.
+    fn player(&self) -> Option<&Player> {
+        None
+    }
 }
 
 /// Why a run cannot go on.
@@ -73,6 +81,8 @@ pub struct Stage<'a> {
     pub head_start: Duration,
     /// What every flow is, in the order in which flows were added.
     pub(crate) roles: Vec<Role>,
+    /// Connections whose windows and deliveries are looked at.
+    pub(crate) watched: Vec<ConnectionId>,
 }
 
 impl Stage<'_> {
@@ -136,7 +146,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// A flow of plain TCP or of the scheme under test; looked at as tested if `measured`, whichever it is.
+    /// Looks at a connection's window over time, and at what it has delivered when the run ends.
+    pub fn watch(&mut self, connection: ConnectionId) {
+        self.watched.push(connection);
+    }
+
+    /// A flow of plain TCP or of the scheme under test on a connection that is watched; looked at as tested if `measured`, whichever it is.
     ///
     /// # Errors
     /// If the simulation refuses it.
@@ -149,7 +164,9 @@ impl Stage<'_> {
         measured: bool,
     ) -> Result<(), StageError> {
         let profile = if tcp { self.background } else { self.scheme };
-        let id = self.sim.add_flow(profile, from, to, bytes, at)?;
+        let connection = self.sim.connect(profile, from, to)?;
+        self.watch(connection);
+        let id = self.sim.write(connection, bytes, at)?;
         self.note(id, if measured { Role::Tested(None) } else { Role::Unmeasured });
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Pairs of hosts over one bottleneck. Lines: `access`, `bottleneck`. Hosts: `left`, `right`. Links: `bottleneck`, `access`.
+//! Pairs of hosts over one bottleneck. Its queue is `queue_packets` (100), or `queue_bdp` bandwidth-delay products, but at least ten packets. Lines: `access`, `bottleneck`. Hosts: `left`, `right`. Links: `bottleneck`, `access`.
 
 use netsim::fabric::topology::Dumbbell;
 use units::{BitRate, Duration};
@@ -11,6 +11,9 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let rtt = Duration::from_secs_f64(keys.float("rtt_us", 0.0..=1e8)?.unwrap_or(100.0) / 1e6);
     let rate = keys.float("rate_mbps", 0.001..=1e6)?.unwrap_or(1_000.0);
     let queue = keys.count("queue_packets", 1..=u32::MAX)?.unwrap_or(100);
+    let bdp = rate * 1e6 * rtt.as_secs_f64() / 8.0 / 1_500.0;
+    let queue =
+        keys.float("queue_bdp", 0.0..=1e3)?.map_or(queue, |times| (times * bdp).round().max(10.0) as u32);
     let mut network = Dumbbell::new(pairs, BitRate((rate * 1e6).round() as u64), rtt, queue);
     network.access = line(keys, "access", network.access)?;
     network.bottleneck = line(keys, "bottleneck", network.bottleneck)?;
