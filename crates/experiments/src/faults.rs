@@ -126,7 +126,8 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
     Ok(Some(Failure::Loss { loss, data_only, before_rate }))
 }
 
-/// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next, or `load_mbps`, at which bursts come as packets of
+/// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next on average, give or
+/// take `spread_ms` (1); or `load_mbps`, at which bursts come as packets of
 /// `packet_bytes` of a Poisson stream (0: none). Our frames are on the air at `air_mbps`, after a preamble of `preamble_us`, for `attempts` tries
 /// (1), the second after `backoff_us` and each further one after twice the wait before it.
 ///
@@ -152,11 +153,13 @@ fn interference(mut keys: Keys<'_>) -> Result<Option<Interference>, PlanError> {
         None => {
             let burst = keys.millis("burst_ms")?.unwrap_or(base.burst);
             let period = keys.millis("period_ms")?.unwrap_or(Duration::from_millis(20));
-            if burst >= period {
-                let allowed = "longer than a burst";
+            let spread = keys.millis("spread_ms")?.unwrap_or(Duration::from_millis(1));
+            if burst + spread >= period {
+                let allowed = "longer than a burst and the spread";
                 return Err(PlanError::value(keys.path("period_ms"), period.as_secs_f64() * 1e3, allowed));
             }
-            Some(Interference { burst, gap: Gap::Periodic(period - burst), ..base })
+            let gap = Gap::Uniform { from: period - burst - spread, to: period - burst + spread };
+            Some(Interference { burst, gap, ..base })
         }
     };
     keys.finish()?;

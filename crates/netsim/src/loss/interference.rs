@@ -1,14 +1,16 @@
 //! Another sender on the same radio channel: a microwave oven's pulses, or a station that does not hear ours.
 //!
 //! CTCP sections 1 and 7 (Figs. 1, 9 and 10). A frame is lost if any of its time on the air meets one of the other sender's, which comes as a
-//! series of bursts of equal length. What lies between two of them is always the same (an oven that follows the mains), or drawn from an
-//! exponential distribution (a Poisson stream of packets).
+//! series of bursts of equal length. What lies between two of them varies a little or not at all (an oven that follows the mains), or is drawn from
+//! an exponential distribution (a Poisson stream of packets).
 //!
 //! # Departures
 //! - The paper does not say what its stations' link layers do. A frame has [`Interference::attempts`] tries, the second after
 //!   [`Interference::backoff`] and each further one after twice the time before it; the default is one try. Further tries cost no capacity
 //!   and no delay here, so that they are the best that a link layer could do.
 //! - The other sender never waits for us.
+//! - A period that never varies is a trap: timers of whole seconds are multiples of 20 ms, so that a retransmission meets the same part of a
+//!   pulse as what it repeats, for ever. Real pulses vary (9 ms is a mean), so those of [`Interference::microwave`] do too.
 //!
 //! The bursts depend on the seed and the time alone, so that two runs that send different packets meet the same ones.
 
@@ -22,8 +24,13 @@ use crate::{Rng, Seed};
 /// What lies between the bursts of the other sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gap {
-    /// Always the same time.
-    Periodic(Duration),
+    /// Any time from `from` to `to`, all equally probable; the same two for a strict period.
+    Uniform {
+        /// The shortest.
+        from: Duration,
+        /// The longest.
+        to: Duration,
+    },
     /// A time drawn from the exponential distribution with this mean.
     Exponential(Duration),
 }
@@ -46,11 +53,11 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// A microwave oven at 50 Hz: 9 ms of every 20 ms (Fig. 1). One try, no preamble.
+    /// A microwave oven at 50 Hz: 9 ms of every 20 ms (Fig. 1), the gaps 1 ms shorter or longer. One try, no preamble.
     pub fn microwave(air_rate: BitRate) -> Self {
         Self {
             burst: Duration::from_millis(9),
-            gap: Gap::Periodic(Duration::from_millis(11)),
+            gap: Gap::Uniform { from: Duration::from_millis(10), to: Duration::from_millis(12) },
             air_rate,
             preamble: Duration::ZERO,
             attempts: 1,
@@ -67,9 +74,14 @@ impl Interference {
     pub fn first_try_loss(&self, size: u64) -> f64 {
         let (burst, air) = (self.burst.as_secs_f64(), self.air_time(size).as_secs_f64());
         match self.gap {
-            Gap::Periodic(gap) => {
-                let gap = gap.as_secs_f64();
-                1.0 - (gap - air).max(0.0) / (burst + gap).max(f64::MIN_POSITIVE)
+            Gap::Uniform { from, to } => {
+                let (from, to) = (from.as_secs_f64(), to.as_secs_f64());
+                // The mean of what is left of a gap: those shorter than the frame have no room for it.
+                let left = match (air.max(from), to - from) {
+                    (longer, _) if longer >= to => (to - air).max(0.0),
+                    (longer, spread) => ((to - air).powi(2) - (longer - air).powi(2)) / (2.0 * spread),
+                };
+                1.0 - left / (burst + (from + to) / 2.0).max(f64::MIN_POSITIVE)
             }
             Gap::Exponential(mean) => {
                 let mean = mean.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -106,7 +118,7 @@ impl InterferenceLoss {
     fn draw(&mut self, from: Instant, to: Instant) {
         while self.known.back().is_none_or(|(start, _)| *start < to) {
             let gap = match self.parameters.gap {
-                Gap::Periodic(gap) => gap,
+                Gap::Uniform { from, to } => from + (to - from).mul_f64(self.rng.next_f64()),
                 Gap::Exponential(mean) => mean.mul_f64(-libm::log(1.0 - self.rng.next_f64())),
             };
             // A gap of nothing and a burst of nothing would never get anywhere.
@@ -148,7 +160,13 @@ impl LossModel for InterferenceLoss {
 mod tests {
     use super::*;
 
+    /// Pulses of 9 ms, strictly every 20 ms.
     fn microwave(mbps: u64) -> Interference {
+        let gap = Duration::from_millis(11);
+        Interference { gap: Gap::Uniform { from: gap, to: gap }, ..oven(mbps) }
+    }
+
+    fn oven(mbps: u64) -> Interference {
         Interference::microwave(BitRate::from_mbps(mbps))
     }
 
@@ -183,7 +201,13 @@ mod tests {
     fn the_share_lost_is_the_predicted_one() {
         let exponential = Gap::Exponential(Duration::from_millis(4));
         let poisson = Interference { burst: Duration::from_millis(1), gap: exponential, ..microwave(12) };
-        for model in [microwave(12), microwave(54), poisson] {
+        for model in [
+            microwave(12),
+            oven(12),
+            oven(54),
+            poisson,
+            Interference { preamble: Duration::from_millis(10), ..oven(12) },
+        ] {
             let share = lost(model, (0..40_000).map(|n| n * 2_711)).len() as f64 / 40_000.0;
             let expected = model.first_try_loss(1_500);
             assert!((share - expected).abs() < 0.015, "{model:?}: {share}, not {expected}");
