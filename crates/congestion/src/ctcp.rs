@@ -78,12 +78,13 @@ impl Ctcp {
         self.queueing.queue(delay, min) >= Queueing::threshold(min, FULL_AT)
     }
 
-    /// Algorithm 2 for a gap.
-    fn on_gap(&mut self, now: Instant, sent_at: Instant) {
+    /// Algorithm 2 for a gap. The acknowledgement that shows it may bring the `first` sample, which is RTT_min and RTT at once.
+    fn on_gap(&mut self, now: Instant, sent_at: Instant, first: Duration) {
         if self.window.covers(sent_at) {
             return;
         }
-        let beta = self.backoff(self.queueing.delay()).unwrap_or(0.5);
+        let is_first = self.base.min().is_none() && !first.is_zero();
+        let beta = if is_first { 1.0 } else { self.backoff(self.queueing.delay()).unwrap_or(0.5) };
         if self.is_empty_queue(beta) {
             self.base.on_idle_loss();
             if self.window.in_slow_start() {
@@ -168,7 +169,7 @@ impl Controller for Ctcp {
 
     fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
         self.rounds.on_loss(loss);
-        self.on_gap(loss.now, loss.largest_sent_at);
+        self.on_gap(loss.now, loss.largest_sent_at, loss.rtt.latest);
     }
 
     fn on_persistent_congestion(&mut self, _now: Instant) {

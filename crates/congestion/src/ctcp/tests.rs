@@ -181,3 +181,12 @@ fn slow_start_is_not_probed() {
         assert!(ctcp.window.in_slow_start() && !ctcp.base.is_probing());
     }
 }
+
+#[test]
+fn a_gap_that_the_first_ack_shows_is_no_queue() {
+    let mut ctcp = Ctcp::new(&Config::with_max_datagram_size(SIZE));
+    let rtt = Rtt { latest: Duration::from_millis(50), ..Rtt::default() };
+    ctcp.on_loss(&Loss { now: at(50), bytes: SIZE, packets: 1, largest_sent_at: at(0), rtt }, &[]);
+    ack(&mut ctcp, 50, 50, SIZE);
+    assert_eq!((ctcp.window(), ctcp.state().phase), (11 * SIZE, Phase::SlowStart));
+}
