@@ -47,7 +47,7 @@ mod tests {
     #[test]
     fn half_of_eleven_megabits_are_left() {
         // 1,091 us on the air and 866 us around it.
-        assert_eq!(net_rate(BitRate::from_mbps(11)).0 / 1_000, 6_131);
+        assert_eq!(net_rate(BitRate::from_mbps(11)).0 / 1_000, 6_132);
         assert!(net_rate(BitRate::from_mbps(1)).0 > 930_000);
     }
 }
