@@ -40,8 +40,8 @@ impl Player {
         let mut playback = Playback::default();
         let Some(mut now) = self.filled(arrivals, 0) else { return playback };
         playback.startup = Some(now.saturating_duration_since(asked));
-        for piece in 0..arrivals.len() {
-            if arrivals[piece] > now {
+        for (piece, arrival) in arrivals.iter().enumerate() {
+            if *arrival > now {
                 playback.underruns += 1;
                 let Some(full) = self.filled(arrivals, piece) else { return playback };
                 playback.stalled += full.saturating_duration_since(now);
