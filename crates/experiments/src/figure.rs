@@ -72,7 +72,14 @@ impl FigurePlan {
     /// The figure as SVG.
     pub fn draw(&self, plan: &Plan, summary: &Summary, rows: &[Row]) -> String {
         let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().chain(plan.models.iter().map(|m| m.name.as_str())).collect();
+        let models = plan.models.iter().map(|model| model.name.as_str());
+        let names = names.into_iter().chain(models).fold(Vec::new(), |mut names: Vec<&str>, name| {
+            // A model of two metrics is one series.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            names
+        });
         let wanted =
             |name: &&str| self.schemes.is_empty() || self.schemes.iter().any(|scheme| scheme == name);
         let series: Vec<(usize, &str)> =
@@ -87,12 +94,15 @@ impl FigurePlan {
         let lines = self.panels.iter().any(|panel| panel.kind != Kind::Bars);
         let key: Vec<&str> =
             names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
-        let about = format!(
-            "{} scale, {} {}; bars are 95 % confidence intervals of the mean over seeds.",
-            plan.scale.name(),
-            plan.seeds,
-            if plan.seeds == 1 { "seed" } else { "seeds" }
-        );
+        let about = match plan.schemes.is_empty() {
+            true => "Worked out, not simulated.".to_owned(),
+            false => format!(
+                "{} scale, {} {}; bars are 95 % confidence intervals of the mean over seeds.",
+                plan.scale.name(),
+                plan.seeds,
+                if plan.seeds == 1 { "seed" } else { "seeds" }
+            ),
+        };
         let mut notes: Vec<&str> = vec![&about];
         notes.extend(plan.notes.iter().map(String::as_str));
         Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()

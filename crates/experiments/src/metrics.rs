@@ -8,6 +8,7 @@ mod opportunities;
 mod redundancy;
 mod throughput;
 mod timeouts;
+mod worked_out;
 
 use units::percentile;
 
@@ -99,6 +100,26 @@ pub const METRICS: &[Metric] = &[
         name: "few_in_100ms_share",
         title: "at most 4 chances in 100 ms (% of flows)",
         compute: opportunities::few_in_100ms,
+    },
+    Metric {
+        name: "unit_delivered_share",
+        title: "packets of a unit that arrive or are mended (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "unit_timeout_share",
+        title: "units of which fewer than 3 packets arrive (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "goodput_share",
+        title: "transmissions that are neither repeated nor redundant (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "group_failure_share",
+        title: "groups that the code cannot mend (%)",
+        compute: worked_out::only,
     },
 ];
 

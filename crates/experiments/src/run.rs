@@ -44,8 +44,6 @@ pub struct Scene {
     limit: Duration,
 }
 
-/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
-/// sub-flows have addresses of their own).
 /// What a scheme asks of the switches, if it does.
 fn balancing_of(profile: &Profile) -> Option<Balancing> {
     match profile.scheme {
@@ -54,6 +52,8 @@ fn balancing_of(profile: &Profile) -> Option<Balancing> {
     }
 }
 
+/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
+/// sub-flows have addresses of their own).
 const BALANCING: &[(&str, Balancing)] = &[
     ("ecmp", Balancing::FlowHash),
     ("spray", Balancing::Spray),

@@ -1,7 +1,8 @@
-//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`.
+//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`. `slow_path_rtt`: the propagation delay there and back over the
+//! first spine, in those of the other spines (HTPC-A14).
 
-use netsim::fabric::topology::LeafSpine;
-use units::BitRate;
+use netsim::fabric::{Line, topology::LeafSpine};
+use units::{BitRate, Duration};
 
 use super::{Network, line};
 use crate::keys::{Keys, PlanError};
@@ -15,6 +16,12 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     network.up = line(keys, "up", network.up)?;
     network.down = line(keys, "down", network.down)?;
     network.fabric = line(keys, "fabric", network.fabric)?;
+    if let Some(slower) = keys.float("slow_path_rtt", 1.0..=1_000.0)? {
+        // All of what is longer lies on the spine's own links, of which a round trip has four.
+        let one_way = network.up.delay + network.fabric.delay * 2 + network.down.delay;
+        let more = Duration::from_secs_f64(one_way.as_secs_f64() * (slower - 1.0) / 2.0);
+        network.first_spine = Some(Line { delay: network.fabric.delay + more, ..network.fabric });
+    }
     let topology = network.build();
     let links = |level| topology.links_at(level).collect();
     Ok(Network {

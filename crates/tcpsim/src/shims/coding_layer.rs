@@ -37,6 +37,8 @@ pub struct Common {
     pub sampling: Sampling,
     /// When the receiving end hands packets up.
     pub delivery: Delivery,
+    /// A unit stays open until it is full or a write ends, however long that takes (HTPC-A8). Default off.
+    pub units_wait: bool,
 }
 
 /// A coding unit that is complete, as a rule sees it.
@@ -83,6 +85,7 @@ struct OpenUnit {
 pub(super) struct CodingLayer<R> {
     rule: R,
     state: NetworkState,
+    units_wait: bool,
     flow_bytes: u64,
     record: u32,
     /// The next number that was never sent.
@@ -114,6 +117,7 @@ impl<R: Rule> CodingLayer<R> {
         Self {
             rule,
             state: NetworkState::new(common.sampling),
+            units_wait: common.units_wait,
             flow_bytes: 0,
             record: u32::MAX,
             next: 0,
@@ -146,7 +150,7 @@ impl<R: Rule> CodingLayer<R> {
         let now = wire.now();
         let rtt = self.state.mean_rtt();
         let mut unit = self.unit.unwrap_or_else(|| {
-            let until = if rtt.is_zero() { Instant::MAX } else { now + rtt };
+            let until = if rtt.is_zero() || self.units_wait { Instant::MAX } else { now + rtt };
             wire.set_timer(until);
             let full = window.clamp(1, fec::MAX_SOURCES as u32);
             let (first, sent_before) = (packet.body.seq, self.sent);
