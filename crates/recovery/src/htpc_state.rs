@@ -184,6 +184,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_assumed_at_first_ends_with_the_first_measurement() {
+        let mut state = NetworkState::new(Sampling { at_first: 0.1, ..Sampling::default() });
+        assert_eq!(state.blocking(at(0)), 0.1);
+        state.on_ack(at(100), us(100));
+        assert_eq!((state.blocking(at(400)), state.blocking(at(600))), (0.1, 0.0));
+    }
+
+    #[test]
     fn the_reading_of_caps_code_counts_from_the_start() {
         let sampling = Sampling { period: None, least: us(200), ..Sampling::default() };
         let mut state = NetworkState::new(sampling);

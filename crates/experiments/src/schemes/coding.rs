@@ -1,5 +1,6 @@
 //! The keys of every coding layer: `delivery` (`as-it-comes`, or `in-order`: HTPC-A10), `count_losses` (HTPC-A5), `sampling` (`period`, or
-//! `since-start`: HTPC-A4), `blocked_above_us` (HTPC-A4), `b_at_first`, `units_wait` (HTPC-A8), `rounding` (`up`, `down`, `carry`: HTPC-A3), `r_cap` (HTPC-A2).
+//! `since-start`: HTPC-A4), `blocked_above_us` (HTPC-A4), `b_at_first`, `host_wide`,
+//! `units_wait` (HTPC-A8), `rounding` (`up`, `down`, `carry`: HTPC-A3), `r_cap` (HTPC-A2).
 
 use recovery::htpc_redundancy::{Parameters, Rounding};
 use tcpsim::shims::coding_layer::{Common, Delivery};
@@ -19,6 +20,7 @@ pub(super) fn common(keys: &mut Keys<'_>) -> Result<Common, PlanError> {
     let delivery = keys.named("delivery", DELIVERIES)?.unwrap_or_default();
     let mut common = Common { delivery, ..Common::default() };
     common.units_wait = keys.flag("units_wait")?.unwrap_or(common.units_wait);
+    common.host_wide = keys.flag("host_wide")?.unwrap_or(common.host_wide);
     let sampling = &mut common.sampling;
     sampling.at_first = keys.float("b_at_first", 0.0..=1.0)?.unwrap_or(sampling.at_first);
     sampling.count_losses = keys.flag("count_losses")?.unwrap_or(sampling.count_losses);
