@@ -58,6 +58,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "unfinished_share", title: "flows not finished (%)", compute: completion::unfinished },
     Metric { name: "timeout_share", title: "flows with a timeout (%)", compute: timeouts::share },
     Metric { name: "timeouts_per_flow", title: "timeouts per flow", compute: timeouts::per_flow },
+    Metric { name: "sent_again_per_flow", title: "retransmissions per flow", compute: timeouts::sent_again },
     Metric { name: "throughput_mbps", title: "throughput of a flow (Mbit/s)", compute: throughput::mean },
     Metric {
         name: "needless_share",

@@ -61,7 +61,6 @@ struct History {
     next: u32,
     /// Coded packets and data at the receiver, acknowledgements at the sender.
     arrived: [Vec<(u64, Leg)>; 2],
-    sent: u32,
     dropped: u32,
 }
 
@@ -101,7 +100,6 @@ impl Log {
             if body.kind == Kind::Data {
                 history.next = history.next.max(body.seq + 1);
             }
-            history.sent += u32::from(body.kind != Kind::Ack);
             Leg { sent: now, waits: [0; 4], moving: 0, kind: body.kind, again }
         } else {
             let here = key(now, body);

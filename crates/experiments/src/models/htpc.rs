@@ -23,7 +23,10 @@ const LONG: &[(&str, Extra)] = &[("rps", none), ("corrective", one), ("caps", no
 const READINGS: &[(&str, Reading)] = &[("corrected", Reading::Corrected), ("printed", Reading::AsPrinted)];
 
 /// k, r, b, and which formulas.
-fn input(keys: &mut Keys<'_>, schemes: &[(&str, Extra)]) -> Result<(u32, u32, f64, Reading), PlanError> {
+fn input(
+    keys: &mut Keys<'_>,
+    schemes: &[(&'static str, Extra)],
+) -> Result<(u32, u32, f64, Reading), PlanError> {
     let unit = keys.count("unit", 1..=255)?;
     let unit = keys.need("unit", unit, "the unit's packets k")?;
     let blocking = keys.float("blocking", 0.0..=0.99)?;

@@ -31,3 +31,22 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
         topology,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_path_has_twice_the_round_trip() {
+        let lines = "up = { delay_us = 10 }\ndown = { delay_us = 20 }\nfabric = { delay_us = 30 }";
+        let table = format!("{lines}\nleaves = 2\nspines = 3\nslow_path_rtt = 2").parse().unwrap();
+        let rates = (BitRate::from_mbps(1_000), BitRate::from_mbps(1_000));
+        let mut network = LeafSpine::new(2, 3, 16, rates, 256);
+        for (line, us) in [(&mut network.up, 10), (&mut network.down, 20), (&mut network.fabric, 30)] {
+            line.delay = Duration::from_micros(us);
+        }
+        // There and back: 180 us over most spines, 360 us over the first.
+        network.first_spine = Some(Line { delay: Duration::from_micros(75), ..network.fabric });
+        assert_eq!(build(&mut Keys::new(&table, "")).unwrap().topology, network.build());
+    }
+}
