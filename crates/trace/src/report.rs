@@ -101,7 +101,8 @@ pub struct Connections {
 pub struct RetransmissionCounts {
     /// With a sequence number seen before.
     pub seen_before: u64,
-    /// Those of them with the IP identification of the packet before: the same packet seen at another place.
+    /// Those of them with the low byte of the transmission before in IPv4's identification: the same packet seen at another place, or in one case of
+    /// 256 by chance.
     pub captured_twice: u64,
     /// Those of them whose data had been acknowledged already, or that the receiver reported as duplicates (D-SACK).
     pub needless: u64,

@@ -124,6 +124,6 @@ fn the_clusters_agree_with_the_simulators_own_record() {
             report.grouping.by
         );
         assert!(judged > 50 && timeouts > 10, "{judged} {timeouts}");
-        assert!(share >= 0.95, "{loss}: {share}");
+        assert!(share >= 0.95, "{loss}: {share}\n{}", trace::text(&report));
     }
 }
