@@ -81,7 +81,14 @@ impl FigurePlan {
     /// The figure as SVG.
     pub fn draw(&self, plan: &Plan, summary: &Summary, rows: &[Row]) -> String {
         let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
-        let names: Vec<&str> = names.into_iter().chain(plan.models.iter().map(|m| m.name.as_str())).collect();
+        let models = plan.models.iter().map(|model| model.name.as_str());
+        let names = names.into_iter().chain(models).fold(Vec::new(), |mut names: Vec<&str>, name| {
+            // A model of two metrics is one series.
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            names
+        });
         let wanted =
             |name: &&str| self.schemes.is_empty() || self.schemes.iter().any(|scheme| scheme == name);
         let series: Vec<(usize, &str)> =
@@ -98,19 +105,25 @@ impl FigurePlan {
             names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
         let own: Vec<&str> = self.key.iter().map(String::as_str).collect();
         let key = if own.is_empty() { key } else { own };
-        let (scale, seeds) = (plan.scale.name(), plan.seeds);
-        let about = match self.panels.iter().all(|panel| panel.kind == Kind::Timeline) {
-            true => format!("{scale} scale, the run of the first seed."),
-            false => {
-                let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
-                format!(
-                    "{scale} scale, {seeds} {seeds_of}; bars are 95 % confidence intervals of the mean over seeds."
-                )
-            }
-        };
+        let about = self.about(plan);
         let mut notes: Vec<&str> = vec![&about];
         notes.extend(plan.notes.iter().map(String::as_str));
         Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()
+    }
+
+    /// How much was simulated, for people.
+    fn about(&self, plan: &Plan) -> String {
+        let (scale, seeds) = (plan.scale.name(), plan.seeds);
+        if plan.schemes.is_empty() {
+            return "Worked out, not simulated.".to_owned();
+        }
+        if self.panels.iter().all(|panel| panel.kind == Kind::Timeline) {
+            return format!("{scale} scale, the run of the first seed.");
+        }
+        let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
+        format!(
+            "{scale} scale, {seeds} {seeds_of}; bars are 95 % confidence intervals of the mean over seeds."
+        )
     }
 }
 

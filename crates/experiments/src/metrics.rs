@@ -10,6 +10,7 @@ mod redundancy;
 mod sharing;
 mod throughput;
 mod timeouts;
+mod worked_out;
 
 use units::percentile;
 
@@ -59,6 +60,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "unfinished_share", title: "flows not finished (%)", compute: completion::unfinished },
     Metric { name: "timeout_share", title: "flows with a timeout (%)", compute: timeouts::share },
     Metric { name: "timeouts_per_flow", title: "timeouts per flow", compute: timeouts::per_flow },
+    Metric { name: "sent_again_per_flow", title: "retransmissions per flow", compute: timeouts::sent_again },
     Metric { name: "throughput_mbps", title: "throughput of a flow (Mbit/s)", compute: throughput::mean },
     Metric {
         name: "needless_share",
@@ -109,6 +111,26 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "underruns", title: "buffer under-runs", compute: playout::underruns },
     Metric { name: "stalled_s", title: "time stalled (s)", compute: playout::stalled },
     Metric { name: "startup_ms", title: "time to the first picture (ms)", compute: playout::startup },
+    Metric {
+        name: "unit_delivered_share",
+        title: "packets of a unit that arrive or are mended (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "unit_timeout_share",
+        title: "units of which fewer than 3 packets arrive (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "goodput_share",
+        title: "transmissions that are neither repeated nor redundant (%)",
+        compute: worked_out::only,
+    },
+    Metric {
+        name: "group_failure_share",
+        title: "groups that the code cannot mend (%)",
+        compute: worked_out::only,
+    },
 ];
 
 /// A class of sizes: its name, what sizes are above and what they are at most, in bytes.

@@ -2,7 +2,9 @@
 
 mod ctcp;
 mod fuso;
+mod htpc;
 mod measured;
+mod slp;
 
 use toml::Table;
 
@@ -26,6 +28,11 @@ pub const MODELS: &[(&str, Model)] = &[
     ("fuso-tcp", fuso::tcp),
     ("fuso-tcp-random-path", fuso::tcp_random_path),
     ("stated", measured::stated),
+    ("htpc-delivered", htpc::delivered),
+    ("htpc-timeouts", htpc::timeouts),
+    ("slp-arq", slp::goodput_arq),
+    ("slp-fec", slp::goodput_fec),
+    ("slp-group-failure", slp::group_failure),
 ];
 
 /// A `[[model]]` of a plan.
@@ -66,7 +73,12 @@ impl ModelPlan {
     /// # Errors
     /// If a parameter is wrong.
     pub fn value(&self, point: &Point) -> Result<f64, PlanError> {
-        let filled = point.fill(&self.table, &mut Vec::new())?;
+        self.value_noting(point, &mut Vec::new())
+    }
+
+    /// The same; axes that it depends on are noted in `used`.
+    pub(crate) fn value_noting(&self, point: &Point, used: &mut Vec<String>) -> Result<f64, PlanError> {
+        let filled = point.fill(&self.table, used)?;
         let mut keys = Keys::new(&filled, self.at.clone());
         let value = (self.model)(&mut keys)?;
         keys.finish()?;

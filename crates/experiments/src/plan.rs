@@ -74,7 +74,7 @@ pub struct Plan {
     pub seeds: u32,
     /// What is varied.
     pub axes: Vec<SweepAxis>,
-    /// What is compared.
+    /// What is compared; nothing if all is worked out.
     pub schemes: Vec<SchemeEntry>,
     /// What is measured.
     pub metrics: Vec<MetricUse>,
@@ -162,6 +162,10 @@ impl Plan {
         self.distributions = keys.flag("distributions")?.unwrap_or(false);
         self.samples = keys.value("sample_ms").is_some();
         self.models = ModelPlan::read_all(keys.tables("model")?, &self.metrics)?;
+        if self.schemes.is_empty() && self.models.is_empty() {
+            let wanted = "at least one `[[scheme]]`, or a `[[model]]` that is worked out".into();
+            return Err(PlanError::Missing { key: "scheme".into(), wanted });
+        }
         self.figures = FigurePlan::read_all(keys.tables("figure")?, self)?;
         for part in Scene::KEYS {
             keys.value(part);
@@ -176,8 +180,13 @@ impl Plan {
             for scheme in 0..self.schemes.len() {
                 self.scene(&point, scheme, &mut used)?;
             }
+            // An axis that only models depend on would repeat the same runs.
+            let mut of_models = Vec::new();
             for model in &self.models {
-                model.value(&point)?;
+                model.value_noting(&point, &mut of_models)?;
+            }
+            if self.schemes.is_empty() {
+                used.append(&mut of_models);
             }
         }
         let unused = self.axes.iter().find(|axis| !used.contains(&axis.name));
@@ -248,9 +257,6 @@ fn schemes(tables: Vec<Keys<'_>>) -> Result<Vec<SchemeEntry>, PlanError> {
         let mut table = keys.everything().clone();
         table.remove("name");
         schemes.push(SchemeEntry { name, table });
-    }
-    if schemes.is_empty() {
-        return Err(PlanError::Missing { key: "scheme".into(), wanted: "at least one `[[scheme]]`".into() });
     }
     Ok(schemes)
 }

@@ -9,14 +9,14 @@ pub const MARKS: (&str, &str) = ("<!-- results -->", "<!-- /results -->");
 
 /// One table per metric: a line per point, a column per scheme and model; mean, and half the confidence interval's width.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
-    let mut out = format!(
-        "`mendpath experiment run {} --scale {}`: {} {} each, plan {}.\n",
-        plan.name,
-        plan.scale.name(),
-        plan.seeds,
-        if plan.seeds == 1 { "seed" } else { "seeds" },
-        summary.plan_hash
-    );
+    let (name, scale, seeds, hash) = (&plan.name, plan.scale.name(), plan.seeds, &summary.plan_hash);
+    let mut out = match seeds {
+        _ if plan.schemes.is_empty() => {
+            format!("`mendpath experiment run {name}`: worked out, not simulated.\n")
+        }
+        1 => format!("`mendpath experiment run {name} --scale {scale}`: 1 seed each, plan {hash}.\n"),
+        _ => format!("`mendpath experiment run {name} --scale {scale}`: {seeds} seeds each, plan {hash}.\n"),
+    };
     for metric in &plan.metrics {
         let is_share = metric.metric.name.ends_with("share");
         let models = plan.models.iter().filter(|model| model.metric == metric.name).map(|model| &model.name);

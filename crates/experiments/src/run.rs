@@ -50,8 +50,6 @@ pub struct Scene {
 /// Most samples of a run.
 const MOST_SAMPLES: usize = 100_000;
 
-/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
-/// sub-flows have addresses of their own).
 /// What a scheme asks of the switches, if it does.
 fn balancing_of(profile: &Profile) -> Option<Balancing> {
     match profile.scheme {
@@ -60,6 +58,8 @@ fn balancing_of(profile: &Profile) -> Option<Balancing> {
     }
 }
 
+/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
+/// sub-flows have addresses of their own).
 const BALANCING: &[(&str, Balancing)] = &[
     ("ecmp", Balancing::FlowHash),
     ("spray", Balancing::Spray),

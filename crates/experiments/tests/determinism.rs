@@ -155,6 +155,32 @@ fn wrong_plans_say_what_is_allowed() {
     assert!(missing.starts_with("nowhere/plan.toml: cannot be read"), "{missing}");
 }
 
+#[test]
+fn a_plan_may_be_worked_out_alone() {
+    let text = "
+        title = 'retransmission against coding'
+        metrics = ['goodput_share']
+        sweep = { loss = [0, 0.1] }
+        model = [{ name = 'ARQ', kind = 'slp-arq', metric = 'goodput_share', loss = '$loss' }]
+        figure = [{ file = 'goodput', panel = [{ metric = 'goodput_share', x = 'loss' }] }]";
+    let plan = Plan::parse("models", text, Scale::Quick).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(&plan, folder.path(), 1);
+    assert!(rows.is_empty());
+    let (summary, _) = write_all(&plan, &rows, folder.path()).unwrap();
+    let values: Vec<(f64, usize)> = summary.cells.iter().map(|cell| (cell.mean, cell.seeds)).collect();
+    assert_eq!(values, [(1.0, 0), (0.9, 0)]);
+    let table = std::fs::read_to_string(folder.path().join("summary.md")).unwrap();
+    assert!(table.contains("worked out, not simulated") && table.contains("| 0.1 | 90.0 |"), "{table}");
+    let svg = std::fs::read_to_string(folder.path().join("goodput.svg")).unwrap();
+    assert!(svg.contains("Worked out, not simulated."));
+
+    let error = |text: &str| Plan::parse("models", text, Scale::Quick).unwrap_err().to_string();
+    assert!(error(&text.replace("'$loss'", "0.1")).contains("`sweep.loss` is not used"));
+    let neither = "title = 'x'\nmetrics = ['goodput_share']";
+    assert!(error(neither).contains("at least one `[[scheme]]`, or a `[[model]]`"));
+}
+
 /// Every plan of the repository can be used, at both scales.
 #[test]
 fn the_plans_are_sound() {

@@ -17,12 +17,12 @@
 //! - The paper measures PL and does not use it. Here it may count as blocking, b' = max(b, PL), off by default (HTPC-A5).
 //!
 //! # Invariants
-//! Both are between 0 and 1, and 0 before the first period with an acknowledgement is complete.
+//! Both are between 0 and 1, and 0 before the first period with an acknowledgement is complete unless [`Sampling::at_first`] says otherwise.
 
 use units::{Duration, Instant};
 
 /// What counts as blocked, and over which time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sampling {
     /// T. `None` counts from the flow's start. Default 500 us.
     pub period: Option<Duration>,
@@ -32,6 +32,8 @@ pub struct Sampling {
     pub least: Duration,
     /// Whether losses count as blocking too. Default no.
     pub count_losses: bool,
+    /// b before the first complete period with an acknowledgement. Default 0: a flow's first window is not protected.
+    pub at_first: f64,
 }
 
 impl Default for Sampling {
@@ -41,6 +43,7 @@ impl Default for Sampling {
             factor: 2,
             least: Duration::ZERO,
             count_losses: false,
+            at_first: 0.0,
         }
     }
 }
@@ -74,7 +77,7 @@ pub struct NetworkState {
 impl NetworkState {
     /// Nothing is known yet.
     pub fn new(sampling: Sampling) -> Self {
-        Self { sampling, ..Self::default() }
+        Self { sampling, blocking: sampling.at_first.clamp(0.0, 1.0), ..Self::default() }
     }
 
     /// A data packet was sent, `again` if it is a retransmission: which stands for a loss.
@@ -178,6 +181,14 @@ mod tests {
             state.on_ack(at(2), us(100));
             assert_eq!((state.loss(at(501)), state.blocking(at(501))), (0.25, blocking));
         }
+    }
+
+    #[test]
+    fn what_is_assumed_at_first_ends_with_the_first_measurement() {
+        let mut state = NetworkState::new(Sampling { at_first: 0.1, ..Sampling::default() });
+        assert_eq!(state.blocking(at(0)), 0.1);
+        state.on_ack(at(100), us(100));
+        assert_eq!((state.blocking(at(400)), state.blocking(at(600))), (0.1, 0.0));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     connection::Connection,
     record::{FlowRecord, Totals},
     segment::Segment,
-    shim::{Shim, Wire},
+    shim::{HostStates, Shim, Wire},
 };
 
 /// The world around a connection.
@@ -22,6 +22,7 @@ pub struct Io<'a> {
     /// Records of flows that arrived just now.
     pub(crate) arrived: &'a mut Vec<u32>,
     pub(crate) shim: Option<&'a mut Box<dyn Shim>>,
+    pub(crate) states: &'a mut HostStates,
     pub(crate) conn: u32,
 }
 
@@ -41,8 +42,8 @@ impl Io<'_> {
             self.fabric.send(packet);
             return;
         };
-        let mut wire =
-            Wire { fabric: self.fabric, totals: self.totals, records: self.records, conn: self.conn };
+        let (fabric, totals, records) = (&mut *self.fabric, &mut *self.totals, &mut *self.records);
+        let mut wire = Wire { fabric, totals, records, states: self.states, conn: self.conn };
         shim.on_send(&mut wire, packet, window);
     }
 

@@ -3,9 +3,10 @@
 //! One file per layer in [`shims`](crate::shims). A connection has a layer if its profile says so
 //! ([`SchemeKind::Shim`](crate::SchemeKind::Shim)); without one, packets go straight to the network.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
-use netsim::fabric::{Fabric, Packet};
+use netsim::fabric::{Fabric, HostId, Packet};
+use recovery::htpc_state::{NetworkState, Sampling};
 use units::Instant;
 
 use crate::{
@@ -16,11 +17,15 @@ use crate::{
 /// Timer slot of the layer.
 pub(crate) const SHIM_SLOT: u32 = 14;
 
+/// What hosts' layers know together, by host.
+pub(crate) type HostStates = BTreeMap<HostId, NetworkState>;
+
 /// The network below a layer.
 pub struct Wire<'a> {
     pub(crate) fabric: &'a mut Fabric<Segment>,
     pub(crate) totals: &'a mut Totals,
     pub(crate) records: &'a mut Vec<FlowRecord>,
+    pub(crate) states: &'a mut HostStates,
     pub(crate) conn: u32,
 }
 
@@ -51,6 +56,11 @@ impl Wire<'_> {
             record.extra += 1;
         }
         self.fabric.send(packet);
+    }
+
+    /// What the layers of all connections from `host` know of the network together; there is at most one per host.
+    pub fn state_of(&mut self, host: HostId, sampling: Sampling) -> &mut NetworkState {
+        self.states.entry(host).or_insert_with(|| NetworkState::new(sampling))
     }
 
     /// The receiving end rebuilt a packet of flow `record`.

@@ -21,7 +21,7 @@ use crate::{
     scheme::{Io, SCHEME_SLOT},
     schemes::SchemeKind,
     segment::{Kind, Segment},
-    shim::{SHIM_SLOT, Shim, Wire},
+    shim::{HostStates, SHIM_SLOT, Shim, Wire},
 };
 
 /// Most connections: their numbers and a slot share a timer's token.
@@ -90,6 +90,8 @@ struct World {
     coded: BTreeMap<u32, Box<ctcp::Connection>>,
     /// The layers below TCP, by connection. As long as the last connection that has one.
     shims: Vec<Option<Box<dyn Shim>>>,
+    /// What they know together, by host.
+    states: HostStates,
     /// What a layer hands up.
     up: Vec<Packet<Segment>>,
     records: Vec<FlowRecord>,
@@ -145,6 +147,7 @@ impl Sim {
             connections: Vec::new(),
             coded: BTreeMap::new(),
             shims: Vec::new(),
+            states: HostStates::new(),
             up: Vec::new(),
             records: Vec::new(),
             writes: BinaryHeap::new(),
@@ -508,7 +511,7 @@ impl World {
         let Some(conn) = slot else { return };
         let shim = self.shims.get_mut(id as usize).and_then(Option::as_mut);
         let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
-        let mut io = Io { fabric, totals, records, arrived, shim, conn: id };
+        let mut io = Io { fabric, totals, records, arrived, shim, states: &mut self.states, conn: id };
         act(conn, &mut io);
         if conn.finished {
             *slot = None;
@@ -542,7 +545,8 @@ impl World {
     ) {
         let Some(conn) = self.coded.get_mut(&id) else { return };
         let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
-        act(conn, &mut Io { fabric, totals, records, arrived, shim: None, conn: id });
+        let states = &mut self.states;
+        act(conn, &mut Io { fabric, totals, records, arrived, shim: None, states, conn: id });
         if conn.finished {
             self.coded.remove(&id);
         }
@@ -560,8 +564,8 @@ impl World {
     ) {
         let Some(Some(shim)) = self.shims.get_mut(id as usize) else { return };
         let mut up = std::mem::take(&mut self.up);
-        let (totals, records) = (&mut self.totals, &mut self.records);
-        act(shim.as_mut(), &mut Wire { fabric, totals, records, conn: id }, &mut up);
+        let (totals, records, states) = (&mut self.totals, &mut self.records, &mut self.states);
+        act(shim.as_mut(), &mut Wire { fabric, totals, records, states, conn: id }, &mut up);
         for packet in up.drain(..) {
             if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
                 shim.on_deliver(&packet);

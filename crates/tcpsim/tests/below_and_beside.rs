@@ -11,6 +11,7 @@ use netsim::{
         topology::{LeafSpine, ParallelPaths},
     },
 };
+use recovery::htpc_state::Sampling;
 use tcpsim::{
     Profile, SchemeKind, Sim, Tcp, Totals,
     ctcp::Ctcp,
@@ -103,6 +104,44 @@ fn nobody_codes_as_long_as_nothing_is_blocked() {
         let (time, totals) = run(below(shim), 10, &[]);
         assert_eq!((time, totals.parities), (9 * MS + THERE, 0));
     }
+}
+
+fn htpc(common: Common) -> Profile {
+    below(ShimKind::Htpc(Htpc { common, ..Htpc::default() }))
+}
+
+#[test]
+fn a_first_window_is_protected_if_b_is_known_before() {
+    let sampling = Sampling { at_first: 0.1, ..Sampling::default() };
+    // k = 10: two coded packets, the first of which mends the loss.
+    let (time, totals) = run(htpc(Common { sampling, ..Common::default() }), 10, &[3]);
+    assert_eq!((time, totals.parities, totals.repaired), (10 * MS + THERE, 2, 1));
+    assert_eq!(run(htpc(Common::default()), 10, &[3]).1.parities, 0);
+}
+
+#[test]
+fn what_one_flow_learns_protects_the_next_if_b_is_the_hosts() {
+    // The packets of a window wait behind each other: nine of ten take longer than the average so far.
+    let sampling = Sampling { period: None, factor: 1, ..Sampling::default() };
+    let parities = |host_wide| {
+        let mut sim = Sim::new(&by_hand::network(), &Options::default()).unwrap();
+        let id = sim.add_profile(htpc(Common { sampling, host_wide, ..Common::default() }));
+        for start in [0, 1] {
+            sim.add_flow(id, 0, 1, 14_600, Instant::ORIGIN + Duration::from_secs(start)).unwrap();
+        }
+        sim.run_until_done(Instant::ORIGIN + Duration::from_secs(30)).unwrap();
+        sim.totals().parities
+    };
+    assert_eq!((parities(false), parities(true)), (0, 10)); // r is at most k
+}
+
+#[test]
+fn units_that_wait_are_fewer() {
+    let corrective = |units_wait| {
+        let common = Common { units_wait, ..Common::default() };
+        run(below(ShimKind::Corrective(PerWindow { common })), 400, &[]).1.parities
+    };
+    assert!(corrective(true) < corrective(false), "{} {}", corrective(true), corrective(false));
 }
 
 #[test]

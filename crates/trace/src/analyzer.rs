@@ -144,6 +144,7 @@ impl Tally {
         self.packets.sequenced += 1;
         self.on_kind(noted);
         self.again += u64::from(noted.again);
+        self.captured_twice += u64::from(noted.captured_twice);
         self.fillers += u64::from(noted.filler);
         self.forgotten += u64::from(noted.forgotten);
         if noted.distinct {

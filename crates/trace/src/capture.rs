@@ -67,7 +67,10 @@ fn read<R: Read + Send>(
     file: &mut FileReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), String> {
-    let input = Whole::new(input).map_err(|error| format!("cannot be read: {error}"))?;
+    let input = Whole::new(input).map_err(|error| match error.kind() {
+        io::ErrorKind::IsADirectory => "is a directory; name the captures in it".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    })?;
     if let Some(other) = input.other_format() {
         return Err(other.to_owned());
     }

@@ -21,6 +21,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 pub(crate) struct Noted {
     pub(crate) kind: Option<crate::WiresharkKind>,
     pub(crate) again: bool,
+    pub(crate) captured_twice: bool,
     pub(crate) filler: bool,
     pub(crate) forgotten: bool,
     pub(crate) probe: bool,
@@ -143,7 +144,7 @@ impl Connection {
             Found::Filler => (noted.filler, noted.distinct) = (true, true),
             Found::Forgotten => noted.forgotten = true,
             Found::Again(open) => {
-                noted.again = true;
+                (noted.again, noted.captured_twice) = (true, open.same_packet);
                 self.on_again(open, segment.from, out);
                 if open.needless {
                     return;

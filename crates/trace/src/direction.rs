@@ -32,6 +32,7 @@ struct Sent {
     flags: TcpFlags,
     attempts: u8,
     window: Window,
+    ident: u8,
 }
 
 /// A retransmission whose position waits for the connection's end.
@@ -48,6 +49,8 @@ pub(crate) struct Open {
     pub(crate) needless: bool,
     pub(crate) wireshark: Option<WiresharkKind>,
     pub(crate) window: Window,
+    /// It has the identification of the transmission before: not sent again, but captured twice.
+    pub(crate) same_packet: bool,
 }
 
 /// What a packet that takes sequence numbers turned out to be.
@@ -85,6 +88,9 @@ pub(crate) struct Direction {
     pub(crate) scale: u8,
     largest_flight: u64,
     last_forward: Instant,
+    last_ident: u8,
+    /// Whether identifications tell packets apart: some systems, and tools that make captures, always write the same.
+    idents_vary: bool,
 }
 
 impl Direction {
@@ -210,7 +216,10 @@ impl Direction {
         self.distinct = self.distinct.saturating_add(1);
         self.bare_fin = segment.payload == 0 && segment.flags.has(TcpFlags::FIN);
         let window = self.room(start, end, receive);
-        let sent = Sent { start, end, at, index: self.distinct, flags: segment.flags, attempts: 0, window };
+        let (index, flags, ident) = (self.distinct, segment.flags, segment.ident);
+        self.idents_vary |= self.last_ident != 0 && ident != 0 && ident != self.last_ident;
+        self.last_ident = ident;
+        let sent = Sent { start, end, at, index, flags, attempts: 0, window, ident };
         self.sent.push_back(sent);
     }
 
@@ -242,8 +251,8 @@ impl Direction {
                 let end = next.map_or(end, |sent| sent.start.min(end));
                 self.distinct = self.distinct.saturating_add(1);
                 let index = self.distinct;
-                let window = Window::Unknown;
-                let sent = Sent { start, end, at, index, flags: segment.flags, attempts: 0, window };
+                let (window, ident) = (Window::Unknown, segment.ident);
+                let sent = Sent { start, end, at, index, flags: segment.flags, attempts: 0, window, ident };
                 self.sent.insert(place, sent);
                 Found::Filler
             }
@@ -254,7 +263,7 @@ impl Direction {
     fn again(&mut self, place: usize, end: u64, segment: &Segment, at: Instant) -> Open {
         let original = self.sent[place];
         for sent in self.sent.range_mut(place..).take_while(|sent| sent.start < end) {
-            sent.at = at;
+            (sent.at, sent.ident) = (at, segment.ident);
             sent.attempts = sent.attempts.saturating_add(1);
         }
         // A part of what was captured as one packet (segmentation offload) has flags of its own.
@@ -271,6 +280,10 @@ impl Direction {
             needless: self.acknowledges(segment),
             wireshark: None,
             window: original.window,
+            same_packet: self.idents_vary
+                && segment.ident != 0
+                && segment.ident == original.ident
+                && end == original.end,
         }
     }
 }

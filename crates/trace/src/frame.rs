@@ -52,17 +52,22 @@ pub(crate) enum Skipped {
 /// The TCP segment in `frame`, which had `wire_bytes` on the wire.
 pub(crate) fn dissect(link: LinkLayer, frame: &[u8], wire_bytes: u32) -> Result<Segment, Skipped> {
     let sliced = slice(link, frame)?;
-    let (ends, ip_start, ip_bytes) = match sliced.net.as_ref() {
+    let (ends, ip_start, ip_bytes, ident) = match sliced.net.as_ref() {
         Some(LaxNetSlice::Ipv4(ip)) => {
             let header = ip.header();
             let (from, to) = (IpAddr::V4(header.source_addr()), IpAddr::V4(header.destination_addr()));
-            ([from, to], offset(frame, header.slice()), u32::from(header.total_len()))
+            (
+                [from, to],
+                offset(frame, header.slice()),
+                u32::from(header.total_len()),
+                header.identification() as u8,
+            )
         }
         Some(LaxNetSlice::Ipv6(ip)) => {
             let header = ip.header();
             let (from, to) = (IpAddr::V6(header.source_addr()), IpAddr::V6(header.destination_addr()));
             let length = u32::from(header.payload_length());
-            ([from, to], offset(frame, header.slice()), if length == 0 { 0 } else { length + 40 })
+            ([from, to], offset(frame, header.slice()), if length == 0 { 0 } else { length + 40 }, 0)
         }
         _ if sliced.stop_err.is_some() => return Err(Skipped::Unreadable),
         _ => return Err(Skipped::NotTcp),
@@ -80,7 +85,7 @@ pub(crate) fn dissect(link: LinkLayer, frame: &[u8], wire_bytes: u32) -> Result<
     let tcp_bytes = ip_bytes.checked_sub(tcp_start - ip_start).ok_or(Skipped::Unreadable)?;
     let header = Header::parse(payload.payload).ok_or(Skipped::Unreadable)?;
     let payload = tcp_bytes.checked_sub(header.bytes).ok_or(Skipped::Unreadable)?;
-    Ok(header.segment(ends, payload, ip_bytes))
+    Ok(Segment { ident, ..header.segment(ends, payload, ip_bytes) })
 }
 
 fn slice(link: LinkLayer, frame: &[u8]) -> Result<LaxSlicedPacket<'_>, Skipped> {
@@ -176,6 +181,7 @@ impl Header {
             duplicate_sack: self.duplicate_sack,
             payload,
             bytes,
+            ident: 0,
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::{
 const FALLBACK: Duration = Duration::from_millis(200);
 /// A fast retransmission takes one or two round trips: a short group whose mean is more is none.
 const FAST_ROUND_TRIPS: f64 = 3.0;
+/// Not all holes of a window are mended in the first round trip: a boundary below two splits the fast retransmissions.
+const LEAST_THRESHOLD_ROUND_TRIPS: f64 = 2.0;
 /// From this share of retransmissions with a known round trip on, round trips are clustered.
 const KNOWN_ROUND_TRIPS: f64 = 0.9;
 /// A split with more of its intervals near the threshold is not sharp.
@@ -37,6 +39,8 @@ pub struct Grouping {
     pub threshold_round_trips: Option<f64>,
     /// The split on each scale, used or not; `null` without intervals.
     pub splits: [Option<Split>; 3],
+    /// Retransmissions that came within half a round trip, left out of what is clustered: no loss can be known so soon.
+    pub too_soon: u64,
     /// Share of the retransmissions that the paper's linear and logarithmic scales group differently.
     pub scales_differ: Option<f64>,
     /// What was clustered (intervals in ms if nothing was): `[from, to, count]` of bars that are equally wide on the
@@ -50,10 +54,12 @@ impl Grouping {
         retransmissions: &[Retransmission],
         warnings: &mut Vec<String>,
     ) -> Self {
-        let intervals: Vec<f64> =
-            retransmissions.iter().map(|packet| packet.interval.as_millis_f64()).collect();
+        let answers: Vec<&Retransmission> =
+            retransmissions.iter().filter(|packet| !packet.is_too_soon()).collect();
+        let too_soon = (retransmissions.len() - answers.len()) as u64;
+        let intervals: Vec<f64> = answers.iter().map(|packet| packet.interval.as_millis_f64()).collect();
         // A SYN waits its second however near the other end is, so in round trips it would be a third group.
-        let behind_syn = || retransmissions.iter().filter(|packet| !packet.flags.has(TcpFlags::SYN));
+        let behind_syn = || answers.iter().copied().filter(|packet| !packet.flags.has(TcpFlags::SYN));
         let round_trips: Vec<f64> = behind_syn().filter_map(Retransmission::round_trips).collect();
         let splits = Scale::ALL.map(|scale| match scale {
             Scale::RoundTrips => two_means(&round_trips, scale),
@@ -61,7 +67,8 @@ impl Grouping {
         });
         let known = !round_trips.is_empty()
             && round_trips.len() as f64 >= KNOWN_ROUND_TRIPS * behind_syn().count() as f64;
-        let chosen = choose(options, &splits, retransmissions, known);
+        let chosen = choose(options, &splits, &answers, known);
+        warnings.extend(too_soon_warning(too_soon, retransmissions.len()));
         warnings.extend(warning(options, &splits, chosen));
         let fallback = FALLBACK.as_millis_f64();
         let (threshold_ms, threshold_round_trips) = match (options.timeout_at, chosen) {
@@ -82,6 +89,7 @@ impl Grouping {
             threshold_ms,
             threshold_round_trips,
             splits,
+            too_soon,
             scales_differ: scales_differ(&splits, &intervals),
             histogram: histogram(clustered),
         }
@@ -104,11 +112,11 @@ impl Grouping {
 fn choose(
     options: &Options,
     splits: &[Option<Split>; 3],
-    retransmissions: &[Retransmission],
+    answers: &[&Retransmission],
     known: bool,
 ) -> Option<Split> {
     let usable = |scale: Scale| splits[scale as usize].filter(|split| split.usable == Usable::TwoGroups);
-    let plausible = |split: &Split| !known || is_fast(split, retransmissions);
+    let plausible = |split: &Split| !known || is_fast(split, answers);
     match (options.timeout_at, options.scale) {
         (Some(_), _) => None,
         (None, Some(scale)) => usable(scale),
@@ -120,12 +128,12 @@ fn choose(
 }
 
 /// Whether the short group of `split` can be fast retransmissions, by its round trips.
-fn is_fast(split: &Split, retransmissions: &[Retransmission]) -> bool {
+fn is_fast(split: &Split, answers: &[&Retransmission]) -> bool {
     if split.scale == Scale::RoundTrips {
-        return split.means[0] < FAST_ROUND_TRIPS;
+        return split.means[0] < FAST_ROUND_TRIPS && split.threshold >= LEAST_THRESHOLD_ROUND_TRIPS;
     }
-    let short = retransmissions.iter().filter(|packet| packet.interval.as_millis_f64() <= split.threshold);
-    let logarithms: Vec<f64> = short.filter_map(Retransmission::round_trips).map(f64::ln).collect();
+    let short = answers.iter().filter(|packet| packet.interval.as_millis_f64() <= split.threshold);
+    let logarithms: Vec<f64> = short.filter_map(|packet| packet.round_trips()).map(f64::ln).collect();
     let mean = logarithms.iter().sum::<f64>() / (logarithms.len() as f64).max(1.0);
     mean.exp() < FAST_ROUND_TRIPS
 }
@@ -158,6 +166,18 @@ fn warning(options: &Options, splits: &[Option<Split>; 3], chosen: Option<Split>
              hosts use a shorter one, both groups are fast retransmissions, of near and of far connections. --timeout-at sets the \
              boundary",
             split.means[1]
+        )
+    })
+}
+
+/// From this share of the retransmissions on, those that came too soon are worth a word.
+const TOO_SOON_NOTED: f64 = 0.02;
+
+fn too_soon_warning(too_soon: u64, all: usize) -> Option<String> {
+    (too_soon as f64 > TOO_SOON_NOTED * all as f64).then(|| {
+        format!(
+            "{too_soon} of {all} retransmissions came within half a round trip of the packet before: duplicates on purpose, which no loss \
+             caused. They count as retransmissions, but are left out of the clusters"
         )
     })
 }

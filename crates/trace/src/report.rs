@@ -101,6 +101,9 @@ pub struct Connections {
 pub struct RetransmissionCounts {
     /// With a sequence number seen before.
     pub seen_before: u64,
+    /// Those of them with the low byte of the transmission before in IPv4's identification: the same packet seen at another place, or in one case of
+    /// 256 by chance.
+    pub captured_twice: u64,
     /// Those of them whose data had been acknowledged already, or that the receiver reported as duplicates (D-SACK).
     pub needless: u64,
     /// Packets below the highest sequence number whose original is not in the capture: lost before, or reordered.
@@ -203,6 +206,7 @@ pub(crate) struct Tally {
     pub(crate) backwards: u64,
     pub(crate) probes: u64,
     pub(crate) again: u64,
+    pub(crate) captured_twice: u64,
     pub(crate) needless: u64,
     pub(crate) duplicate_sacks: u64,
     pub(crate) fillers: u64,
@@ -225,6 +229,7 @@ impl Default for Tally {
             backwards: 0,
             probes: 0,
             again: 0,
+            captured_twice: 0,
             needless: 0,
             duplicate_sacks: 0,
             fillers: 0,
@@ -292,6 +297,9 @@ impl Report {
     }
 }
 
+/// Fewer packets that were captured twice are no reason to warn.
+const CAPTURED_TWICE: u64 = 20;
+
 fn tally_warnings(tally: &Tally) -> Vec<String> {
     let mut warnings = Vec::new();
     for file in &tally.files {
@@ -316,6 +324,13 @@ fn tally_warnings(tally: &Tally) -> Vec<String> {
         warnings.push(format!(
             "{} packets are more than a second older than packets before them: give the files in the order of time",
             tally.backwards
+        ));
+    }
+    if tally.captured_twice >= CAPTURED_TWICE && tally.captured_twice * 2 > tally.again {
+        warnings.push(format!(
+            "{} of {} retransmissions are the same packet, captured at two places (both ends, or several interfaces): nothing that \
+             is said of retransmissions and losses holds; analyse what was captured at one place",
+            tally.captured_twice, tally.again
         ));
     }
     if tally.connections.evicted > 0 {
@@ -345,6 +360,7 @@ impl RetransmissionCounts {
         let (analysed, timeouts) = (retransmissions.len() as u64, count(&is_timeout));
         Self {
             seen_before: tally.again,
+            captured_twice: tally.captured_twice,
             needless: tally.needless,
             original_not_captured: tally.fillers,
             original_forgotten: tally.forgotten,

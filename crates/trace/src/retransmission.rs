@@ -60,11 +60,20 @@ pub enum Window {
     Unknown,
 }
 
+/// An answer to a loss takes a round trip; handshakes measure it roughly.
+const TOO_SOON: f64 = 0.5;
+
 impl Retransmission {
     /// The interval in round trips of the connection's handshake.
     pub fn round_trips(&self) -> Option<f64> {
         let round_trip = self.round_trip.filter(|round_trip| !round_trip.is_zero())?;
         Some(self.interval.as_secs_f64() / round_trip.as_secs_f64())
+    }
+
+    /// Whether it came before anything could be known of the packet before: a duplicate on purpose (SLP's, or RFC 6675's rescue
+    /// retransmission), no answer to a loss.
+    pub fn is_too_soon(&self) -> bool {
+        self.round_trips().is_some_and(|round_trips| round_trips < TOO_SOON)
     }
 }
 

@@ -93,6 +93,8 @@ pub(crate) struct Segment {
     pub(crate) payload: u32,
     /// Bytes of the IP packet.
     pub(crate) bytes: u32,
+    /// The low byte of IPv4's identification, which senders change with every packet; 0 without one.
+    pub(crate) ident: u8,
 }
 
 impl Segment {

@@ -91,7 +91,18 @@ fn without_loss_there_is_nothing_to_report() {
 fn packet(at_ms: u64, to_server: bool, seq: u32, ack: u32, flags: u8, payload: u32) -> Packet {
     let (client, server) = ("10.0.0.1:4000".parse().unwrap(), "192.0.2.1:80".parse().unwrap());
     let (from, to) = if to_server { (client, server) } else { (server, client) };
-    Packet { at_ns: at_ms * 1_000_000, from, to, seq, ack, flags, window: 500, payload, options: Vec::new() }
+    Packet {
+        at_ns: at_ms * 1_000_000,
+        from,
+        to,
+        seq,
+        ack,
+        flags,
+        window: 500,
+        payload,
+        ident: 0,
+        options: Vec::new(),
+    }
 }
 
 /// A connection that loses its SYN, the second of five packets of data, and the last of them.

@@ -77,6 +77,39 @@ fn files_in_the_wrong_order_are_noticed() {
     assert!(report.warnings.iter().any(|warning| warning.contains("order of time")), "{:?}", report.warnings);
 }
 
+/// A packet captured at both ends, or on two interfaces, is no retransmission; only its identification tells.
+#[test]
+fn packets_captured_at_two_places_are_noticed() {
+    let number = |(ident, packet): (u16, Packet)| Packet { ident, ..packet };
+    let once: Vec<Packet> = (1..).zip(packets()).map(number).collect();
+    let again = |packet: &Packet| Packet { at_ns: packet.at_ns + 50_000, ..packet.clone() };
+    let mut twice: Vec<Packet> = once.iter().flat_map(|packet| [packet.clone(), again(packet)]).collect();
+    twice.sort_by_key(|packet| packet.at_ns);
+    let warned = |packets: &[Packet]| {
+        let report = analyse(&Capture::of(packets), Options::default());
+        assert!(report.retransmissions.seen_before > 20);
+        let warned = report.warnings.iter().any(|warning| warning.contains("captured at two places"));
+        (report.retransmissions.captured_twice * 2 > report.retransmissions.seen_before, warned)
+    };
+    assert_eq!((warned(&once), warned(&twice)), ((false, false), (true, true)));
+    // Where all packets have the same identification, as some systems and tools write it, it tells nothing.
+    let same: Vec<Packet> = once.iter().map(|packet| Packet { ident: 1, ..packet.clone() }).collect();
+    assert_eq!(warned(&same), (false, false));
+}
+
+#[test]
+fn a_directory_is_said_to_be_one() {
+    struct Folder;
+    impl std::io::Read for Folder {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::IsADirectory.into())
+        }
+    }
+    let mut analyzer = Analyzer::new(Options::default());
+    let error = read_capture("captures", Folder, &mut analyzer, &mut |_| ()).error.unwrap();
+    assert_eq!(error, "is a directory; name the captures in it");
+}
+
 #[test]
 fn what_was_read_before_the_damage_is_reported() {
     let packets = packets();

@@ -81,7 +81,8 @@ proptest! {
                 flags,
                 window: ack as u16,
                 payload,
-                options: Vec::new(),
+                ident: 0,
+            options: Vec::new(),
             })
             .collect();
         look_at(&Capture::of(&packets));
@@ -100,6 +101,7 @@ fn endless_retransmissions_take_bounded_memory() {
         flags: 2,
         window: 1,
         payload: 10,
+        ident: 0,
         options: Vec::new(),
     };
     let packets: Vec<Packet> = (0..5_000).map(|i| packet(i, 7)).collect();

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use trace::{Analyzer, FileReport, Limits, Odds, Options, read_capture};
+use trace::{Analyzer, FileReport, Limits, Odds, Options, Report, read_capture};
 use units::Duration;
 
 use super::{check_writable, print, write};
@@ -37,19 +37,34 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data") + "\n";
         if to_stdout { print(&text) } else { write(file, &text)? }
     }
-    if !to_stdout {
+    // A name that is no capture is answered by one line.
+    if !to_stdout && (report.packets.total > 0 || wrong.is_empty()) {
         print(&trace::text(&report));
     }
-    let tried = "cannot analyse everything";
+    verdict(&report, &wrong)
+}
+
+/// Success if everything was read and there was TCP in it.
+fn verdict(report: &Report, wrong: &[String]) -> Result<(), Failure> {
     if !wrong.is_empty() {
-        let next = "What could be read is reported; mend or leave out the rest";
+        let (tried, next) = match report.has_no_tcp() {
+            true => ("there is nothing to analyse", "Give captures in the format pcap or pcapng"),
+            false => {
+                ("cannot analyse everything", "What could be read is reported; mend or leave out the rest")
+            }
+        };
         return Err(Failure::new(tried, wrong.join("; "), next));
     }
-    if report.has_no_tcp() {
-        let next = "Capture with a filter that lets TCP through, such as: tcpdump -s 96 -w FILE tcp";
-        return Err(Failure::new(tried, "there is no TCP in the captures", next));
+    if !report.has_no_tcp() {
+        return Ok(());
     }
-    Ok(())
+    let tried = "there is nothing to analyse";
+    if let Some((number, _)) = report.files.iter().find_map(|file| file.unknown_link) {
+        let reason = format!("the packets' link-layer type is {number}, which is not supported");
+        return Err(Failure::new(tried, reason, "Capture on Ethernet, Linux cooked, raw IP or BSD loopback"));
+    }
+    let next = "Capture with a filter that lets TCP through, such as: tcpdump -s 96 -w FILE tcp";
+    Err(Failure::new(tried, "there is no TCP in the captures", next))
 }
 
 fn options(args: &AnalyzeArgs) -> Options {

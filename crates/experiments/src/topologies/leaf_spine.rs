@@ -1,7 +1,8 @@
-//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`.
+//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`. `slow_path_rtt`: the propagation delay there and back over the
+//! first spine, in those of the other spines (HTPC-A14).
 
-use netsim::fabric::topology::LeafSpine;
-use units::BitRate;
+use netsim::fabric::{Line, topology::LeafSpine};
+use units::{BitRate, Duration};
 
 use super::{Network, line};
 use crate::keys::{Keys, PlanError};
@@ -15,6 +16,12 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     network.up = line(keys, "up", network.up)?;
     network.down = line(keys, "down", network.down)?;
     network.fabric = line(keys, "fabric", network.fabric)?;
+    if let Some(slower) = keys.float("slow_path_rtt", 1.0..=1_000.0)? {
+        // All of what is longer lies on the spine's own links, of which a round trip has four.
+        let one_way = network.up.delay + network.fabric.delay * 2 + network.down.delay;
+        let more = Duration::from_secs_f64(one_way.as_secs_f64() * (slower - 1.0) / 2.0);
+        network.first_spine = Some(Line { delay: network.fabric.delay + more, ..network.fabric });
+    }
     let topology = network.build();
     let links = |level| topology.links_at(level).collect();
     Ok(Network {
@@ -23,4 +30,23 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
         access: network.down.rate,
         topology,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_path_has_twice_the_round_trip() {
+        let lines = "up = { delay_us = 10 }\ndown = { delay_us = 20 }\nfabric = { delay_us = 30 }";
+        let table = format!("{lines}\nleaves = 2\nspines = 3\nslow_path_rtt = 2").parse().unwrap();
+        let rates = (BitRate::from_mbps(1_000), BitRate::from_mbps(1_000));
+        let mut network = LeafSpine::new(2, 3, 16, rates, 256);
+        for (line, us) in [(&mut network.up, 10), (&mut network.down, 20), (&mut network.fabric, 30)] {
+            line.delay = Duration::from_micros(us);
+        }
+        // There and back: 180 us over most spines, 360 us over the first.
+        network.first_spine = Some(Line { delay: Duration::from_micros(75), ..network.fabric });
+        assert_eq!(build(&mut Keys::new(&table, "")).unwrap().topology, network.build());
+    }
 }

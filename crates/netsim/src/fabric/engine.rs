@@ -1,6 +1,6 @@
 //! The event loop.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use thiserror::Error;
 use units::Instant;
@@ -113,7 +113,8 @@ pub struct Fabric<B> {
     choosers: Vec<Chooser>,
     waiting: Vec<u64>,
     pool: Pool<B>,
-    taps: Vec<(PortId, Tap<B>)>,
+    /// By port.
+    taps: BTreeMap<u32, Vec<Tap<B>>>,
     stats: FabricStats,
     trace: TraceHash,
 }
@@ -170,7 +171,7 @@ impl<B: Default> Fabric<B> {
             choosers: (0..topology.switches()).map(chooser).collect(),
             waiting: Vec::new(),
             pool: Pool::new(options.limits.packets),
-            taps: Vec::new(),
+            taps: BTreeMap::new(),
             stats: FabricStats::default(),
             trace: TraceHash::new(),
         })
@@ -285,7 +286,7 @@ impl<B: Default> Fabric<B> {
     #[cold]
     fn tap(&mut self, port: u32, slot: u32) {
         let packet = self.pool.packet(slot);
-        for (_, tap) in self.taps.iter_mut().filter(|(tapped, _)| tapped.0 == port) {
+        for tap in self.taps.get_mut(&port).into_iter().flatten() {
             tap(self.now, packet);
         }
     }
@@ -324,7 +325,7 @@ impl<B: Default> Fabric<B> {
 
     /// Has `tap` called for every packet that `port` accepts from now on: a capture.
     pub fn add_tap(&mut self, port: PortId, tap: Tap<B>) {
-        self.taps.push((port, tap));
+        self.taps.entry(port.0).or_default().push(tap);
     }
 
     /// The time.

@@ -37,6 +37,11 @@ pub struct Common {
     pub sampling: Sampling,
     /// When the receiving end hands packets up.
     pub delivery: Delivery,
+    /// A unit stays open until it is full or a write ends, however long that takes (HTPC-A8). Default off.
+    pub units_wait: bool,
+    /// b is that of all flows that the host sends together, where the paper leaves open whose acknowledgements n counts. Default off: each
+    /// flow its own.
+    pub host_wide: bool,
 }
 
 /// A coding unit that is complete, as a rule sees it.
@@ -83,6 +88,7 @@ struct OpenUnit {
 pub(super) struct CodingLayer<R> {
     rule: R,
     state: NetworkState,
+    common: Common,
     flow_bytes: u64,
     record: u32,
     /// The next number that was never sent.
@@ -114,6 +120,7 @@ impl<R: Rule> CodingLayer<R> {
         Self {
             rule,
             state: NetworkState::new(common.sampling),
+            common,
             flow_bytes: 0,
             record: u32::MAX,
             next: 0,
@@ -132,6 +139,9 @@ impl<R: Rule> CodingLayer<R> {
         let now = wire.now();
         let again = packet.body.seq < self.next;
         self.state.on_sent(now, again);
+        if self.common.host_wide {
+            wire.state_of(packet.src, self.common.sampling).on_sent(now, again);
+        }
         packet.class = self.rule.class(self.flow_bytes);
         packet.body.blocks[2] = (stamp(now), 0);
         wire.send(packet);
@@ -146,7 +156,7 @@ impl<R: Rule> CodingLayer<R> {
         let now = wire.now();
         let rtt = self.state.mean_rtt();
         let mut unit = self.unit.unwrap_or_else(|| {
-            let until = if rtt.is_zero() { Instant::MAX } else { now + rtt };
+            let until = if rtt.is_zero() || self.common.units_wait { Instant::MAX } else { now + rtt };
             wire.set_timer(until);
             let full = window.clamp(1, fec::MAX_SOURCES as u32);
             let (first, sent_before) = (packet.body.seq, self.sent);
@@ -167,7 +177,10 @@ impl<R: Rule> CodingLayer<R> {
     fn close_unit(&mut self, wire: &mut Wire<'_>) {
         let Some(unit) = self.unit.take() else { return };
         let now = wire.now();
-        let blocking = self.state.blocking(now);
+        let blocking = match self.common.host_wide {
+            true => wire.state_of(unit.model.src, self.common.sampling).blocking(now),
+            false => self.state.blocking(now),
+        };
         let OpenUnit { first, packets, sent_before, model, .. } = unit;
         let flow_bytes = self.flow_bytes;
         let coded = self.rule.coded(&Unit { packets, sent_before, flow_bytes, blocking });
@@ -264,7 +277,11 @@ impl<R: Rule> Shim for CodingLayer<R> {
             Kind::Ack => {
                 let now = wire.now();
                 let ticks = stamp(now).wrapping_sub(packet.body.dsn);
-                self.state.on_ack(now, Duration::from_nanos(u64::from(ticks) << STAMP_BITS));
+                let rtt = Duration::from_nanos(u64::from(ticks) << STAMP_BITS);
+                self.state.on_ack(now, rtt);
+                if self.common.host_wide {
+                    wire.state_of(packet.dst, self.common.sampling).on_ack(now, rtt);
+                }
                 packet.body.dsn = packet.body.seq;
                 up.push(packet);
             }

@@ -21,18 +21,23 @@ pub const fn ack(k: u64) -> u64 {
     (k + 1) * MS + 20_001_054
 }
 
-/// One flow of `segments` full segments; the sender's packets with the indices `lost`, those of a handshake included, are lost.
-pub fn run(profile: Profile, segments: u64, lost: &[u64]) -> (FlowRecord, Totals) {
+/// The network.
+pub fn network() -> Topology {
     let slow = Line::new(BitRate::from_mbps(12), Duration::from_millis(10), 10_000);
     let fast = Line { rate: BitRate::from_mbps(12_000), delay: Duration::ZERO, ..slow };
     let back = Line { rate: BitRate::from_mbps(12_000), ..slow };
     let mut topology = Topology::new(2, 1);
     topology.attach(0, 0, slow, back);
     topology.attach(1, 0, fast, fast);
+    topology
+}
+
+/// One flow of `segments` full segments; the sender's packets with the indices `lost`, those of a handshake included, are lost.
+pub fn run(profile: Profile, segments: u64, lost: &[u64]) -> (FlowRecord, Totals) {
     let loss = Loss::nth(lost.iter().copied());
     let failure = Failure::Loss { loss, data_only: false, before_rate: false };
     let faults = vec![Fault { link: LinkId(0), direction: Direction::Forward, failure }];
-    let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).unwrap();
+    let mut sim = Sim::new(&network(), &Options { faults, ..Options::default() }).unwrap();
     let id = sim.add_profile(profile);
     let flow = sim.add_flow(id, 0, 1, segments * 1_460, Instant::ORIGIN).unwrap();
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(30)).unwrap();

@@ -256,6 +256,7 @@ impl Model {
             flags,
             window: 65_000,
             payload,
+            ident: 0,
             options: Vec::new(),
         };
         self.out.push((packet, why));

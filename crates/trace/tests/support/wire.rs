@@ -13,6 +13,8 @@ pub struct Packet {
     pub flags: u8,
     pub window: u16,
     pub payload: u32,
+    /// IPv4's identification.
+    pub ident: u16,
     /// Bytes of TCP options, padded by the caller to whole words.
     pub options: Vec<u8>,
 }
@@ -68,7 +70,8 @@ pub fn frame(packet: &Packet, link: Link) -> Vec<u8> {
             let mut out = link.header(0x0800);
             out.extend([0x45, 0]);
             out.extend(((20 + length) as u16).to_be_bytes());
-            out.extend([0, 0, 0x40, 0, 64, 6, 0, 0]);
+            out.extend(packet.ident.to_be_bytes());
+            out.extend([0x40, 0, 64, 6, 0, 0]);
             out.extend(from.octets());
             out.extend(to.octets());
             out

@@ -19,6 +19,8 @@ pub struct LeafSpine {
     pub down: Line,
     /// Between leaf and spine.
     pub fabric: Line,
+    /// Between the leaves and the first spine, if that differs (HTPC Fig. 12).
+    pub first_spine: Option<Line>,
 }
 
 impl LeafSpine {
@@ -32,7 +34,7 @@ impl LeafSpine {
     ) -> Self {
         let line = |rate, packets| Line::new(rate, Duration::from_micros(5), packets);
         let (up, down, fabric) = (line(rates.0, 10_000), line(rates.0, packets), line(rates.1, packets));
-        Self { leaves, spines, hosts_per_leaf, up, down, fabric }
+        Self { leaves, spines, hosts_per_leaf, up, down, fabric, first_spine: None }
     }
 
     /// How many hosts there are.
@@ -48,7 +50,8 @@ impl LeafSpine {
         }
         for leaf in 0..self.leaves {
             for spine in 0..self.spines {
-                topology.join(leaf, self.leaves + spine, self.fabric, 1);
+                let line = self.first_spine.filter(|_| spine == 0).unwrap_or(self.fabric);
+                topology.join(leaf, self.leaves + spine, line, 1);
             }
         }
         topology
