@@ -1,6 +1,6 @@
 //! One run: a network, what is broken, traffic and a scheme, with a seed.
 
-use std::sync::OnceLock;
+use std::{cmp::Reverse, sync::OnceLock};
 
 use netsim::{
     Seed, TraceHash,
@@ -8,7 +8,10 @@ use netsim::{
         Balancer, Balancing, Failure, Fault, Options, TopologyError, balance::Choice, topology::ParallelPaths,
     },
 };
-use tcpsim::{Profile, SchemeKind, Sim, Tcp};
+use tcpsim::{
+    Profile, SchemeKind, Sim, Tcp,
+    timeline::{Timeline, text::PortNames},
+};
 use thiserror::Error;
 use toml::Table;
 use units::{Duration, Instant, LossRate};
@@ -16,7 +19,7 @@ use units::{Duration, Instant, LossRate};
 use crate::{
     faults::FaultPlan,
     keys::{Keys, PlanError},
-    outcome::{Outcome, measured},
+    outcome::{Measured, Outcome, Role, measured},
     topologies::{Network, TOPOLOGIES},
     workloads::{Stage, StageError, WORKLOADS, Workload},
 };
@@ -44,8 +47,13 @@ pub struct Scene {
     limit: Duration,
 }
 
-/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
-/// sub-flows have addresses of their own).
+/// A simulation with all its traffic, before it begins.
+struct Played {
+    sim: Sim,
+    roles: Vec<Role>,
+    head_start: Duration,
+}
+
 /// What a scheme asks of the switches, if it does.
 fn balancing_of(profile: &Profile) -> Option<Balancing> {
     match profile.scheme {
@@ -54,6 +62,8 @@ fn balancing_of(profile: &Profile) -> Option<Balancing> {
     }
 }
 
+/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
+/// sub-flows have addresses of their own).
 const BALANCING: &[(&str, Balancing)] = &[
     ("ecmp", Balancing::FlowHash),
     ("spray", Balancing::Spray),
@@ -112,6 +122,51 @@ impl Scene {
     /// # Errors
     /// If the simulator refuses something.
     pub fn run(&self, seed: Seed) -> Result<Outcome, SceneError> {
+        let mut played = self.play(seed)?;
+        played.sim.run_until_done(Instant::ORIGIN + self.limit).map_err(StageError::from)?;
+        let Played { mut sim, roles, head_start } = played;
+        Ok(Outcome {
+            flows: measured(sim.flows(), &roles, head_start),
+            totals: sim.totals(),
+            hops: sim.fabric().stats().hops,
+            seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
+            trace: sim.fabric().trace_hash(),
+        })
+    }
+
+    /// The `most` slowest flows under test, slowest first, with their timelines; those that do not finish are the slowest. Runs twice, as
+    /// it is known afterwards which they are.
+    ///
+    /// # Errors
+    /// If the simulator refuses something.
+    pub(crate) fn slowest(
+        &self,
+        seed: Seed,
+        most: usize,
+    ) -> Result<(Outcome, Vec<(Measured, Timeline)>), SceneError> {
+        let outcome = self.run(seed)?;
+        let mut slow: Vec<Measured> = outcome.flows.iter().filter(|flow| !flow.background).copied().collect();
+        slow.sort_by_key(|flow| (Reverse(flow.time.unwrap_or(Duration::MAX)), flow.flow));
+        slow.truncate(most);
+        let watched: Vec<_> =
+            slow.iter().flat_map(|flow| flow.request.into_iter().chain([flow.flow])).collect();
+        let mut again = self.play(seed)?;
+        let timelines = again.sim.watch(&watched);
+        again.sim.run_until_done(Instant::ORIGIN + self.limit).map_err(StageError::from)?;
+        let of = |flow: Measured| {
+            let request = flow.request.map_or(Timeline::default(), |request| timelines.of(request));
+            (flow, request.with(timelines.of(flow.flow)))
+        };
+        Ok((outcome, slow.into_iter().map(of).collect()))
+    }
+
+    /// Names of the network's ports.
+    pub(crate) fn port_names(&self) -> PortNames {
+        PortNames::new(&self.network.topology)
+    }
+
+    /// Everything ready to be run.
+    fn play(&self, seed: Seed) -> Result<Played, SceneError> {
         let mut faults = Vec::new();
         for (n, fault) in (0..).zip(&self.faults) {
             fault.faults(&self.network, seed.child("plan fault", n), &mut faults);
@@ -124,14 +179,7 @@ impl Scene {
         let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles: Vec::new() };
         self.workload.play(&mut stage)?;
         let (roles, head_start) = (stage.roles, stage.head_start);
-        sim.run_until_done(Instant::ORIGIN + self.limit).map_err(StageError::from)?;
-        Ok(Outcome {
-            flows: measured(sim.flows(), &roles, head_start),
-            totals: sim.totals(),
-            hops: sim.fabric().stats().hops,
-            seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
-            trace: sim.fabric().trace_hash(),
-        })
+        Ok(Played { sim, roles, head_start })
     }
 
     /// The version of what ran: the crate's, and a hash over what this scheme does in a small run with losses. Rows of
