@@ -195,7 +195,7 @@ mod tests {
         metrics = ["fct_p99_ms"]
         topology = { kind = "parallel-paths" }
         tcp = { preset = "fuso" }
-        fault = [{ links = "paths", index = 0, nth = ["$lost"] }]
+        fault = [{ links = "paths", index = 0, nth = ["$lost"], data_only = true }]
         balancing = "sub-flow"
         workload = { kind = "spaced", from = "first", to = "second", flows = 3, apart_ms = 50, bytes = 10_000 }
         scheme = [{ kind = "tcp" }, { kind = "fuso", subflows = 2 }]

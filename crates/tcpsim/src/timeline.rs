@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Most events that are kept of one flow; later ones are counted.
-pub const MAX_EVENTS: usize = 1 << 16;
+pub const MAX_EVENTS: usize = 1 << 15;
 
 /// How a data packet came to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

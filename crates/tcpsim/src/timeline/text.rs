@@ -333,7 +333,7 @@ mod tests {
         assert_eq!(some.lines().next(), all.lines().next());
         assert_eq!(some.lines().last(), all.lines().last());
 
-        let (_, _, timeline, ports) = watched(70_000, &[]);
+        let (_, _, timeline, ports) = watched(17_000, &[]);
         assert_eq!(timeline.events.len(), MAX_EVENTS);
         assert!(timeline.left_out > 0);
         assert!(text(&timeline, &ports, 5).lines().count() == 7);
