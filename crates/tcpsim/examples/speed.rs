@@ -138,8 +138,11 @@ fn measure(name: &str, run: &dyn Fn() -> Sim) {
     );
 }
 
+/// Runs a network of so many hosts.
+type Make = fn(u32) -> Sim;
+
 /// Topologies of the curve.
-const CURVES: [(&str, fn(u32) -> Sim); 2] = [("leaf-spine", leaf_spine), ("fat-tree", fat_tree)];
+const CURVES: [(&str, Make); 2] = [("leaf-spine", leaf_spine), ("fat-tree", fat_tree)];
 
 /// What a packet-hop costs in networks of 16 to 1,024 hosts; the small ones are run three times. By topology: hosts, packet-hops, CPU seconds.
 fn curve() -> [Vec<(f64, f64, f64)>; 2] {
