@@ -115,7 +115,8 @@ pub struct ListArgs {
                   mendpath experiment list\n  \
                   mendpath experiment run fuso-fig6ab\n  \
                   mendpath experiment run fuso-fig6ab cofuso-fig10 --scale paper --jobs 8\n  \
-                  mendpath experiment run my/plan.toml --seeds 20 --out my/results")]
+                  mendpath experiment run my/plan.toml --seeds 20 --out my/results\n  \
+                  mendpath experiment run cofuso-fig10 --tail 2 --at sizes=mid    why are the slowest flows slow?")]
 pub struct RunArgs {
     /// Names of plans, their folders or files.
     #[arg(required = true, value_name = "PLAN")]
@@ -141,6 +142,19 @@ pub struct RunArgs {
     /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
     #[arg(long)]
     pub publish: bool,
+    /// Instead: run one point, and tell packet by packet what happened to the N slowest flows of each scheme.
+    #[arg(long, value_name = "N", conflicts_with_all = ["jobs", "seeds", "json", "publish"],
+          value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub tail: Option<u32>,
+    /// With --tail: the value of an axis of the sweep, or a part of its name [default: the first value of every axis].
+    #[arg(long, value_name = "AXIS=VALUE", requires = "tail")]
+    pub at: Vec<String>,
+    /// With --tail: the seed.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "tail")]
+    pub seed: u64,
+    /// With --tail: only this scheme.
+    #[arg(long, value_name = "NAME", requires = "tail")]
+    pub scheme: Option<String>,
 }
 
 fn parse_scale_of_runs(text: &str) -> Result<experiments::Scale, String> {

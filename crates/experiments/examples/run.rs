@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 
 use clap::Parser;
-use experiments::{Campaign, Plan, Progress, Scale, write_all};
+use experiments::{Campaign, Plan, Progress, Scale, Tail, write_all};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Runs plans.
@@ -31,6 +31,18 @@ struct Arguments {
     /// Also put the summary into the plan's README, and the figures beside it.
     #[arg(long)]
     readme: bool,
+    /// Instead: what happened to the N slowest flows of each scheme, packet by packet.
+    #[arg(long, value_name = "N")]
+    tail: Option<usize>,
+    /// For --tail: the value of an axis; the first one otherwise.
+    #[arg(long, value_name = "AXIS=VALUE")]
+    at: Vec<String>,
+    /// For --tail: the seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// For --tail: one scheme.
+    #[arg(long)]
+    scheme: Option<String>,
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,6 +52,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let file = if path.is_dir() { path.join("plan.toml") } else { path.clone() };
         let mut plan = Plan::load(&file, scale)?;
         plan.seeds = arguments.seeds.unwrap_or(plan.seeds);
+        if let Some(flows) = arguments.tail {
+            let at = arguments.at.iter().map(|text| Tail::setting(text)).collect::<Result<_, _>>()?;
+            let tail =
+                Tail { at, seed: arguments.seed, scheme: arguments.scheme.clone(), ..Tail::new(flows) };
+            print!("{}", tail.text(&plan)?);
+            continue;
+        }
         let folder = arguments.out.join(format!("{}-{}", plan.name, scale.name()));
         let bar = ProgressBar::new(0);
         bar.set_style(ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}")?);

@@ -52,6 +52,7 @@ mod run;
 mod schemes;
 mod sizes;
 mod summary;
+mod tail;
 mod tcp;
 mod topologies;
 mod workloads;
@@ -73,6 +74,7 @@ pub use row::Row;
 pub use run::{Scene, SceneError};
 pub use schemes::SCHEMES;
 pub use summary::{Cell, Summary};
+pub use tail::{Tail, TailError};
 pub use topologies::{Network, TOPOLOGIES};
 pub use workloads::{Stage, StageError, WORKLOADS, Workload};
 

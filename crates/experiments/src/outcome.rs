@@ -21,6 +21,10 @@ pub(crate) enum Role {
 /// A flow that is measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measured {
+    /// Its number in the simulation.
+    pub flow: FlowId,
+    /// The request that it answers.
+    pub request: Option<FlowId>,
     /// Its size; of a response, without its request.
     pub bytes: u64,
     /// Completion time, with the request's; `None` if the run ended before.
@@ -79,13 +83,14 @@ pub(crate) fn arrivals(records: &[FlowRecord], roles: &[Role]) -> Vec<Instant> {
 
 /// The measured flows of all; `head_start` is added to their completion times.
 pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Duration) -> Vec<Measured> {
-    let flow = |(record, role): (&FlowRecord, &Role)| {
+    let flow = |(number, (record, role)): (u32, (&FlowRecord, &Role))| {
         let (request, background) = match role {
             Role::Unmeasured => return None,
             Role::Tested(request) => (*request, false),
             Role::Fetched(request) => (Some(*request), false),
             Role::Background(request) => (*request, true),
         };
+        let asked = request;
         let request = request.and_then(|request| records.get(request.0 as usize));
         let sum = |of: fn(&FlowRecord) -> u32| of(record) + request.map_or(0, of);
         let started = match (request, role) {
@@ -94,6 +99,8 @@ pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Durat
             (Some(request), _) => request.started,
         };
         Some(Measured {
+            flow: FlowId(number),
+            request: asked,
             bytes: record.bytes,
             time: record.completion_time().map(|_| record.finished - started + head_start),
             background,
@@ -107,5 +114,5 @@ pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Durat
             before_hit: record.before_hit,
         })
     };
-    records.iter().zip(roles).filter_map(flow).collect()
+    (0..).zip(records.iter().zip(roles)).filter_map(flow).collect()
 }

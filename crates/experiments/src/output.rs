@@ -8,7 +8,7 @@ use std::{
 use crate::{
     campaign::CampaignError,
     columns::{Columns, Data},
-    plan::Plan,
+    plan::{Plan, Scale},
     row::Row,
     summary::{Summary, settings},
 };
@@ -100,7 +100,8 @@ fn write(written: &mut Vec<PathBuf>, file: PathBuf, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Puts the summary into the README beside the plan, between its marks, and copies `summary.csv` and the figures there.
+/// Puts the summary into the README beside the plan, between the marks of its scale, and copies `summary.csv` and the figures there; at
+/// the paper's scale their names end in `-paper`, so that both stand side by side.
 ///
 /// # Errors
 /// At the first file that cannot be read or written; a README without marks is left as it is.
@@ -108,19 +109,25 @@ pub fn publish(plan: &Plan, summary: &Summary, files: &Files) -> Result<Files, C
     let folder = plan.file.parent().unwrap_or(Path::new("."));
     let mut written = Vec::new();
     for from in &files.written {
-        let kept = from.extension().is_some_and(|ending| ending == "svg")
-            || from.file_name().is_some_and(|name| name == "summary.csv");
-        if let Some(name) = from.file_name().filter(|_| kept) {
-            let bytes = std::fs::read(from);
-            let bytes = bytes.map_err(|error| CampaignError::File { file: from.clone(), error })?;
-            write(&mut written, folder.join(name), &bytes)?;
-        }
+        let Some(name) = published_name(from, plan.scale) else { continue };
+        let bytes = std::fs::read(from);
+        let bytes = bytes.map_err(|error| CampaignError::File { file: from.clone(), error })?;
+        write(&mut written, folder.join(name), &bytes)?;
     }
     let readme = folder.join("README.md");
     if let Ok(text) = std::fs::read_to_string(&readme)
-        && let Some(text) = crate::readme::filled(&text, &crate::readme::tables(plan, summary))
+        && let Some(text) = crate::readme::filled(&text, plan.scale, &crate::readme::tables(plan, summary))
     {
         write(&mut written, readme, text.as_bytes())?;
     }
     Ok(Files { written })
+}
+
+/// What a file is called beside the plan; `None` if it stays where it is.
+fn published_name(file: &Path, scale: Scale) -> Option<String> {
+    let (name, stem) = (file.file_name()?.to_str()?, file.file_stem()?.to_str()?);
+    let ending = file.extension()?.to_str()?;
+    let kept = ending == "svg" || name == "summary.csv";
+    let suffix = if scale == Scale::Paper { "-paper" } else { "" };
+    kept.then(|| format!("{stem}{suffix}.{ending}"))
 }

@@ -2,10 +2,17 @@
 
 use std::fmt::Write as _;
 
-use crate::{plan::Plan, point::Point, summary::Summary};
+use crate::{
+    plan::{Plan, Scale},
+    point::Point,
+    summary::Summary,
+};
 
-/// Between these lines of a README stands the summary.
-pub const MARKS: (&str, &str) = ("<!-- results -->", "<!-- /results -->");
+/// Between these lines of a README stands the summary of a scale.
+pub const MARKS: &[(Scale, &str, &str)] = &[
+    (Scale::Quick, "<!-- results -->", "<!-- /results -->"),
+    (Scale::Paper, "<!-- results paper -->", "<!-- /results paper -->"),
+];
 
 /// One table per metric: a line per point, a column per scheme and model; mean, and half the confidence interval's width.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
@@ -59,9 +66,19 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// `readme` with the summary between its marks; `None` if it has none.
-pub fn filled(readme: &str, tables: &str) -> Option<String> {
-    let (start, end) = (readme.find(MARKS.0)? + MARKS.0.len(), readme.find(MARKS.1)?);
+/// `readme` with the summary between the marks of its scale; `None` if it has none. The paper's scale gets a section at the end instead
+/// of being left out, if the other one has its marks.
+pub fn filled(readme: &str, scale: Scale, tables: &str) -> Option<String> {
+    let find = |wanted| MARKS.iter().find(|(scale, ..)| *scale == wanted);
+    let (_, first, last) = find(scale)?;
+    if scale == Scale::Paper && !readme.contains(first) {
+        let (_, quick, _) = find(Scale::Quick)?;
+        let heading = "## Numbers at the paper's scale";
+        return readme
+            .contains(quick)
+            .then(|| format!("{}\n\n{heading}\n\n{first}\n\n{tables}\n{last}\n", readme.trim_end()));
+    }
+    let (start, end) = (readme.find(first)? + first.len(), readme.find(last)?);
     (start <= end).then(|| format!("{}\n\n{tables}\n{}", &readme[..start], &readme[end..]))
 }
 
@@ -77,9 +94,17 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_has_its_place() {
+    fn each_scale_has_its_place() {
         let readme = "a\n<!-- results -->\nold\n<!-- /results -->\nb\n";
-        assert_eq!(filled(readme, "new\n").unwrap(), "a\n<!-- results -->\n\nnew\n\n<!-- /results -->\nb\n");
-        assert_eq!(filled("nothing", "new"), None);
+        let quick = filled(readme, Scale::Quick, "new\n").unwrap();
+        assert_eq!(quick, "a\n<!-- results -->\n\nnew\n\n<!-- /results -->\nb\n");
+        assert_eq!(filled("nothing", Scale::Quick, "new"), None);
+        assert_eq!(filled("nothing", Scale::Paper, "new"), None);
+
+        let both = filled(&quick, Scale::Paper, "large\n").unwrap();
+        assert!(both.starts_with(quick.trim_end()));
+        assert!(both.ends_with("<!-- results paper -->\n\nlarge\n\n<!-- /results paper -->\n"), "{both}");
+        assert_eq!(filled(&both, Scale::Paper, "large\n").unwrap(), both);
+        assert!(filled(&both, Scale::Quick, "newer\n").unwrap().contains("large"));
     }
 }

@@ -1,6 +1,6 @@
 //! One run: a network, what is broken, traffic and a scheme, with a seed.
 
-use std::sync::OnceLock;
+use std::{cmp::Reverse, sync::OnceLock};
 
 use netsim::{
     Seed, TraceHash,
@@ -9,7 +9,10 @@ use netsim::{
         topology::ParallelPaths,
     },
 };
-use tcpsim::{ConnectionId, Profile, SchemeKind, Sim, Tcp};
+use tcpsim::{
+    ConnectionId, Profile, SchemeKind, Sim, Tcp,
+    timeline::{Timeline, text::PortNames},
+};
 use thiserror::Error;
 use toml::Table;
 use units::{Duration, Instant, LossRate};
@@ -17,7 +20,7 @@ use units::{Duration, Instant, LossRate};
 use crate::{
     faults::FaultPlan,
     keys::{Keys, PlanError},
-    outcome::{Outcome, Role, arrivals, measured},
+    outcome::{Measured, Outcome, Role, arrivals, measured},
     topologies::{Network, TOPOLOGIES},
     workloads::{Stage, StageError, WORKLOADS, Workload},
 };
@@ -49,6 +52,15 @@ pub struct Scene {
 
 /// Most samples of a run.
 const MOST_SAMPLES: usize = 100_000;
+
+/// A simulation with all its traffic, before it begins.
+struct Played {
+    sim: Sim,
+    roles: Vec<Role>,
+    head_start: Duration,
+    /// Connections whose windows and deliveries are looked at.
+    watched: Vec<ConnectionId>,
+}
 
 /// What a scheme asks of the switches, if it does.
 fn balancing_of(profile: &Profile) -> Option<Balancing> {
@@ -119,6 +131,55 @@ impl Scene {
     /// # Errors
     /// If the simulator refuses something.
     pub fn run(&self, seed: Seed) -> Result<Outcome, SceneError> {
+        let Played { mut sim, roles, head_start, watched } = self.play(seed)?;
+        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(StageError::from)?;
+        let arrivals = arrivals(sim.flows(), &roles);
+        Ok(Outcome {
+            flows: measured(sim.flows(), &roles, head_start),
+            totals: sim.totals(),
+            hops: sim.fabric().stats().hops,
+            seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
+            trace: sim.fabric().trace_hash(),
+            delivered: self.delivered(&sim, &watched),
+            timeline,
+            playback: self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals)),
+        })
+    }
+
+    /// The `most` slowest flows under test, slowest first, with their timelines; those that do not finish are the slowest. Runs twice, as
+    /// it is known afterwards which they are.
+    ///
+    /// # Errors
+    /// If the simulator refuses something.
+    pub(crate) fn slowest(
+        &self,
+        seed: Seed,
+        most: usize,
+    ) -> Result<(Outcome, Vec<(Measured, Timeline)>), SceneError> {
+        let outcome = self.run(seed)?;
+        let mut slow: Vec<Measured> = outcome.flows.iter().filter(|flow| !flow.background).copied().collect();
+        slow.sort_by_key(|flow| (Reverse(flow.time.unwrap_or(Duration::MAX)), flow.flow));
+        slow.truncate(most);
+        let watched: Vec<_> =
+            slow.iter().flat_map(|flow| flow.request.into_iter().chain([flow.flow])).collect();
+        let mut again = self.play(seed)?;
+        let timelines = again.sim.watch(&watched);
+        let Played { sim, roles, watched: windows, .. } = &mut again;
+        self.run_to_the_end(sim, roles, windows).map_err(StageError::from)?;
+        let of = |flow: Measured| {
+            let request = flow.request.map_or(Timeline::default(), |request| timelines.of(request));
+            (flow, request.with(timelines.of(flow.flow)))
+        };
+        Ok((outcome, slow.into_iter().map(of).collect()))
+    }
+
+    /// Names of the network's ports.
+    pub(crate) fn port_names(&self) -> PortNames {
+        PortNames::new(&self.network.topology)
+    }
+
+    /// Everything ready to be run.
+    fn play(&self, seed: Seed) -> Result<Played, SceneError> {
         let mut faults = Vec::new();
         for (n, fault) in (0..).zip(&self.faults) {
             fault.faults(&self.network, seed.child("plan fault", n), &mut faults);
@@ -132,18 +193,7 @@ impl Scene {
         let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles, watched };
         self.workload.play(&mut stage)?;
         let Stage { roles, head_start, watched, .. } = stage;
-        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(StageError::from)?;
-        let arrivals = arrivals(sim.flows(), &roles);
-        Ok(Outcome {
-            flows: measured(sim.flows(), &roles, head_start),
-            totals: sim.totals(),
-            hops: sim.fabric().stats().hops,
-            seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
-            trace: sim.fabric().trace_hash(),
-            delivered: self.delivered(&sim, &watched),
-            timeline,
-            playback: self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals)),
-        })
+        Ok(Played { sim, roles, head_start, watched })
     }
 
     fn delivered(&self, sim: &Sim, watched: &[ConnectionId]) -> Vec<u64> {

@@ -48,6 +48,9 @@ pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> 
     read(keys, tcp)
 }
 
+/// When sub-flows open: with the first one, or when it is open.
+const JOINS: &[(&str, bool)] = &[("at-once", false), ("later", true)];
+
 /// The keys of everything that is built on MPTCP, on top of `base`.
 pub(crate) fn sub_flows(keys: &mut Keys<'_>, base: Mptcp) -> Result<Mptcp, PlanError> {
     let subflows = keys.count("subflows", 1..=14)?;
@@ -56,5 +59,6 @@ pub(crate) fn sub_flows(keys: &mut Keys<'_>, base: Mptcp) -> Result<Mptcp, PlanE
         opportunistic: keys.flag("opportunistic")?.unwrap_or(base.opportunistic),
         reinject_on_timeout: keys.flag("reinject_on_timeout")?.unwrap_or(base.reinject_on_timeout),
         early_delivery: keys.flag("early_delivery")?.unwrap_or(base.early_delivery),
+        join_later: keys.named("joins", JOINS)?.unwrap_or(base.join_later),
     })
 }

@@ -6,7 +6,8 @@ use tcpsim::{CongestionKind, Tcp, Tlp};
 use crate::keys::{Keys, PlanError, names};
 
 type Preset = fn() -> Tcp;
-const PRESETS: &[(&str, Preset)] = &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso)];
+const PRESETS: &[(&str, Preset)] =
+    &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso), ("linux", Tcp::linux)];
 
 /// Reads a table of TCP's parameters on top of `base`, or of the `preset` that it names.
 pub(crate) fn read(mut keys: Keys<'_>, base: Tcp) -> Result<Tcp, PlanError> {

@@ -13,6 +13,8 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("ctcp-fig7"),
     plan!("ctcp-goodput"),
     plan!("ctcp-sharing"),
+    plan!("kernel-flows"),
+    plan!("kernel-goodput"),
     plan!("never-worse"),
     plan!("one-lossy-path"),
     plan!("robust-cut"),

@@ -5,7 +5,8 @@
 //! cargo run --release -p mendpath-tcpsim --example dumbbell -- flows=1 mbps=100 rtt_ms=50 queue=10000 loss=0.01 seconds=60 warmup=5
 //! ```
 //! One line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what was sent again and timeouts in
-//! the whole run, and the mean of the packets that waited at the bottleneck after the warm-up.
+//! the whole run, and the mean of the packets that waited at the bottleneck after the warm-up. `linux=1` has the rest of TCP as in
+//! Linux: segments of 1,448 bytes, RACK, probes, delayed acknowledgements.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -17,7 +18,7 @@ use tcpsim::{CongestionKind, Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// What may be given as `key=value`, with defaults; numbers, apart from `tcp`.
-const DEFAULTS: [(&str, f64); 11] = [
+const DEFAULTS: [(&str, f64); 12] = [
     ("flows", 10.0),
     ("mbps", 1_000.0),
     ("rtt_ms", 0.1),
@@ -29,6 +30,7 @@ const DEFAULTS: [(&str, f64); 11] = [
     ("window", 65_536.0),
     ("mark", 0.0),
     ("min_rto_ms", 200.0),
+    ("linux", 0.0),
 ];
 
 struct Arguments {
@@ -99,12 +101,13 @@ fn main() -> ExitCode {
         }
     };
     let mut sim = Sim::new(&arguments.network().build(), &arguments.options()).expect("a sound topology");
+    let base = if arguments.number("linux") > 0.0 { Tcp::linux() } else { Tcp::default() };
     let profile = sim.add_profile(Profile::tcp(Tcp {
         congestion: arguments.tcp,
         ecn: arguments.number("mark") > 0.0,
         receive_window: arguments.number("window") as u32,
         min_rto: arguments.time("min_rto_ms", 1e6),
-        ..Tcp::default()
+        ..base
     }));
     let pairs = arguments.number("flows") as u32;
     let start = |pair: u32| Instant::ORIGIN + Duration::from_micros(u64::from(pair) * 10);

@@ -4,10 +4,12 @@
 //! cargo run --release -p mendpath-tcpsim --example speed            # all of them
 //! cargo run --release -p mendpath-tcpsim --example speed dumbbell   # one
 //! cargo run --release -p mendpath-tcpsim --example speed curve      # a table: cost per packet-hop by the number of hosts
+//! cargo run --release -p mendpath-tcpsim --example speed curve cost.svg   # and a figure of it
 //! ```
 
 use std::process::ExitCode;
 
+use figures::{Axis, Chart, Layer, Picture, Sheet};
 use netsim::{
     Seed,
     fabric::{
@@ -136,21 +138,64 @@ fn measure(name: &str, run: &dyn Fn() -> Sim) {
     );
 }
 
-/// What a packet-hop costs in networks of 16 to 1,024 hosts; the small ones are run three times.
-fn curve() {
+/// Runs a network of so many hosts.
+type Make = fn(u32) -> Sim;
+
+/// Topologies of the curve.
+const CURVES: [(&str, Make); 2] = [("leaf-spine", leaf_spine), ("fat-tree", fat_tree)];
+
+/// What a packet-hop costs in networks of 16 to 1,024 hosts; the small ones are run three times. By topology: hosts, packet-hops, CPU seconds.
+fn curve() -> [Vec<(f64, f64, f64)>; 2] {
+    let mut found = [Vec::new(), Vec::new()];
     println!(
         "| hosts | leaf-spine: packet-hops | CPU s | ns per hop | fat-tree: packet-hops | CPU s | ns per hop |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- |");
     for hosts in [16, 32, 64, 128, 256, 512, 1_024] {
         print!("| {hosts}");
-        for make in [leaf_spine, fat_tree] {
+        for (found, (_, make)) in found.iter_mut().zip(CURVES) {
             let (seconds, mut sim) = best_of(if hosts < 256 { 3 } else { 1 }, &|| make(hosts));
             let hops = sim.fabric().stats().hops;
             print!(" | {hops} | {seconds:.2} | {:.0}", seconds * 1e9 / hops as f64);
+            found.push((f64::from(hosts), hops as f64, seconds));
         }
         println!(" |");
     }
+    found
+}
+
+/// The curve as a figure: the cost of a hop by hosts, and of the run by hops.
+fn draw(found: &[Vec<(f64, f64, f64)>; 2]) -> String {
+    let lines = |of: fn(&(f64, f64, f64)) -> (f64, f64)| -> Vec<Layer> {
+        let one = |(series, runs): (usize, &Vec<(f64, f64, f64)>)| {
+            let points: Vec<(f64, f64)> = runs.iter().map(of).collect();
+            [Layer::Line { series, points: points.clone() }, Layer::Dots { series, points }]
+        };
+        found.iter().enumerate().flat_map(one).collect()
+    };
+    let most = |of: fn(&(f64, f64, f64)) -> f64| found.iter().flatten().map(of).fold(0.0, f64::max);
+    let per_hop = Chart {
+        label: "CPU time per packet-hop",
+        x: Axis::new("hosts", 14.0, 1_200.0).log().dense(),
+        y: Axis::new("CPU time per packet-hop (ns)", 0.0, most(|run| run.2 * 1e9 / run.1) * 1.1)
+            .with_area(62),
+        layers: lines(|run| (run.0, run.2 * 1e9 / run.1)),
+    };
+    let whole = Chart {
+        label: "CPU time of the run",
+        x: Axis::new("packet-hops (millions)", 0.8, most(|run| run.1 / 1e6) * 1.3).log(),
+        y: Axis::new("CPU time of the run (s)", 0.08, most(|run| run.2) * 1.5).log().with_area(62),
+        layers: lines(|run| (run.1 / 1e6, run.2)),
+    };
+    let title = "What a simulation costs: web-search flows at load 0.5, 16 to 1,024 hosts";
+    let panels: [(&str, &dyn Picture); 2] = [("a packet-hop", &per_hop), ("a whole run", &whole)];
+    Sheet {
+        title,
+        notes: &["Processor time of one core."],
+        panels: &panels,
+        key: &CURVES.map(|(name, _)| name),
+    }
+    .svg()
 }
 
 fn main() -> ExitCode {
@@ -165,7 +210,15 @@ fn main() -> ExitCode {
         ("idle", &idle),
     ];
     match chosen.as_deref() {
-        Some("curve") => curve(),
+        Some("curve") => {
+            let found = curve();
+            if let Some(file) = std::env::args().nth(2)
+                && let Err(error) = std::fs::write(&file, draw(&found))
+            {
+                eprintln!("{file}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
         Some(name) => match runs.iter().find(|(known, _)| *known == name) {
             Some((name, run)) => measure(name, run),
             None => {

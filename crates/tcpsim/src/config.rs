@@ -135,6 +135,24 @@ impl Tcp {
         Self { handshake: true, ..Self::default() }
     }
 
+    /// Linux of today (6.x), as far as it is modelled: CUBIC, RACK and the tail loss probe (which waits for a delayed acknowledgement when a
+    /// single segment is out), 200 ms above the smoothed RTT as the smallest timeout, timestamps, every second segment acknowledged. Not
+    /// modelled: proportional rate reduction, F-RTO and undoing, autotuning of windows, quick acknowledgements at the start.
+    pub fn linux() -> Self {
+        Self {
+            mss: 1_448,
+            header: 52,
+            congestion: CongestionKind::Shared(congestion::ControllerKind::Cubic),
+            early_retransmit: false,
+            tlp: Some(Tlp { min: Duration::from_millis(2), ack_delay: Duration::from_millis(200) }),
+            rack: true,
+            rto_above_srtt: true,
+            ack_every: 2,
+            handshake: true,
+            ..Self::default()
+        }
+    }
+
     /// The initial window of sub-flow `sub` of `subs`.
     pub(crate) fn window_of(&self, sub: usize, subs: usize) -> u32 {
         if !self.split_initial_window {

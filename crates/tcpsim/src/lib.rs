@@ -23,6 +23,7 @@ pub mod schemes;
 pub mod segment;
 pub mod shim;
 pub mod shims;
+pub mod timeline;
 
 mod config;
 mod control;

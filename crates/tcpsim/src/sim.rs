@@ -1,5 +1,8 @@
 //! A simulation: a fabric, and connections between its hosts.
 
+mod hosts;
+mod watch;
+
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BinaryHeap},
@@ -18,10 +21,11 @@ use crate::{
     connection::Connection,
     ctcp,
     record::{FlowId, FlowRecord, Totals},
-    scheme::{Io, SCHEME_SLOT},
+    scheme::Io,
     schemes::SchemeKind,
-    segment::{Kind, Segment},
-    shim::{HostStates, SHIM_SLOT, Shim, Wire},
+    segment::Segment,
+    shim::{HostStates, Shim, Wire},
+    timeline::Timelines,
 };
 
 /// Most connections: their numbers and a slot share a timer's token.
@@ -103,6 +107,8 @@ struct World {
     /// The second connection of a long-lived connection that sends everything twice (RepFlow).
     twins: BTreeMap<u32, u32>,
     totals: Totals,
+    /// Of the flows that somebody watches.
+    timelines: Option<Timelines>,
 }
 
 /// A fabric with TCP on its hosts.
@@ -155,6 +161,7 @@ impl Sim {
             arrived: Vec::new(),
             twins: BTreeMap::new(),
             totals: Totals::default(),
+            timelines: None,
         };
         Ok(Self { fabric: Fabric::new(topology, options)?, world, opened: BTreeMap::new() })
     }
@@ -308,13 +315,13 @@ impl Sim {
         self.fabric.run(&mut self.world, until)
     }
 
-    /// Like [`run`](Self::run), with another protocol on the same hosts and links: packets of [`Kind::Foreign`] and the timer
+    /// Like [`run`](Self::run), with another protocol on the same hosts and links: packets of [`Kind::Foreign`](crate::segment::Kind::Foreign) and the timer
     /// [`FOREIGN_TIMER`] go to `other`, which sends and sets its timer by the fabric that it is handed.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
     pub fn run_beside(&mut self, other: &mut impl Hosts<Segment>, until: Instant) -> Result<(), RunError> {
-        self.fabric.run(&mut Beside { world: &mut self.world, other }, until)
+        self.fabric.run(&mut hosts::Beside { world: &mut self.world, other }, until)
     }
 
     /// Runs until every flow is finished, but not beyond `until`. Looks at most every millisecond of simulated time.
@@ -482,6 +489,11 @@ impl World {
     /// The application writes a flow's bytes.
     fn write(&mut self, fabric: &mut Fabric<Segment>, id: u32, record: u32, fresh: Option<bool>) {
         let bytes = self.records[record as usize].bytes;
+        if let Some(timelines) = &self.timelines {
+            let conn = self.connections.get(id as usize).and_then(Option::as_deref);
+            let next = conn.map_or(Vec::new(), |conn| conn.subs.iter().map(|sub| sub.board.nxt).collect());
+            timelines.log().write(fabric.now(), id, record, bytes, &next);
+        }
         if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
             shim.on_write(bytes, record);
         }
@@ -526,6 +538,9 @@ impl World {
 
     /// Plans the write that waited for this flow, for this very moment.
     fn follow(&mut self, fabric: &mut Fabric<Segment>, arrived: u32) {
+        if let Some(timelines) = &self.timelines {
+            timelines.log().finish(fabric.now(), arrived);
+        }
         let Some((record, connection)) = self.followers.remove(&arrived) else { return };
         let now = fabric.now();
         let flow = &mut self.records[record as usize];
@@ -599,61 +614,5 @@ impl World {
                 }
             }
         }
-    }
-}
-
-/// TCP and another protocol.
-struct Beside<'a, H> {
-    world: &'a mut World,
-    other: &'a mut H,
-}
-
-impl<H: Hosts<Segment>> Hosts<Segment> for Beside<'_, H> {
-    fn receive(&mut self, fabric: &mut Fabric<Segment>, host: HostId, packet: Packet<Segment>) {
-        if packet.body.kind == Kind::Foreign {
-            self.other.receive(fabric, host, packet);
-        } else {
-            self.world.receive(fabric, host, packet);
-        }
-    }
-
-    fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
-        if token == FOREIGN_TIMER {
-            self.other.timer(fabric, token);
-        } else {
-            self.world.timer(fabric, token);
-        }
-    }
-}
-
-impl Hosts<Segment> for World {
-    #[inline]
-    fn receive(&mut self, fabric: &mut Fabric<Segment>, _host: HostId, packet: Packet<Segment>) {
-        let id = packet.body.conn;
-        if !self.coded.is_empty() {
-            self.with_coded(fabric, id, |conn, io| conn.receive(io, &packet));
-        }
-        if self.shims.get(id as usize).is_some_and(Option::is_some) {
-            self.with_shim(fabric, id, |shim, wire, up| shim.on_arrival(wire, packet, up));
-        } else {
-            self.with(fabric, id, |conn, io| conn.receive(io, &packet));
-        }
-    }
-
-    fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
-        if token == NEXT_WRITE {
-            return self.write_due(fabric);
-        }
-        let id = token >> 4;
-        if token & 15 == SHIM_SLOT {
-            return self.with_shim(fabric, id, |shim, wire, up| shim.on_timer(wire, up));
-        }
-        if !self.coded.is_empty() {
-            self.with_coded(fabric, id, |conn, io| conn.on_timer(io));
-        }
-        self.with(fabric, id, |conn, io| match token & 15 {
-            SCHEME_SLOT => conn.on_scheme_timer(io),
-            sub => conn.on_sub_timer(io, sub as usize),
-        });
     }
 }

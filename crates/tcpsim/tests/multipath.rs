@@ -8,7 +8,7 @@ use netsim::{
         topology::{Dumbbell, ParallelPaths},
     },
 };
-use tcpsim::{CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, schemes::Mptcp};
+use tcpsim::{CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, schemes::Mptcp, timeline::What};
 use units::{BitRate, Duration, Instant, LossRate};
 
 const COUPLED: [ControllerKind; 3] = [ControllerKind::Lia, ControllerKind::Olia, ControllerKind::Balia];
@@ -206,4 +206,27 @@ fn opportunistic_retransmission_frees_a_receive_window_that_a_dead_path_holds_up
         tried += 1;
     }
     assert_eq!(tried, 5);
+}
+
+#[test]
+fn sub_flows_that_join_carry_data_one_round_trip_after_the_first() {
+    let line = Line::new(BitRate::from_mbps(1_000), Duration::from_millis(5), 10_000);
+    let network = ParallelPaths { paths: 2, per_rack: 1, up: line, down: line, between: line };
+    // First data on each sub-flow, in ms, of a response of 15 segments: the first window has ten.
+    let begins = |join_later| {
+        let mut sim = Sim::new(&network.build(), &Options::default()).unwrap();
+        let mptcp = Mptcp { join_later, ..Mptcp::new(2) };
+        let profile = sim.add_profile(Profile { tcp: Tcp::cofuso(), scheme: SchemeKind::Mptcp(mptcp) });
+        let flow = sim.add_flow(profile, 0, 1, 15 * 1_460, Instant::ORIGIN).unwrap();
+        let timelines = sim.watch(&[flow]);
+        sim.run_until_done(seconds(1)).unwrap();
+        let events = timelines.of(flow).events;
+        [0, 1].map(|sub| {
+            let first =
+                events.iter().find(|event| event.sub == sub && matches!(event.what, What::Sent { .. }));
+            first.map(|event| (event.at - Instant::ORIGIN).as_millis())
+        })
+    };
+    assert_eq!(begins(false), [Some(30), Some(30)]);
+    assert_eq!(begins(true), [Some(30), Some(60)]);
 }

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use experiments::{Campaign, CampaignError, Plan, Progress, publish, tables, write_all};
+use experiments::{Campaign, CampaignError, Plan, Progress, Tail, TailError, publish, tables, write_all};
 
 use super::print;
 use crate::{
@@ -89,6 +89,9 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         plan.seeds = args.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }
+    if let Some(flows) = args.tail {
+        return plans.iter().try_for_each(|plan| tell_tail(args, plan, flows as usize));
+    }
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut summaries = Vec::new();
     for plan in &plans {
@@ -117,5 +120,16 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         let all = serde_json::json!({ "schema": "mendpath-experiments/1", "results": summaries });
         print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
     }
+    Ok(())
+}
+
+/// What happened to the slowest flows of a point.
+fn tell_tail(args: &RunArgs, plan: &Plan, flows: usize) -> Result<(), Failure> {
+    let next = "`--at axis=value` names the point, `--scheme` one of the plan's schemes";
+    let failed =
+        |error: TailError| Failure::usage(format!("cannot tell the tail of {}", plan.name), error, next);
+    let at = args.at.iter().map(|text| Tail::setting(text)).collect::<Result<_, _>>().map_err(failed)?;
+    let tail = Tail { at, seed: args.seed, scheme: args.scheme.clone(), ..Tail::new(flows) };
+    print(&tail.text(plan).map_err(failed)?);
     Ok(())
 }

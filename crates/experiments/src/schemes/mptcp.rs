@@ -1,4 +1,4 @@
-//! MPTCP without a recovery scheme: `subflows`, `opportunistic`, `reinject_on_timeout`, `early_delivery`.
+//! MPTCP without a recovery scheme: `subflows`, `opportunistic`, `reinject_on_timeout`, `early_delivery`, `joins` (at-once, later).
 
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Mptcp};
 

@@ -74,6 +74,20 @@ pub trait Hosts<B> {
 /// Sees every packet that a port accepts, before it is sent.
 pub type Tap<B> = Box<dyn FnMut(Instant, &Packet<B>) + Send>;
 
+/// What became of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sight {
+    /// A host hands it to its port, which may still drop or lose it.
+    Sent,
+    /// A port's queue had no room for it.
+    Dropped(PortId),
+    /// A failure takes it behind this port, now or as soon as the port has sent it.
+    Lost(PortId),
+}
+
+/// Sees what hosts send and what does not arrive, on all ports: for timelines of single flows.
+pub type Watcher<B> = Box<dyn FnMut(Instant, Sight, &Packet<B>) + Send>;
+
 /// Totals over the whole fabric.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct FabricStats {
@@ -115,6 +129,7 @@ pub struct Fabric<B> {
     pool: Pool<B>,
     /// By port.
     taps: BTreeMap<u32, Vec<Tap<B>>>,
+    watcher: Option<Watcher<B>>,
     stats: FabricStats,
     trace: TraceHash,
 }
@@ -172,6 +187,7 @@ impl<B: Default> Fabric<B> {
             waiting: Vec::new(),
             pool: Pool::new(options.limits.packets),
             taps: BTreeMap::new(),
+            watcher: None,
             stats: FabricStats::default(),
             trace: TraceHash::new(),
         })
@@ -276,11 +292,19 @@ impl<B: Default> Fabric<B> {
         }
         if state.stats.lost != lost {
             self.stats.lost += 1;
-            self.pool.discard(slot);
+            self.end(Sight::Lost(PortId(port)), slot);
         } else if offered == Offered::Gone {
             self.stats.dropped += 1;
-            self.pool.discard(slot);
+            self.end(Sight::Dropped(PortId(port)), slot);
         }
+    }
+
+    /// A packet ends before its host.
+    fn end(&mut self, sight: Sight, slot: u32) {
+        if let Some(watcher) = &mut self.watcher {
+            watcher(self.now, sight, self.pool.packet(slot));
+        }
+        self.pool.discard(slot);
     }
 
     #[cold]
@@ -298,6 +322,9 @@ impl<B: Default> Fabric<B> {
             self.stats.no_route += 1;
             return false;
         };
+        if let Some(watcher) = &mut self.watcher {
+            watcher(self.now, Sight::Sent, &packet);
+        }
         let Some(slot) = self.pool.insert(packet) else {
             self.stats.no_room += 1;
             return false;
@@ -326,6 +353,12 @@ impl<B: Default> Fabric<B> {
     /// Has `tap` called for every packet that `port` accepts from now on: a capture.
     pub fn add_tap(&mut self, port: PortId, tap: Tap<B>) {
         self.taps.entry(port.0).or_default().push(tap);
+    }
+
+    /// Has `watcher` called for every packet that a host sends, and for every one that a port drops or loses, from now on. It takes
+    /// the place of an earlier one. Watching changes nothing, so the trace is the same.
+    pub fn watch(&mut self, watcher: Watcher<B>) {
+        self.watcher = Some(watcher);
     }
 
     /// The time.

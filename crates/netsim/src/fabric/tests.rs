@@ -249,3 +249,22 @@ fn a_tap_sees_what_the_port_accepts() {
     arrivals(&mut fabric, 5);
     assert_eq!(seen.try_iter().map(|(_, body)| body).collect::<Vec<_>>(), [0, 1, 2]);
 }
+
+#[test]
+fn a_watcher_sees_what_is_sent_and_what_does_not_arrive() {
+    let failure = Failure::Loss { loss: Loss::nth([1]), data_only: true, before_rate: false };
+    let fault = Fault { link: LinkId(1), direction: Direction::Backward, failure };
+    let mut fabric = two_hosts(QueueLimit::Packets(2), None, vec![fault]);
+    let (sender, seen) = std::sync::mpsc::channel();
+    fabric.watch(Box::new(move |_, sight, packet| sender.send((sight, packet.body)).unwrap()));
+    let arrived = arrivals(&mut fabric, 5).len();
+    let seen: Vec<_> = seen.try_iter().collect();
+    let port = LinkId(1).backward();
+    let of = |wanted| -> Vec<u32> {
+        seen.iter().filter(|(sight, _)| *sight == wanted).map(|(_, body)| *body).collect()
+    };
+    assert_eq!(of(Sight::Sent), [0, 1, 2, 3, 4]);
+    assert_eq!(of(Sight::Lost(port)), [1]);
+    assert_eq!(of(Sight::Dropped(port)), [3, 4]);
+    assert_eq!((arrived, seen.len()), (2, 8));
+}

@@ -208,6 +208,7 @@ impl Connection {
                     record.started = record.started.max(now);
                 }
             }
+            self.join(io);
         }
         self.push(io);
     }

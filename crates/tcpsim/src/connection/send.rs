@@ -299,13 +299,21 @@ impl Connection {
         }
     }
 
-    /// Opens every sub-flow.
+    /// Opens every sub-flow, or the first one if the others join it.
     pub(super) fn open(&mut self, io: &mut Io<'_>) {
         if self.sub_started_opening() != Instant::MAX {
             return;
         }
-        for index in 0..self.subs.len() {
+        let joins = self.mptcp.is_some_and(|mptcp| mptcp.join_later);
+        for index in 0..if joins { 1 } else { self.subs.len() } {
             self.send_syn(io, index);
+        }
+    }
+
+    /// The first sub-flow is open: the others join it, if they waited for that.
+    pub(super) fn join(&mut self, io: &mut Io<'_>) {
+        if self.mptcp.is_some_and(|mptcp| mptcp.join_later) {
+            (1..self.subs.len()).for_each(|index| self.send_syn(io, index));
         }
     }
 

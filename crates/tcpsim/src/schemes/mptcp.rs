@@ -16,13 +16,23 @@ pub struct Mptcp {
     /// Out of order segments of a sub-flow go to the data level at once (FUSO section III-C) instead of waiting for
     /// their sub-flow's order.
     pub early_delivery: bool,
+    /// The first sub-flow opens alone; the others begin to open when it is open, as with MP_JOIN (RFC 8684 section 3.2), so that they can
+    /// carry data one round trip later. Otherwise all open at once, and data waits for none but the first that is open. Of no
+    /// account without a handshake.
+    pub join_later: bool,
 }
 
 impl Mptcp {
     /// The baseline with `subflows` sub-flows: opportunistic retransmission and re-injection after timeouts, and the
     /// receiver that keeps each sub-flow's order.
     pub const fn new(subflows: usize) -> Self {
-        Self { subflows, opportunistic: true, reinject_on_timeout: true, early_delivery: false }
+        Self {
+            subflows,
+            opportunistic: true,
+            reinject_on_timeout: true,
+            early_delivery: false,
+            join_later: false,
+        }
     }
 
     /// The same with FUSO's receiver.
