@@ -42,7 +42,7 @@ pub(crate) fn flags(report: &Report) -> Bars<'_> {
     let shown = report.flags.iter().filter(|category| category.shown);
     Bars {
         label: "Share of timeouts by TCP flags",
-        x: Axis::new("timeouts among retransmissions (%)", 0.0, 1.0).labelled(percent),
+        x: Axis::new("timeouts among retransmissions (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         names: 92,
         bars: shown
             .map(|category| (category.flags.as_str(), 0, category.timeout_share.unwrap_or(0.0)))
@@ -61,7 +61,7 @@ pub(crate) fn completion(what_if: &WhatIf) -> Chart<'static> {
     });
     Chart {
         label: "Distribution of completion times",
-        x: Axis::new("completion time (s)", least * 0.9, most * 1.1).log(),
+        x: Axis::new("completion time (s)", least * 0.9, most * 1.1).log().dense(),
         y: Axis::new("connections (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: layers.collect(),
     }
