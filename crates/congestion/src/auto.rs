@@ -40,9 +40,6 @@ const PEAK_DECAY: f64 = 0.995;
 /// Packets in the queue that are no queue: bursts leave as many.
 const BURST: f64 = 2.0;
 
-/// The part of RTT_min that a queue must reach to end slow start.
-const FULL_AT: u64 = 8;
-
 /// The controller that tells losses by congestion from others.
 #[derive(Clone, Debug)]
 pub struct Auto {
@@ -103,7 +100,7 @@ impl Auto {
 
     /// Whether a queue is long enough to say that the link is full.
     fn fills(&self, queue: Duration) -> bool {
-        self.base.min().is_some_and(|min| queue >= Queueing::threshold(min, FULL_AT))
+        self.base.min().is_some_and(|min| queue >= Queueing::threshold(min))
     }
 
     /// Whether a queue is so short that it counts as none.

@@ -37,9 +37,6 @@ use crate::{
     queueing::Queueing, slow_start_rounds::SlowStartRounds,
 };
 
-/// The part of RTT_min that a queue must reach to end slow start: less than `auto` waits for, since losses do not stop it.
-const FULL_AT: u64 = 16;
-
 /// The controller of CTCP.
 #[derive(Clone, Debug)]
 pub struct Ctcp {
@@ -70,12 +67,6 @@ impl Ctcp {
     /// Whether the queue holds no more than a packet of the window.
     fn is_empty_queue(&self, beta: f64) -> bool {
         self.window.window() * (1.0 - beta) <= self.window.segment()
-    }
-
-    /// Whether a delay is long enough to say that the link is full.
-    fn fills(&self, delay: Option<Duration>) -> bool {
-        let (Some(delay), Some(min)) = (delay, self.base.min()) else { return false };
-        self.queueing.queue(delay, min) >= Queueing::threshold(min, FULL_AT)
     }
 
     /// Algorithm 2 for a gap. The acknowledgement that shows it may bring the `first` sample, which is RTT_min and RTT at once.
@@ -110,7 +101,8 @@ impl Ctcp {
     /// Slow start by `bytes`, and whether it should end.
     fn slow_start(&mut self, bytes: u64) {
         let rest = self.window.slow_start(bytes as f64);
-        if self.rounds.is_over(self.fills(self.queueing.recent())) {
+        let beta = self.backoff(self.queueing.recent()).unwrap_or(1.0);
+        if self.rounds.is_over(!self.is_empty_queue(beta)) {
             self.window.leave_slow_start();
             self.queueing.forget_rounds();
         }
@@ -136,7 +128,8 @@ impl Ctcp {
 
     /// Takes slow start up again if it was left for jitter.
     fn confirm_exit(&mut self) {
-        if self.rounds.was_jitter(self.fills(self.queueing.last_round())) {
+        let beta = self.backoff(self.queueing.last_round()).unwrap_or(1.0);
+        if self.rounds.was_jitter(!self.is_empty_queue(beta)) {
             self.resume_slow_start();
         }
     }

@@ -5,7 +5,7 @@
 //! packet and spares some. So
 //!
 //! - the *delay* is the smallest sample of the last round trip and the current one (CTCP-A9 has the option of one), and
-//! - *jitter* is the mean difference between samples that are [`LAG`] apart, of which [`JITTER_MULTIPLE`] are allowed for. Neighbours
+//! - *jitter* is twice by how much samples that are [`LAG`] apart fall on average, of which [`JITTER_MULTIPLE`] are allowed for. Neighbours
 //!   would not do: where jitter does not reorder, they wait for the same late packet.
 //!
 //! See docs/decisions/0008-ctcp-delay-signal.md for what else was tried.
@@ -17,12 +17,12 @@ use crate::Ack;
 /// The most that is ever taken for jitter, unless half of the smallest round-trip time is more.
 const MOST_JITTER: Duration = Duration::from_millis(10);
 /// How many mean differences are taken for jitter.
-const JITTER_MULTIPLE: f64 = 4.0;
+const JITTER_MULTIPLE: f64 = 5.0;
 /// Least weight of one difference in the mean.
 const JITTER_GAIN: f64 = 1.0 / 64.0;
-/// Bounds of the queue that ends slow start, times the part of the route's time that it is.
-const LEAST_QUEUES: Duration = Duration::from_millis(32);
-const MOST_QUEUES: Duration = Duration::from_millis(128);
+/// Bounds of the queue that ends slow start.
+const LEAST_QUEUE: Duration = Duration::from_millis(4);
+const MOST_QUEUE: Duration = Duration::from_millis(16);
 /// Distance of the samples that are compared; samples of the current round from which on its own minimum counts.
 const LAG: usize = 8;
 
@@ -54,7 +54,8 @@ impl Queueing {
             return ended;
         }
         if self.taken >= LAG {
-            let difference = sample.abs_diff(self.latest[self.taken % LAG]).as_secs_f64();
+            // What falls is jitter; what rises may be a queue of one's own that grows, in slow start by milliseconds in so many samples.
+            let difference = 2.0 * self.latest[self.taken % LAG].saturating_sub(sample).as_secs_f64();
             let gain = JITTER_GAIN.max(1.0 / (self.taken - LAG + 1) as f64);
             self.jitter += (difference - self.jitter) * gain;
         }
@@ -97,11 +98,11 @@ impl Queueing {
         delay.saturating_sub(min).saturating_sub(self.allowance().min(MOST_JITTER.max(min / 2)))
     }
 
-    /// The queue from which on slow start is over, where the route takes `min`: the `part`-th of it. With an eighth the bounds are 4 and
-    /// 16 ms as in RFC 9406 section 4.2, and on short routes half of `min`; they are in proportion to the part. Bursts of one's own and
-    /// jitter make shorter queues without filling the link.
-    pub(crate) fn threshold(min: Duration, part: u64) -> Duration {
-        (min / part).clamp((LEAST_QUEUES / part).min(min * 4 / part), MOST_QUEUES / part)
+    /// The queue from which on slow start is over for who backs off when it was too long, where the route takes `min`: an eighth of it, but 4
+    /// to 16 ms as in RFC 9406 section 4.2, and on short routes half of it. Bursts of one's own and jitter make shorter queues without
+    /// filling the link.
+    pub(crate) fn threshold(min: Duration) -> Duration {
+        (min / 8).clamp(LEAST_QUEUE.min(min / 2), MOST_QUEUE)
     }
 
     /// What of a delay may be jitter.
