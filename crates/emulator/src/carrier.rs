@@ -10,8 +10,8 @@ use units::Instant;
 use crate::{PathStats, clock::Clock, links::Links, path::Path, socket::Buffers, tun::Tun};
 
 pub(crate) enum Carrier {
-    Udp(Path),
-    Tun(Tun),
+    Udp(Box<Path>),
+    Tun(Box<Tun>),
 }
 
 impl Carrier {

@@ -61,7 +61,7 @@ impl Emulator {
         self.call(move |it| {
             let id = PathId(it.paths.len());
             let seed = it.seed.child("path", id.0 as u64);
-            it.paths.push(Carrier::Udp(Path::open(&config, seed, it.clock.now())?));
+            it.paths.push(Carrier::Udp(Box::new(Path::open(&config, seed, it.clock.now())?)));
             Ok(id)
         })?
         .map_err(|source| EmulatorError::Listen { addr: listen, source })
@@ -75,7 +75,7 @@ impl Emulator {
         self.call(move |it| {
             let id = PathId(it.paths.len());
             let seed = it.seed.child("path", id.0 as u64);
-            it.paths.push(Carrier::Tun(Tun::open(config, seed, it.clock.now())?));
+            it.paths.push(Carrier::Tun(Box::new(Tun::open(config, seed, it.clock.now())?)));
             Ok(id)
         })?
         .map_err(EmulatorError::Device)
