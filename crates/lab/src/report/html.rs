@@ -30,14 +30,14 @@ pub fn html(report: &Report) -> String {
 
 fn conditions(report: &Report, out: &mut String) {
     let machine = &report.machine;
-    let _ = write!(
+    let _ = writeln!(
         out,
         "<p class=\"note\">Scale {}, seed {}, Linux {}, {} processors, load average {:.1} before and {:.1} after. Every contender had network \
          namespaces and emulated links of its own, with the same seed: the n-th packet of the n-th fetch is lost for all of them or \
          for none. Sent: bytes that the server's side sent, by bytes that arrived as responses. Extra: copies and repair symbols of mendpath, in % of these; \
          used: those that brought what was lost, wasted: the others. Lost: packets that links took. Full: \
          packets that found a queue full. Late: mean lateness of the emulator in ms. Cpu: ms of the contender's programs and of the lab's own ends, per MB; kernel \
-         contenders have no programs. Paths: parts in what was sent to the client. mendpath lab {}.</p>\n",
+         contenders have no programs. Paths: parts in what was sent to the client. mendpath lab {}.</p>",
         report.scale,
         report.seed,
         escape(&machine.kernel),
