@@ -29,7 +29,7 @@ fn the_demonstration_writes_json_and_a_page() {
         rows.iter().map(|row| (row["recovery"].as_str().unwrap(), row["paths"].as_u64().unwrap())).collect();
     assert_eq!(
         kinds,
-        [("none", 1), ("none", 2), ("proactive", 2), ("fuso", 2), ("cofuso", 2), ("cofuso", 2)]
+        [("none", 1), ("none", 2), ("proactive", 2), ("fuso", 2), ("cofuso", 2), ("auto", 2), ("auto", 2)]
     );
     for row in rows {
         assert_eq!(row["fct_ms"].as_array().unwrap().len(), 3);
@@ -40,8 +40,8 @@ fn the_demonstration_writes_json_and_a_page() {
         assert!(row["mended"].as_u64() <= row["lost"].as_u64(), "{row}");
     }
     let lossy: Vec<_> = rows.iter().map(|row| row["lossy"].as_bool().unwrap()).collect();
-    assert_eq!(lossy, [true, true, true, true, true, false]);
-    assert_eq!(rows[5]["lost"], 0);
+    assert_eq!(lossy, [true, true, true, true, true, true, false]);
+    assert_eq!(rows[6]["lost"], 0);
     assert!(std::fs::read_to_string(html).unwrap().contains("</html>"));
 }
 
