@@ -174,6 +174,8 @@ impl Controller for Ctcp {
 
     fn on_spurious_loss(&mut self, _now: Instant) {
         self.window.undo();
+        // The loss that never was may have ended slow start.
+        self.rounds.doubt();
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
