@@ -8,14 +8,12 @@
 
 use units::Instant;
 
+use crate::loss_floor::is_more_than_chance;
+
 /// Packets that are remembered.
 const MEMORY: f64 = 300.0;
 /// Losses that a probe may have missed by chance.
 const MISSED: f64 = 2.0;
-/// Standard deviations by which chance alone may exceed what is expected.
-const DEVIATIONS: f64 = 4.0;
-/// Lost packets beyond that: losses come in small bursts.
-const BURST: f64 = 2.0;
 
 /// Lost packets among those sent with half the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,10 +56,7 @@ impl HalfLoad {
 
     /// Whether losing `lost` of `all` packets is more than the load explains that the path loses anyway.
     pub(crate) fn is_exceeded(&self, lost: f64, all: f64) -> bool {
-        self.share().is_some_and(|share| {
-            let expected = share * all;
-            lost > expected + DEVIATIONS * expected.sqrt() + BURST
-        })
+        self.share().is_some_and(|share| is_more_than_chance(lost, share * all))
     }
 }
 

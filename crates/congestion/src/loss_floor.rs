@@ -17,6 +17,11 @@ const DEVIATIONS: f64 = 4.0;
 /// Lost packets in a round trip that prove nothing, beyond that: losses come in small bursts.
 const BURST: f64 = 2.0;
 
+/// Whether losing `lost` packets is more than chance makes of `expected`, small bursts allowed for.
+pub(crate) fn is_more_than_chance(lost: f64, expected: f64) -> bool {
+    lost > expected + DEVIATIONS * expected.sqrt() + BURST
+}
+
 /// Lost packets among all packets, in round trips without a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LossFloor {
@@ -53,8 +58,7 @@ impl LossFloor {
 
     /// Whether losing `lost` of `packets` is more than the floor and some chance explain, where no queue was seen.
     pub(crate) fn is_exceeded(&self, lost: f64, packets: f64) -> bool {
-        let expected = self.share() * packets;
-        lost > expected + DEVIATIONS * expected.sqrt() + BURST
+        is_more_than_chance(lost, self.share() * packets)
     }
 
     /// The same where a full queue suggests that the losses are its.
