@@ -100,6 +100,8 @@ struct World {
     up: Vec<Packet<Segment>>,
     records: Vec<FlowRecord>,
     writes: Writes,
+    /// The first time that a timer for the next write is set to; `Instant::MAX` if none is.
+    next_wake: Instant,
     /// Writes that wait for a flow to arrive: by its record, the record and connection of the write.
     followers: BTreeMap<u32, (u32, u32)>,
     /// Records of flows that have arrived and may be waited for.
@@ -157,6 +159,7 @@ impl Sim {
             up: Vec::new(),
             records: Vec::new(),
             writes: BinaryHeap::new(),
+            next_wake: Instant::MAX,
             followers: BTreeMap::new(),
             arrived: Vec::new(),
             twins: BTreeMap::new(),
@@ -479,9 +482,15 @@ impl World {
 
     fn plan(&mut self, fabric: &mut Fabric<Segment>, at: Instant, record: u32, target: Target) {
         let at = at.max(fabric.now());
-        let first = self.writes.peek().is_none_or(|Reverse((next, ..))| at < *next);
         self.writes.push(Reverse((at, record, target)));
-        if first {
+        self.wake(fabric, at);
+    }
+
+    /// Has the writes looked at by `at`. A timer that is set cannot be taken back: one that an earlier one has overtaken finds nothing to do, and must
+    /// not set another, or they would multiply.
+    fn wake(&mut self, fabric: &mut Fabric<Segment>, at: Instant) {
+        if at < self.next_wake {
+            self.next_wake = at;
             fabric.set_timer(at, NEXT_WRITE);
         }
     }
@@ -545,10 +554,8 @@ impl World {
         let now = fabric.now();
         let flow = &mut self.records[record as usize];
         (flow.asked, flow.started) = (now, now);
-        if self.writes.peek().is_none_or(|Reverse((next, ..))| now < *next) {
-            fabric.set_timer(now, NEXT_WRITE);
-        }
         self.writes.push(Reverse((now, record, Target::Existing(connection))));
+        self.wake(fabric, now);
     }
 
     /// The same for a connection of CTCP.
@@ -593,10 +600,12 @@ impl World {
     /// Carries out the writes whose time has come.
     fn write_due(&mut self, fabric: &mut Fabric<Segment>) {
         let now = fabric.now();
+        if now >= self.next_wake {
+            self.next_wake = Instant::MAX;
+        }
         while let Some(&Reverse((at, record, target))) = self.writes.peek() {
             if at > now {
-                fabric.set_timer(at, NEXT_WRITE);
-                return;
+                return self.wake(fabric, at);
             }
             self.writes.pop();
             let FlowRecord { from, to, .. } = self.records[record as usize];

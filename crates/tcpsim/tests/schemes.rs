@@ -232,6 +232,10 @@ fn dctcp_keeps_the_queue_at_its_threshold_and_the_link_busy() {
 
 /// Requests and responses between a pair of hosts over `profile`'s long-lived connections, with `loss` on every path.
 fn exchanges(profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
+    some_exchanges(40, profile, loss)
+}
+
+fn some_exchanges(count: u64, profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
     let network = ParallelPaths::fuso();
     let lossy = |path| Fault::both(ParallelPaths::path(path), Failure::random(LossRate::new(loss).unwrap()));
     let options = Options { seed: Seed(5), faults: (0..3).map(lossy).collect(), ..Options::default() };
@@ -242,7 +246,7 @@ fn exchanges(profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
         let asked = sim.write(there, 100, Instant::ORIGIN + Duration::from_millis(20) * n).unwrap();
         (asked, sim.write_after(asked, back, 30_000).unwrap())
     };
-    let pairs = (0..40).map(exchange).collect();
+    let pairs = (0..count).map(exchange).collect();
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100)).unwrap();
     (sim, pairs)
 }
@@ -262,6 +266,17 @@ fn a_response_starts_when_its_request_has_arrived() {
             assert!(answered.completion_time().is_some(), "{name}");
         }
     }
+}
+
+/// Every response once left a timer behind that set another with every later write: as many as exchanges, squared.
+#[test]
+fn timers_grow_with_exchanges_and_not_faster() {
+    let timers = |count| {
+        let (mut sim, _) = some_exchanges(count, &Profile::tcp(Tcp::fuso()), 0.0);
+        sim.fabric().stats().timers
+    };
+    let (few, many) = (timers(50), timers(500));
+    assert!(many <= 11 * few, "{few} timers for 50 exchanges, {many} for 500");
 }
 
 #[test]
