@@ -101,7 +101,7 @@ pub struct ListArgs {
     /// Folder of the plans.
     #[arg(long, value_name = "DIR", default_value = "plans")]
     pub plans: PathBuf,
-    /// How much would be run: quick or paper.
+    /// How much would be run: quick, medium or paper.
     #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
     pub scale: experiments::Scale,
     /// Print JSON.
@@ -121,7 +121,7 @@ pub struct RunArgs {
     /// Names of plans, their folders or files.
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Vec<PathBuf>,
-    /// How much is run: quick (minutes) or paper (the paper's numbers).
+    /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the paper's numbers).
     #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
     pub scale: experiments::Scale,
     /// Runs at a time [default: one per core].
@@ -159,7 +159,7 @@ pub struct RunArgs {
 
 fn parse_scale_of_runs(text: &str) -> Result<experiments::Scale, String> {
     let found = experiments::Scale::ALL.into_iter().find(|(name, _)| *name == text);
-    found.map(|(_, scale)| scale).ok_or_else(|| format!("there is no `{text}`: use quick or paper"))
+    found.map(|(_, scale)| scale).ok_or_else(|| format!("there is no `{text}`: use quick, medium or paper"))
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

@@ -16,7 +16,7 @@ struct Arguments {
     /// Folders of plans, or plan files.
     #[arg(required = true)]
     plans: Vec<PathBuf>,
-    /// quick or paper.
+    /// quick, medium or paper.
     #[arg(long, default_value = "quick", value_parser = ["quick", "paper"])]
     scale: String,
     /// Threads.

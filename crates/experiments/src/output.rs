@@ -128,6 +128,8 @@ fn published_name(file: &Path, scale: Scale) -> Option<String> {
     let (name, stem) = (file.file_name()?.to_str()?, file.file_stem()?.to_str()?);
     let ending = file.extension()?.to_str()?;
     let kept = ending == "svg" || name == "summary.csv";
-    let suffix = if scale == Scale::Paper { "-paper" } else { "" };
-    kept.then(|| format!("{stem}{suffix}.{ending}"))
+    kept.then(|| match scale {
+        Scale::Quick => format!("{stem}.{ending}"),
+        scale => format!("{stem}-{}.{ending}", scale.name()),
+    })
 }

@@ -20,18 +20,22 @@ use crate::{
 pub enum Scale {
     /// Minutes: few seeds, few flows, few points.
     Quick,
+    /// An hour: enough for tails where the paper's numbers would take days.
+    Medium,
     /// The paper's numbers.
     Paper,
 }
 
 impl Scale {
-    /// Both, with their names.
-    pub const ALL: [(&'static str, Self); 2] = [("quick", Self::Quick), ("paper", Self::Paper)];
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("quick", Self::Quick), ("medium", Self::Medium), ("paper", Self::Paper)];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Quick => "quick",
+            Self::Medium => "medium",
             Self::Paper => "paper",
         }
     }

@@ -11,6 +11,7 @@ use crate::{
 /// Between these lines of a README stands the summary of a scale.
 pub const MARKS: &[(Scale, &str, &str)] = &[
     (Scale::Quick, "<!-- results -->", "<!-- /results -->"),
+    (Scale::Medium, "<!-- results medium -->", "<!-- /results medium -->"),
     (Scale::Paper, "<!-- results paper -->", "<!-- /results paper -->"),
 ];
 
@@ -66,14 +67,17 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// `readme` with the summary between the marks of its scale; `None` if it has none. The paper's scale gets a section at the end instead
-/// of being left out, if the other one has its marks.
+/// `readme` with the summary between the marks of its scale; `None` if it has none. A larger scale gets a section at the end instead
+/// of being left out, if the quick one has its marks.
 pub fn filled(readme: &str, scale: Scale, tables: &str) -> Option<String> {
     let find = |wanted| MARKS.iter().find(|(scale, ..)| *scale == wanted);
     let (_, first, last) = find(scale)?;
-    if scale == Scale::Paper && !readme.contains(first) {
+    if scale != Scale::Quick && !readme.contains(first) {
         let (_, quick, _) = find(Scale::Quick)?;
-        let heading = "## Numbers at the paper's scale";
+        let heading = match scale {
+            Scale::Paper => "## Numbers at the paper's scale",
+            _ => "## Numbers at medium scale",
+        };
         return readme
             .contains(quick)
             .then(|| format!("{}\n\n{heading}\n\n{first}\n\n{tables}\n{last}\n", readme.trim_end()));
@@ -105,6 +109,7 @@ mod tests {
         assert!(both.starts_with(quick.trim_end()));
         assert!(both.ends_with("<!-- results paper -->\n\nlarge\n\n<!-- /results paper -->\n"), "{both}");
         assert_eq!(filled(&both, Scale::Paper, "large\n").unwrap(), both);
+        assert!(filled(&both, Scale::Medium, "larger\n").unwrap().contains("## Numbers at medium scale\n\n<!-- results medium"));
         assert!(filled(&both, Scale::Quick, "newer\n").unwrap().contains("large"));
     }
 }

@@ -181,7 +181,7 @@ fn a_plan_may_be_worked_out_alone() {
     assert!(error(neither).contains("at least one `[[scheme]]`, or a `[[model]]`"));
 }
 
-/// Every plan of the repository can be used, at both scales.
+/// Every plan of the repository can be used, at every scale.
 #[test]
 fn the_plans_are_sound() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
