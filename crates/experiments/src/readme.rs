@@ -109,7 +109,11 @@ mod tests {
         assert!(both.starts_with(quick.trim_end()));
         assert!(both.ends_with("<!-- results paper -->\n\nlarge\n\n<!-- /results paper -->\n"), "{both}");
         assert_eq!(filled(&both, Scale::Paper, "large\n").unwrap(), both);
-        assert!(filled(&both, Scale::Medium, "larger\n").unwrap().contains("## Numbers at medium scale\n\n<!-- results medium"));
+        assert!(
+            filled(&both, Scale::Medium, "larger\n")
+                .unwrap()
+                .contains("## Numbers at medium scale\n\n<!-- results medium")
+        );
         assert!(filled(&both, Scale::Quick, "newer\n").unwrap().contains("large"));
     }
 }

@@ -15,23 +15,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use netsim::{
-    Seed,
-    fabric::{
-        Balancing, Line, Node, Options, Packet, PortId, Topology,
-        topology::LeafSpine,
-        workload::{FlowSpec, Pairs, Poisson, SizeTable},
-    },
+use netsim::fabric::{
+    Balancing, Line, Node, Options, Packet, PortId, Topology, topology::LeafSpine, workload::FlowSpec,
 };
 use tcpsim::{
     FlowRecord, Profile, SchemeKind, Sim, Tcp,
     segment::{Kind, Segment},
-    shims::{
-        Caps, Htpc, PerWindow, ShimKind,
-        coding_layer::{Common, Delivery},
-    },
 };
-use units::{BitRate, Duration, Instant};
+use units::{Duration, Instant};
+
+mod htpc_fabric;
 
 /// Where packets wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,41 +166,6 @@ fn walk(history: &History, record: &FlowRecord) -> Parts {
     parts
 }
 
-fn schemes() -> Vec<(&'static str, SchemeKind, Balancing)> {
-    let shim = |name, shim: ShimKind| (name, SchemeKind::Shim(shim), shim.balancing());
-    let in_order = Common { delivery: Delivery::InOrder, ..Common::default() };
-    vec![
-        ("ecmp", SchemeKind::None, Balancing::FlowHash),
-        ("rps", SchemeKind::None, Balancing::Spray),
-        shim("corrective", ShimKind::Corrective(PerWindow::default())),
-        shim("caps", ShimKind::Caps(Caps::default())),
-        shim("htpc", ShimKind::Htpc(Htpc::default())),
-        shim("htpc-in-order", ShimKind::Htpc(Htpc { common: in_order, ..Htpc::default() })),
-    ]
-}
-
-/// 8 leaves, 8 spines, 32 hosts per leaf, 1 Gbit/s, 100 us, 100 packets (HTPC, "Simulation evaluation").
-fn network() -> LeafSpine {
-    let rate = BitRate::from_mbps(1_000);
-    let mut network = LeafSpine::new(8, 8, 32, (rate, rate), 100);
-    for line in [&mut network.up, &mut network.down, &mut network.fabric] {
-        line.delay = Duration::from_nanos(12_500);
-    }
-    network
-}
-
-fn traffic(network: &LeafSpine, load: f64, flows: usize) -> Vec<FlowSpec> {
-    let poisson = Poisson {
-        load,
-        capacity: BitRate(8 * 8 * network.fabric.rate.bits_per_second()), // HTPC-A15
-        flows,
-        sizes: SizeTable::named("websearch_dctcp").expect("a known table"),
-        pairs: Pairs::Any(0..network.hosts()),
-        start: Instant::ORIGIN,
-    };
-    poisson.flows(Seed(1))
-}
-
 const SHORT: u64 = 100_000;
 
 /// Taps every port.
@@ -240,14 +198,14 @@ fn simulate(
     load: f64,
     flows: usize,
 ) -> Vec<(FlowRecord, Parts, u32)> {
-    let network = network();
+    let network = htpc_fabric::network();
     let topology = network.build();
     let mut sim =
         Sim::new(&topology, &Options { balancing, ..Options::default() }).expect("a sound topology");
     // As in the plans: ns-2 has no Early Retransmit (HTPC-A17).
     let tcp = Tcp { receive_window: 256, early_retransmit: false, ..Tcp::default() };
     let profile = sim.add_profile(Profile { tcp, scheme });
-    let flows = traffic(&network, load, flows);
+    let flows = htpc_fabric::traffic(&network, load, flows);
     sim.add_flows(profile, &flows).expect("hosts exist");
     let log = follow(&mut sim, &topology, &network, &flows);
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(1_000)).expect("within limits");
@@ -307,14 +265,13 @@ fn line(name: &str, flows: &[(FlowRecord, Parts, u32)], shares: (f64, f64)) {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let load = arguments.next().map_or(Some(0.8), |text| text.parse().ok());
-    let flows = arguments.next().map_or(Some(2_000), |text| text.parse().ok());
-    let (Some(load), Some(flows)) = (load, flows) else {
-        eprintln!("usage: critical_path [LOAD [FLOWS [SCHEME]]]");
-        return ExitCode::from(2);
+    let (load, flows, schemes) = match htpc_fabric::arguments("critical_path", 2_000) {
+        Ok(asked) => asked,
+        Err(usage) => {
+            eprintln!("{usage}");
+            return ExitCode::from(2);
+        }
     };
-    let wanted = arguments.next();
     println!(
         "Short flows at load {load}, {flows} flows of all sizes. Means in ms over the flows of these ranks; shares in %.\n"
     );
@@ -323,12 +280,10 @@ fn main() -> ExitCode {
          held | rounds | retransmission on the way | coded packet on the way | lost a packet | timed out | KB |"
     );
     println!("|{}", " --- |".repeat(18));
-    for (name, scheme, balancing) in schemes() {
-        if wanted.as_deref().is_none_or(|wanted| wanted == name) {
-            let flows = simulate(scheme, balancing, load, flows);
-            for shares in [(0.45, 0.55), (0.97, 0.99), (0.99, 1.0)] {
-                line(name, &flows, shares);
-            }
+    for (name, scheme, balancing) in schemes {
+        let flows = simulate(scheme, balancing, load, flows);
+        for shares in [(0.45, 0.55), (0.97, 0.99), (0.99, 1.0)] {
+            line(name, &flows, shares);
         }
     }
     ExitCode::SUCCESS
