@@ -5,7 +5,7 @@
 //! the watched connections of `scheme` over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
 //! names the connections then.
 
-use figures::{Axis, Bars, Chart, ErrorBar, Layer, Picture, Sheet, percent, short};
+use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
 
 use crate::{
     keys::{Keys, PlanError, names},
@@ -271,7 +271,7 @@ impl Panel {
 
     fn lines(&self, series: &[(usize, &str)], points: &[Point], summary: &Summary) -> Chart<'_> {
         let mut layers = Vec::new();
-        let (mut xs, mut ys) = (Vec::new(), Vec::new());
+        let (mut xs, mut ys, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for &(series, name) in series {
             let cell = |point: &Point| {
                 let Some(Setting::Number(x)) = point.get(&self.x) else { return None };
@@ -285,9 +285,14 @@ impl Panel {
                 let half = cell.ci95?;
                 Some(ErrorBar { x: *x, y: cell.mean, low: cell.mean - half, high: cell.mean + half })
             };
-            layers.push(Layer::ErrorBars { series, bars: cells.iter().filter_map(bar).collect() });
+            let bars: Vec<ErrorBar> = cells.iter().filter_map(bar).collect();
+            ends.extend(bars.iter().map(|bar| bar.high));
+            layers.push(Layer::ErrorBars { series, bars });
             layers.push(Layer::Line { series, points: line });
         }
+        // Intervals are shown whole unless they would press the values together.
+        let most = ys.iter().copied().fold(0.0, f64::max) * INTERVAL_ROOM;
+        ys.extend(ends.into_iter().map(|end| end.min(most)));
         Chart {
             label: &self.heading,
             x: axis(&self.x_title, range(&xs, self.x_log, false), self.x_log, self.x_percent),
@@ -348,15 +353,20 @@ impl Panel {
     fn bars<'a>(&'a self, series: &[(usize, &'a str)], points: &[Point], summary: &Summary) -> Bars<'a> {
         let value = |&(series, name): &(usize, &'a str)| {
             let cell = summary.find(name, &self.metric, &points.first()?.values)?;
-            Some((name, series, cell.mean))
+            let between = cell.ci95.map(|half| (cell.mean - half, cell.mean + half));
+            Some(NamedBar { name, series, value: cell.mean, between })
         };
         let bars: Vec<_> = series.iter().filter_map(value).collect();
-        let most = bars.iter().map(|bar| bar.2).fold(0.0, f64::max).max(1e-9) * 1.05;
-        let longest = bars.iter().map(|bar| bar.0.chars().count()).max().unwrap_or(0) as u32;
+        let ends = bars.iter().map(|bar| bar.between.map_or(bar.value, |(_, high)| high));
+        let most = ends.fold(0.0, f64::max).max(1e-9) * 1.05;
+        let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0) as u32;
         let x = axis(&self.y_title, (0.0, most), false, self.y_percent);
         Bars { label: &self.heading, x, names: 24 + 8 * longest, bars }
     }
 }
+
+/// How far above the largest value an axis goes to show its interval.
+const INTERVAL_ROOM: f64 = 1.4;
 
 fn axis(title: &str, (from, to): (f64, f64), is_log: bool, is_percent: bool) -> Axis<'_> {
     let axis = Axis::new(title, from, to).labelled(if is_percent { percent } else { short });

@@ -8,6 +8,19 @@ use crate::{
     dress::{self, AXIS, GRID, TEXT, fill},
 };
 
+/// A bar.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct NamedBar<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Whose colour it has.
+    pub series: usize,
+    /// Its length.
+    pub value: f64,
+    /// What the value may lie between.
+    pub between: Option<(f64, f64)>,
+}
+
 /// One bar per name, from the top. A bar's height does not depend on how many there are, the picture's does.
 #[derive(Clone, Debug)]
 pub struct Bars<'a> {
@@ -17,8 +30,8 @@ pub struct Bars<'a> {
     pub x: Axis<'a>,
     /// Room for the names, in pixels.
     pub names: u32,
-    /// Name, series and value of each.
-    pub bars: Vec<(&'a str, usize, f64)>,
+    /// The bars.
+    pub bars: Vec<NamedBar<'a>>,
 }
 
 impl Picture for Bars<'_> {
@@ -29,19 +42,22 @@ impl Picture for Bars<'_> {
     fn for_sheet(&self, size: Size) -> String {
         dress::colours(&into_text(|svg| self.draw(svg, size)))
     }
+
+    fn height(&self, _size: Size) -> u32 {
+        70 + 34 * self.bars.len().max(1) as u32
+    }
 }
 
 impl Bars<'_> {
     fn draw(&self, svg: &mut String, size: Size) -> Drawn {
         let rows = self.bars.len().max(1);
-        let height = 70 + 34 * rows as u32;
         let name = |value: &SegmentValue<usize>| match value {
             SegmentValue::CenterOf(i) if *i > 0 => {
-                self.bars.get(rows - i).map_or(String::new(), |bar| bar.0.to_owned())
+                self.bars.get(rows - i).map_or(String::new(), |bar| bar.name.to_owned())
             }
             _ => String::new(),
         };
-        let root = SVGBackend::with_string(svg, (size.width, height)).into_drawing_area();
+        let root = SVGBackend::with_string(svg, (size.width, self.height(size))).into_drawing_area();
         let text = ("sans-serif", size.text, &TEXT).into_text_style(&root);
         let mut chart = ChartBuilder::on(&root)
             .margin(8)
@@ -64,12 +80,18 @@ impl Bars<'_> {
             .x_label_formatter(&|x| label(*x))
             .y_label_formatter(&name)
             .draw()?;
-        for (i, &(_, series, value)) in self.bars.iter().enumerate() {
+        for (i, bar) in self.bars.iter().enumerate() {
             let row = rows - i;
-            let corners = [(self.x.range.0, SegmentValue::Exact(row)), (value, SegmentValue::Exact(row + 1))];
-            let mut bar = Rectangle::new(corners, fill(series).filled());
-            bar.set_margin(5, 5, 0, 0);
-            chart.draw_series([bar])?;
+            let corners =
+                [(self.x.range.0, SegmentValue::Exact(row)), (bar.value, SegmentValue::Exact(row + 1))];
+            let mut drawn = Rectangle::new(corners, fill(bar.series).filled());
+            drawn.set_margin(5, 5, 0, 0);
+            chart.draw_series([drawn])?;
+            if let Some((low, high)) = bar.between {
+                let [low, high] = [low, high].map(|x| x.clamp(self.x.range.0, self.x.range.1));
+                let row = SegmentValue::CenterOf(row);
+                chart.draw_series([ErrorBar::new_horizontal(row, low, bar.value, high, TEXT.filled(), 8)])?;
+            }
         }
         root.present()?;
         Ok(())

@@ -28,7 +28,7 @@ pub mod page;
 mod sheet;
 mod size;
 
-pub use bars::Bars;
+pub use bars::{Bars, NamedBar};
 pub use chart::{Axis, Chart, ErrorBar, Layer, steps};
 pub use dress::{COLOURS, DASHES};
 pub use labels::{percent, short, whole};
@@ -42,4 +42,9 @@ pub trait Picture {
 
     /// As a panel of a sheet: plain colours.
     fn for_sheet(&self, size: Size) -> String;
+
+    /// How high it is on a sheet, in pixels.
+    fn height(&self, size: Size) -> u32 {
+        size.height
+    }
 }

@@ -33,21 +33,22 @@ impl Sheet<'_> {
     /// The file.
     pub fn svg(&self) -> String {
         let columns = self.panels.len().clamp(1, 2) as u32;
-        let rows = (self.panels.len() as u32).div_ceil(columns);
         let width = columns * PANEL.width;
         let mut body = String::new();
         let bold = "font-weight=\"bold\" font-size=\"16\"";
-        let top = paragraph(&mut body, 10, (width, 10), bold, self.title) + 8;
-        for (i, (heading, panel)) in (0..).zip(self.panels) {
-            let (x, y) = ((i % columns) * PANEL.width, top + (i / columns) * (PANEL.height + LINE));
-            text(&mut body, (x + 10, y + 15), "font-size=\"14\"", heading);
-            let y = y + LINE;
-            let drawn = panel.for_sheet(PANEL);
-            let start = drawn.find("<svg").unwrap_or(0);
-            let place = format!("<svg x=\"{x}\" y=\"{y}\" ");
-            body += &drawn[start..].replacen("<svg ", &place, 1);
+        let mut top = paragraph(&mut body, 10, (width, 10), bold, self.title) + 8;
+        for row in self.panels.chunks(columns as usize) {
+            for (column, (heading, panel)) in (0..).zip(row) {
+                let x = column * PANEL.width;
+                text(&mut body, (x + 10, top + 15), "font-size=\"14\"", heading);
+                let drawn = panel.for_sheet(PANEL);
+                let start = drawn.find("<svg").unwrap_or(0);
+                let place = format!("<svg x=\"{x}\" y=\"{}\" ", top + LINE);
+                body += &drawn[start..].replacen("<svg ", &place, 1);
+            }
+            top += LINE + row.iter().map(|(_, panel)| panel.height(PANEL)).max().unwrap_or(0);
         }
-        let mut y = self.draw_key(&mut body, width, top + rows * (PANEL.height + LINE) + 6);
+        let mut y = self.draw_key(&mut body, width, top + 6);
         for note in self.notes {
             y = paragraph(&mut body, y, (width, 7), "font-size=\"12\" fill=\"#5c5c5c\"", note);
         }
@@ -109,7 +110,7 @@ fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Axis, Bars};
+    use crate::{Axis, Bars, NamedBar};
 
     #[test]
     fn it_has_its_panels_its_key_and_its_notes() {
@@ -117,7 +118,7 @@ mod tests {
             label: "",
             x: Axis::new("share (%)", 0.0, 1.0).labelled(crate::percent),
             names: 60,
-            bars: vec![("a", 0, 0.5)],
+            bars: vec![NamedBar { name: "a", series: 0, value: 0.5, between: Some((0.4, 0.6)) }],
         };
         let sheet = Sheet {
             title: "More <than> one",
@@ -131,6 +132,9 @@ mod tests {
         assert!(svg.contains(">tcp<") && svg.contains(">fuso<"));
         assert_eq!(svg.matches("stroke-dasharray").count(), 2);
         assert_eq!(svg, sheet.svg());
+        // Two rows of one bar each are lower than one of charts.
+        let height = svg.split("height=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        assert!(height.parse::<u32>().unwrap() < 2 * PANEL.height, "{height}");
     }
 
     #[test]

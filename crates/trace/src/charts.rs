@@ -1,6 +1,6 @@
 //! The pictures of the page: which axes, and what is drawn on them. How they are drawn is the crate `figures`' business.
 
-use figures::{Axis, Bars, Chart, Layer, percent, steps, whole};
+use figures::{Axis, Bars, Chart, Layer, NamedBar, percent, steps, whole};
 
 use crate::{
     grouping::Grouping,
@@ -45,7 +45,12 @@ pub(crate) fn flags(report: &Report) -> Bars<'_> {
         x: Axis::new("timeouts among retransmissions (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         names: 92,
         bars: shown
-            .map(|category| (category.flags.as_str(), 0, category.timeout_share.unwrap_or(0.0)))
+            .map(|category| NamedBar {
+                name: category.flags.as_str(),
+                series: 0,
+                value: category.timeout_share.unwrap_or(0.0),
+                between: None,
+            })
             .collect(),
     }
 }
