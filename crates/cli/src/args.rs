@@ -102,7 +102,7 @@ pub struct ListArgs {
     #[arg(long, value_name = "DIR", default_value = "plans")]
     pub plans: PathBuf,
     /// How much would be run: quick, medium or paper.
-    #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
+    #[arg(long, default_value = "quick")]
     pub scale: experiments::Scale,
     /// Print JSON.
     #[arg(long)]
@@ -122,7 +122,7 @@ pub struct RunArgs {
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Vec<PathBuf>,
     /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the paper's numbers).
-    #[arg(long, default_value = "quick", value_parser = parse_scale_of_runs)]
+    #[arg(long, default_value = "quick")]
     pub scale: experiments::Scale,
     /// Runs at a time [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_jobs)]
@@ -155,11 +155,6 @@ pub struct RunArgs {
     /// With --tail: only this scheme.
     #[arg(long, value_name = "NAME", requires = "tail")]
     pub scheme: Option<String>,
-}
-
-fn parse_scale_of_runs(text: &str) -> Result<experiments::Scale, String> {
-    let found = experiments::Scale::ALL.into_iter().find(|(name, _)| *name == text);
-    found.map(|(_, scale)| scale).ok_or_else(|| format!("there is no `{text}`: use quick, medium or paper"))
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

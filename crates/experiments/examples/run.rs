@@ -17,8 +17,8 @@ struct Arguments {
     #[arg(required = true)]
     plans: Vec<PathBuf>,
     /// quick, medium or paper.
-    #[arg(long, default_value = "quick", value_parser = ["quick", "paper"])]
-    scale: String,
+    #[arg(long, default_value = "quick")]
+    scale: Scale,
     /// Threads.
     #[arg(long, default_value_t = 1)]
     jobs: usize,
@@ -47,7 +47,7 @@ struct Arguments {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
-    let scale = if arguments.scale == "paper" { Scale::Paper } else { Scale::Quick };
+    let scale = arguments.scale;
     for path in &arguments.plans {
         let file = if path.is_dir() { path.join("plan.toml") } else { path.clone() };
         let mut plan = Plan::load(&file, scale)?;

@@ -66,7 +66,7 @@ pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};
 pub use models::{MODELS, Model, ModelPlan};
 pub use outcome::{Measured, Outcome};
 pub use output::{Files, distributions_table, publish, runs_table, write_all};
-pub use plan::{Plan, PlanFileError, Scale, SchemeEntry};
+pub use plan::{Plan, PlanFileError, Scale, SchemeEntry, UnknownScale};
 pub use player::{Playback, Player};
 pub use point::{Point, Setting, SweepAxis};
 pub use readme::{MARKS, filled, tables};

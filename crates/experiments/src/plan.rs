@@ -41,6 +41,23 @@ impl Scale {
     }
 }
 
+/// A scale that there is not.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("there is no `{text}`: use {}", names(Scale::ALL.iter().map(|(name, _)| *name)))]
+pub struct UnknownScale {
+    /// What was asked for.
+    pub text: String,
+}
+
+impl std::str::FromStr for Scale {
+    type Err = UnknownScale;
+
+    fn from_str(text: &str) -> Result<Self, UnknownScale> {
+        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
+        found.map(|(_, scale)| scale).ok_or_else(|| UnknownScale { text: text.to_owned() })
+    }
+}
+
 /// A plan that cannot be used.
 #[derive(Clone, PartialEq, Debug, Error)]
 #[error("{}: {error}", file.display())]
@@ -76,6 +93,8 @@ pub struct Plan {
     pub scale: Scale,
     /// Seeds of every point and scheme, from 1 on.
     pub seeds: u32,
+    /// As many as the plan itself says.
+    pub own_seeds: u32,
     /// What is varied.
     pub axes: Vec<SweepAxis>,
     /// What is compared; nothing if all is worked out.
@@ -132,6 +151,7 @@ impl Plan {
             notes: Vec::new(),
             scale,
             seeds: 1,
+            own_seeds: 1,
             axes: Vec::new(),
             schemes: Vec::new(),
             metrics: Vec::new(),
@@ -154,7 +174,8 @@ impl Plan {
         self.claims = keys.texts("claims")?;
         self.notes = keys.texts("notes")?;
         keys.text("paper")?;
-        self.seeds = keys.count("seeds", 1..=10_000)?.unwrap_or(3);
+        self.own_seeds = keys.count("seeds", 1..=10_000)?.unwrap_or(3);
+        self.seeds = self.own_seeds;
         let cases = keys.table("cases")?.everything();
         self.axes = SweepAxis::read_all(keys.table("sweep")?.everything(), cases)?;
         self.schemes = schemes(keys.tables("scheme")?)?;

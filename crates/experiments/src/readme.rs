@@ -18,12 +18,12 @@ pub const MARKS: &[(Scale, &str, &str)] = &[
 /// One table per metric: a line per point, a column per scheme and model; mean, and half the confidence interval's width.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
     let (name, scale, seeds, hash) = (&plan.name, plan.scale.name(), plan.seeds, &summary.plan_hash);
-    let mut out = match seeds {
-        _ if plan.schemes.is_empty() => {
-            format!("`mendpath experiment run {name}`: worked out, not simulated.\n")
-        }
-        1 => format!("`mendpath experiment run {name} --scale {scale}`: 1 seed each, plan {hash}.\n"),
-        _ => format!("`mendpath experiment run {name} --scale {scale}`: {seeds} seeds each, plan {hash}.\n"),
+    let asked = if seeds == plan.own_seeds { String::new() } else { format!(" --seeds {seeds}") };
+    let each = if seeds == 1 { "1 seed".to_owned() } else { format!("{seeds} seeds") };
+    let mut out = if plan.schemes.is_empty() {
+        format!("`mendpath experiment run {name}`: worked out, not simulated.\n")
+    } else {
+        format!("`mendpath experiment run {name} --scale {scale}{asked}`: {each} each, plan {hash}.\n")
     };
     for metric in &plan.metrics {
         let is_share = metric.metric.name.ends_with("share");
