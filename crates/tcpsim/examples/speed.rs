@@ -5,6 +5,7 @@
 //! cargo run --release -p mendpath-tcpsim --example speed dumbbell   # one
 //! cargo run --release -p mendpath-tcpsim --example speed curve      # a table: cost per packet-hop by the number of hosts
 //! cargo run --release -p mendpath-tcpsim --example speed curve cost.svg   # and a figure of it
+//! cargo run --release -p mendpath-tcpsim --example speed flows      # the flows of leaf-spine, for other simulators
 //! ```
 
 use std::process::ExitCode;
@@ -15,13 +16,15 @@ use netsim::{
     fabric::{
         Options, Topology,
         topology::{Dumbbell, FatTree, LeafSpine},
-        workload::{Pairs, Poisson, SizeTable},
+        workload::{FlowSpec, Pairs, Poisson, SizeTable},
     },
 };
 use tcpsim::{Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Of the hosts of all but the dumbbell.
+const HOST_RATE: BitRate = BitRate::from_mbps(10_000);
 
 /// Ten long TCP flows over 1 Gbit/s, 100 us, a queue of 100 packets, for a second.
 fn dumbbell() -> Sim {
@@ -37,14 +40,7 @@ fn dumbbell() -> Sim {
 }
 
 /// Sixteen web-search flows per host (those up to 8.2 MB, mean 0.94 MB) at load 0.5.
-fn web_search(topology: &Topology, host: BitRate) -> Sim {
-    let (mut sim, hosts) =
-        (Sim::new(topology, &Options::default()).expect("a sound topology"), topology.hosts());
-    let tcp = sim.add_profile(Profile::tcp(Tcp {
-        min_rto: Duration::from_millis(5),
-        receive_window: 128,
-        ..Tcp::default()
-    }));
+fn web_search_flows(hosts: u32, host: BitRate) -> Vec<FlowSpec> {
     let sizes = SizeTable::named("websearch_dctcp").expect("a known table");
     let poisson = Poisson {
         load: 0.5,
@@ -54,14 +50,32 @@ fn web_search(topology: &Topology, host: BitRate) -> Sim {
         pairs: Pairs::Any(0..hosts),
         start: Instant::ORIGIN,
     };
-    sim.add_flows(tcp, &poisson.flows(Seed(1))).expect("hosts exist");
+    poisson.flows(Seed(1))
+}
+
+/// Those flows, on a network.
+fn web_search(topology: &Topology, host: BitRate) -> Sim {
+    let mut sim = Sim::new(topology, &Options::default()).expect("a sound topology");
+    let tcp = sim.add_profile(Profile::tcp(Tcp {
+        min_rto: Duration::from_millis(5),
+        receive_window: 128,
+        ..Tcp::default()
+    }));
+    sim.add_flows(tcp, &web_search_flows(topology.hosts(), host)).expect("hosts exist");
     sim.run_until_done(Instant::ORIGIN + SECOND * 100).expect("within limits");
     sim
 }
 
+/// The flows of the run `leaf-spine`, for other simulators: start in ns, sender, receiver, bytes.
+fn print_flows() {
+    for flow in web_search_flows(64, HOST_RATE) {
+        println!("{} {} {} {}", flow.at.as_nanos(), flow.from.0, flow.to.0, flow.bytes);
+    }
+}
+
 /// At least four leaves, at most 16 hosts on each, four spines; hosts of 10 Gbit/s, a fabric of 40 Gbit/s.
 fn leaf_spine(hosts: u32) -> Sim {
-    let (host, fabric) = (BitRate::from_mbps(10_000), BitRate::from_mbps(40_000));
+    let (host, fabric) = (HOST_RATE, BitRate::from_mbps(40_000));
     let leaves = (hosts / 16).max(4);
     web_search(&LeafSpine::new(leaves, 4, hosts / leaves, (host, fabric), 250).build(), host)
 }
@@ -74,7 +88,7 @@ fn fat_tree(hosts: u32) -> Sim {
 
 /// A hundred thousand hosts, each with an idle connection that has carried 10 KB.
 fn idle() -> Sim {
-    let rate = BitRate::from_mbps(10_000);
+    let rate = HOST_RATE;
     let network = LeafSpine::new(2_000, 8, 50, (rate, rate), 250);
     let mut sim = Sim::new(&network.build(), &Options::default()).expect("a sound topology");
     let tcp = sim.add_profile(Profile::tcp(Tcp::default()));
@@ -121,10 +135,13 @@ fn measure(name: &str, run: &dyn Fn() -> Sim) {
     let (best, mut sim) = best_of(if name == "dumbbell" { 20 } else { 1 }, run);
     let (totals, (connections, bytes)) = (sim.totals(), sim.connection_memory());
     let (stats, simulated, hash) = (sim.fabric().stats(), sim.fabric().now(), sim.fabric().trace_hash());
-    let done = sim.flows().iter().filter(|flow| flow.completion_time().is_some()).count();
+    let times: Vec<f64> =
+        sim.flows().iter().filter_map(|flow| Some(flow.completion_time()?.as_secs_f64() * 1e3)).collect();
+    let done = times.len();
+    let mean = times.iter().sum::<f64>() / done.max(1) as f64;
     println!(
         "{{\"run\":\"{name}\",\"cpu_s\":{best:.4},\"simulated_s\":{:.4},\"hops\":{},\"hops_per_s\":{:.0},\
-         \"timers\":{},\"drops\":{},\"timeouts\":{},\"retransmissions\":{},\"flows_done\":{done},\"peak_kib\":{},\
+         \"timers\":{},\"drops\":{},\"timeouts\":{},\"retransmissions\":{},\"flows_done\":{done},\"mean_ms\":{mean:.3},\"peak_kib\":{},\
          \"connections\":{connections},\"bytes_per_connection\":{},\"trace\":\"{hash:016x}\"}}",
         simulated.as_nanos() as f64 / 1e9,
         stats.hops,
@@ -219,10 +236,11 @@ fn main() -> ExitCode {
                 return ExitCode::FAILURE;
             }
         }
+        Some("flows") => print_flows(),
         Some(name) => match runs.iter().find(|(known, _)| *known == name) {
             Some((name, run)) => measure(name, run),
             None => {
-                eprintln!("there are {}, curve", runs.map(|(name, _)| name).join(", "));
+                eprintln!("there are {}, curve, flows", runs.map(|(name, _)| name).join(", "));
                 return ExitCode::from(2);
             }
         },
