@@ -166,12 +166,21 @@ impl Cubic {
             recovery: self.recovery,
         });
         self.recovery.begin(now);
+        self.window = self.counted(self.window);
         let yields = self.w_max.is_some_and(|w_max| self.window < w_max);
         self.w_max = Some(if yields { self.window * (1.0 + factor) / 2.0 } else { self.window });
         self.window_prior = self.window;
-        self.window = (self.window * factor).max(self.config.minimum_window() as f64);
+        self.window = self.counted(self.window * factor).max(self.config.minimum_window() as f64);
         self.ssthresh = Some(self.window);
         self.epoch = None;
+    }
+
+    /// The kernel counts its window in whole segments, and reduces it to two at least: at ten segments that is a tenth less on average.
+    fn counted(&self, window: f64) -> f64 {
+        match self.config.cubic_rules {
+            CubicRules::Rfc9438 => window,
+            CubicRules::Linux => (window / self.segment()).floor().max(2.0) * self.segment(),
+        }
     }
 
     /// Slow start, with HyStart++ while the first one lasts. Returns the bytes that belong to congestion avoidance.

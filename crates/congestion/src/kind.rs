@@ -28,8 +28,8 @@ pub enum CubicRules {
     #[default]
     Rfc9438,
     /// The estimate grows by 3 (1 - beta) / (1 + beta) segments throughout, as in RFC 8312 section 4.2; the window grows by at
-    /// least a twentieth per round trip until the first reduction after a start or a timeout; the first slow start ends by
-    /// the original HyStart.
+    /// least a twentieth per round trip until the first reduction after a start or a timeout; reductions are in whole
+    /// segments, rounded down before and after; the first slow start ends by the original HyStart.
     Linux,
 }
 

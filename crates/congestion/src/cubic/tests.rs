@@ -202,6 +202,18 @@ fn friendly_estimate_by_specification_and_kernel() {
 }
 
 #[test]
+fn kernels_reductions_are_in_whole_segments() {
+    let mut cubic = Cubic::new(&Config { cubic_rules: CubicRules::Linux, ..config() });
+    cubic.on_ack(&ack(0, 0, 2 * SIZE + 900), &[]);
+    cubic.on_loss(&loss(10, 5), &[]); // 12.9 segments are 12, and seven tenths of that 8
+    assert_eq!(cubic.state(), State { phase: Phase::Recovery, ssthresh: Some(8 * SIZE), window: 8 * SIZE });
+    for now in [20, 30, 40, 50, 60] {
+        cubic.on_loss(&loss(now, now - 5), &[]);
+    }
+    assert_eq!(cubic.window(), 2 * SIZE);
+}
+
+#[test]
 fn kernels_window_grows_by_a_twentieth_until_the_first_reduction() {
     let mut cubic = Cubic::new(&Config { cubic_rules: CubicRules::Linux, ..config() });
     cubic.on_ack(&ack(100, 0, 10 * SIZE), &[]);
