@@ -16,6 +16,7 @@
 //!   window, and this one does not).
 //! - In the Reno-friendly region the window is never lowered to W_est: it may be a little above, having followed
 //!   W_cubic(t + RTT) until then.
+//! - [`CubicRules::Linux`] is the kernel's CUBIC where it differs, for the simulator.
 //! - Persistent congestion stands for the timeout of section 4.8, with RFC 9002's minimum window.
 //!
 //! # Invariants
@@ -24,8 +25,8 @@
 use units::{Duration, Instant};
 
 use crate::{
-    Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, State, hystart::HyStart,
-    recovery_period::RecoveryPeriod,
+    Ack, Config, Controller, ControllerKind, CubicRules, Loss, PathWindow, Phase, State, hystart::HyStart,
+    original_hystart::OriginalHyStart, recovery_period::RecoveryPeriod,
 };
 
 /// Aggressiveness of the cubic function, in segments per cubic second (RFC 9438 section 5.1).
@@ -34,6 +35,8 @@ const C: f64 = 0.4;
 pub(crate) const BETA: f64 = 0.7;
 /// Additive increase that gives Reno's average window with [`BETA`] (section 4.3).
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// [`CubicRules::Linux`]: the least growth before the first reduction, as a share of what is acknowledged.
+const UNBOUNDED_GROWTH: f64 = 0.05;
 
 /// RFC 9438's controller: the window follows a cubic function of the time since the last reduction.
 #[derive(Clone, Debug)]
@@ -46,10 +49,38 @@ pub struct Cubic {
     window_prior: f64,
     epoch: Option<Epoch>,
     recovery: RecoveryPeriod,
-    hystart: Option<HyStart>,
+    hystart: Option<SlowStartWatch>,
     undo: Option<Undo>,
     /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial window.
     fresh: bool,
+}
+
+/// What may end the first slow start without a loss.
+#[derive(Clone, Debug)]
+enum SlowStartWatch {
+    PlusPlus(HyStart),
+    Original(OriginalHyStart),
+}
+
+impl SlowStartWatch {
+    fn new(config: &Config) -> Option<Self> {
+        match config.cubic_rules {
+            CubicRules::Linux => Some(Self::Original(OriginalHyStart::default())),
+            CubicRules::Rfc9438 => config.hystart.then(|| Self::PlusPlus(HyStart::default())),
+        }
+    }
+
+    /// Whether slow start ends with this acknowledgement, at a window of `window` segments.
+    fn on_ack(&mut self, ack: &Ack, window: f64) -> bool {
+        match self {
+            Self::PlusPlus(hystart) => hystart.on_ack(ack),
+            Self::Original(hystart) => hystart.on_ack(ack, window),
+        }
+    }
+
+    fn growth_divisor(&self) -> f64 {
+        if let Self::PlusPlus(hystart) = self { hystart.growth_divisor() } else { 1.0 }
+    }
 }
 
 /// One stage of congestion avoidance.
@@ -60,6 +91,8 @@ struct Epoch {
     /// Seconds from the start until the window is back at `w_max`.
     k: f64,
     w_max: f64,
+    /// No reduction has shown yet how large the window may become.
+    unbounded: bool,
     /// Reno's window, for the Reno-friendly region.
     w_est: f64,
     last_ack: Instant,
@@ -88,7 +121,7 @@ impl Cubic {
             window_prior: 0.0,
             epoch: None,
             recovery: RecoveryPeriod::default(),
-            hystart: config.hystart.then(HyStart::default),
+            hystart: SlowStartWatch::new(config),
             undo: None,
             fresh: true,
         }
@@ -133,12 +166,21 @@ impl Cubic {
             recovery: self.recovery,
         });
         self.recovery.begin(now);
+        self.window = self.counted(self.window);
         let yields = self.w_max.is_some_and(|w_max| self.window < w_max);
         self.w_max = Some(if yields { self.window * (1.0 + factor) / 2.0 } else { self.window });
         self.window_prior = self.window;
-        self.window = (self.window * factor).max(self.config.minimum_window() as f64);
+        self.window = self.counted(self.window * factor).max(self.config.minimum_window() as f64);
         self.ssthresh = Some(self.window);
         self.epoch = None;
+    }
+
+    /// The kernel counts its window in whole segments, and reduces it to two at least: at ten segments that is a tenth less on average.
+    fn counted(&self, window: f64) -> f64 {
+        match self.config.cubic_rules {
+            CubicRules::Rfc9438 => window,
+            CubicRules::Linux => (window / self.segment()).floor().max(2.0) * self.segment(),
+        }
     }
 
     /// Slow start, with HyStart++ while the first one lasts. Returns the bytes that belong to congestion avoidance.
@@ -149,7 +191,7 @@ impl Cubic {
             self.window += used;
             return bytes - used;
         }
-        let divisor = self.hystart.as_ref().map_or(1.0, HyStart::growth_divisor);
+        let divisor = self.hystart.as_ref().map_or(1.0, SlowStartWatch::growth_divisor);
         self.window += bytes / divisor;
         0.0
     }
@@ -169,7 +211,8 @@ impl Cubic {
         epoch.last_ack = ack.now;
         self.w_max = Some(epoch.w_max);
 
-        let alpha = if epoch.w_est >= self.window_prior { 1.0 } else { ALPHA };
+        let linux = self.config.cubic_rules == CubicRules::Linux;
+        let alpha = if epoch.w_est >= self.window_prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += alpha * segment * bytes / window;
         let elapsed = ack.now - epoch.start;
         if epoch.w_cubic(elapsed, segment) < epoch.w_est {
@@ -178,6 +221,9 @@ impl Cubic {
             let target = epoch.w_cubic(elapsed + ack.rtt.smoothed, segment).clamp(window, 1.5 * window);
             self.window = window + (target - window) * (bytes / window).min(1.0);
         }
+        if linux && epoch.unbounded {
+            self.window = self.window.max(window + UNBOUNDED_GROWTH * bytes);
+        }
     }
 }
 
@@ -185,9 +231,9 @@ impl Epoch {
     /// Congestion avoidance starts with `window`. Without a larger `w_max` behind it, the plateau is right here
     /// (sections 4.8 and 4.10).
     fn new(now: Instant, window: f64, w_max: Option<f64>, segment: f64) -> Self {
-        let w_max = w_max.unwrap_or(window).max(window);
+        let (unbounded, w_max) = (w_max.is_none(), w_max.unwrap_or(window).max(window));
         let k = cube_root((w_max - window) / segment / C);
-        Self { start: now, k, w_max, w_est: window, last_ack: now, limited_since: None }
+        Self { start: now, k, w_max, unbounded, w_est: window, last_ack: now, limited_since: None }
     }
 
     /// Equation 1, in bytes.
@@ -224,8 +270,9 @@ impl Controller for Cubic {
     fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
         self.fresh = false;
         self.recovery.on_ack(ack.largest_sent_at);
+        let segments = self.window / self.segment();
         let leaves = match &mut self.hystart {
-            Some(hystart) if self.ssthresh.is_none() => hystart.on_ack(ack),
+            Some(hystart) if self.ssthresh.is_none() => hystart.on_ack(ack, segments),
             _ => false,
         };
         if leaves {

@@ -14,8 +14,23 @@ pub struct Config {
     pub minimum_window_packets: u64,
     /// The path's maximum datagram size in bytes of UDP payload. Default 1,200.
     pub max_datagram_size: u64,
-    /// Whether `cubic` leaves its first slow start by HyStart++ (RFC 9406). Default off.
+    /// Whether `cubic` leaves its first slow start by HyStart++ (RFC 9406). Default off; without effect on
+    /// [`CubicRules::Linux`], which has a HyStart of its own.
     pub hystart: bool,
+    /// The rules of `cubic` where specification and kernel differ. Default RFC 9438.
+    pub cubic_rules: CubicRules,
+}
+
+/// What `cubic` does where RFC 9438 and Linux (6.18 and before) differ. The kernel's rules are for simulations of it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum CubicRules {
+    /// The Reno-friendly estimate grows by a segment per round trip from where the last reduction began (section 4.3).
+    #[default]
+    Rfc9438,
+    /// The estimate grows by 3 (1 - beta) / (1 + beta) segments throughout, as in RFC 8312 section 4.2; the window grows by at
+    /// least a twentieth per round trip until the first reduction after a start or a timeout; reductions are in whole
+    /// segments, rounded down before and after; the first slow start ends by the original HyStart.
+    Linux,
 }
 
 impl Config {
@@ -42,6 +57,7 @@ impl Default for Config {
             minimum_window_packets: 2,
             max_datagram_size: 1_200,
             hystart: false,
+            cubic_rules: CubicRules::Rfc9438,
         }
     }
 }

@@ -33,6 +33,7 @@ mod lia;
 mod loss_floor;
 mod newreno;
 mod olia;
+mod original_hystart;
 #[cfg(test)]
 mod properties;
 mod queueing;
@@ -48,7 +49,7 @@ pub use coupled::Coupled;
 pub use ctcp::Ctcp;
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
-pub use kind::{Config, ControllerKind, UnknownController};
+pub use kind::{Config, ControllerKind, CubicRules, UnknownController};
 pub use lia::{Lia, LinkedIncreases};
 pub use newreno::NewReno;
 pub use olia::{Olia, Opportunistic};

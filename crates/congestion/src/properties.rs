@@ -2,7 +2,7 @@
 
 use units::{Duration, Instant};
 
-use crate::{Ack, Config, Controller, ControllerKind, Loss, Phase, Rtt};
+use crate::{Ack, Config, Controller, ControllerKind, CubicRules, Loss, Phase, Rtt};
 
 /// A small generator (xorshift64*), enough to vary histories from a seed.
 struct Random(u64);
@@ -47,8 +47,10 @@ fn step(controller: &mut dyn Controller, random: &mut Random, now: Instant) {
 #[test]
 fn window_stays_above_the_minimum_and_histories_repeat() {
     for kind in ControllerKind::ALL {
-        for hystart in [false, true] {
-            let config = Config { hystart, ..Config::default() };
+        for (hystart, cubic_rules) in
+            [(false, CubicRules::Rfc9438), (true, CubicRules::Rfc9438), (false, CubicRules::Linux)]
+        {
+            let config = Config { hystart, cubic_rules, ..Config::default() };
             let run = |seed: u64| {
                 let (mut controller, mut random) = (kind.build(&config), Random(seed));
                 let mut now = Instant::ORIGIN + Duration::from_secs(1);

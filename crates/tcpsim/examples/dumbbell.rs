@@ -6,10 +6,12 @@
 //! ```
 //! One line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what was sent again and timeouts in
 //! the whole run, and the mean of the packets that waited at the bottleneck after the warm-up. `linux=1` has the rest of TCP as in
-//! Linux: segments of 1,448 bytes, RACK, probes, delayed acknowledgements.
+//! Linux: segments of 1,448 bytes, RACK, probes, delayed acknowledgements; with `quick=1` beside it every segment is acknowledged
+//! at once, with `rfc9438=1` CUBIC is not the kernel's but the specification's.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
+use congestion::CubicRules;
 use netsim::{
     Loss, Seed,
     fabric::{Direction, Failure, Fault, Mark, Options, topology::Dumbbell},
@@ -18,7 +20,7 @@ use tcpsim::{CongestionKind, Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// What may be given as `key=value`, with defaults; numbers, apart from `tcp`.
-const DEFAULTS: [(&str, f64); 12] = [
+const DEFAULTS: [(&str, f64); 14] = [
     ("flows", 10.0),
     ("mbps", 1_000.0),
     ("rtt_ms", 0.1),
@@ -31,6 +33,8 @@ const DEFAULTS: [(&str, f64); 12] = [
     ("mark", 0.0),
     ("min_rto_ms", 200.0),
     ("linux", 0.0),
+    ("quick", 0.0),
+    ("rfc9438", 0.0),
 ];
 
 struct Arguments {
@@ -107,6 +111,8 @@ fn main() -> ExitCode {
         ecn: arguments.number("mark") > 0.0,
         receive_window: arguments.number("window") as u32,
         min_rto: arguments.time("min_rto_ms", 1e6),
+        cubic_rules: if arguments.number("rfc9438") > 0.0 { CubicRules::Rfc9438 } else { base.cubic_rules },
+        ack_every: if arguments.number("quick") > 0.0 { 1 } else { base.ack_every },
         ..base
     }));
     let pairs = arguments.number("flows") as u32;

@@ -8,7 +8,7 @@
 //! the last acknowledgement is back at the sender, in ms, and the timeouts. Words before the numbers: with `handshake`, time counts
 //! from the end of a handshake, which has given a first sample of the round-trip time; with `plain`, there is no Early Retransmit. With
 //! `linux` or `linux-reno`, TCP is Linux's, segments have 1,448 bytes, and what is printed is when the last byte is with a receiver that asked for it by a
-//! short request, as `mendpath lab` measures it.
+//! short request, as `mendpath lab` measures it. With `quick`, every segment is acknowledged at once. With `timeline`, what happened to every packet follows.
 
 use std::process::ExitCode;
 
@@ -16,16 +16,20 @@ use netsim::{
     Loss,
     fabric::{Direction, Failure, Fault, Line, LinkId, Options, Topology},
 };
-use tcpsim::{CongestionKind, Profile, Sim, Tcp};
+use tcpsim::{
+    CongestionKind, Profile, Sim, Tcp,
+    timeline::text::{PortNames, text},
+};
 use units::{BitRate, Duration, Instant};
 
 /// Words before the numbers.
-const WORDS: [&str; 4] = ["handshake", "plain", "linux", "linux-reno"];
+const WORDS: [&str; 6] = ["handshake", "plain", "linux", "linux-reno", "quick", "timeline"];
 
 fn main() -> ExitCode {
     let (words, numbers): (Vec<_>, Vec<_>) =
         std::env::args().skip(1).partition(|word| WORDS.contains(&word.as_str()));
-    let [handshake, plain, linux, reno] = WORDS.map(|option| words.iter().any(|word| word == option));
+    let [handshake, plain, linux, reno, quick, timeline] =
+        WORDS.map(|option| words.iter().any(|word| word == option));
     let arguments: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
     let Ok(arguments) = arguments else { return usage() };
     let Some((segments, lost)) = arguments.split_first() else { return usage() };
@@ -40,23 +44,29 @@ fn main() -> ExitCode {
     let mut sim = Sim::new(&topology, &Options { faults, ..Options::default() }).expect("a sound topology");
     let tcp = if linux || reno {
         let congestion = if reno { CongestionKind::Reno } else { Tcp::linux().congestion };
-        Tcp { congestion, ..Tcp::linux() }
+        Tcp { congestion, ack_every: if quick { 1 } else { 2 }, ..Tcp::linux() }
     } else {
         Tcp { handshake, early_retransmit: !plain, ..Tcp::default() }
     };
     let bytes = segments.max(&1) * u64::from(tcp.mss);
     let tcp = sim.add_profile(Profile::tcp(tcp));
     let flow = sim.add_flow(tcp, 0, 1, bytes, Instant::ORIGIN).expect("hosts exist");
+    let timelines = timeline.then(|| sim.watch(&[flow]));
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(60)).expect("within limits");
     // Half a round trip on top: the last acknowledgement's, or the request's.
     match sim.flow(flow).and_then(|flow| flow.completion_time()) {
         Some(time) => println!("{:.6} {}", time.as_millis_f64() + 10.000_054, sim.totals().timeouts),
         None => println!("never"),
     }
+    if let Some(timelines) = timelines {
+        print!("{}", text(&timelines.of(flow), &PortNames::new(&topology), usize::MAX));
+    }
     ExitCode::SUCCESS
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: single_flow [handshake] [plain] [linux | linux-reno] SEGMENTS [LOST_PACKET]...");
+    eprintln!(
+        "usage: single_flow [handshake] [plain] [linux | linux-reno] [quick] [timeline] SEGMENTS [LOST_PACKET]..."
+    );
     ExitCode::from(2)
 }

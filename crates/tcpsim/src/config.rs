@@ -54,6 +54,8 @@ pub struct Tcp {
     pub receive_window: u32,
     /// Congestion control. Default Reno.
     pub congestion: CongestionKind,
+    /// The rules of CUBIC where RFC 9438 and Linux differ. Default RFC 9438.
+    pub cubic_rules: congestion::CubicRules,
     /// Whether packets can be marked. Default off.
     pub ecn: bool,
     /// DupThresh: segments above one that make it lost (RFC 6675). Default 3.
@@ -68,18 +70,25 @@ pub struct Tcp {
     pub tlp: Option<Tlp>,
     /// RACK (RFC 8985 section 6), beside RFC 6675's rule. Default off.
     pub rack: bool,
+    /// Proportional rate reduction (RFC 9937) in fast recovery, instead of RFC 6675's pipe below the reduced window. Default off.
+    pub prr: bool,
     /// RTO before the first sample. Default 1 s.
     pub initial_rto: Duration,
     /// Smallest RTO. Default 200 ms.
     pub min_rto: Duration,
     /// The minimum applies to what is above the smoothed RTT, as in Linux, instead of to the sum (RFC 6298). Default off.
     pub rto_above_srtt: bool,
+    /// As in Linux, segments that are SACKed give samples of the round-trip time, and restart the timer if they were sent before the lowest
+    /// outstanding one was sent again. RFC 6298 section 5.3 waits for the cumulative acknowledgement. Default off.
+    pub sack_timing: bool,
     /// Largest RTO. Default 60 s.
     pub max_rto: Duration,
     /// G of RFC 6298. Default 1 us.
     pub clock: Duration,
     /// Acknowledge every n-th segment; 1 acknowledges each. Default 1.
     pub ack_every: u8,
+    /// So many acknowledgements at the start of a connection are sent at once (Linux's quick acknowledgements). Default 0.
+    pub quick_acks: u8,
     /// How long an acknowledgement may wait. Default 40 ms; without effect if each is acknowledged.
     pub ack_delay: Duration,
     /// Back to the initial window after an RTO without sending (RFC 5681 section 4.1). Default on.
@@ -98,6 +107,7 @@ impl Default for Tcp {
             split_initial_window: false,
             receive_window: 1 << 16,
             congestion: CongestionKind::Reno,
+            cubic_rules: congestion::CubicRules::Rfc9438,
             ecn: false,
             dup_thresh: 3,
             fack: false,
@@ -105,12 +115,15 @@ impl Default for Tcp {
             early_retransmit: true,
             tlp: None,
             rack: false,
+            prr: false,
             initial_rto: Duration::from_secs(1),
             min_rto: Duration::from_millis(200),
             rto_above_srtt: false,
+            sack_timing: false,
             max_rto: Duration::from_secs(60),
             clock: Duration::from_micros(1),
             ack_every: 1,
+            quick_acks: 0,
             ack_delay: Duration::from_millis(40),
             restart_after_idle: true,
             handshake: false,
@@ -135,9 +148,10 @@ impl Tcp {
         Self { handshake: true, ..Self::default() }
     }
 
-    /// Linux of today (6.x), as far as it is modelled: CUBIC, RACK and the tail loss probe (which waits for a delayed acknowledgement when a
-    /// single segment is out), 200 ms above the smoothed RTT as the smallest timeout, timestamps, every second segment acknowledged. Not
-    /// modelled: proportional rate reduction, F-RTO and undoing, autotuning of windows, quick acknowledgements at the start.
+    /// Linux of today (6.18), as far as it is modelled: CUBIC by the kernel's rules with its HyStart, RACK and the tail loss probe (which waits
+    /// for a delayed acknowledgement when a single segment is out), proportional rate reduction, 200 ms above the smoothed RTT as the smallest
+    /// timeout, a timer that SACKs restart, timestamps, every second segment acknowledged and the first 16 acknowledgements at once. Not
+    /// modelled: F-RTO and undoing, autotuning of windows, the coarse wheel of its timers.
     pub fn linux() -> Self {
         Self {
             mss: 1_448,
@@ -145,9 +159,13 @@ impl Tcp {
             congestion: CongestionKind::Shared(congestion::ControllerKind::Cubic),
             early_retransmit: false,
             tlp: Some(Tlp { min: Duration::from_millis(2), ack_delay: Duration::from_millis(200) }),
+            cubic_rules: congestion::CubicRules::Linux,
             rack: true,
+            prr: true,
             rto_above_srtt: true,
+            sack_timing: true,
             ack_every: 2,
+            quick_acks: 16,
             handshake: true,
             ..Self::default()
         }

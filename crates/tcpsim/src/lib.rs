@@ -27,6 +27,7 @@ pub mod timeline;
 
 mod config;
 mod control;
+mod prr;
 mod rack;
 mod ranges;
 mod receiver;

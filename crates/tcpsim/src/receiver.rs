@@ -27,6 +27,8 @@ pub(crate) struct Receiver {
     recent: [u32; 3],
     /// Segments since the last acknowledgement.
     owed: u8,
+    /// Acknowledgements sent, as far as they matter.
+    answered: u8,
     /// When an acknowledgement is due at the latest; [`Instant::MAX`] if none is owed.
     pub(crate) ack_at: Instant,
     /// RFC 3168: echo until CWR.
@@ -98,7 +100,8 @@ impl Receiver {
         self.duplicate |= !fresh;
         self.owed = self.owed.saturating_add(1);
         let in_order = fresh && self.next == was + 1 && self.ahead.is_empty();
-        if !in_order || change || self.repaired || self.owed >= tcp.ack_every {
+        let quick = self.answered < tcp.quick_acks;
+        if !in_order || change || self.repaired || quick || self.owed >= tcp.ack_every {
             return Reply::Now;
         }
         self.ack_at = self.ack_at.min(now + tcp.ack_delay);
@@ -109,6 +112,7 @@ impl Receiver {
     /// stays until the sender has reacted.
     #[inline]
     pub(crate) fn acknowledge(&mut self, accurate: bool) -> Segment {
+        self.answered = self.answered.saturating_add(1);
         let mut ack = Segment { kind: Kind::Ack, seq: self.next, ..Segment::default() };
         if if accurate { self.last_marked } else { self.echo } {
             ack.flags |= ECE;
@@ -178,5 +182,13 @@ mod tests {
         assert_eq!(receiver.ack_at, Instant::MAX);
         assert_eq!(arrive(&mut receiver, &tcp, 3).unwrap().seq, 2);
         assert_eq!(arrive(&mut receiver, &tcp, 2).unwrap().seq, 4);
+    }
+
+    #[test]
+    fn the_first_acknowledgements_are_quick() {
+        let tcp = Tcp { ack_every: 2, quick_acks: 3, ..Tcp::default() };
+        let mut receiver = Receiver::new();
+        let acks: Vec<_> = (0..8).map(|seq| arrive(&mut receiver, &tcp, seq).map(|ack| ack.seq)).collect();
+        assert_eq!(acks, [Some(1), Some(2), Some(3), None, Some(5), None, Some(7), None]);
     }
 }

@@ -79,6 +79,11 @@ impl Scoreboard {
         self.flight() - self.sacked - self.lost + self.resent
     }
 
+    /// Segments that have arrived, as far as is known: acknowledged or SACKed.
+    pub(crate) fn delivered(&self) -> u32 {
+        self.una + self.sacked
+    }
+
     pub(crate) fn sacked(&self) -> u32 {
         self.sacked
     }

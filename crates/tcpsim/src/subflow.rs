@@ -7,10 +7,11 @@ use units::{Duration, Instant};
 use crate::{
     Tcp,
     control::{Acked, Control},
+    prr::Prr,
     rack::Rack,
     receiver::Receiver,
     rtt::RttEstimator,
-    scoreboard::Scoreboard,
+    scoreboard::{EVER_RESENT, Scoreboard, Taken},
     segment::{DSACK, ECE, REPAIRED, Segment},
 };
 
@@ -68,6 +69,8 @@ pub(crate) struct Subflow {
     /// Number after the probe, and whether it was a retransmission (RFC 8985 section 7).
     probe: Option<(u32, bool)>,
     rack: Option<Box<Rack>>,
+    /// Of the current fast recovery.
+    prr: Option<Box<Prr>>,
     initial_window: u32,
     pub(crate) receiver: Receiver,
     /// No segment below could be proactively resent.
@@ -97,6 +100,7 @@ impl Subflow {
             cwr_point: 0,
             probe: None,
             rack: tcp.rack.then(Box::default),
+            prr: None,
             initial_window: window,
             receiver: Receiver::new(),
             resend_from: 0,
@@ -113,7 +117,7 @@ impl Subflow {
             self.board.flight()
         };
         // With nothing in flight one segment may always leave (SLP-A8).
-        let window = self.control.window();
+        let window = self.prr.as_ref().map_or_else(|| self.control.window(), |prr| prr.window);
         let taken = if pipe == 0 { self.reserved.min(window - 1) } else { self.reserved };
         window.saturating_sub(pipe + taken)
     }
@@ -153,21 +157,9 @@ impl Subflow {
         if ack.seq > self.board.nxt {
             return Outcome::default();
         }
-        let flight = self.board.flight();
-        let taken = self.board.acknowledge(ack.seq);
-        let mut outcome = Outcome { acked: taken.segments, ..Outcome::default() };
-        if let Some(sent_at) = taken.sample_from {
-            self.rtt.sample(now - sent_at);
-        }
-        if taken.segments > 0 {
-            self.rtt.reset_backoff();
-        }
-        if let Some(rack) = &mut self.rack {
-            rack.on_acked(now, &taken, &self.rtt);
-        }
-        if ack.sacks > 0 {
-            outcome.newly_sacked = self.on_sack(now, ack);
-        }
+        let (flight, delivered, lost) = (self.board.flight(), self.board.delivered(), self.board.lost());
+        let (taken, newly_sacked, sacked_from) = self.take_in(tcp, now, ack);
+        let mut outcome = Outcome { acked: taken.segments, newly_sacked, entered: false };
         if ack.sacks > 0 || self.board.sacked() > 0 || self.board.resent() > 0 {
             self.detect(tcp, now, more_data);
         }
@@ -181,28 +173,59 @@ impl Subflow {
             in_recovery: self.phase == Phase::Recovery,
             marked: ack.has(ECE),
         };
-        outcome.entered = self.change_phase(now, group);
+        outcome.entered = self.change_phase(tcp, now, group);
+        if let Some(prr) = &mut self.prr {
+            let (newly, board) = (self.board.delivered() - delivered, &self.board);
+            prr.on_ack(newly, board.pipe(), self.transmitted, taken.segments > 0 && board.lost() <= lost);
+        }
         if taken.segments > 0 && !outcome.entered {
             self.control.on_ack(&acked, &self.rtt, group);
         }
         if ack.has(ECE | REPAIRED) {
             self.on_echo(now);
         }
-        self.rearm(tcp, now, taken.segments > 0);
+        let head = self.board.segment(self.board.una).map_or(now, |sent| sent.at);
+        self.rearm(tcp, now, taken.segments > 0 || sacked_from.is_some_and(|sent_at| sent_at < head));
         outcome
     }
 
-    fn on_sack(&mut self, now: Instant, ack: &Segment) -> u32 {
-        let mut fresh = 0;
+    /// Takes out what arrived, with the samples of the round-trip time. Besides what was taken out, how many segments are newly SACKed, and
+    /// when the first of them was sent if the SACKs' timing counts.
+    #[inline]
+    fn take_in(&mut self, tcp: &Tcp, now: Instant, ack: &Segment) -> (Taken, u32, Option<Instant>) {
+        let taken = self.board.acknowledge(ack.seq);
+        if let Some(sent_at) = taken.sample_from {
+            self.rtt.sample(now - sent_at);
+        }
+        if taken.segments > 0 {
+            self.rtt.reset_backoff();
+        }
+        if let Some(rack) = &mut self.rack {
+            rack.on_acked(now, &taken, &self.rtt);
+        }
+        let (newly, first) = if ack.sacks > 0 { self.on_sack(now, ack) } else { (0, None) };
+        let first = first.filter(|_| tcp.sack_timing && taken.segments == 0);
+        if let Some(sent_at) = first {
+            self.rtt.sample(now - sent_at);
+        }
+        (taken, newly, first)
+    }
+
+    /// How many segments are newly SACKed, and when the first of those was sent that were sent only once.
+    fn on_sack(&mut self, now: Instant, ack: &Segment) -> (u32, Option<Instant>) {
+        let (mut fresh, mut first) = (0, None::<Instant>);
         for (from, to) in ack.blocks.iter().take(usize::from(ack.sacks)) {
             let (rack, rtt, high) = (&mut self.rack, &self.rtt, self.board.high_sacked());
             fresh += self.board.sack(*from, *to, |seq, sent| {
+                if !sent.has(EVER_RESENT) {
+                    first = Some(first.map_or(sent.at, |first| first.min(sent.at)));
+                }
                 if let Some(rack) = rack {
                     rack.on_sacked(now, seq, sent, seq < high, rtt);
                 }
             });
         }
-        fresh
+        (fresh, first)
     }
 
     /// RFC 6675's and RACK's rules.
@@ -225,14 +248,21 @@ impl Subflow {
     ) -> bool {
         self.reorder_at = Instant::MAX;
         self.detect(tcp, now, more_data);
-        self.change_phase(now, group)
+        let begins = self.change_phase(tcp, now, group);
+        if let Some(prr) = &mut self.prr
+            && begins
+        {
+            prr.on_ack(1, self.board.pipe(), self.transmitted, false); // as Linux does; nothing was delivered
+        }
+        begins
     }
 
     /// Leaves a recovery that is complete, and enters one if something is lost. True if one begins.
     #[inline]
-    fn change_phase(&mut self, now: Instant, group: &[PathWindow]) -> bool {
+    fn change_phase(&mut self, tcp: &Tcp, now: Instant, group: &[PathWindow]) -> bool {
         if matches!(self.phase, Phase::Recovery | Phase::Loss) && self.board.una >= self.point {
             self.phase = Phase::Open;
+            self.prr = None;
         }
         if self.phase != Phase::Open || self.board.lost() == 0 {
             return false;
@@ -241,7 +271,9 @@ impl Subflow {
         self.point = self.board.nxt;
         self.board.high_rxt = self.board.una;
         self.rescued = false;
+        let before = self.control.window();
         self.control.on_loss(now, self.board.flight(), &self.rtt, group);
+        self.prr = tcp.prr.then(|| Box::new(Prr::new(before, self.control.window(), self.transmitted)));
         true
     }
 
@@ -320,6 +352,7 @@ impl Subflow {
         let first = self.phase != Phase::Loss || self.board.una >= self.point;
         self.control.on_timeout(now, self.board.flight(), first, &self.rtt);
         self.phase = Phase::Loss;
+        self.prr = None;
         self.point = self.board.nxt;
         self.board.mark_all_lost();
         self.rtt.back_off();

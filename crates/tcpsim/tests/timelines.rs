@@ -99,6 +99,20 @@ fn delayed_acknowledgements_hold_up_a_window_of_one() {
 }
 
 #[test]
+fn quick_acknowledgements_do_not() {
+    let tcp = Tcp { initial_window: 1, ack_every: 2, quick_acks: 1, ..Tcp::default() };
+    assert_eq!(run(tcp, 2, &[]), (ack(0) + THERE, 0));
+}
+
+#[test]
+fn sacks_of_what_was_sent_before_the_retransmission_restart_linuxs_timer() {
+    // As above, 3 is lost twice. The SACKs of 7 and 8 come after 3 was sent again, and are of the first window. That of 9 is not counted: the
+    // rescue has sent it again at the SACK of 8.
+    let tcp = Tcp { sack_timing: true, ..Tcp::default() };
+    assert_eq!(run(tcp, 10, &[3, 10]), (ack(8) + 200 * MS + THERE, 1));
+}
+
+#[test]
 fn limited_transmit_keeps_a_small_window_from_timing_out() {
     // Window 3, segment 0 lost: the SACKs of 1 and 2 release 3 and 4, whose first SACK is the third.
     let tcp = Tcp { initial_window: 3, early_retransmit: false, ..Tcp::default() };

@@ -174,6 +174,63 @@ fn hystart_leaves_slow_start_without_loss() {
 }
 
 #[test]
+fn friendly_estimate_by_specification_and_kernel() {
+    // 100 segments reduced to 70 with an RTT of 1 ms, so that W_cubic stands still; 0.529 per round trip up to 100 in both.
+    let rounds = |rules, from: u64, to: u64| {
+        let mut cubic = Cubic::new(&Config { cubic_rules: rules, ..config() });
+        cubic.on_ack(&ack(0, 0, 90 * SIZE), &[]);
+        cubic.on_loss(&loss(10, 5), &[]);
+        let mut windows = Vec::new();
+        for round in 1..=to {
+            for _ in 0..10 {
+                let rtt = rtt(1);
+                cubic.on_ack(&Ack { rtt, ..ack(10 + round, 9 + round + 1, cubic.window() / 10) }, &[]);
+            }
+            windows.push(cubic.window() as f64 / SIZE as f64);
+        }
+        (windows[to as usize - 1] - windows[from as usize - 1]) / (to - from) as f64
+    };
+    for (rules, from, to, per_round) in [
+        (CubicRules::Rfc9438, 10, 50, ALPHA),
+        (CubicRules::Linux, 10, 50, ALPHA),
+        (CubicRules::Rfc9438, 60, 120, 1.0), // 30 / 0.529 = 56.7 rounds
+        (CubicRules::Linux, 60, 120, ALPHA),
+    ] {
+        let found = rounds(rules, from, to);
+        assert!((found / per_round - 1.0).abs() < 0.03, "{rules:?} {from}-{to}: {found}");
+    }
+}
+
+#[test]
+fn kernels_reductions_are_in_whole_segments() {
+    let mut cubic = Cubic::new(&Config { cubic_rules: CubicRules::Linux, ..config() });
+    cubic.on_ack(&ack(0, 0, 2 * SIZE + 900), &[]);
+    cubic.on_loss(&loss(10, 5), &[]); // 12.9 segments are 12, and seven tenths of that 8
+    assert_eq!(cubic.state(), State { phase: Phase::Recovery, ssthresh: Some(8 * SIZE), window: 8 * SIZE });
+    for now in [20, 30, 40, 50, 60] {
+        cubic.on_loss(&loss(now, now - 5), &[]);
+    }
+    assert_eq!(cubic.window(), 2 * SIZE);
+}
+
+#[test]
+fn kernels_window_grows_by_a_twentieth_until_the_first_reduction() {
+    let mut cubic = Cubic::new(&Config { cubic_rules: CubicRules::Linux, ..config() });
+    cubic.on_ack(&ack(100, 0, 10 * SIZE), &[]);
+    // Acknowledgements within 2 ms for more than half of 101 ms: the original HyStart.
+    (0..60).for_each(|ms| cubic.on_ack(&ack(200 + ms, 50, SIZE), &[]));
+    let left = cubic.state().ssthresh.expect("slow start was left");
+    assert_eq!(left, (20 + 51) * SIZE);
+    let before = cubic.window();
+    cubic.on_ack(&ack(300, 250, before), &[]);
+    assert!((cubic.window() as f64 / before as f64 - 1.05).abs() < 1e-3, "{before} {}", cubic.window());
+    cubic.on_loss(&loss(310, 305), &[]);
+    let reduced = cubic.window();
+    cubic.on_ack(&ack(400, 320, reduced), &[]);
+    assert!(cubic.window() < reduced + 6 * SIZE / 5, "{reduced} {}", cubic.window());
+}
+
+#[test]
 fn is_reno_where_reno_is_fast_and_cubic_where_it_is_slow() {
     // Short RTT: section 4.3's Reno-friendly region.
     let short = Duration::from_millis(5);

@@ -17,6 +17,7 @@ fn config(tcp: &Tcp, window: u32) -> Config {
         initial_window_packets: u64::from(window),
         minimum_window_packets: 1,
         max_datagram_size: u64::from(tcp.mss),
+        cubic_rules: tcp.cubic_rules,
         ..Config::default()
     }
 }
