@@ -9,8 +9,9 @@ use super::{
     Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
     balance::{Choice, Chooser, flow_hash},
     failure::Faults,
+    packet::Head,
     pool::Pool,
-    port::{LOST, Offered, Port},
+    port::{Offered, Port},
     routes::{Next, Routes},
 };
 use crate::{Seed, TraceHash};
@@ -219,54 +220,55 @@ impl<B: Default> Fabric<B> {
     /// The first packet under way of a port reaches the other end.
     #[inline]
     fn arrive<H: Hosts<B>>(&mut self, hosts: &mut H, port: usize) {
-        let Some((packet, next)) = self.ports[port].arrive() else { return };
+        let Some((slot, next)) = self.ports[port].arrive(&mut self.pool) else { return };
         if let Some(next) = next {
             self.events.push(next, port as u64);
         }
-        if packet == LOST {
+        let head = self.pool.flight(slot).head;
+        if head.lost {
+            self.pool.remove(slot);
             return;
         }
         self.stats.hops += 1;
         let end = self.ends[port];
         if end & SWITCH != 0 {
-            self.forward(end & !SWITCH, packet);
+            self.forward(end & !SWITCH, slot, &head);
         } else {
             self.stats.delivered += 1;
-            let packet = self.pool.remove(packet);
+            let packet = head.with(self.pool.remove(slot));
             hosts.receive(self, HostId(end), packet);
         }
     }
 
     /// A switch sends a packet on.
     #[inline]
-    fn forward(&mut self, switch: u32, slot: u32) {
-        let dst = self.pool.packet(slot).dst.0;
-        match self.routes.next(switch, dst) {
+    fn forward(&mut self, switch: u32, slot: u32, head: &Head) {
+        match self.routes.next(switch, head.dst.0) {
             Next::Port(port) => self.offer(port, slot),
             Next::Group(group) => {
-                let port = self.choose(switch, group, slot);
+                let port = self.choose(switch, group, head);
                 self.offer(port, slot);
             }
             Next::Nowhere => {
                 self.stats.no_route += 1;
-                self.pool.discard(slot);
+                self.pool.remove(slot);
             }
         }
     }
 
     #[inline]
-    fn choose(&mut self, switch: u32, group: u32, slot: u32) -> u32 {
+    fn choose(&mut self, switch: u32, group: u32, head: &Head) -> u32 {
         let ports = self.routes.group(group);
-        let packet = self.pool.packet(slot);
         let index = match &mut self.choosers[switch as usize] {
-            Chooser::FlowHash(key) => flow_hash(*key, packet.src, packet.dst, packet.label, ports.len()),
+            Chooser::FlowHash(key) => flow_hash(*key, head.src, head.dst, head.label, ports.len()),
             Chooser::Spray(rng) => rng.below(ports.len() as u64) as usize,
             Chooser::Custom(balancer) => {
                 self.waiting.clear();
                 for port in ports {
-                    self.waiting.push(self.ports[port.0 as usize].waiting(self.now).1);
+                    let (_, bytes) = self.ports[port.0 as usize].waiting(self.now, &mut self.pool);
+                    self.waiting.push(bytes);
                 }
-                let Packet { src, dst, label, size, class, .. } = *packet;
+                let Head { src, dst, label, size, class, .. } = *head;
                 let (now, waiting) = (self.now, self.waiting.as_slice());
                 balancer.choose(&Choice { now, src, dst, label, size, class, waiting }) % ports.len()
             }
@@ -277,42 +279,44 @@ impl<B: Default> Fabric<B> {
     /// A packet joins a port's queue, if there is room.
     #[inline]
     fn offer(&mut self, port: u32, slot: u32) {
-        let packet = self.pool.packet(slot);
-        let (size, class) = (packet.size, packet.class);
-        let state = &mut self.ports[port as usize];
-        let lost = state.stats.lost;
-        let offered = state.offer(self.now, slot, size, &mut packet.ecn, class);
+        let (offered, lost) = self.ports[port as usize].offer(self.now, slot, &mut self.pool);
         if !self.taps.is_empty() && offered != Offered::Gone {
             self.tap(port, slot);
         }
-        let state = &self.ports[port as usize];
         if let Offered::First(at) = offered {
             self.events.push(at, u64::from(port));
             self.stats.most_events = self.stats.most_events.max(self.events.len());
         }
-        if state.stats.lost != lost {
-            self.stats.lost += 1;
-            self.end(Sight::Lost(PortId(port)), slot);
-        } else if offered == Offered::Gone {
-            self.stats.dropped += 1;
-            self.end(Sight::Dropped(PortId(port)), slot);
+        if lost || offered == Offered::Gone {
+            self.end(PortId(port), slot, lost, offered != Offered::Gone);
         }
     }
 
-    /// A packet ends before its host.
-    fn end(&mut self, sight: Sight, slot: u32) {
+    /// A packet ends before its host. One that is lost on the wire occupies its port and its slot until it would have arrived.
+    fn end(&mut self, port: PortId, slot: u32, lost: bool, on_the_wire: bool) {
+        let (count, sight) = match lost {
+            true => (&mut self.stats.lost, Sight::Lost(port)),
+            false => (&mut self.stats.dropped, Sight::Dropped(port)),
+        };
+        *count += 1;
+        let packet = self.pool.flight(slot).head.with(self.pool.take(slot));
         if let Some(watcher) = &mut self.watcher {
-            watcher(self.now, sight, self.pool.packet(slot));
+            watcher(self.now, sight, &packet);
         }
-        self.pool.discard(slot);
+        if on_the_wire {
+            self.pool.flight(slot).head.lost = true;
+        } else {
+            self.pool.remove(slot);
+        }
     }
 
     #[cold]
     fn tap(&mut self, port: u32, slot: u32) {
-        let packet = self.pool.packet(slot);
+        let packet = self.pool.flight(slot).head.with(self.pool.take(slot));
         for tap in self.taps.get_mut(&port).into_iter().flatten() {
-            tap(self.now, packet);
+            tap(self.now, &packet);
         }
+        self.pool.put_back(slot, packet.body);
     }
 
     /// Sends a packet from `packet.src`. False if the host's queue or the pool was full, or a failure took it.
@@ -325,7 +329,8 @@ impl<B: Default> Fabric<B> {
         if let Some(watcher) = &mut self.watcher {
             watcher(self.now, Sight::Sent, &packet);
         }
-        let Some(slot) = self.pool.insert(packet) else {
+        let (head, body) = packet.split();
+        let Some(slot) = self.pool.insert(head, body) else {
             self.stats.no_room += 1;
             return false;
         };
@@ -385,7 +390,8 @@ impl<B: Default> Fabric<B> {
     /// Packets and bytes that wait at a port now, without the packet that is being sent.
     pub fn waiting(&mut self, port: PortId) -> Option<(u32, u64)> {
         let now = self.now;
-        self.ports.get_mut(port.0 as usize).map(|port| port.waiting(now))
+        let pool = &mut self.pool;
+        self.ports.get_mut(port.0 as usize).map(|port| port.waiting(now, pool))
     }
 
     /// Totals so far.
@@ -393,7 +399,7 @@ impl<B: Default> Fabric<B> {
         self.stats
     }
 
-    /// Packets under way.
+    /// Packets under way, those included that are lost on a wire.
     pub fn packets(&self) -> usize {
         self.pool.len()
     }

@@ -79,3 +79,34 @@ pub struct Packet<B> {
     /// The protocol's part.
     pub body: B,
 }
+
+/// What the network looks at of a packet. It waits apart from the body, so that a hop touches little memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Head {
+    pub(super) src: HostId,
+    pub(super) dst: HostId,
+    pub(super) label: u32,
+    pub(super) size: u32,
+    pub(super) ecn: Ecn,
+    pub(super) class: Class,
+    /// It will not arrive.
+    pub(super) lost: bool,
+}
+
+impl Head {
+    /// The packet again.
+    #[inline]
+    pub(super) fn with<B>(self, body: B) -> Packet<B> {
+        let Self { src, dst, label, size, ecn, class, .. } = self;
+        Packet { src, dst, label, size, ecn, class, body }
+    }
+}
+
+impl<B> Packet<B> {
+    /// Its head, and its body.
+    #[inline]
+    pub(super) fn split(self) -> (Head, B) {
+        let Self { src, dst, label, size, ecn, class, body } = self;
+        (Head { src, dst, label, size, ecn, class, lost: false }, body)
+    }
+}

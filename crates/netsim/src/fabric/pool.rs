@@ -1,57 +1,81 @@
 //! Packets under way, in slots that are used again.
 
-use super::Packet;
+use super::packet::Head;
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A packet at a port: it waits, is being sent, or is on the wire. A port's packets are a list through the slots, so that queues take no memory of their own that
+/// nobody has touched for long. 32 bytes: two in a cache line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flight {
+    /// When its last bit leaves the port.
+    pub(super) leaves: u64,
+    /// The one behind it at the same port, or [`NONE`].
+    pub(super) next: u32,
+    pub(super) head: Head,
+}
 
 /// Holds packets by number; slots are taken again, last freed first, so that the pool stays in the cache.
 #[derive(Debug)]
 pub(super) struct Pool<B> {
-    slots: Vec<Packet<B>>,
+    flights: Vec<Flight>,
+    bodies: Vec<Body<B>>,
     free: Vec<u32>,
     limit: u32,
 }
 
+/// In a cache line of its own: written where a host sends it, read where one receives it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Body<B>(B);
+
 impl<B: Default> Pool<B> {
     /// A pool of at most `limit` packets.
     pub(super) fn new(limit: u32) -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), limit }
+        Self { flights: Vec::new(), bodies: Vec::new(), free: Vec::new(), limit: limit.min(NONE - 1) }
     }
 
-    /// Keeps `packet`; `None` when the pool is full.
+    /// Keeps a packet; `None` when the pool is full.
     #[inline]
-    pub(super) fn insert(&mut self, packet: Packet<B>) -> Option<u32> {
+    pub(super) fn insert(&mut self, head: Head, body: B) -> Option<u32> {
+        let flight = Flight { leaves: 0, next: NONE, head };
         if let Some(slot) = self.free.pop() {
-            self.slots[slot as usize] = packet;
+            self.flights[slot as usize] = flight;
+            self.bodies[slot as usize] = Body(body);
             return Some(slot);
         }
-        let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot < self.limit)?;
-        self.slots.push(packet);
+        let slot = u32::try_from(self.flights.len()).ok().filter(|slot| *slot < self.limit)?;
+        self.flights.push(flight);
+        self.bodies.push(Body(body));
         Some(slot)
     }
 
     #[inline]
-    pub(super) fn packet(&mut self, slot: u32) -> &mut Packet<B> {
-        &mut self.slots[slot as usize]
+    pub(super) fn flight(&mut self, slot: u32) -> &mut Flight {
+        &mut self.flights[slot as usize]
     }
 
-    /// Takes the packet out.
+    /// Takes the body out for a moment; the slot stays.
     #[inline]
-    pub(super) fn remove(&mut self, slot: u32) -> Packet<B> {
-        self.free.push(slot);
-        let packet = &mut self.slots[slot as usize];
-        let body = std::mem::take(&mut packet.body);
-        let Packet { src, dst, label, size, ecn, class, .. } = *packet;
-        Packet { src, dst, label, size, ecn, class, body }
+    pub(super) fn take(&mut self, slot: u32) -> B {
+        std::mem::take(&mut self.bodies[slot as usize].0)
     }
 
-    /// Drops the packet.
+    /// Puts back what [`Pool::take`] took.
+    pub(super) fn put_back(&mut self, slot: u32, body: B) {
+        self.bodies[slot as usize].0 = body;
+    }
+
+    /// Takes the body out and frees the slot.
     #[inline]
-    pub(super) fn discard(&mut self, slot: u32) {
-        self.slots[slot as usize].body = B::default();
+    pub(super) fn remove(&mut self, slot: u32) -> B {
         self.free.push(slot);
+        self.take(slot)
     }
 
     /// Packets that it holds.
     pub(super) fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.flights.len() - self.free.len()
     }
 }

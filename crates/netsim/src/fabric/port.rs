@@ -1,10 +1,12 @@
 //! A port: a drop-tail queue with an ECN threshold, a rate, and the wire behind it.
 
-use std::collections::VecDeque;
-
 use units::{BitRate, Duration, Instant};
 
-use super::{Class, Ecn, failure::Faults};
+use super::{
+    Ecn,
+    failure::Faults,
+    pool::{NONE, Pool},
+};
 
 /// How much may wait at a port; the packet that is being sent does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,19 +79,6 @@ pub struct PortStats {
     pub met_bytes: u64,
 }
 
-/// A packet number that stands for one lost on the wire: it occupies the port and arrives nowhere.
-pub(super) const LOST: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Flight {
-    /// When its first bit leaves.
-    starts: u64,
-    /// When its last bit arrives at the other end.
-    arrives: u64,
-    packet: u32,
-    size: u32,
-}
-
 /// What became of a packet that was offered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Offered {
@@ -97,28 +86,34 @@ pub(super) enum Offered {
     Queued,
     /// It is on its way and the only one: the port needs an event at this time.
     First(Instant),
-    /// Dropped or lost: its slot is free again.
+    /// Dropped, or lost before it was sent: it is not at the port.
     Gone,
 }
 
+/// In three cache lines: what an arrival needs, what else an offer needs, and the counters.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(super) struct Port {
-    rate: u64,
-    delay: u64,
-    limit_packets: u32,
-    limit_bytes: u64,
-    mark_packets: u32,
-    mark_bytes: u64,
+    /// First and last of the packets that are queued and under way, or [`NONE`].
+    first: u32,
+    last: u32,
+    /// First of those that had not started at the last look, or [`NONE`].
+    waiting: u32,
+    waiting_packets: u32,
+    waiting_bytes: u64,
+    /// When `waiting` starts, which is when the one before it has left.
+    waiting_starts: u64,
     /// When the last accepted packet's last bit leaves.
     free_at: u64,
-    /// Queued and under way, in order.
-    flights: VecDeque<Flight>,
-    /// Index in `flights` of the first that had not started at the last look.
-    waiting_from: usize,
-    waiting_bytes: u64,
+    delay: u64,
+    rate: u64,
     /// The time that the last size took: packets come in few sizes, and a division is slow.
-    last_size: u32,
     last_time: u64,
+    last_size: u32,
+    limit_packets: u32,
+    limit_bytes: u64,
+    mark_bytes: u64,
+    mark_packets: u32,
     pub(super) faults: Option<Box<Faults>>,
     pub(super) stats: PortStats,
 }
@@ -135,18 +130,21 @@ impl Port {
             Some(Mark::Bytes(n)) => (u32::MAX, n),
         };
         Self {
-            rate: line.rate.bits_per_second(),
+            first: NONE,
+            last: NONE,
+            waiting: NONE,
+            waiting_packets: 0,
+            waiting_bytes: 0,
+            waiting_starts: 0,
+            free_at: 0,
             delay: line.delay.as_nanos(),
+            rate: line.rate.bits_per_second(),
+            last_time: 0,
+            last_size: 0,
             limit_packets,
             limit_bytes,
-            mark_packets,
             mark_bytes,
-            free_at: 0,
-            flights: VecDeque::new(),
-            waiting_from: 0,
-            waiting_bytes: 0,
-            last_size: 0,
-            last_time: 0,
+            mark_packets,
             faults: None,
             stats: PortStats::default(),
         }
@@ -164,80 +162,114 @@ impl Port {
 
     /// Packets and bytes that wait at `now`.
     #[inline]
-    pub(super) fn waiting(&mut self, now: Instant) -> (u32, u64) {
-        while let Some(flight) = self.flights.get(self.waiting_from)
-            && flight.starts <= now.as_nanos()
-        {
-            self.waiting_bytes -= u64::from(flight.size);
-            self.waiting_from += 1;
+    pub(super) fn waiting<B: Default>(&mut self, now: Instant, pool: &mut Pool<B>) -> (u32, u64) {
+        while self.waiting != NONE && self.waiting_starts <= now.as_nanos() {
+            self.start(pool);
         }
-        ((self.flights.len() - self.waiting_from) as u32, self.waiting_bytes)
+        (self.waiting_packets, self.waiting_bytes)
     }
 
-    /// A packet arrives at the queue.
+    /// The first of those that wait does so no more.
     #[inline]
-    pub(super) fn offer(
+    fn start<B: Default>(&mut self, pool: &mut Pool<B>) {
+        let flight = *pool.flight(self.waiting);
+        self.waiting_packets -= 1;
+        self.waiting_bytes -= u64::from(flight.head.size);
+        self.waiting_starts = flight.leaves;
+        self.waiting = flight.next;
+    }
+
+    /// A packet arrives at the queue, which may mark it.
+    #[inline]
+    pub(super) fn offer<B: Default>(
         &mut self,
         now: Instant,
-        packet: u32,
-        size: u32,
-        ecn: &mut Ecn,
-        class: Class,
-    ) -> Offered {
+        slot: u32,
+        pool: &mut Pool<B>,
+    ) -> (Offered, bool) {
+        let head = pool.flight(slot).head;
         let fate = match &mut self.faults {
             None => Fate::Passes,
             Some(faults) => {
                 let starts = Instant::from_nanos(self.free_at).max(now);
-                faults.fate(now, starts, u64::from(size), class)
+                faults.fate(now, starts, u64::from(head.size), head.class)
             }
         };
         if fate == Fate::NeverSent {
             self.stats.lost += 1;
-            return Offered::Gone;
+            return (Offered::Gone, true);
         }
-        let (packets, bytes) = self.waiting(now);
+        let (packets, bytes) = self.waiting(now, pool);
         let busy = self.free_at > now.as_nanos();
         if self.rate == 0
-            || (busy && (packets >= self.limit_packets || bytes + u64::from(size) > self.limit_bytes))
+            || (busy && (packets >= self.limit_packets || bytes + u64::from(head.size) > self.limit_bytes))
         {
             self.stats.dropped += 1;
-            return Offered::Gone;
+            return (Offered::Gone, false);
         }
-        if *ecn == Ecn::Capable && (packets >= self.mark_packets || bytes >= self.mark_bytes) {
-            *ecn = Ecn::Marked;
+        if head.ecn == Ecn::Capable && (packets >= self.mark_packets || bytes >= self.mark_bytes) {
+            pool.flight(slot).head.ecn = Ecn::Marked;
             self.stats.marked += 1;
         }
-        self.accept(now, if fate == Fate::LostOnTheWire { LOST } else { packet }, size)
+        let lost = fate == Fate::LostOnTheWire;
+        self.stats.lost += u64::from(lost);
+        (self.accept(now, slot, head.size, pool), lost)
     }
 
-    fn accept(&mut self, now: Instant, packet: u32, size: u32) -> Offered {
+    fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
         let starts = self.free_at.max(now.as_nanos());
         self.free_at = starts.saturating_add(self.time_to_send(size));
-        let arrives = self.free_at.saturating_add(self.delay);
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
         self.stats.met_bytes += self.waiting_bytes;
-        self.stats.lost += u64::from(packet == LOST);
-        self.waiting_bytes += u64::from(size);
-        let first = self.flights.is_empty();
-        self.flights.push_back(Flight { starts, arrives, packet, size });
+        let flight = pool.flight(slot);
+        (flight.leaves, flight.next) = (self.free_at, NONE);
         if starts > now.as_nanos() {
-            let depth = (self.flights.len() - self.waiting_from) as u32;
-            self.stats.deepest_packets = self.stats.deepest_packets.max(depth);
-            self.stats.deepest_bytes = self.stats.deepest_bytes.max(self.waiting_bytes);
+            self.wait(slot, starts, size);
         }
-        if first { Offered::First(Instant::from_nanos(arrives)) } else { Offered::Queued }
+        let before = std::mem::replace(&mut self.last, slot);
+        if before == NONE {
+            self.first = slot;
+            return Offered::First(self.arrival(self.free_at));
+        }
+        pool.flight(before).next = slot;
+        Offered::Queued
     }
 
-    /// The first packet under way arrives: its number, and when the next one does.
-    #[inline]
-    pub(super) fn arrive(&mut self) -> Option<(u32, Option<Instant>)> {
-        let flight = self.flights.pop_front()?;
-        match self.waiting_from.checked_sub(1) {
-            Some(less) => self.waiting_from = less,
-            None => self.waiting_bytes -= u64::from(flight.size),
+    /// A packet that will start at `starts` waits, behind all others.
+    fn wait(&mut self, slot: u32, starts: u64, size: u32) {
+        if self.waiting == NONE {
+            (self.waiting, self.waiting_starts) = (slot, starts);
         }
-        Some((flight.packet, self.flights.front().map(|next| Instant::from_nanos(next.arrives))))
+        self.waiting_packets += 1;
+        self.waiting_bytes += u64::from(size);
+        self.stats.deepest_packets = self.stats.deepest_packets.max(self.waiting_packets);
+        self.stats.deepest_bytes = self.stats.deepest_bytes.max(self.waiting_bytes);
+    }
+
+    /// When a packet whose last bit leaves at `leaves` arrives at the other end.
+    #[inline]
+    fn arrival(&self, leaves: u64) -> Instant {
+        Instant::from_nanos(leaves.saturating_add(self.delay))
+    }
+
+    /// The first packet under way arrives: its slot, and when the next one does.
+    #[inline]
+    pub(super) fn arrive<B: Default>(&mut self, pool: &mut Pool<B>) -> Option<(u32, Option<Instant>)> {
+        let slot = self.first;
+        if slot == NONE {
+            return None;
+        }
+        if self.waiting == slot {
+            self.start(pool);
+        }
+        self.first = pool.flight(slot).next;
+        if self.first == NONE {
+            self.last = NONE;
+            return Some((slot, None));
+        }
+        let next = pool.flight(self.first).leaves;
+        Some((slot, Some(self.arrival(next))))
     }
 }
 
