@@ -138,7 +138,7 @@ fn measure(name: &str, run: &dyn Fn() -> Sim) {
     let times: Vec<f64> =
         sim.flows().iter().filter_map(|flow| Some(flow.completion_time()?.as_secs_f64() * 1e3)).collect();
     let done = times.len();
-    let mean = times.iter().sum::<f64>() / done.max(1) as f64;
+    let mean = times.iter().sum::<f64>().abs() / done.max(1) as f64; // no times make -0
     println!(
         "{{\"run\":\"{name}\",\"cpu_s\":{best:.4},\"simulated_s\":{:.4},\"hops\":{},\"hops_per_s\":{:.0},\
          \"timers\":{},\"drops\":{},\"timeouts\":{},\"retransmissions\":{},\"flows_done\":{done},\"mean_ms\":{mean:.3},\"peak_kib\":{},\
