@@ -104,7 +104,7 @@ fn optimisation_changes_nothing() {
         rows.iter().map(|row| (row.trace.as_str(), row.metrics[0].1)).collect();
     assert_eq!(
         found,
-        [("a813da4752d59b09", Some(1.3877454999999999)), ("b296b0da37c62b4f", Some(1.7145808888888892))]
+        [("64a0713e2df6b424", Some(1.3877454999999999)), ("aeae4634cd8b5edf", Some(1.7145808888888892))]
     );
 }
 
