@@ -353,10 +353,16 @@ impl Path {
     }
 
     /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that a path's return is noticed.
+    ///
+    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round trip: samples taken while a host stood
+    /// still may have made the PTO minutes long, and where probes are lost, no other sample comes soon.
     pub(crate) fn probe_interval(&self, max_ack_delay: Duration, alone: bool) -> Duration {
         let base = self.rtt.pto_base() + max_ack_delay;
         let cap = if alone { MAX_PROBE_INTERVAL_ALONE } else { MAX_PROBE_INTERVAL };
-        (base * (1 << self.pto_count.min(16))).min(cap.max(base))
+        if self.pto_count == 0 {
+            return base;
+        }
+        (base * (1 << self.pto_count.min(16))).min(cap.max(self.rtt.min() * 3 + max_ack_delay))
     }
 
     /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows from what is in flight and the rate at

@@ -123,11 +123,14 @@ impl Connection {
 
     /// The peer has forgotten the connection (RFC 9000 section 10.3.1): nothing is sent any more.
     pub(super) fn on_stateless_reset(&mut self, now: Instant) {
-        if !self.state.is_closed() {
-            self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
-        }
-        if !self.state.is_drained() {
-            self.state = State::Draining { until: now + self.close_period() };
+        match self.state {
+            State::Open => {
+                self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
+                self.state = State::Draining { until: now + self.close_period() };
+            }
+            // A peer that has forgotten the connection needs no answer any more: that is no reason to stay longer than planned.
+            State::Closing { .. } => self.state = State::Draining { until: now },
+            State::Draining { .. } | State::Drained => {}
         }
     }
 

@@ -133,6 +133,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Which paths may carry data now: those that answer and are no backup; without one, those that answer; without one, all.
+    pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
+        let works = |p: &Path| p.is_open() && !p.is_suspect();
+        let preferred = move |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
+        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        move |p| p.is_open() && (preferred(p) || !any_preferred && (works(p) || !any_works))
+    }
+
     /// A path other than `id` carries data and answers.
     pub(super) fn another_path_works(&self, id: PathId) -> bool {
         self.paths.values().any(|p| p.id != id && p.is_open() && !p.is_suspect())
