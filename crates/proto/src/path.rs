@@ -47,6 +47,8 @@ pub(crate) struct Validation {
     pub(crate) due: bool,
     /// When to repeat it.
     pub(crate) retry_at: Option<Instant>,
+    /// Packets that had arrived on the path when the last challenge left.
+    pub(crate) heard: u64,
     /// The last challenge left in a datagram too small to show that the path carries 1,200 bytes.
     pub(crate) small: bool,
 }
@@ -58,8 +60,9 @@ pub(crate) enum Lifecycle {
     Validating,
     /// Carries data.
     Open,
-    /// Abandoned by either side; kept until late packets have passed.
-    Closing { until: Instant },
+    /// Abandoned by either side; kept until late packets have passed, and until the peer is known to know of it. As long as it does not, it
+    /// may have no other path to us: what it says on this one must be heard.
+    Closing { until: Instant, told: bool },
 }
 
 /// Counters that only ever grow.
@@ -401,6 +404,14 @@ impl Path {
     /// Asks for a challenge with fresh data.
     pub(crate) fn start_validation(&mut self) {
         self.validation = Validation { due: true, ..Validation::default() };
+    }
+
+    /// Only small packets seem to get through: a challenge of full size finds out, unless one is under way.
+    pub(crate) fn ask_for_width(&mut self) {
+        let asking = self.validation.due || self.validation.challenge.is_some();
+        if self.is_open() && self.address_validated && self.previous.is_none() && !asking {
+            self.start_validation();
+        }
     }
 
     /// Notes a PATH_CHALLENGE to answer.

@@ -64,6 +64,13 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
+            debug_assert_eq!(
+                self.neglected(now),
+                None,
+                "next at {:?}: {:?}",
+                self.poll_timeout(),
+                self.paths()
+            );
         }
         transmit
     }
@@ -440,7 +447,7 @@ impl Connection {
         builder.ack_eliciting |= out.len() > before;
     }
 
-    fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.control.is_empty()
             || self.streams.has_pending()
             || self.datagrams.has_pending()
