@@ -5,7 +5,7 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, receive::FrameContext};
 use crate::{
     crypto::Level,
-    policy,
+    mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
@@ -200,7 +200,7 @@ impl Connection {
         let SentPacket { frames, payload, size, epoch, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
-        self.settle_control(&frames.control);
+        self.on_control_delivered(&frames.control);
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
@@ -265,7 +265,7 @@ impl Connection {
         if let Some(space) = self.space_mut(level, id) {
             space.lost.forget_before(horizon);
         }
-        let mut full_lost = false;
+        let (mut full_lost, mut base_lost) = (false, false);
         for &number in numbers {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
@@ -298,6 +298,7 @@ impl Connection {
                 continue;
             }
             full_lost |= self.paths.get(&id).is_some_and(|p| p.mtu.is_full(packet.size));
+            base_lost |= mtu::is_base(packet.size);
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             if let Some(space) = self.space_mut(level, id) {
@@ -334,6 +335,9 @@ impl Connection {
             event = path.loss_event.on_lost(packets, reduced);
             if full_lost && path.mtu.on_full_lost(now) {
                 path.controller.on_mtu(u64::from(path.mtu.current()));
+            }
+            if base_lost && path.mtu.on_base_lost() {
+                path.ask_for_width();
             }
             if persistent {
                 path.controller.on_persistent_congestion(now);
@@ -417,6 +421,16 @@ impl Connection {
                 self.settle_control(&[frame]);
             }
         }
+    }
+
+    /// Control frames have reached the peer.
+    pub(super) fn on_control_delivered(&mut self, frames: &[ControlFrame]) {
+        for frame in frames {
+            if let ControlFrame::PathAbandon { path } = *frame {
+                self.on_abandon_told(path);
+            }
+        }
+        self.settle_control(frames);
     }
 
     /// Control frames have reached the peer, or are of no use to it any more.

@@ -17,6 +17,7 @@
 //! | `migration`  | paths whose addresses change                                              |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
+//! | `neglect`    | the rule that whatever waits has one                                      |
 
 mod acks;
 mod blocks;
@@ -29,6 +30,7 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod neglect;
 mod observe;
 mod packet;
 mod paths;

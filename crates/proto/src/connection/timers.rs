@@ -17,13 +17,19 @@ impl Connection {
             State::Drained => None,
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
-                let handshake = self.handshake_deadline();
-                let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
-                let recovery = [self.recovery_at, self.flight_copy.due, blocks];
-                let others = [self.idle_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
-                paths.chain(handshake).chain(others).min()
+                let others =
+                    [self.idle_deadline, self.key_deadline(), self.next_duty()].into_iter().flatten();
+                paths.chain(others).min()
             }
         }
+    }
+
+    /// The deadline of what is under way or waits to be sent: all but those for the case that nothing happens any more.
+    pub(super) fn next_duty(&self) -> Option<Instant> {
+        let paths = self.paths.values().filter_map(|path| self.path_duty(path));
+        let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
+        let recovery = [self.recovery_at, self.flight_copy.due, blocks].into_iter().flatten();
+        paths.chain(self.handshake_deadline()).chain(recovery).min()
     }
 
     /// Acts on every deadline that has passed.
@@ -55,15 +61,23 @@ impl Connection {
         }
     }
 
+    /// When a path's connection needs a packet, or the path is to be forgotten.
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            return Some(until);
+        match path.lifecycle {
+            Lifecycle::Closing { until, told } => told.then_some(until),
+            Lifecycle::Validating | Lifecycle::Open => self.keep_alive_deadline(path),
+        }
+    }
+
+    fn path_duty(&self, path: &Path) -> Option<Instant> {
+        if path.is_closing() {
+            return None;
         }
         let may_ack = self.may_send_one_rtt() && path.may_send_something();
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
-            .chain([self.keep_alive_deadline(path), path.move_deadline()])
+            .chain([path.move_deadline()])
             .flatten()
             .min()
     }
@@ -88,8 +102,8 @@ impl Connection {
     fn path_timeouts(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get(&id) else { return };
         let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            if until <= now {
+        if let Lifecycle::Closing { until, told } = path.lifecycle {
+            if told && until <= now {
                 self.remove_closed_path(id);
             }
             return;

@@ -64,6 +64,13 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
+            debug_assert_eq!(
+                self.neglected(now),
+                None,
+                "next at {:?}: {:?}",
+                self.poll_timeout(),
+                self.paths()
+            );
         }
         transmit
     }
@@ -440,7 +447,7 @@ impl Connection {
         builder.ack_eliciting |= out.len() > before;
     }
 
-    fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.control.is_empty()
             || self.streams.has_pending()
             || self.datagrams.has_pending()
@@ -477,9 +484,7 @@ impl Connection {
         snapshots: &mut Vec<PathSnapshot>,
     ) {
         snapshots.clear();
-        let works = |p: &Path| p.is_open() && !p.is_suspect();
-        let preferred = |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
-        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
@@ -509,7 +514,7 @@ impl Connection {
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
                 pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),
-                usable: preferred(path) || !any_preferred && (works(path) || !any_works),
+                usable: usable(path),
                 protectable: for_recovery && path.protected_below < path.space.sent.next_number(),
             });
         }
