@@ -15,6 +15,7 @@
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
+//! | `silence`    | receivers that wait in vain                                               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
 
@@ -36,6 +37,7 @@ mod receive;
 mod recover;
 mod reinject;
 mod retry;
+mod silence;
 mod timers;
 mod transmit;
 

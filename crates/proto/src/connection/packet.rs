@@ -15,7 +15,7 @@ use crate::{
 
 /// A peer that has forgotten us answers packets of this size with a stateless reset, which must be smaller and still look like a packet
 /// (RFC 9000 section 10.3).
-const MIN_RESETTABLE: usize = 43;
+pub(super) const MIN_RESETTABLE: usize = 43;
 
 /// A packet under construction at the end of the output buffer.
 pub(super) struct PacketBuilder {
@@ -190,7 +190,15 @@ impl Connection {
         payload: Vec<u8>,
         built: Built,
     ) {
+        let carries_data = builder.frames.carries_data();
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
+        if builder.level == Level::OneRtt {
+            let an_ack = builder.frames.acked_up_to.1.is_some();
+            path.space.received.on_sent(now, an_ack, builder.ack_eliciting);
+            if carries_data {
+                path.quiet.on_activity(now);
+            }
+        }
         let off_path = purpose == PacketPurpose::OffPath;
         let unmeasured = off_path || purpose == PacketPurpose::MtuProbe;
         let carries_marks = builder.ack_eliciting || builder.level != Level::OneRtt;

@@ -270,7 +270,7 @@ impl Connection {
         payload: &[u8],
     ) -> Result<bool, TransportError> {
         let kind = context.level.kind();
-        let mut ack_eliciting = false;
+        let (mut ack_eliciting, mut active) = (false, false);
         for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
             let frame = frame?;
             if !frame.is_allowed_in(kind) {
@@ -281,10 +281,14 @@ impl Connection {
                 .in_frame(frame.frame_type()));
             }
             ack_eliciting |= frame.is_ack_eliciting();
+            active |= frame.is_ack_eliciting() && !is_probe(&frame);
             self.on_frame(now, context, frame)?;
             if self.state.is_closed() {
                 break;
             }
+        }
+        if active && let Some(path) = self.paths.get_mut(&context.path) {
+            path.quiet.on_activity(now);
         }
         Ok(ack_eliciting)
     }
@@ -446,4 +450,9 @@ impl Connection {
     pub(super) fn encode_ack_delay(delay: units::Duration) -> u64 {
         delay.as_micros() >> ACK_DELAY_EXPONENT
     }
+}
+
+/// Whether a frame only asks whether somebody is there, or answers that.
+fn is_probe(frame: &Frame<'_>) -> bool {
+    matches!(frame, Frame::Ping | Frame::PathChallenge(_) | Frame::PathResponse(_))
 }

@@ -63,7 +63,7 @@ impl Connection {
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
-            .chain([self.keep_alive_deadline(path), path.move_deadline()])
+            .chain([self.keep_alive_deadline(path), path.move_deadline(), self.silence_deadline(path)])
             .flatten()
             .min()
     }
@@ -96,6 +96,7 @@ impl Connection {
         }
         let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
         let keep_alive = due(self.keep_alive_deadline(path));
+        let silent = due(self.silence_deadline(path));
         let challenge = due(path.validation.retry_at);
         if lost {
             self.detect_lost(now, id);
@@ -106,6 +107,9 @@ impl Connection {
             self.repeat_challenge(now, id);
         }
         self.move_timeouts(now, id);
+        if silent {
+            self.on_silence(now, id);
+        }
         let Some(path) = self.paths.get_mut(&id) else { return };
         if due(path.paced_until) {
             path.paced_until = None;
