@@ -1,6 +1,6 @@
 //! How a packet is built: header, frames, sealing, and the record that is kept of it.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::Connection;
 use crate::{
@@ -272,6 +272,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) {
         let multipath = self.max_path_id.is_some();
+        let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt.smoothed());
         let received = match builder.level {
             Level::OneRtt => self.paths.get_mut(&of).map(|p| &mut p.space.received),
             level => self.handshake.space_mut(level).map(|s| &mut s.space.received),
@@ -282,7 +283,7 @@ impl Connection {
             _ => (None, 0),
         };
         let room = builder.limit.saturating_sub(out.len());
-        if encode_ack(path, delay, received.ecn_counts(), received.ranges(), room, out) > 0 {
+        if encode_ack(path, delay, received.ecn_counts(), received.ranges(now, rtt), room, out) > 0 {
             builder.frames.acked_up_to = (of, received.largest());
             received.on_ack_sent();
             if builder.level == Level::OneRtt {
