@@ -57,6 +57,10 @@ impl ReceivedPackets {
 
     /// Whether the packet's frames have been dealt with, because it arrived or was rebuilt.
     pub(crate) fn is_settled(&self, number: u64) -> bool {
+        // Whatever is still to come: often asked, quickly answered.
+        if self.largest.is_none_or(|largest| number > largest) {
+            return self.rebuilt.contains(number);
+        }
         let arrived = self.contains(number) && !self.gaps.contains(number);
         arrived || self.rebuilt.contains(number)
     }

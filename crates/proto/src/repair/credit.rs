@@ -5,7 +5,7 @@
 //! bounds what a byte of theirs costs us (docs/wire-format.md).
 
 /// What looking up a member costs, in bytes multiplied and added.
-const LOOKUP: u64 = 64;
+pub(super) const LOOKUP: u64 = 64;
 /// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the largest blocks, should every packet that they
 /// protect have been lost.
 const LARGEST: u64 = 32 << 20;
