@@ -3,7 +3,9 @@
 use mendpath::{AddressValidation, Endpoint, Identity};
 use tokio::{io::AsyncWriteExt as _, time::Instant};
 
-use super::{LOOPBACK, Lab, Pair, Relay, Role, Streams, check_and_tell, lab::NAME, relay::Weather, watchdog, write};
+use super::{
+    LOOPBACK, Lab, Pair, Relay, Role, Streams, check_and_tell, lab::NAME, relay::Weather, watchdog, write,
+};
 
 /// What is sent in each direction.
 const SIZE: u64 = 2_000_000;
@@ -132,7 +134,8 @@ async fn a_client_that_falls_silent_gets_two_datagrams_per_timeout() {
         lab.identity = Identity::self_signed(names.chain([NAME.to_owned()])).unwrap();
         let (_, theirs) = lab.endpoints(Role::Server);
         let config = lab.our_server_config().address_validation(AddressValidation::Always);
-        let ours = Endpoint::server(config.idle_timeout(std::time::Duration::from_secs(6)), LOOPBACK).unwrap();
+        let ours =
+            Endpoint::server(config.idle_timeout(std::time::Duration::from_secs(6)), LOOPBACK).unwrap();
         let relay = Relay::start(ours.local_addrs()[0]).await;
         // A datagram that is answered with Retry, and one that brings the token.
         relay.mute_client_after(2);

@@ -281,7 +281,8 @@ impl Connection {
                 )
                 .in_frame(frame.frame_type()));
             }
-            symbols += u32::from(matches!(frame, Frame::Repair(_) | Frame::Combination(_)) && !context.rebuilt);
+            symbols +=
+                u32::from(matches!(frame, Frame::Repair(_) | Frame::Combination(_)) && !context.rebuilt);
             if symbols > 1 {
                 let reason = "more than one repair symbol in a packet";
                 return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)

@@ -189,8 +189,7 @@ impl Connection {
                 self.send_validation(now, id, out)
             } else if let Some(size) = mtu_probe {
                 self.send_mtu_probe(now, id, size, out)
-            } else if path.probes_due > 0
-                && path.budget_beside_challenges() >= path.datagram_size() as u64 {
+            } else if path.probes_due > 0 && path.budget_beside_challenges() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
                 None

@@ -49,13 +49,18 @@ mod tests {
     /// Blocks of `k` packets of `len` bytes, of which a part is lost, with as many symbols as are needed and a tenth more: none is refused.
     #[test]
     fn honest_symbols_are_always_paid_for() {
-        for (k, len, symbols) in [(128, 1_400, 3), (128, 60, 3), (32, 1_400, 24), (32, 60, 24), (128, 1_400, 60)] {
+        for (k, len, symbols) in
+            [(128, 1_400, 3), (128, 60, 3), (32, 1_400, 24), (32, 60, 24), (128, 1_400, 60)]
+        {
             let mut credit = Credit::new(128);
             for _ in 0..10_000 {
                 let arrive = k - symbols.min(k / 2);
                 credit.earn((arrive + symbols) * (len + 40));
                 for _ in 0..symbols {
-                    assert!(credit.spend(k, len as usize + 2, if k == 32 { k / 2 } else { 0 }), "{k} x {len}, {symbols}");
+                    assert!(
+                        credit.spend(k, len as usize + 2, if k == 32 { k / 2 } else { 0 }),
+                        "{k} x {len}, {symbols}"
+                    );
                 }
             }
         }

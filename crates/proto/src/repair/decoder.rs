@@ -217,8 +217,7 @@ impl Decoder {
         }
         // A sender keeps to half of the budget.
         let max_pinned = self.budget / 4 * 3;
-        let rebuilt =
-            self.linear.on_combination(frame, &mut self.sources, max_pinned, &mut self.counters);
+        let rebuilt = self.linear.on_combination(frame, &mut self.sources, max_pinned, &mut self.counters);
         self.make_room();
         Some(rebuilt)
     }
@@ -350,7 +349,8 @@ impl Decoder {
 
 /// Some number that differs for different sets of packets, but for rare ones.
 fn digest(packets: impl Iterator<Item = u64>) -> u64 {
-    packets.fold(0, |digest: u64, number| (digest ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    packets
+        .fold(0, |digest: u64, number| (digest ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
 
 #[cfg(test)]

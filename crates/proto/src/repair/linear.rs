@@ -45,9 +45,7 @@ impl LinearBlock {
         let mut members: Vec<Member> = Vec::new();
         for (path, packets) in frame.members.iter() {
             let mut walk = sources.walk(path);
-            members.extend(
-                packets.packets().map(|n| Member { packet: (path, n), pinned: walk.has(n) }),
-            );
+            members.extend(packets.packets().map(|n| Member { packet: (path, n), pinned: walk.has(n) }));
         }
         let symbol_len = frame.symbol.len();
         let decoder = MissingDecoder::new(frame.seed(), members.len(), symbol_len, |i| !members[i].pinned);

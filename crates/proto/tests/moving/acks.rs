@@ -36,17 +36,24 @@ fn acks_of_a_long_lossy_download_stay_short() {
         recovery: RecoveryKind::None,
         ..single.clone()
     };
-    for (transport, len, longest, most) in [(plain, 8_000_000, 40.0, 0.016), (single, 20_000_000, 70.0, 0.024)] {
+    for (transport, len, longest, most) in
+        [(plain, 8_000_000, 40.0, 0.016), (single, 20_000_000, 70.0, 0.024)]
+    {
         let (mean, part) = lossy_download(transport, len);
         println!("{mean:.1} bytes per packet, {:.2} % of the download", part * 100.0);
-        assert!(mean < longest && part < most, "{mean:.1} bytes per packet, {:.2} % of the download", part * 100.0);
+        assert!(
+            mean < longest && part < most,
+            "{mean:.1} bytes per packet, {:.2} % of the download",
+            part * 100.0
+        );
     }
 }
 
 /// Two sides that have nothing but ACKs to send fall silent: whoever asks for an ACK does so once in so many packets.
 #[test]
 fn receivers_do_not_keep_each_other_awake() {
-    let mut net = Net::new(TransportConfig { max_idle_timeout: Duration::from_secs(60), ..TransportConfig::default() });
+    let mut net =
+        Net::new(TransportConfig { max_idle_timeout: Duration::from_secs(60), ..TransportConfig::default() });
     net.lose = Box::new(loses_five_percent);
     net.transfer(true, 2_000_000, Duration::from_secs(60), |_, _| {});
     net.transfer(false, 2_000_000, Duration::from_secs(60), |_, _| {});

@@ -246,7 +246,10 @@ fn a_lost_challenge_leaves_budget_for_another() {
     net.forget_everything_in_flight();
     net.lose_to_server = true;
     let (received, sent) = net.traffic[&new];
-    assert!(sent > 0 && received * 3 >= sent + 43, "{sent} bytes of 3 times {received} are gone with the first datagram");
+    assert!(
+        sent > 0 && received * 3 >= sent + 43,
+        "{sent} bytes of 3 times {received} are gone with the first datagram"
+    );
     net.run(MS * 500);
     let (_, later) = net.traffic[&new];
     assert!(later >= sent + 43 && later <= 3 * received, "{sent}, {later} bytes, limit 3 times {received}");
