@@ -2,14 +2,14 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, Event, PathEvent, receive::FrameContext};
+use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
     mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
-    wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
+    wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
@@ -75,6 +75,24 @@ impl Connection {
             return Ok(());
         }
         Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "ACK for a path that never existed"))
+    }
+
+    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000 section 13.2.4).
+    pub(super) fn ask_for_ack(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let wanted = path.space.received.is_ack_wanted(now, path.rtt.smoothed());
+        // A path that is suspect is probed anyway.
+        let may = path.is_open() && !path.is_suspect() && self.has_window(id);
+        if wanted && may && !builder.is_empty(out) && out.len() < builder.limit {
+            Frame::Ping.encode(out);
+            builder.ack_eliciting = true;
+        }
     }
 
     fn on_newly_acked(

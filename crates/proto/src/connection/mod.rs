@@ -15,6 +15,7 @@
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
+//! | `silence`    | receivers that wait in vain                                               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
 //! | `neglect`    | the rule that whatever waits has one                                      |
@@ -38,6 +39,7 @@ mod receive;
 mod recover;
 mod reinject;
 mod retry;
+mod silence;
 mod timers;
 mod transmit;
 

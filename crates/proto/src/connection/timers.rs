@@ -65,7 +65,9 @@ impl Connection {
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
         match path.lifecycle {
             Lifecycle::Closing { until, told } => told.then_some(until),
-            Lifecycle::Validating | Lifecycle::Open => self.keep_alive_deadline(path),
+            Lifecycle::Validating | Lifecycle::Open => {
+                [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
+            }
         }
     }
 
@@ -110,6 +112,7 @@ impl Connection {
         }
         let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
         let keep_alive = due(self.keep_alive_deadline(path));
+        let silent = due(self.silence_deadline(path));
         let challenge = due(path.validation.retry_at);
         if lost {
             self.detect_lost(now, id);
@@ -120,6 +123,9 @@ impl Connection {
             self.repeat_challenge(now, id);
         }
         self.move_timeouts(now, id);
+        if silent {
+            self.on_silence(now, id);
+        }
         let Some(path) = self.paths.get_mut(&id) else { return };
         if due(path.paced_until) {
             path.paced_until = None;

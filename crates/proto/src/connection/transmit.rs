@@ -7,7 +7,7 @@ use super::{Connection, blocks::Role, close::State, packet::Built, recover::move
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
-    path::Path,
+    path::{CHALLENGE_RESERVE, Path},
     policy::SentData,
     rtt::GRANULARITY,
     sent::PacketPurpose,
@@ -196,7 +196,7 @@ impl Connection {
                 self.send_validation(now, id, out)
             } else if let Some(size) = mtu_probe {
                 self.send_mtu_probe(now, id, size, out)
-            } else if path.probes_due > 0 && path.amplification_budget() >= path.datagram_size() as u64 {
+            } else if path.probes_due > 0 && path.budget_beside_challenges() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
                 None
@@ -209,11 +209,16 @@ impl Connection {
     }
 
     /// PATH_CHALLENGE and PATH_RESPONSE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
-    /// the largest size that we hope for.
+    /// the largest size that we hope for. Where the amplification limit leaves less than that and some more, it is as small as it gets: its
+    /// loss must leave something for another (RFC 9000 section 8.2.1).
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let shortest = self.shortest_challenge(id)?;
         let path = self.paths.get_mut(&id)?;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
-        if budget < MIN_USEFUL_SIZE {
+        let reserve = if path.address_validated { 0 } else { CHALLENGE_RESERVE as usize };
+        let padded = budget >= MIN_INITIAL_SIZE + reserve;
+        let small = shortest.max(budget / 3).min(MIN_INITIAL_SIZE);
+        if !padded && budget < shortest {
             return None;
         }
         // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
@@ -229,8 +234,9 @@ impl Connection {
         let hoped = path
             .mtu
             .due(now)
-            .filter(|size| first_challenge && usize::from(*size) <= budget && u64::from(*size) <= room);
-        let size = hoped.map_or(MIN_INITIAL_SIZE, usize::from).min(budget);
+            .filter(|size| first_challenge && usize::from(*size) + reserve <= budget)
+            .filter(|size| u64::from(*size) <= room);
+        let size = if padded { hoped.map_or(MIN_INITIAL_SIZE, usize::from) } else { small };
         if hoped.is_some() {
             path.mtu.on_sent();
         }
@@ -239,7 +245,7 @@ impl Connection {
         if let Some(data) = self.next_challenge(now, id) {
             PathChallenge(data).encode(out);
             if let Some(path) = self.paths.get_mut(&id) {
-                path.validation.small = size < MIN_INITIAL_SIZE;
+                path.validation.small = !padded;
             }
         }
         if !responses.is_empty() {
@@ -252,7 +258,7 @@ impl Connection {
         }
         self.write_ack(now, id, &mut builder, out);
         builder.ack_eliciting = true;
-        builder.pad_to = size;
+        builder.pad_to = if padded { size } else { 0 };
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
 
@@ -467,9 +473,10 @@ impl Connection {
                 && p.space.received.ack_deadline().is_some_and(|t| t <= now)
         };
         let path = self.paths.values().find(due)?;
-        let (id, budget) = (path.id, usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX));
+        let (id, budget) = (path.id, usize::try_from(path.budget_beside_challenges()).unwrap_or(usize::MAX));
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
+        self.ask_for_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
         self.transmit(now, id, out, None)
     }

@@ -246,6 +246,16 @@ impl Streams {
         }
     }
 
+    /// Whether there is any stream to receive on.
+    pub fn may_receive(&self) -> bool {
+        !self.recv.is_empty()
+    }
+
+    /// Whether the peer owes data on any stream: neither all of it nor a reset has come, and the application has not stopped it.
+    pub fn awaits_data(&self) -> bool {
+        self.recv.values().any(RecvHalf::awaits_data)
+    }
+
     /// The next piece of news for the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         self.events.pop()
