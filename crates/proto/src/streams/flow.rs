@@ -102,6 +102,12 @@ impl Window {
         debug_assert!(self.consumed <= self.received);
     }
 
+    /// Widens the window to `size`, if that is more; what was announced stays true. Returns whether there is more to announce.
+    pub(super) fn widen(&mut self, size: u64) -> bool {
+        self.size = self.size.max(size.min(MAX_VARINT));
+        self.can_grow()
+    }
+
     /// Whether the peer should hear of a higher limit now: a quarter of the window has been consumed, or little
     /// credit is left. The second half matters when others hold most of the window and never consume it: waiting
     /// for a quarter would then wait for ever.
@@ -188,6 +194,16 @@ mod tests {
         assert!(!window.matters(first) && window.matters(second));
         window.on_acked(second);
         assert!(!window.matters(second));
+    }
+
+    #[test]
+    fn a_window_widens_and_never_narrows() {
+        let mut window = Window::new(10);
+        window.receive(10);
+        assert!(window.widen(30) && window.widen(20));
+        assert_eq!(window.target(), 30);
+        window.advertise();
+        assert_eq!((window.remaining(), window.widen(30), window.widen(5)), (20, false, false));
     }
 
     #[test]

@@ -90,6 +90,19 @@ impl Default for StreamsConfig {
     }
 }
 
+/// What the peer may send us or open, as it can be raised while the connection lives. Units as in [`StreamsConfig`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiveLimits {
+    /// Bytes ahead of what the application has read, over all streams.
+    pub receive_window: u64,
+    /// The same for a single stream.
+    pub stream_receive_window: u64,
+    /// Bidirectional streams the peer may have open at once; at most 65,536 count.
+    pub max_concurrent_bidi: u64,
+    /// Unidirectional streams the peer may have open at once; at most 65,536 count.
+    pub max_concurrent_uni: u64,
+}
+
 impl StreamsConfig {
     fn max_concurrent(&self, dir: Dir) -> u64 {
         let configured = match dir {
@@ -179,6 +192,8 @@ pub struct Streams {
     credit: Credit,
     /// Connection-level credit for the peer's data.
     window: Window,
+    /// What our transport parameters gave every stream from the start.
+    promised_per_stream: u64,
     totals: SendTally,
     receive_buffered: u64,
     receive_buffered_max: u64,
@@ -214,6 +229,7 @@ impl Streams {
             peer: PeerStreamLimits::default(),
             credit: Credit::default(),
             window: Window::new(config.receive_window),
+            promised_per_stream: config.stream_receive_window,
             totals: SendTally::default(),
             receive_buffered: 0,
             receive_buffered_max: 0,
@@ -244,6 +260,41 @@ impl Streams {
         for id in ids {
             self.raise_stream_data_limit(id, self.initial_send_limit(id));
         }
+    }
+
+    /// Raises what the peer may send and open, at once and for all streams; limits that would fall stay as they are, since what was
+    /// promised cannot be taken back (RFC 9000 section 4.1).
+    pub fn raise_limits(&mut self, limits: &ReceiveLimits) {
+        let config = &mut self.config;
+        config.receive_window = config.receive_window.max(limits.receive_window);
+        config.stream_receive_window = config.stream_receive_window.max(limits.stream_receive_window);
+        config.max_concurrent_bidi = config.max_concurrent_bidi.max(limits.max_concurrent_bidi);
+        config.max_concurrent_uni = config.max_concurrent_uni.max(limits.max_concurrent_uni);
+        if self.window.widen(self.config.receive_window) {
+            self.control.insert(ControlKey::MaxData);
+        }
+        for dir in DIRS {
+            if self.remote[dir as usize].window.widen(self.config.max_concurrent(dir)) {
+                self.control.insert(ControlKey::MaxStreams(dir));
+            }
+        }
+        for (id, half) in &mut self.recv {
+            if half.window.widen(self.config.stream_receive_window) && half.wants_more() {
+                self.control.insert(ControlKey::MaxStreamData(*id));
+            }
+        }
+    }
+
+    /// What the peer may send and open.
+    pub fn receive_limits(&self) -> ReceiveLimits {
+        let StreamsConfig {
+            receive_window,
+            stream_receive_window,
+            max_concurrent_bidi,
+            max_concurrent_uni,
+            ..
+        } = self.config;
+        ReceiveLimits { receive_window, stream_receive_window, max_concurrent_bidi, max_concurrent_uni }
     }
 
     /// The next piece of news for the application.
@@ -291,7 +342,12 @@ impl Streams {
             self.send.insert(id, SendHalf::new(id, self.initial_send_limit(id)));
         }
         if self.can_receive(id) {
-            self.recv.insert(id, RecvHalf::new(self.config.stream_receive_window));
+            let mut half = RecvHalf::new(self.promised_per_stream);
+            // Since then the limits may have been raised.
+            if half.window.widen(self.config.stream_receive_window) {
+                self.control.insert(ControlKey::MaxStreamData(id));
+            }
+            self.recv.insert(id, half);
         }
     }
 
