@@ -29,6 +29,7 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod network;
 mod observe;
 mod packet;
 mod paths;

@@ -3,7 +3,8 @@
 use super::*;
 
 fn tiny(receive_window: u64, stream_receive_window: u64) -> StreamsConfig {
-    StreamsConfig { receive_window, stream_receive_window, ..config() }
+    let initial_stream_window = stream_receive_window;
+    StreamsConfig { receive_window, stream_receive_window, initial_stream_window, ..config() }
 }
 
 #[test]
