@@ -46,6 +46,7 @@ impl Connection {
             State::Closing { .. } => return self.transmit_close(now, out),
             State::Draining { .. } | State::Drained => return None,
         }
+        self.tell_streams(now);
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }
