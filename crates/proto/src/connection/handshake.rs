@@ -228,7 +228,11 @@ impl Connection {
         self.handshake.complete = true;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
+            self.handshake_deadline = None;
             self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::HandshakeComplete));
+            if self.awaiting.is_none() {
+                self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::Admitted));
+            }
             self.issue_token(now)?;
             self.queue_control(ControlFrame::HandshakeDone)?;
             self.confirm_handshake();

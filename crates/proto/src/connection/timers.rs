@@ -20,7 +20,8 @@ impl Connection {
                 let handshake = self.handshake_deadline();
                 let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
                 let recovery = [self.recovery_at, self.flight_copy.due, blocks];
-                let others = [self.idle_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
+                let others =
+                    [self.idle_deadline, self.handshake_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
                 paths.chain(handshake).chain(others).min()
             }
         }
@@ -38,7 +39,8 @@ impl Connection {
             State::Drained => return,
             State::Open => {}
         }
-        if self.idle_deadline.is_some_and(|t| t <= now) {
+        let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
+        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);

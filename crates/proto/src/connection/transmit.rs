@@ -43,7 +43,13 @@ impl Connection {
     ) -> Option<Transmit> {
         match self.state {
             State::Open => {}
-            State::Closing { .. } => return self.transmit_close(now, out),
+            State::Closing { briefly, .. } => {
+                let transmit = self.transmit_close(now, out);
+                if briefly {
+                    self.drain();
+                }
+                return transmit;
+            }
             State::Draining { .. } | State::Drained => return None,
         }
         if let Some(transmit) = self.transmit_handshake(now, out) {
