@@ -137,7 +137,7 @@ impl Connection {
     /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
     /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
-        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probes_due > 0) {
+        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
         let path = self.paths.get(&PathId::ZERO)?;
