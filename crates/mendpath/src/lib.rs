@@ -88,8 +88,8 @@ pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
     AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
-    RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, TokenStore,
-    TransportConfig, UnknownName,
+    ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
+    TokenStore, TransportConfig, UnknownName,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;

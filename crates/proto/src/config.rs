@@ -6,7 +6,10 @@ use std::sync::Arc;
 use congestion::ControllerKind;
 use units::Duration;
 
-use crate::{LossStore, Observe, TokenStore, streams::StreamsConfig};
+use crate::{
+    LossStore, Observe, TokenStore,
+    streams::{StreamsConfig, initial_stream_window},
+};
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -15,11 +18,18 @@ pub struct TransportConfig {
     pub max_idle_timeout: Duration,
     /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default `None`.
     pub keep_alive: Option<Duration>,
-    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4). Default 16 MiB.
+    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4): what a connection takes in memory at
+    /// most, if nothing is read. Streams share it by how fast they are read; see docs/decisions/0013-receive-windows.md. Default
+    /// 128 MiB.
     pub receive_window: u64,
-    /// The same for each stream. Default 8 MiB.
+    /// The most that a single stream may receive ahead of the application, however fast it is read; it never gets more than half of
+    /// `receive_window`. Default 64 MiB.
     pub stream_receive_window: u64,
-    /// Bytes that the application may hand over before they are acknowledged, all streams together. Default 8 MiB.
+    /// What every stream may receive from the start, read or not. `None`: an eighth of `receive_window` for all streams that the peer
+    /// may open, between 4 and 64 KiB each. Default `None`.
+    pub initial_stream_window: Option<u64>,
+    /// Bytes that the application may hand over before they are acknowledged, all streams together. Of these as many are used as the
+    /// paths need, at least 1 MiB. Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open. Default 256.
     pub max_concurrent_bidi: u64,
@@ -68,9 +78,10 @@ impl Default for TransportConfig {
         Self {
             max_idle_timeout: Duration::from_secs(30),
             keep_alive: None,
-            receive_window: 16 << 20,
-            stream_receive_window: 8 << 20,
-            send_buffer: 8 << 20,
+            receive_window: 128 << 20,
+            stream_receive_window: 64 << 20,
+            initial_stream_window: None,
+            send_buffer: 64 << 20,
             max_concurrent_bidi: 256,
             max_concurrent_uni: 256,
             datagram_receive_buffer: 1 << 20,
@@ -95,9 +106,13 @@ impl Default for TransportConfig {
 
 impl TransportConfig {
     pub(crate) fn streams(&self) -> StreamsConfig {
+        let streams = self.max_concurrent_bidi.saturating_add(self.max_concurrent_uni);
         StreamsConfig {
             receive_window: self.receive_window,
             stream_receive_window: self.stream_receive_window,
+            initial_stream_window: self
+                .initial_stream_window
+                .unwrap_or_else(|| initial_stream_window(self.receive_window, streams)),
             send_buffer: self.send_buffer,
             max_concurrent_bidi: self.max_concurrent_bidi,
             max_concurrent_uni: self.max_concurrent_uni,

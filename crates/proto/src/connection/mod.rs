@@ -31,6 +31,7 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod network;
 mod observe;
 mod packet;
 mod paths;
@@ -69,7 +70,7 @@ use crate::{
     sent::ControlFrame,
     snapshot::PathSnapshot,
     space::NewlyAcked,
-    streams::{CloseError, FinishError, Read, ReadError, Streams, WriteError},
+    streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
@@ -395,6 +396,12 @@ impl Connection {
     }
 
     // ---- streams
+
+    /// Lets the peer send and open more from now on: a server that begins with small limits raises them once it knows whom it serves.
+    /// What would fall stays as it is. Call [`poll_transmit`](Self::poll_transmit) afterwards.
+    pub fn raise_receive_limits(&mut self, limits: &ReceiveLimits) {
+        self.streams.raise_limits(limits);
+    }
 
     /// Opens a stream; `None` until the peer allows another (an `Available` event tells).
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {

@@ -50,6 +50,7 @@ impl Connection {
             State::Draining { .. } | State::Drained => return,
             State::Open | State::Closing { .. } => {}
         }
+        self.tell_streams(now);
         let Datagram { path: network, ecn, data } = datagram;
         let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size: data.len() as u64 };
         // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000 section 10.3.1).

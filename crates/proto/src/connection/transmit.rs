@@ -52,6 +52,7 @@ impl Connection {
             }
             State::Draining { .. } | State::Drained => return None,
         }
+        self.tell_streams(now);
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }

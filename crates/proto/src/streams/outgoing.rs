@@ -66,7 +66,7 @@ impl Streams {
     }
 
     /// Encodes a control frame with its current values; `None` if there is no use for it any more.
-    fn encode_control(&self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
+    fn encode_control(&mut self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
         Some(match key {
             ControlKey::ResetStream(id) => {
                 let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
@@ -84,6 +84,7 @@ impl Streams {
                 StreamControl::MaxData(limit)
             }
             ControlKey::MaxStreamData(id) => {
+                self.tune(id);
                 let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
                 wire::MaxStreamData { id, maximum: limit }.encode(out);
                 StreamControl::MaxStreamData { id, limit }
