@@ -242,6 +242,13 @@ impl Connection {
         }
     }
 
+    /// Lets a client in: until then it has what [`Admission`](crate::Admission) says, and its place may be given to another. To be called
+    /// once, by servers with [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets clients in.
+    pub fn admit(&self) {
+        self.shared().lock().proto.admit();
+        self.shared().wake_driver();
+    }
+
     /// Why the connection has ended; `None` while it has not.
     pub fn close_reason(&self) -> Option<ConnectionError> {
         self.shared().lock().error.clone()

@@ -87,7 +87,7 @@ pub use error::{
 pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
-    AddressValidation, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
+    AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
     ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
     TokenStore, TransportConfig, UnknownName,
 };

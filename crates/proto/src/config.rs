@@ -180,7 +180,8 @@ pub enum AddressValidation {
     Never,
     /// Always, except to clients with a token of an earlier connection.
     Always,
-    /// While at least so many accepted connections have not completed their handshake; again except to clients with a token.
+    /// While at least so many accepted connections are not let in, or the client's network has its share of that room; again except to
+    /// clients with a token.
     WhenBusy {
         /// How many. 0 is as `Always`.
         half_open: usize,
@@ -203,22 +204,46 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
     pub max_connections: usize,
-    /// Accepted connections whose handshake may be under way at once; further ones are refused with CONNECTION_REFUSED. Each is given
-    /// up after the idle timeout.
+    /// Accepted connections that may wait at once to be let in: their handshake is under way or, with `admission`, the application has
+    /// not admitted them. Newcomers displace the oldest; a network has a share alone (docs/security.md). 0 refuses everybody.
     pub max_half_open: usize,
+    /// How long a handshake may take; then the connection is given up without a word.
+    pub handshake_timeout: Duration,
     /// When clients must show that they receive at their address.
     pub address_validation: AddressValidation,
+    /// Whether clients are let in by the application ([`Connection::admit`](crate::Connection::admit)) and not by the handshake alone,
+    /// and what they may use up until then. Default `None`.
+    pub admission: Option<Admission>,
+}
+
+/// What a client may use up before the application has admitted it, on a server that lets in only whom it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Bytes that it may send on streams: one bidirectional stream is all it has. Default 64 KiB.
+    pub receive_window: u64,
+    /// Bytes of datagrams that are kept, if the transport takes datagrams at all. Default 4 KiB.
+    pub datagram_receive_buffer: usize,
+    /// Bytes kept for decoding. Default 16 KiB.
+    pub decoder_memory: u64,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self { receive_window: 64 << 10, datagram_receive_buffer: 4 << 10, decoder_memory: 16 << 10 }
+    }
 }
 
 impl ServerConfig {
-    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open.
+    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10 s.
     pub fn new(tls: Arc<rustls::ServerConfig>, transport: TransportConfig) -> Self {
         Self {
             tls,
             transport,
             max_connections: 10_000,
             max_half_open: 1_024,
+            handshake_timeout: Duration::from_secs(10),
             address_validation: AddressValidation::default(),
+            admission: None,
         }
     }
 }

@@ -45,7 +45,7 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
+    Admission, AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
     TransportConfig, UnknownName,
 };
 pub use congestion::ControllerKind;

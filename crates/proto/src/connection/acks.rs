@@ -14,6 +14,10 @@ use crate::{
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Datagrams that a probe timeout of the handshake sends (RFC 9002 section 6.2.4).
+const HANDSHAKE_PROBES: u8 = 2;
+/// Of each, what headers, ACKs and tags of two packets take.
+const PROBE_OVERHEAD: u64 = 200;
 /// Probe timeouts for which a lost packet is remembered.
 const SPURIOUS_HORIZON: u64 = 8;
 
@@ -514,12 +518,16 @@ impl Connection {
         }
     }
 
-    /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is oldest leave again, whatever the flight
+    /// has (RFC 9002 section 6.2.4). Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.handshake.probes = HANDSHAKE_PROBES;
         let path = self.path_zero();
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
         self.path_zero().last_activity = now;
+        let datagram = self.path_zero().datagram_size() as u64;
+        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             let in_flight = space.space.has_ack_eliciting_in_flight();
@@ -528,10 +536,9 @@ impl Connection {
                 continue;
             }
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            space.probes_due = 1;
+            space.probe_due = true;
             space.space.last_ack_eliciting_at = Some(now);
-            // Probes carry the un-ACKed CRYPTO data again.
-            self.flight_again(level);
+            room -= self.oldest_again(level, room);
         }
     }
 }

@@ -18,8 +18,8 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let others =
-                    [self.idle_deadline, self.key_deadline(), self.next_duty()].into_iter().flatten();
-                paths.chain(others).min()
+                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                paths.chain(others.into_iter().flatten()).min()
             }
         }
     }
@@ -44,7 +44,8 @@ impl Connection {
             State::Drained => return,
             State::Open => {}
         }
-        if self.idle_deadline.is_some_and(|t| t <= now) {
+        let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
+        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);
@@ -155,7 +156,7 @@ impl Connection {
     /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
     /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
-        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probes_due > 0) {
+        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
         let path = self.paths.get(&PathId::ZERO)?;
