@@ -158,3 +158,75 @@ async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Pac
     arrivals.put(Packet::decode(&frame).ok()?, room);
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use mendpath::{ClientConfig, Connection, Endpoint};
+
+    use super::*;
+    use crate::{
+        identity::{CERTIFICATE_NAME, Identity},
+        protocol::ALPN,
+        transport::Choice,
+    };
+
+    /// Both ends of a connection; the first end opened a stream.
+    async fn connected() -> (Connection, (SendStream, RecvStream), Connection) {
+        let state = tempfile::tempdir().unwrap();
+        let identity = Identity::load_or_create(state.path()).unwrap();
+        let any = ([127, 0, 0, 1], 0).into();
+        let transport = Choice::default().config(std::time::Duration::from_secs(60), 4);
+        let server = crate::server::listen(any, &identity, transport, 1).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.server.pin()).alpn([ALPN]);
+        let client = Endpoint::client(any).unwrap();
+        let connecting = client.connect_with(&config, server.local_addrs()[0], CERTIFICATE_NAME).unwrap();
+        let accepting = async { server.accept().await.unwrap().await.unwrap() };
+        let (client, server) = tokio::join!(connecting, accepting);
+        let client = client.unwrap();
+        let stream = client.open_bi().await.unwrap();
+        (client, stream, server)
+    }
+
+    fn large() -> Packet {
+        Packet { peer: "192.0.2.1:53".parse().unwrap(), payload: vec![0; 60_000] }
+    }
+
+    /// The other end never reads: the writer stands still in the middle of a packet, and others wait behind it.
+    #[tokio::test]
+    async fn a_writer_ends_with_its_association() {
+        let (connection, stream, _other) = connected().await;
+        let hub = Arc::new(Hub::new(connection));
+        let association = Association::begin(&hub, 1, stream).unwrap();
+        assert!(Association::reserve(&hub, 1).is_none(), "the id is in use");
+        while hub.dropped() < 20_000 {
+            association.send(&large());
+            tokio::task::yield_now().await;
+            assert!(hub.held().1 <= QUEUE_BYTES);
+        }
+        assert!(hub.held().1 > 0);
+        drop(association);
+        while hub.held() != (0, 0) {
+            tokio::task::yield_now().await;
+        }
+        assert!(Association::reserve(&hub, 1).is_some());
+    }
+
+    /// The other end sends, and this one takes nothing.
+    #[tokio::test]
+    async fn arrivals_that_nobody_takes_are_dropped() {
+        let (connection, stream, other) = connected().await;
+        let (here, there) = (Arc::new(Hub::new(connection)), Arc::new(Hub::new(other.clone())));
+        let mut here_association = Association::begin(&here, 1, stream).unwrap();
+        here_association.send(&large());
+        let there_association = Association::begin(&there, 1, other.accept_bi().await.unwrap()).unwrap();
+        while here.dropped() < 100 {
+            there_association.send(&large());
+            tokio::task::yield_now().await;
+            assert!(here.held().0 <= QUEUE_BYTES);
+        }
+        assert_eq!(here_association.receive().await.unwrap().packet, large(), "what was kept is whole");
+        drop(there_association);
+        while here_association.receive().await.is_some() {}
+        assert_eq!(here.held().0, 0);
+    }
+}

@@ -90,9 +90,13 @@ fn the_servers_own_addresses_are_refused() {
     if unshared.is_err() || Command::new("ip").arg("-V").output().is_err() {
         return skip("needs root and iproute2");
     }
-    for words in
-        ["link set lo up", "link add net0 type dummy", "link set net0 up", "address add 5.6.7.8/24 dev net0"]
-    {
+    for words in [
+        "link set lo up",
+        "link add net0 type veth peer name net1",
+        "link set net0 up",
+        "link set net1 up",
+        "address add 5.6.7.8/24 dev net0",
+    ] {
         ip(words);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

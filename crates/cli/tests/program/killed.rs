@@ -22,13 +22,8 @@ struct Transfer {
 impl Transfer {
     async fn begin(mut program: TcpStream, host: &TcpListener) -> Self {
         let (mut host, _) = host.accept().await.unwrap();
-        let bytes = pattern(100_000);
-        for (from, to) in [(&mut program, &mut host), (&mut host, &mut program)] {
-            let mut heard = vec![0; bytes.len()];
-            let (said, _) = tokio::join!(from.write_all(&bytes), to.read_exact(&mut heard));
-            said.unwrap();
-            assert_eq!(heard, bytes);
-        }
+        carry(&mut program, &mut host).await;
+        carry(&mut host, &mut program).await;
         Self { program, host }
     }
 
@@ -39,6 +34,14 @@ impl Transfer {
         assert_eq!(at_program.unwrap_err().kind(), io::ErrorKind::ConnectionReset, "at the program");
         assert_eq!(at_host.unwrap_err().kind(), io::ErrorKind::ConnectionReset, "at the host");
     }
+}
+
+async fn carry(from: &mut TcpStream, to: &mut TcpStream) {
+    let bytes = pattern(100_000);
+    let mut heard = vec![0; bytes.len()];
+    let (said, _) = tokio::join!(from.write_all(&bytes), to.read_exact(&mut heard));
+    said.unwrap();
+    assert_eq!(heard, bytes);
 }
 
 async fn read_to_error(tcp: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
