@@ -113,6 +113,31 @@ pub struct Application {
     /// Hash over what reached it.
     pub trace: u64,
     buffer: Vec<u8>,
+    outgoing: Outgoing,
+}
+
+/// What was computed for the last write: of a piece that was taken in part, the rest comes next.
+#[derive(Debug)]
+struct Outgoing {
+    id: Option<StreamId>,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Outgoing {
+    /// `n` bytes of what `sender` sends on a stream, from `offset` on.
+    fn bytes(&mut self, id: StreamId, sender: Side, offset: u64, n: usize) -> &[u8] {
+        let skip = offset.checked_sub(self.offset).filter(|_| self.id == Some(id));
+        let skip =
+            skip.and_then(|skip| usize::try_from(skip).ok()).filter(|skip| skip + n <= self.bytes.len());
+        let skip = skip.unwrap_or_else(|| {
+            (self.id, self.offset) = (Some(id), offset);
+            self.bytes.resize(n, 0);
+            Content::of(id, sender).fill(offset, &mut self.bytes);
+            0
+        });
+        &self.bytes[skip..skip + n]
+    }
 }
 
 impl Application {
@@ -129,6 +154,7 @@ impl Application {
             progress: 0,
             trace: 0,
             buffer: vec![0; CHUNK],
+            outgoing: Outgoing { id: None, offset: 0, bytes: Vec::new() },
         }
     }
 
@@ -289,8 +315,7 @@ impl Application {
             // Pieces of every size, also tiny ones.
             let most = 1 + mix(id.0 ^ (written << 8)) as usize % CHUNK;
             let n = most.min(usize::try_from(flow.bytes - written).unwrap_or(most));
-            Content::of(id, self.side).fill(written, &mut self.buffer[..n]);
-            match c.write(id, &self.buffer[..n]) {
+            match c.write(id, self.outgoing.bytes(id, self.side, written, n)) {
                 Ok(0) => return wrong("wrote nothing".into()),
                 Ok(n) => {
                     written += n as u64;

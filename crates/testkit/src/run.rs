@@ -638,6 +638,8 @@ impl<'a> Run<'a> {
             let unrest = SIDES.iter().find_map(|side| Some((*side, self.unrest(*side)?)));
             let Some((side, report)) = unrest else { return Ok(()) };
             if self.world.now() >= end {
+                let other = SIDES[1 - side as usize];
+                let report = format!("{report}\n{other:?}: {}", self.unrest(other).unwrap_or_default());
                 return Err(Failure::Leak { side, report });
             }
             self.world.step(end);

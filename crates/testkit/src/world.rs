@@ -415,7 +415,7 @@ impl World {
         let sent = self.drive(id);
         let Some(side) = self.hosts[id.host.0].connections.get_mut(&id.handle) else { return };
         if let Some(checks) = &mut side.checks {
-            let result = checks.after_timeout(now, &side.connection, sent);
+            let result = checks.after_timeout(now, side.timer, sent);
             self.note(result);
         }
     }
@@ -485,8 +485,9 @@ impl World {
             let before =
                 side.checks.is_some().then(|| paths.take().unwrap_or_else(|| side.connection.paths()));
             let Some(transmit) = side.connection.poll_transmit(now, batch, &mut out) else {
+                side.timer = side.connection.poll_timeout();
                 if let (Some(checks), Some(before)) = (&mut side.checks, before) {
-                    let result = checks.when_idle(now, &before, &side.connection);
+                    let result = checks.when_idle(now, side.timer, &before, &side.connection);
                     self.note(result);
                 }
                 break;
@@ -514,7 +515,6 @@ impl World {
         while let Some(event) = side.connection.poll_event() {
             side.events.push_back(event);
         }
-        side.timer = side.connection.poll_timeout();
     }
 
     /// Keeps the first violation; false if there is one.

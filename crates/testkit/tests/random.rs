@@ -1,16 +1,30 @@
 //! Random scenarios: no invariant breaks, and the same scenario runs the same way twice.
 
-use testkit::{Scenario, run, sweep::Sweep};
+use std::{
+    ops::Range,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use testkit::{
+    Scenario, run,
+    sweep::{Report, Sweep},
+};
 
 /// How many run here; CI asks for more by the environment variable `MENDPATH_SCENARIOS`.
 const SCENARIOS: u64 = 1_000;
+/// How many of a range that no run before has seen: one in so many of the fixed ones, at least [`SCENARIOS`].
+const FRESH_SHARE: u64 = 4;
+/// Fresh ranges begin at multiples of this, far from the fixed one.
+const FRESH_STEP: u64 = 1_000_000;
 
-#[test]
-fn random_scenarios() {
-    let wanted =
-        std::env::var("MENDPATH_SCENARIOS").ok().map(|n| n.parse().expect("MENDPATH_SCENARIOS is a number"));
-    let seeds = 0..wanted.unwrap_or(SCENARIOS);
-    let report = Sweep { seeds: seeds.clone(), jobs: 0, twice_every: 10, max_failures: 3 }.run(|_| {});
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not `{text}`")))
+}
+
+/// Runs them all; fails with what is needed to replay what failed.
+fn pass(seeds: Range<u64>) -> Report {
+    let report = Sweep { seeds: seeds.clone(), jobs: 0, twice_every: 50, max_failures: 3 }.run(|_| {});
     let tell = |f: &testkit::sweep::Failed| {
         let command =
             format!("cargo run --release -p mendpath-testkit --example scenario -- --seed {}", f.seed);
@@ -18,7 +32,33 @@ fn random_scenarios() {
     };
     let failures: String = report.failed.iter().map(tell).collect();
     assert!(failures.is_empty(), "{failures}");
-    assert_eq!(report.runs, seeds.end);
+    assert_eq!(report.runs, seeds.end - seeds.start);
+    report
+}
+
+/// Where the fresh range begins: what `MENDPATH_SCENARIO_BASE` says, or the second that it is.
+#[allow(clippy::disallowed_methods)] // nothing else tells which seeds are new; what follows from them does not depend on it
+fn base() -> u64 {
+    number("MENDPATH_SCENARIO_BASE").unwrap_or_else(|| {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+        since.as_secs().wrapping_mul(FRESH_STEP)
+    })
+}
+
+/// Scenarios that nobody has run before: the fixed range says that nothing has become worse, this one whether anything was overlooked.
+#[test]
+fn random_scenarios_of_a_fresh_range() {
+    let (base, count) = (base(), (number("MENDPATH_SCENARIOS").unwrap_or(0) / FRESH_SHARE).max(SCENARIOS));
+    // Shown when the test fails.
+    println!(
+        "replay this range: MENDPATH_SCENARIO_BASE={base} cargo test -p mendpath-testkit --test random fresh"
+    );
+    pass(base..base + count);
+}
+
+#[test]
+fn random_scenarios() {
+    let report = pass(0..number("MENDPATH_SCENARIOS").unwrap_or(SCENARIOS));
     // What never happens is not tested: the generator must go on reaching all of it.
     let rare = [
         "~ packet rebuilt by the decoder",
@@ -32,6 +72,10 @@ fn random_scenarios() {
         "replay",
         "sleep",
         "close",
+        "corrupt",
+        "pause-reading",
+        "rebind",
+        "~ no path left that neither side has abandoned",
     ];
     for event in rare {
         assert!(report.seen.contains_key(event), "{event}: not seen in {:?}", report.seen);

@@ -525,7 +525,14 @@ impl Connection {
         let path = self.path_zero();
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
-        self.path_zero().last_activity = now;
+        let complete = self.handshake.is_complete();
+        let path = self.path_zero();
+        path.last_activity = now;
+        if complete {
+            // RFC 9002 section 6.2.4: what is in flight in other spaces is probed, too. A server that has all it needs of the handshake
+            // hears nothing else, and learns from nothing else that the client's address has changed.
+            path.probes_due = path.probes_due.max(1);
+        }
         let datagram = self.path_zero().datagram_size() as u64;
         let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
         for level in [Level::Initial, Level::Handshake] {

@@ -29,11 +29,11 @@ pub(super) enum State {
 
 impl State {
     pub(super) fn is_closed(&self) -> bool {
-        *self != Self::Open
+        !matches!(self, Self::Open)
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        *self == Self::Drained
+        matches!(self, Self::Drained)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, close::State};
+use super::Connection;
 use crate::path::Path;
 
 /// What waits is looked after within this, or within so many round trips of the slowest path if that is longer.
@@ -19,8 +19,7 @@ impl Connection {
     /// For tests: to be asked when [`poll_transmit`](Self::poll_transmit) has answered `None`.
     #[doc(hidden)]
     pub fn neglected(&self, now: Instant) -> Option<&'static str> {
-        // Before, the handshake's own rules hold: a client waits for HANDSHAKE_DONE, which the server repeats (RFC 9002 section 6.2.1).
-        if self.state != State::Open || !self.handshake.is_confirmed() {
+        if self.state.is_closed() || !self.handshake.is_complete() {
             return None;
         }
         let waits = self.waiting()?;

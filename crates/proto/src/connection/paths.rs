@@ -233,7 +233,8 @@ impl Connection {
         let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.validation.retry_at = None;
-        path.ecn.on_silence(1);
+        // A network that drops marks since a while ago must not drop every challenge.
+        path.ecn.on_silence(path.validation.challenges_sent);
         if path.previous.is_some() {
             // A move is settled by its own deadline.
             path.validation.due = true;

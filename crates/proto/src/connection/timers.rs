@@ -163,6 +163,11 @@ impl Connection {
         let interval = self.handshake_probe_interval(path.rtt.pto_base(), path.pto_count);
         let in_flight = self.handshake.spaces().filter(|s| s.space.has_ack_eliciting_in_flight());
         let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at).max();
+        // A server that has acknowledged Finished can read what follows; HANDSHAKE_DONE may never come by itself.
+        let awaits_done = self.side == Side::Client
+            && self.handshake.is_complete()
+            && path.space.has_ack_eliciting_in_flight();
+        let last = last.or(path.space.last_ack_eliciting_at.filter(|_| awaits_done));
         let unanswered_client = self.side == Side::Client && !self.handshake.is_complete();
         let blocked_server = path.amplification_budget() == 0;
         match last {

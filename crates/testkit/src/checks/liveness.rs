@@ -18,6 +18,11 @@ const MAX_SAME_INSTANT: u32 = 8;
 const ATTENTION: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u64 = 10;
 
+/// Whether a deadline comes soon enough for whatever may be under way: then nothing more needs to be known.
+pub(super) fn is_soon(now: Instant, next: Option<Instant>) -> bool {
+    next.is_some_and(|next| next <= now + ATTENTION)
+}
+
 /// Whatever waits for an acknowledgement, or for a packet to leave, has a deadline. Bytes that a stream took from the application may be sent
 /// (flow control stops them before), so they wait for nothing but windows and pacing.
 pub(super) fn attended(

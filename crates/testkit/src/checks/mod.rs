@@ -138,6 +138,8 @@ pub struct Checks {
     accounts: Accounts,
     closing: Closing,
     mtu: u16,
+    /// There is always a deadline, which says nothing.
+    keeps_alive: bool,
 }
 
 impl Checks {
@@ -152,6 +154,7 @@ impl Checks {
             accounts: Accounts::default(),
             closing: Closing::default(),
             mtu: transport.max_datagram_size,
+            keeps_alive: transport.keep_alive.is_some(),
         }
     }
 
@@ -160,17 +163,12 @@ impl Checks {
         self.window.on_timeout(before, after);
     }
 
-    /// What followed from a timer has been sent.
+    /// What followed from a timer has been sent; `next` is the next one.
     ///
     /// # Errors
     /// A broken invariant.
-    pub fn after_timeout(
-        &mut self,
-        now: Instant,
-        connection: &Connection,
-        sent: u64,
-    ) -> Result<(), Violation> {
-        let result = self.liveness.after_timeout(now, connection.poll_timeout(), sent);
+    pub fn after_timeout(&mut self, now: Instant, next: Option<Instant>, sent: u64) -> Result<(), Violation> {
+        let result = self.liveness.after_timeout(now, next, sent);
         self.at(now, result)
     }
 
@@ -205,13 +203,14 @@ impl Checks {
         self.at(now, result)
     }
 
-    /// Nothing is left to be sent at this moment.
+    /// Nothing is left to be sent at this moment; `next` is the next deadline.
     ///
     /// # Errors
     /// A broken invariant.
     pub fn when_idle(
         &mut self,
         now: Instant,
+        next: Option<Instant>,
         paths: &[PathStats],
         connection: &Connection,
     ) -> Result<(), Violation> {
@@ -221,9 +220,12 @@ impl Checks {
             if closed || connection.is_handshaking() {
                 return Ok(());
             }
-            liveness::attended(now, connection.poll_timeout(), paths, &connection.stream_stats())?;
+            if !self.keeps_alive && liveness::is_soon(now, next) {
+                return Ok(());
+            }
+            liveness::attended(now, next, paths, &connection.stream_stats())?;
             // The transport's own word, which debug builds ask for at every step.
-            let asleep = |what: &str| Broken::Asleep { next: connection.poll_timeout(), what: what.into() };
+            let asleep = |what: &str| Broken::Asleep { next, what: what.into() };
             connection.neglected(now).map_or(Ok(()), |what| Err(asleep(what)))
         });
         self.at(now, result)
@@ -289,6 +291,30 @@ mod tests {
         world.with(id, |c, now| c.open_path(now, networks[1])).unwrap();
         world.run_until(units::Instant::ORIGIN + Duration::from_secs(2));
         world.connection(id).paths()
+    }
+
+    /// What the transport asserts of itself: asked as if it were long ago, the same deadlines are far too late.
+    #[test]
+    fn the_transport_sees_what_waits_for_a_deadline_that_is_far_away() {
+        let mut world = World::new(Seed(1), false);
+        let at = |host: u8| std::net::SocketAddr::from(([10, 0, 0, host], 1_000));
+        world.add_host(&[at(1)], Some(&default_transport()));
+        let client = world.add_host(&[at(2)], None);
+        let link = LinkConfig::new().delay(Duration::from_millis(10));
+        world.join(at(2), at(1), &link, &link);
+        let network = proto::NetworkPath { local: at(2), remote: at(1) };
+        let id = world.connect(client, &default_transport(), network);
+        let (then, now) = (units::Instant::ORIGIN, units::Instant::ORIGIN + Duration::from_secs(20));
+        world.run_until(now);
+        assert_eq!(world.connection(id).neglected(then), None, "nothing waits, only the idle timeout runs");
+        world.with(id, |c, _| {
+            let stream = c.open(proto::Dir::Uni).unwrap();
+            c.write(stream, b"what waits").unwrap();
+        });
+        assert_eq!(world.connection(id).neglected(now), None);
+        assert_eq!(world.connection(id).neglected(then), Some("stream data waits to be acknowledged"));
+        world.run_until(now + Duration::from_secs(1));
+        assert_eq!(world.connection(id).neglected(then), None, "it has been");
     }
 
     pub(super) fn transmit(path: &PathStats, size: usize) -> Transmit {
