@@ -31,6 +31,8 @@ impl Association {
         hub.register(id, arrivals.clone())?;
         let (large, to_write) = mpsc::channel(WAITING);
         let (send, receive) = stream;
+        // Packets that programs send one by one: they are few, and late ones are of no use.
+        send.set_priority(1);
         tokio::spawn(write_large(send, to_write));
         tokio::spawn(read_large(receive, arrivals, hub.clone(), id));
         Some(Self { id, hub: hub.clone(), arrived, large })

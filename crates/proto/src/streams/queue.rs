@@ -64,10 +64,13 @@ impl SendQueue {
 
     pub(super) fn pop(&mut self) -> Option<Turn> {
         let mut waiting = self.waiting();
-        let (mut next, others) = (waiting.next()?, waiting.count());
-        let let_pass = self.passed_over >= PASSED_OVER && others > 0;
+        let mut next = waiting.next()?;
+        let others = waiting.next().is_some();
+        drop(waiting);
+        let let_pass = others && self.passed_over >= PASSED_OVER;
         if let_pass {
-            next = self.waiting().nth(1 + self.let_pass % others)?;
+            let passed = self.waiting().count() - 1;
+            next = self.waiting().nth(1 + self.let_pass % passed)?;
         }
         let (level, class) = next;
         let queues = self.levels.get_mut(&level)?;
@@ -75,7 +78,7 @@ impl SendQueue {
         if queues.iter().all(VecDeque::is_empty) {
             self.levels.remove(&level);
         }
-        Some(Turn { id, class, others: others > 0, let_pass })
+        Some(Turn { id, class, others, let_pass })
     }
 
     /// So many bytes were sent in a turn.
