@@ -19,7 +19,7 @@ pub struct TransportConfig {
     /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default `None`.
     pub keep_alive: Option<Duration>,
     /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4): what a connection takes in memory at
-    /// most, if nothing is read. Streams share it by how fast they are read; see docs/decisions/0013-receive-windows.md. Default
+    /// most, if nothing is read. Streams share it by how fast they are read; see docs/decisions/0015-receive-windows.md. Default
     /// 128 MiB.
     pub receive_window: u64,
     /// The most that a single stream may receive ahead of the application, however fast it is read; it never gets more than half of

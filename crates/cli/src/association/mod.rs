@@ -85,6 +85,8 @@ impl Reserved {
         let (large, to_write) = route.hub.large_packets();
         let (alive, ended) = oneshot::channel();
         let route = Arc::new(route);
+        // Packets that programs send one by one: they are few, and late ones are of no use.
+        send.set_priority(1);
         tokio::spawn(write_large(send, to_write, ended));
         tokio::spawn(read_large(receive, arrivals, route.clone()));
         Association { route, arrived, large, _alive: alive }

@@ -1,7 +1,7 @@
 //! What the application does with streams.
 
 use super::outgoing::ControlKey;
-use super::{CloseError, FinishError, LOST, NEW, Read, ReadError, Streams, WriteError};
+use super::{CloseError, FinishError, Read, ReadError, Streams, WriteError};
 use crate::wire::{Dir, StreamId};
 
 impl Streams {
@@ -64,7 +64,9 @@ impl Streams {
 
     /// With the first bytes of a stream that we open, the peer hears of a window that was widened before.
     fn tell_advance(&mut self, id: StreamId) {
-        if self.is_local(id) && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold()) {
+        if self.is_local(id)
+            && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold())
+        {
             self.control.insert(ControlKey::MaxStreamData(id));
         }
     }
@@ -181,14 +183,15 @@ impl Streams {
         Ok(Read::Data(n))
     }
 
-    /// Sets the priority of a stream's data; higher goes first, 0 is the default. Unknown streams are ignored.
+    /// Sets the priority of a stream's data, what was written before included; higher goes first, 0 is the default. Unknown streams are
+    /// ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
         let Some(half) = self.send.get_mut(&id) else { return };
         let before = std::mem::replace(&mut half.priority, priority);
-        for queue in [LOST, NEW] {
-            if half.queued[queue] && before != priority {
-                self.queues[queue].remove(before, id);
-                self.queues[queue].push_back(priority, id);
+        if before != priority {
+            for class in half.queued() {
+                self.queue.remove(before, class, id);
+                self.queue.push_back(priority, class, id);
             }
         }
     }

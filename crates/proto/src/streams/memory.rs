@@ -2,7 +2,7 @@
 //!
 //! What was promised cannot be taken back (RFC 9000 section 4.1), and a reader that stops leaves all of it full. So promises are made as
 //! if every reader stopped this moment: their sum stays within the connection's window, therefore no stream ever waits for what
-//! another one holds. See docs/decisions/0013-receive-windows.md.
+//! another one holds. See docs/decisions/0015-receive-windows.md.
 //!
 //! | part of the window | for |
 //! | --- | --- |

@@ -53,8 +53,8 @@ use sent::{StreamControl, StreamRange};
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
 use event::EventQueue;
 use flow::{Credit, Window};
-pub use memory::initial_stream_window;
 use memory::Memory;
+pub use memory::initial_stream_window;
 use outgoing::ControlKey;
 use queue::SendQueue;
 use recv::RecvHalf;
@@ -240,18 +240,14 @@ pub struct Streams {
     gaps: usize,
     gaps_max: usize,
     requeued: u64,
-    /// Streams with lost data, with new data.
-    queues: [SendQueue; 2],
+    /// Streams with something to send.
+    queue: SendQueue,
     /// Control frames waiting.
     control: BTreeSet<ControlKey>,
     /// Streams whose writes wait for the connection, in the order they came.
     writers: VecDeque<StreamId>,
     events: EventQueue,
 }
-
-/// Indices of [`Streams::queues`] and [`SendHalf::queued`].
-const LOST: usize = 0;
-const NEW: usize = 1;
 
 const DIRS: [Dir; 2] = [Dir::Bi, Dir::Uni];
 
@@ -279,7 +275,7 @@ impl Streams {
             gaps: 0,
             gaps_max: 0,
             requeued: 0,
-            queues: Default::default(),
+            queue: SendQueue::default(),
             control: BTreeSet::new(),
             writers: VecDeque::new(),
             events: EventQueue::default(),
@@ -370,7 +366,13 @@ impl Streams {
             gaps: self.gaps,
             gaps_max: self.gaps_max,
             windows_grown: self.memory.grown(),
-            largest_window: self.recv.values().filter(|h| h.wants_more()).map(|h| h.window.size()).max().unwrap_or(0),
+            largest_window: self
+                .recv
+                .values()
+                .filter(|h| h.wants_more())
+                .map(|h| h.window.size())
+                .max()
+                .unwrap_or(0),
             requeued: self.requeued,
             open: self.send.len() + receive_only,
         }
@@ -420,11 +422,8 @@ impl Streams {
         let before = half.tally();
         let result = change(half);
         self.totals.replace(before, half.tally());
-        for (queue, pending) in [(LOST, half.has_lost()), (NEW, half.has_new())] {
-            if pending && !half.queued[queue] {
-                half.queued[queue] = true;
-                self.queues[queue].push_back(half.priority, id);
-            }
+        for class in half.enter_queue() {
+            self.queue.push_back(half.priority, class, id);
         }
         self.forget_send_if_done(id);
         Some(result)
@@ -444,10 +443,8 @@ impl Streams {
 
     fn forget_send_if_done(&mut self, id: StreamId) {
         let Some(half) = self.send.get(&id).filter(|half| half.is_done()) else { return };
-        for queue in [LOST, NEW] {
-            if half.queued[queue] {
-                self.queues[queue].remove(half.priority, id);
-            }
+        for class in half.queued() {
+            self.queue.remove(half.priority, class, id);
         }
         if half.in_writers {
             self.writers.retain(|&waiting| waiting != id);

@@ -19,21 +19,21 @@ pub(super) struct Room {
 
 impl Room {
     pub(super) fn new(bound: u64) -> Self {
-        Self { bound, used: bound }
+        Self { bound, used: most_used(bound) }
     }
 
     /// The network needs `bytes` at hand.
     pub(super) fn set_need(&mut self, bytes: u64) {
-        self.used = bytes.saturating_mul(ROUNDS).max(MIN_USE).min(self.bound);
+        self.used = bytes.saturating_mul(ROUNDS).max(MIN_USE).min(most_used(self.bound));
     }
 
     /// How much a stream may write that holds `own` of `held` bytes.
     ///
-    /// A stream alone may have three quarters of the buffer. Of the last quarter each takes an eighth of what is left, so it never
-    /// fills up by those who write much, and who begins finds as much room as others have.
+    /// A stream alone may have seven eighths of what is used of the buffer. Of the rest each takes an eighth of what is left, so it
+    /// does not fill up by those who write much, and a quarter of the buffer is for those who have little.
     pub(super) fn available(&self, held: u64, own: u64) -> u64 {
         let free = self.used.saturating_sub(held);
-        let fair = share(free + own, self.used / 4).saturating_sub(own).min(free);
+        let fair = share(free + own, self.used / 8).saturating_sub(own).min(free);
         let small = SMALL.saturating_sub(own).min(self.bound.saturating_sub(held));
         fair.max(small)
     }
@@ -47,4 +47,9 @@ impl Room {
     pub(super) fn is_worth_waking(&self, held: u64, own: u64) -> bool {
         self.available(held, own) >= (self.used / 8).min(SMALL / 2).max(1)
     }
+}
+
+/// The rest is for those who have little.
+fn most_used(bound: u64) -> u64 {
+    bound - bound / 4
 }
