@@ -53,10 +53,10 @@ impl<'a> Places<'a> {
     pub fn read(&self) -> Result<Option<Secret>, Failure> {
         let hidden = |text| Secret { text, is_exposed: false };
         if self.is_stdin() {
-            return self.from_stdin().map(hidden).map(Some);
+            return self.read_stdin().map(hidden).map(Some);
         }
         if let Some(file) = self.file {
-            return self.from_file(file).map(hidden).map(Some);
+            return self.read_file(file).map(hidden).map(Some);
         }
         if let Some(text) = self.argument {
             return Ok(Some(Secret { text: text.trim().to_owned(), is_exposed: true }));
@@ -75,7 +75,7 @@ impl<'a> Places<'a> {
         }
     }
 
-    fn from_stdin(&self) -> Result<String, Failure> {
+    fn read_stdin(&self) -> Result<String, Failure> {
         let mut line = String::new();
         let read = BufReader::new(io::stdin().lock().take(MAX_LENGTH)).read_line(&mut line);
         let unreadable = |why: String| {
@@ -86,7 +86,7 @@ impl<'a> Places<'a> {
         one_line(&line).map_err(|why| unreadable(why.to_owned()))
     }
 
-    fn from_file(&self, path: &Path) -> Result<String, Failure> {
+    fn read_file(&self, path: &Path) -> Result<String, Failure> {
         let unreadable = |why: String| {
             let cure = format!("Name a file that holds it as its only line with {}", self.file_option);
             Failure::usage(format!("cannot read {} from {}", self.what, path.display()), why, cure)

@@ -175,17 +175,17 @@ async fn kept_connections_are_closed_in_time() {
     let server = Server::start(AllowPrivate);
     let origin = http::origin(|_| http::ok("kept")).await;
     let proxy = client(client_options(server.invitation.clone())).await.http.unwrap();
-    let mut program = http::Program::new(proxy).await;
+    let (mut kept, mut halting) = (http::Program::new(proxy).await, http::Program::new(proxy).await);
     let request = format!("GET http://{}/ HTTP/1.1\r\n\r\n", origin.address);
-    assert_eq!(within(program.ask(&request)).await.1, "kept");
-    pause();
-    advance(KEEP_ALIVE - SLACK).await;
-    assert_eq!(within(program.ask(&request)).await.1, "kept");
-    // Half of a request has less time.
-    let mut halting = http::Program::new(proxy).await;
+    assert_eq!(within(kept.ask(&request)).await.1, "kept");
     halting.say(&request[..20]).await;
-    advance(KEEP_ALIVE + SLACK).await;
-    assert_eq!(within(program.hear_rest()).await, (String::new(), false));
+    pause();
+    // Half of a request has less time than none.
+    advance(PROXY_TIMEOUT + SLACK).await;
     let (heard, _) = within(halting.hear_rest()).await;
     assert!(heard.starts_with("HTTP/1.1 408 "), "{heard}");
+    let said = socket2::SockRef::from(&kept.0).peek(&mut [std::mem::MaybeUninit::uninit()]);
+    assert_eq!(said.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it has time");
+    advance(KEEP_ALIVE).await;
+    assert_eq!(within(kept.hear_rest()).await, (String::new(), false));
 }

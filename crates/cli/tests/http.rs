@@ -225,7 +225,7 @@ async fn fields_about_the_connection_stay_on_their_side() {
             names.sort();
             names
         };
-        assert_eq!(names(&head), ["Connection", "Set-Cookie", "Transfer-Encoding", "X-Odd-Case", "date"]);
+        assert_eq!(names(&head), ["Connection", "Date", "Set-Cookie", "Transfer-Encoding", "X-Odd-Case"]);
         assert_eq!(field(&head, "connection"), Some("close"), "the program asked for it");
         let request = &origin.requests()[0];
         assert!(request.starts_with("GET /a?b HTTP/1.1\r\n") && request.ends_with("\r\n\r\nbody"), "{request}");

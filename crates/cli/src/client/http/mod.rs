@@ -108,6 +108,7 @@ fn builder() -> http1::Builder {
     // Time limits are the guard's.
     builder
         .preserve_header_case(true)
+        .title_case_headers(true)
         .header_read_timeout(None)
         .max_headers(MAX_FIELDS)
         .max_header_size(MAX_HEAD)

@@ -149,6 +149,7 @@ impl Origin {
         };
         let handshake = http1::Builder::new()
             .preserve_header_case(true)
+            .title_case_headers(true)
             .max_headers(MAX_FIELDS)
             .max_header_size(MAX_HEAD)
             .max_buf_size(MAX_HEAD)
