@@ -23,6 +23,7 @@ pub mod invitation;
 pub mod lab_relay;
 mod listener;
 pub mod protocol;
+pub mod secret;
 pub mod server;
 pub mod splice;
 pub mod target;

@@ -9,7 +9,7 @@ use super::{IDLE_TIMEOUT, Shared, early::Early, tunnel};
 use crate::{
     console::say,
     failure::Failure,
-    listener::Listener,
+    listener::{Listener, Place},
     splice::{reset, splice_tcp},
     target::{Target, TargetError},
 };
@@ -62,7 +62,9 @@ impl Forward {
 }
 
 /// Serves one connection to a forwarded port. What the program says goes out with the request: nobody but we would use the answer.
-pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
+pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, target: Arc<Target>) {
+    // To connect is to ask.
+    place.occupy().await;
     let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
         Ok((send, asked)) => (send, Early::new(asked)),
         Err(reply) => {

@@ -12,6 +12,7 @@ use tokio::net::TcpStream;
 use crate::{
     admin::{self, Counters, json},
     association::Hub,
+    listener::Place,
 };
 
 /// The counters of ended connections, and the connections that there are; as many as the server admits.
@@ -53,8 +54,8 @@ impl Tally {
     }
 
     /// Answers one request.
-    pub(crate) async fn serve(tcp: TcpStream, tally: Arc<Self>) {
-        admin::serve(tcp, "GET /stats", |path| (path == "/stats").then(|| json(&tally.row()))).await;
+    pub(crate) async fn serve(tcp: TcpStream, place: Place, tally: Arc<Self>) {
+        admin::serve(tcp, place, "GET /stats", |path| (path == "/stats").then(|| json(&tally.row()))).await;
     }
 
     fn row(&self) -> StatsRow {

@@ -1,6 +1,8 @@
 //! A server and a client in this process, an echo server for them to reach, and the bytes that programs say to proxies.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod http;
+
 use std::{
     future::Future,
     net::{IpAddr, Ipv4Addr, SocketAddr},
