@@ -85,7 +85,10 @@ impl Bed {
             ip(&self.server, &format!("addr add 10.66.{path}.1/24 dev path{path}"));
             // Whatever a NAT makes of it.
             for binding in 0..4 {
-                ip(&self.server, &format!("route add 10.{}.{path}.0/24 dev path{path}", CLIENT_NET + binding));
+                ip(
+                    &self.server,
+                    &format!("route add 10.{}.{path}.0/24 dev path{path}", CLIENT_NET + binding),
+                );
             }
         }
         if self.has_v6() {

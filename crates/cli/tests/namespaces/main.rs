@@ -127,7 +127,8 @@ fn one_server_serves_both_families() {
     let Some(bed) = bed(2, Family::Both) else { return };
     let server = program::Server::start(&bed, "[::]:4433");
     let invitations = ["10.99.0.1:4433", "[fd99::1]:4433"].map(|place| server.invitation_for(place));
-    let pairs: Vec<_> = (0..).zip(invitations).map(|(nth, invitation)| server.client(&bed, &invitation, nth)).collect();
+    let pairs: Vec<_> =
+        (0..).zip(invitations).map(|(nth, invitation)| server.client(&bed, &invitation, nth)).collect();
     let mut downloads: Vec<_> =
         pairs.iter().map(|client| Download::through(&bed, client, LARGE / 4)).collect();
     for download in &mut downloads {

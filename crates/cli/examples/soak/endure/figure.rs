@@ -11,15 +11,15 @@ use crate::Args;
 
 /// Points in a line: more would not be seen.
 const POINTS: usize = 600;
-/// Slices of time over which throughput is averaged.
-const SLICES: usize = 120;
+/// Slices of time over which throughput is averaged, in minutes.
+const SLICE: f64 = 0.5;
 /// A download counts as small up to this many bytes.
 const SMALL: u64 = 60_000;
 
 /// The figure as SVG.
 pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
     let minutes = args.minutes as f64;
-    let time = || Axis::new("time (min)", 0.0, minutes).labelled(whole);
+    let time = || Axis::new("time (min)", 0.0, minutes);
 
     let memory = both(samples, |sample, role| sample.mib(role));
     let memory = chart("Resident memory", time(), "resident memory (MiB)", memory);
@@ -30,8 +30,8 @@ pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
     let Some(end) = successes.iter().map(|(ended, ..)| *ended).max() else { return String::new() };
     let began = samples.last().map_or(end, |last| end.checked_sub(last.at).unwrap_or(end));
     let minute = |ended: tokio::time::Instant| ended.saturating_duration_since(began).as_secs_f64() / 60.0;
-    let slice = minutes / SLICES as f64;
-    let mut carried = [vec![0.0; SLICES + 1], vec![0.0; SLICES + 1]];
+    let slices = (minutes / SLICE) as usize;
+    let mut carried = [vec![0.0; slices + 1], vec![0.0; slices + 1]];
     let mut small = Vec::new();
     for (ended, kind, bytes, took) in &successes {
         let at = minute(*ended);
@@ -40,14 +40,14 @@ pub fn draw(args: &Args, samples: &[Sample], ledger: &Ledger) -> String {
             Kind::Upload => 1,
             Kind::Association | Kind::Unread => continue,
         };
-        carried[series][((at / slice) as usize).min(SLICES)] += *bytes as f64 * 8.0 / 1e6 / (slice * 60.0);
+        carried[series][((at / SLICE) as usize).min(slices)] += *bytes as f64 * 8.0 / 1e6 / (SLICE * 60.0);
         if *kind == Kind::Download && *bytes <= SMALL {
             small.push((at, took.as_secs_f64() * 1e3));
         }
     }
     let lines = (0..).zip(carried).map(|(series, values)| {
-        let points = values.iter().take(SLICES).enumerate();
-        let points = points.map(|(at, value)| ((at as f64 + 0.5) * slice, *value)).collect();
+        let points = values.iter().take(slices).enumerate();
+        let points = points.map(|(at, value)| ((at as f64 + 0.5) * SLICE, *value)).collect();
         Layer::Line { series: series + 2, points }
     });
     let throughput = chart("Throughput", time(), "bytes that arrived whole (Mbit/s)", lines.collect());

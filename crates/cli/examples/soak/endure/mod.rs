@@ -31,8 +31,8 @@ const LIVES: u32 = 5;
 const LOOK: Duration = Duration::from_secs(1);
 /// What is under way at the end may take this long to finish.
 const FINISH: Duration = Duration::from_secs(90);
-/// After everything has ended, until descriptors are counted.
-const SETTLE: Duration = Duration::from_secs(5);
+/// After everything has ended, until descriptors must be closed: a server forgets a client that was killed after a minute.
+const SETTLE: Duration = Duration::from_secs(75);
 /// Descriptors that may be open at the end beyond those at the beginning: runtimes keep a few.
 const SPARE_DESCRIPTORS: usize = 8;
 
@@ -69,14 +69,27 @@ pub async fn endure(args: &Args) -> Outcome<ExitCode> {
             }
         }
     }
-    pause(SETTLE).await;
-    let rest = stage.look().await?;
+    let rest = settled(&stage, &idle).await?;
     let good = report(args, &stage, &ledger, &samples, (idle, rest), hung).await?;
     if let Some(file) = &args.figure {
         std::fs::write(file, figure::draw(args, &samples, &ledger))?;
         print(format_args!("figure: {}", file.display()));
     }
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What the ends look like when all is over: as soon as they have closed what they opened, or when they had time enough.
+async fn settled(stage: &Stage, idle: &[stage::Look; 2]) -> Outcome<[stage::Look; 2]> {
+    let end = Instant::now() + SETTLE;
+    loop {
+        pause(LOOK).await;
+        let now = stage.look().await?;
+        let open =
+            now.iter().zip(idle).any(|(now, idle)| now.descriptors > idle.descriptors + SPARE_DESCRIPTORS);
+        if !open || Instant::now() >= end {
+            return Ok(now);
+        }
+    }
 }
 
 /// Cuts one path after the other, with time between.

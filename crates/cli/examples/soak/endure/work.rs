@@ -131,7 +131,7 @@ async fn upload(stage: &Stage, sink: SocketAddr, seed: u64, size: u64) -> Outcom
 
 /// Packets of many sizes to an echo and back.
 async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
-    let (control, relay) = within(socks5(stage.proxy(), 3, ([0, 0, 0, 0], 0).into())).await?;
+    let (mut control, relay) = within(socks5(stage.proxy(), 3, ([0, 0, 0, 0], 0).into())).await?;
     let program = UdpSocket::bind(ANY).await?;
     let mut heard = vec![0; 10_000];
     let mut bytes = 0;
@@ -157,10 +157,14 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
                     }
                 }
             };
-            if let Ok(echoed) = timeout(Duration::from_secs(1), hear).await {
-                echoed?;
-                answered = true;
-                break;
+            tokio::select! {
+                echoed = timeout(Duration::from_secs(1), hear) => if let Ok(echoed) = echoed {
+                    echoed?;
+                    answered = true;
+                    break;
+                },
+                // The end of this connection is the association's (RFC 1928 section 6); nothing else is ever said on it.
+                _ = control.read(&mut [0]) => return Err("the association ended".into()),
             }
         }
         if !answered {
@@ -168,7 +172,6 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
         }
         bytes += length as u64;
     }
-    drop(control);
     Ok(bytes)
 }
 
@@ -176,7 +179,8 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
 async fn unread(stage: &Stage, source: SocketAddr, seed: u64, end: Instant) -> Outcome<u64> {
     let mut tcp = within(stage.connect(source)).await?;
     tcp.write_all(&[seed.to_be_bytes(), (64_u64 << 20).to_be_bytes()].concat()).await?;
-    let hold = Duration::from_millis(5_000 + seed % 25_000);
+    // Longer than others wait before they say that nothing comes.
+    let hold = Duration::from_millis(20_000 + seed % 100_000);
     tokio::time::sleep_until((Instant::now() + hold).min(end)).await;
     // What has come must be right, too.
     let mut first = [0; 1_000];
