@@ -107,11 +107,12 @@ impl Army {
         Ok(handle)
     }
 
-    /// The first flight of a connection that is then forgotten.
+    /// The first flight of a connection that is then forgotten; it counts as begun when it is sent.
     pub fn first_flight(&mut self, now: Instant) -> Outcome<(NetworkPath, Vec<u8>)> {
         let from = self.anywhere();
         let handle = self.recruit(now, from, Says::All)?;
         let mut soldier = self.soldiers.remove(&handle).ok_or("it was just made")?;
+        self.begun -= 1;
         let mut flight = Vec::new();
         let _ = soldier.connection.poll_transmit(now, 1, &mut flight);
         self.endpoint.forget(handle);

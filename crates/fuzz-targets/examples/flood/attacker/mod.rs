@@ -98,7 +98,8 @@ async fn flood(orders: &Orders) -> Outcome<()> {
         if now() >= swept + Duration::from_millis(5) {
             swept = now();
             for handle in army.wake(swept) {
-                army.attend(swept, handle, u64::MAX / 2);
+                let left = orders.rate.bytes_in(swept - began).saturating_sub(army.wire.sent_bytes);
+                army.attend(swept, handle, left);
             }
             tactics.dismiss(&mut army, swept);
         }
