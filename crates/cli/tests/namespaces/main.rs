@@ -68,7 +68,7 @@ fn a_path_for_small_packets_leaves_the_work_to_the_other() {
     let Some(bed) = bed(2, Family::V4) else { return };
     bed.wires[0].swallow_larger_than(1_100);
     let pair = Pair::start_without_waiting(&bed, &["path0", "path1"]);
-    let mut download = Download::start(&bed, &pair, LARGE / 4);
+    let download = Download::start(&bed, &pair, LARGE / 4);
     download.finish();
     assert!(bed.wires[0].swallowed() > 0, "nothing large met the firewall");
 }

@@ -157,6 +157,7 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
                     }
                 }
             };
+            let mut nothing = [0];
             tokio::select! {
                 echoed = timeout(Duration::from_secs(1), hear) => if let Ok(echoed) = echoed {
                     echoed?;
@@ -164,7 +165,7 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
                     break;
                 },
                 // The end of this connection is the association's (RFC 1928 section 6); nothing else is ever said on it.
-                _ = control.read(&mut [0]) => return Err("the association ended".into()),
+                _ = control.read(&mut nothing) => return Err("the association ended".into()),
             }
         }
         if !answered {
