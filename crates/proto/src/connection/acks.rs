@@ -2,18 +2,22 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, Event, PathEvent, receive::FrameContext};
+use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
-    policy,
+    mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
-    wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
+    wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Datagrams that a probe timeout of the handshake sends (RFC 9002 section 6.2.4).
+const HANDSHAKE_PROBES: u8 = 2;
+/// Of each, what headers, ACKs and tags of two packets take.
+const PROBE_OVERHEAD: u64 = 200;
 /// Probe timeouts for which a lost packet is remembered.
 const SPURIOUS_HORIZON: u64 = 8;
 
@@ -75,6 +79,24 @@ impl Connection {
             return Ok(());
         }
         Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "ACK for a path that never existed"))
+    }
+
+    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000 section 13.2.4).
+    pub(super) fn ask_for_ack(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let wanted = path.space.received.is_ack_wanted(now, path.rtt.smoothed());
+        // A path that is suspect is probed anyway.
+        let may = path.is_open() && !path.is_suspect() && self.has_window(id);
+        if wanted && may && !builder.is_empty(out) && out.len() < builder.limit {
+            Frame::Ping.encode(out);
+            builder.ack_eliciting = true;
+        }
     }
 
     fn on_newly_acked(
@@ -200,7 +222,7 @@ impl Connection {
         let SentPacket { frames, payload, size, epoch, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
-        self.settle_control(&frames.control);
+        self.on_control_delivered(&frames.control);
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
@@ -265,7 +287,7 @@ impl Connection {
         if let Some(space) = self.space_mut(level, id) {
             space.lost.forget_before(horizon);
         }
-        let mut full_lost = false;
+        let (mut full_lost, mut base_lost) = (false, false);
         for &number in numbers {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
@@ -298,6 +320,7 @@ impl Connection {
                 continue;
             }
             full_lost |= self.paths.get(&id).is_some_and(|p| p.mtu.is_full(packet.size));
+            base_lost |= mtu::is_base(packet.size);
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             if let Some(space) = self.space_mut(level, id) {
@@ -334,6 +357,9 @@ impl Connection {
             event = path.loss_event.on_lost(packets, reduced);
             if full_lost && path.mtu.on_full_lost(now) {
                 path.controller.on_mtu(u64::from(path.mtu.current()));
+            }
+            if base_lost && path.mtu.on_base_lost() {
+                path.ask_for_width();
             }
             if persistent {
                 path.controller.on_persistent_congestion(now);
@@ -419,6 +445,16 @@ impl Connection {
         }
     }
 
+    /// Control frames have reached the peer.
+    pub(super) fn on_control_delivered(&mut self, frames: &[ControlFrame]) {
+        for frame in frames {
+            if let ControlFrame::PathAbandon { path } = *frame {
+                self.on_abandon_told(path);
+            }
+        }
+        self.settle_control(frames);
+    }
+
     /// Control frames have reached the peer, or are of no use to it any more.
     pub(super) fn settle_control(&mut self, frames: &[ControlFrame]) {
         for _ in frames.iter().filter(|f| matches!(f, ControlFrame::RetireConnectionId { .. })) {
@@ -482,12 +518,16 @@ impl Connection {
         }
     }
 
-    /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is oldest leave again, whatever the flight
+    /// has (RFC 9002 section 6.2.4). Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.handshake.probes = HANDSHAKE_PROBES;
         let path = self.path_zero();
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
         self.path_zero().last_activity = now;
+        let datagram = self.path_zero().datagram_size() as u64;
+        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             let in_flight = space.space.has_ack_eliciting_in_flight();
@@ -496,10 +536,9 @@ impl Connection {
                 continue;
             }
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            space.probes_due = 1;
+            space.probe_due = true;
             space.space.last_ack_eliciting_at = Some(now);
-            // Probes carry the un-ACKed CRYPTO data again.
-            self.flight_again(level);
+            room -= self.oldest_again(level, room);
         }
     }
 }
