@@ -153,7 +153,7 @@ impl ProxyServer {
         let room = Arc::new(Semaphore::new(self.shared.limits.clients));
         while let Some(connecting) = self.endpoint.accept().await {
             let Ok(seat) = room.clone().try_acquire_owned() else {
-                connecting.refuse(CloseCode::Unavailable as u64, b"too many clients");
+                connecting.refuse(CloseCode::Unavailable as u64, "too many clients");
                 continue;
             };
             let shared = self.shared.clone();

@@ -199,6 +199,31 @@ fn the_soft_limit_of_descriptors_is_raised() {
     assert_eq!(words[3], words[4], "{line}");
 }
 
+/// Programs take all descriptors of a client's process. It goes on, and serves again once they have let go.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_descriptors_recovers() {
+    within(async {
+        let state = tempfile::tempdir().unwrap();
+        let (_server, invitation) = server("true", &state, &[]);
+        let args = ["client", &invitation.to_string(), "--socks5", "127.0.0.1:0"];
+        let client = Process::start_after("ulimit -n 40", &args);
+        let proxy = client.address_after("SOCKS5 proxy on ");
+        client.line_with("connected to ");
+        let echo = echo_server().await;
+        let (mut first, code, _) = socks5(proxy, 1, echo).await;
+        assert_eq!(code, 0);
+        let mut greedy = Vec::new();
+        for _ in 0..100 {
+            greedy.push(TcpStream::connect(proxy).await.unwrap());
+        }
+        assert_eq!(converse(&mut first, b"still ").await, b"still goodbye");
+        drop(greedy);
+        let (mut again, code, _) = socks5(proxy, 1, echo).await;
+        assert_eq!((code, converse(&mut again, b"again ").await), (0, b"again goodbye".to_vec()));
+    })
+    .await;
+}
+
 /// A client that does what it likes.
 struct Raw {
     connection: Connection,
