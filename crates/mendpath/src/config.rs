@@ -207,7 +207,7 @@ impl ServerConfig {
     /// Clients that wait to be let in at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
     pub const DEFAULT_MAX_HALF_OPEN: usize = 1_024;
     /// How long a handshake may take unless [`handshake_timeout`](Self::handshake_timeout) says otherwise.
-    pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// A server known by a pinned key.
     ///
