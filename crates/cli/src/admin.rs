@@ -1,18 +1,32 @@
 //! `--admin`: what connections are doing, as JSON and for Prometheus; `docs/json.md` describes the fields. Here is what client and
 //! server have in common: a small HTTP server on loopback, and the counters.
 
-use std::{net::SocketAddr, time::Duration};
-
-use mendpath::{ConnectionStats, RecoveryReasons};
-use serde::{Serialize, Serializer};
-use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::TcpStream,
+use std::{
+    convert::Infallible,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    time::Duration,
 };
 
-use crate::{failure::Failure, listener::Listener};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN},
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use mendpath::{ConnectionStats, RecoveryReasons};
+use serde::{Serialize, Serializer};
+use tokio::{net::TcpStream, time::timeout};
 
-/// For a program to ask.
+use crate::{
+    failure::Failure,
+    listener::{Listener, Place},
+};
+
+/// For a program to ask, and to read the answer.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_HEAD: usize = 8 * 1024;
 
@@ -33,21 +47,46 @@ pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Listener>
 pub(crate) type Answer = (u16, &'static str, String);
 
 /// Answers one request with what `answer` says about its path; it says nothing about paths that do not exist.
-pub(crate) async fn serve(mut tcp: TcpStream, usage: &str, answer: impl FnOnce(&str) -> Option<Answer>) {
-    let request = tokio::time::timeout(TIMEOUT, read_request(&mut tcp)).await.ok().flatten();
-    let refusal = |code| (code, "text/plain", format!("mendpath: {usage}\n"));
-    let (code, kind, body) = match request {
-        Some(Asked::Path(path)) => answer(&path).unwrap_or_else(|| refusal(404)),
-        Some(Asked::Strangely) | None => refusal(400),
-    };
-    let reason = if code == 200 { "OK" } else { "Error" };
-    let response = format!(
-        "HTTP/1.1 {code} {reason}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\nCache-Control: no-store\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = tcp.write_all(response.as_bytes()).await;
-    let _ = tcp.shutdown().await;
+pub(crate) async fn serve(
+    tcp: TcpStream,
+    place: Place,
+    usage: &str,
+    answer: impl Fn(&str) -> Option<Answer>,
+) {
+    let (place, answer) = (&place, &answer);
+    let service = service_fn(move |request: Request<Incoming>| async move {
+        let refusal = |code| (code, "text/plain", format!("mendpath: {usage}\n"));
+        let answer = match check(&request) {
+            Ok(()) => {
+                place.occupy().await;
+                answer(request.uri().path()).unwrap_or_else(|| refusal(404))
+            }
+            Err(code) => refusal(code),
+        };
+        Ok::<_, Infallible>(respond(answer))
+    });
+    let connection = http1::Builder::new()
+        .keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIMEOUT)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(MAX_HEAD)
+        .serve_connection(TokioIo::new(tcp), service);
+    // A program that asks and does not read is no reason to keep the answer.
+    let _ = timeout(2 * TIMEOUT, connection).await;
+}
+
+fn respond((code, kind, body): Answer) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let kind = HeaderValue::try_from(format!("{kind}; charset=utf-8")).expect("kinds are ours");
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, kind);
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if code == 405 {
+        fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    }
+    response
 }
 
 /// An answer in JSON.
@@ -134,60 +173,113 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Asked {
-    Path(String),
-    Strangely,
+/// Whether a program on this machine asks, and not a page from elsewhere in its browser.
+///
+/// # Errors
+/// The code to refuse it with.
+fn check<B>(request: &Request<B>) -> Result<(), u16> {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Err(405);
+    }
+    // RFC 9112 section 3.2: exactly one. A page must not read this through a name that it makes resolve to loopback.
+    let host = only(request.headers(), &HOST).filter(|host| is_loopback_name(host)).ok_or(400_u16)?;
+    if request.uri().authority().is_some() {
+        return Err(400);
+    }
+    let is_ours = |origin: &HeaderValue| {
+        origin.to_str().is_ok_and(|origin| origin.strip_prefix("http://") == Some(host))
+    };
+    let is_near = |site: &HeaderValue| site == "same-origin" || site == "none";
+    let site = HeaderName::from_static("sec-fetch-site");
+    let foreign = request.headers().get_all(ORIGIN).iter().any(|origin| !is_ours(origin))
+        || request.headers().get_all(site).iter().any(|site| !is_near(site));
+    if foreign { Err(403) } else { Ok(()) }
 }
 
-async fn read_request(tcp: &mut TcpStream) -> Option<Asked> {
-    let mut buffer = Vec::with_capacity(1_024);
-    while buffer.len() < MAX_HEAD && tcp.read_buf(&mut buffer).await.ok()? > 0 {
-        if let Some(asked) = parse(&buffer) {
-            return Some(asked);
-        }
-    }
-    None
-}
-
-/// `None` while the request is incomplete.
-fn parse(bytes: &[u8]) -> Option<Asked> {
-    let mut fields = [httparse::EMPTY_HEADER; 64];
-    let mut request = httparse::Request::new(&mut fields);
-    match request.parse(bytes) {
-        Ok(httparse::Status::Partial) => return None,
-        Ok(httparse::Status::Complete(_)) => {}
-        Err(_) => return Some(Asked::Strangely),
-    }
-    // A web page elsewhere must not read this through a name that it makes resolve to loopback.
-    let host = request.headers.iter().find(|field| field.name.eq_ignore_ascii_case("host"));
-    let here = host.is_none_or(|host| str::from_utf8(host.value).is_ok_and(is_loopback_name));
-    match (request.method, request.path) {
-        (Some("GET"), Some(path)) if here => Some(Asked::Path(path.to_owned())),
-        _ => Some(Asked::Strangely),
-    }
+/// The value of a field that is there once.
+fn only<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    let mut all = fields.get_all(name).iter();
+    all.next().filter(|_| all.next().is_none())?.to_str().ok()
 }
 
 fn is_loopback_name(host: &str) -> bool {
-    let name = host.parse::<SocketAddr>().map_or_else(
-        |_| host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned(),
-        |address| address.ip().to_string(),
-    );
-    name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) => name,
+        _ => host,
+    };
+    let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let address = match bracketed {
+        Some(inner) => inner.parse::<Ipv6Addr>().map(IpAddr::from).ok(),
+        None => name.parse::<Ipv4Addr>().map(IpAddr::from).ok(),
+    };
+    name.eq_ignore_ascii_case("localhost") || address.is_some_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn ask(method: &str, uri: &str, fields: &[(&str, &str)]) -> Result<(), u16> {
+        let request = Request::builder().method(method).uri(uri);
+        let request = fields.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        check(&request.body(()).unwrap())
+    }
+
     #[test]
     fn only_loopback_names_are_answered() {
-        let ask = |host: &str| parse(format!("GET /paths HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes());
-        for host in ["localhost", "localhost:9", "127.0.0.1:9", "127.0.0.1", "[::1]:9"] {
-            assert_eq!(ask(host), Some(Asked::Path("/paths".into())), "{host}");
+        let host = |host: &str| ask("GET", "/paths", &[("host", host)]);
+        for near in [
+            "localhost",
+            "LocalHost:9",
+            "127.0.0.1:9",
+            "127.0.0.1",
+            "127.1.2.3",
+            "[::1]:9",
+            "[::1]",
+            "localhost:",
+        ] {
+            assert_eq!(host(near), Ok(()), "{near}");
         }
-        assert_eq!(ask("rebound.example:9"), Some(Asked::Strangely));
-        assert_eq!(parse(b"POST / HTTP/1.1\r\n\r\n"), Some(Asked::Strangely));
-        assert_eq!(parse(b"GET /paths HTTP/1.1\r\n"), None);
+        for far in [
+            "rebound.example:9",
+            "localhost.example",
+            "192.0.2.1",
+            "[2001:db8::1]",
+            "::1",
+            "",
+            "127.0.0.1:9:9",
+            "user@localhost",
+            "127.0.0.1:x",
+        ] {
+            assert_eq!(host(far), Err(400), "{far}");
+        }
+    }
+
+    #[test]
+    fn exactly_one_host() {
+        assert_eq!(ask("GET", "/paths", &[]), Err(400));
+        assert_eq!(ask("GET", "/paths", &[("host", "localhost"), ("host", "localhost")]), Err(400));
+        assert_eq!(ask("GET", "/paths", &[("host", "localhost"), ("host", "rebound.example")]), Err(400));
+        assert_eq!(ask("GET", "http://rebound.example/paths", &[("host", "localhost")]), Err(400));
+    }
+
+    #[test]
+    fn pages_from_elsewhere_are_refused() {
+        let with = |name, value| ask("GET", "/paths", &[("host", "127.0.0.1:9"), (name, value)]);
+        assert_eq!(with("origin", "http://127.0.0.1:9"), Ok(()));
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:10", "https://127.0.0.1:9", ""] {
+            assert_eq!(with("origin", origin), Err(403), "{origin}");
+        }
+        for site in ["none", "same-origin"] {
+            assert_eq!(with("sec-fetch-site", site), Ok(()), "{site}");
+        }
+        for site in ["cross-site", "same-site", "new"] {
+            assert_eq!(with("sec-fetch-site", site), Err(403), "{site}");
+        }
+        assert_eq!(ask("HEAD", "/paths", &[("host", "localhost")]), Ok(()));
+        for method in ["POST", "OPTIONS", "DELETE", "PUT"] {
+            assert_eq!(ask(method, "/paths", &[("host", "localhost")]), Err(405), "{method}");
+        }
     }
 }

@@ -11,8 +11,9 @@ use units::{BitRate, Bytes, LossRate};
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 
 use crate::{
-    client::{Credentials, Forward, PathSpec},
+    client::{Forward, PathSpec},
     demo,
+    server::DNS_PORT,
     transport::{parse_congestion, parse_qlog, parse_recovery},
 };
 
@@ -28,7 +29,7 @@ use crate::{
     after_help = "Examples:\n  \
                   mendpath demo                       see on this machine what it gains\n  \
                   mendpath server                     on a well-connected host: prints an invitation\n  \
-                  mendpath client 'mendpath://...'    at home: a SOCKS5 proxy on 127.0.0.1:1080\n  \
+                  mendpath client --invitation-file FILE   at home: a SOCKS5 proxy on 127.0.0.1:1080\n  \
                   curl --socks5-hostname 127.0.0.1:1080 https://example.org/"
 )]
 pub struct Cli {
@@ -303,6 +304,9 @@ pub struct ServerArgs {
     /// Let clients reach private, loopback and link-local addresses as well.
     #[arg(long)]
     pub allow_private: bool,
+    /// Name server to ask for clients' names, also more than one [default: those of /etc/resolv.conf].
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_name_server)]
+    pub dns: Vec<SocketAddr>,
     /// Clients at a time.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_clients: u32,
@@ -323,12 +327,23 @@ pub struct ServerArgs {
     pub admin: Option<SocketAddr>,
 }
 
+fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
+    let alone = || text.parse().map(|ip| SocketAddr::new(ip, DNS_PORT));
+    text.parse()
+        .or_else(|_| alone())
+        .map_err(|_| "write an address, with or without a port: 192.0.2.53".to_owned())
+}
+
 /// The server and the ways to it, for `client` and `send`.
 #[derive(Debug, Args)]
 pub struct DialArgs {
-    /// The line that the other side printed (quote it: it contains `?`).
+    /// The line that the other side printed, or `-` to read it from stdin; on the command line other users of this machine can read
+    /// it (and quote it: it contains `?`) [default: the variable MENDPATH_INVITATION].
     #[arg(value_name = "INVITATION")]
-    pub invitation: String,
+    pub invitation: Option<String>,
+    /// Read the invitation from this file, which only you may read (`-` for stdin).
+    #[arg(long, value_name = "FILE", conflicts_with = "invitation")]
+    pub invitation_file: Option<PathBuf>,
     /// Network interface or local address to use, several times for several [default: every usable interface].
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
@@ -346,9 +361,10 @@ pub struct DialArgs {
 /// Arguments of `client`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-                  mendpath client 'mendpath://...'\n  \
-                  mendpath client 'mendpath://...' --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
-                  mendpath client 'mendpath://...' --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
+                  mendpath client --invitation-file invitation\n  \
+                  mendpath client --invitation-file invitation --path wlan0 --path wwan0 --http 127.0.0.1:8080\n  \
+                  mendpath client --invitation-file invitation --forward 2222=intern.example:22 --admin 127.0.0.1:9000\n  \
+                  ssh vps.example.org cat invitation | mendpath client -\n  \
                   curl --socks5-hostname 127.0.0.1:1080 https://example.org/")]
 pub struct ClientArgs {
     /// Where and how.
@@ -363,9 +379,13 @@ pub struct ClientArgs {
     /// Forward a local port to HOST:PORT as seen from the server; several times for several.
     #[arg(long = "forward", value_name = "LISTEN=HOST:PORT")]
     pub forwards: Vec<Forward>,
-    /// Ask programs for this user and password; needed to offer proxies beyond this machine.
-    #[arg(long, value_name = "USER:PASS")]
-    pub proxy_auth: Option<Credentials>,
+    /// Ask programs for the user and the password in this file, which holds USER:PASS and which only you may read (`-` for stdin); needed
+    /// to offer proxies beyond this machine [default: the variable MENDPATH_PROXY_AUTH].
+    #[arg(long, value_name = "FILE")]
+    pub proxy_auth_file: Option<PathBuf>,
+    /// The same on the command line, where other users of this machine can read it.
+    #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
+    pub proxy_auth: Option<String>,
     /// Show statistics here: /paths and /stats as JSON, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
@@ -379,7 +399,9 @@ pub struct ClientArgs {
 
 /// Arguments of `send`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  mendpath send holiday.tar 'mendpath://...' --path wlan0 --path wwan0")]
+#[command(after_help = "Examples:\n  \
+                  mendpath send holiday.tar --invitation-file invitation --path wlan0 --path wwan0\n  \
+                  mendpath send holiday.tar -     and paste the invitation")]
 pub struct SendArgs {
     /// The file.
     pub file: PathBuf,

@@ -1,9 +1,16 @@
 //! The binary itself: exit codes, what goes to stdout, and the demonstration's JSON.
 
-use std::process::{Command, Output};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output, Stdio},
+};
 
 fn mendpath(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mendpath")).args(args).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_mendpath")).args(args).stdin(Stdio::null()).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -157,5 +164,132 @@ fn damaged_captures_are_reported_as_far_as_they_go() {
     assert!(text(&output.stderr).contains("no TCP"), "{}", text(&output.stderr));
     for wrong in [&["trace", "analyze"][..], &["trace", "analyze", "x", "--cluster", "cubic"], &["trace"]] {
         assert_eq!(mendpath(wrong).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// A command in the background, killed at the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a command that prints an invitation, and returns that.
+fn inviting(args: &[&str]) -> (Running, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut running = Running(child.unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("mendpath://"), "{line}");
+    (running, line)
+}
+
+fn private_file(dir: &Path, name: &str, text: &str) -> PathBuf {
+    let path = dir.join(name);
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    path
+}
+
+#[test]
+fn invitations_need_not_stand_on_the_command_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let (out, state) = (dir.path().join("out"), dir.path().join("state"));
+    fs::create_dir(&out).unwrap();
+    let file = private_file(dir.path(), "file", "content");
+    for place in ["file", "stdin", "stdin-file", "variable", "argument"] {
+        let receive = ["receive", "--force", "--listen", "127.0.0.1:0", "--out", out.to_str().unwrap()];
+        let (_receiver, line) = inviting(&[&receive[..], &["--state", state.to_str().unwrap()]].concat());
+        let mut send = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        send.args(["send", file.to_str().unwrap()]).stdin(Stdio::piped());
+        send.stdout(Stdio::piped()).stderr(Stdio::piped());
+        match place {
+            "file" => _ = send.arg("--invitation-file").arg(private_file(dir.path(), "invitation", &line)),
+            "stdin" => _ = send.arg("-"),
+            "stdin-file" => _ = send.args(["--invitation-file", "-"]),
+            "variable" => _ = send.env("MENDPATH_INVITATION", &line),
+            _ => _ = send.arg(line.trim()).env("MENDPATH_INVITATION", "not looked at"),
+        }
+        let mut send = send.spawn().unwrap();
+        // Whoever does not read it may have ended by now.
+        let _ = send.stdin.take().unwrap().write_all(line.as_bytes());
+        let output = send.wait_with_output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{place}: {said}");
+        assert_eq!(
+            said.contains("warning: other users of this machine"),
+            place == "argument",
+            "{place}: {said}"
+        );
+        assert!(!said.contains(line.trim()), "{said}");
+    }
+}
+
+#[test]
+fn secrets_that_others_can_read_or_that_are_none_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let open = private_file(dir.path(), "open", "mendpath://secret@host\n");
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    let open = open.to_str().unwrap();
+    let private = private_file(dir.path(), "private", "mendpath://secret@host\n");
+    let private = private.to_str().unwrap();
+    for (args, part) in [
+        (&["client"][..], "--invitation-file"),
+        (&["client", "--invitation-file", open], "chmod 600"),
+        (&["client", "--invitation-file", private], "cannot use the invitation"),
+        (&["client", "--invitation-file", "/no/such/file"], "no such file"),
+        (&["client", "-"], "there is nothing"),
+        (&["client", "-", "--proxy-auth-file", "-"], "standard input"),
+        (&["client", "-", "--proxy-auth-file", open], "chmod 600"),
+        (&["client", "-", "--proxy-auth-file", private], "there is nothing"),
+        (&["client", "-", "--proxy-auth", "secret"], "Write USER:PASS"),
+        (&["send", "file", "--invitation-file", open], "chmod 600"),
+    ] {
+        let output = mendpath(args);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
+        assert!(message.lines().count() == 1 && message.contains(part), "{args:?}: {message}");
+        assert!(!message.contains("secret"), "{args:?}: {message}");
+    }
+    assert_eq!(mendpath(&["client", "mendpath://x", "--invitation-file", private]).status.code(), Some(2));
+    assert_eq!(
+        mendpath(&["client", "--proxy-auth", "a:b", "--proxy-auth-file", open]).status.code(),
+        Some(2)
+    );
+}
+
+#[test]
+fn the_proxy_s_password_comes_from_a_file_or_the_environment() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let (_server, line) =
+        inviting(&["server", "--listen", "127.0.0.1:0", "--state", state.to_str().unwrap()]);
+    let password = private_file(dir.path(), "password", "alice:sesame\n");
+    for from_file in [true, false] {
+        let mut client = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        client.args(["client", "--http", "127.0.0.1:0"]).env("MENDPATH_INVITATION", &line);
+        if from_file {
+            client.arg("--proxy-auth-file").arg(&password);
+        } else {
+            client.env("MENDPATH_PROXY_AUTH", "alice:sesame");
+        }
+        let mut client = Running(client.stderr(Stdio::piped()).spawn().unwrap());
+        let mut says = BufReader::new(client.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+        let address = says.find_map(|line| line.strip_prefix("mendpath: HTTP proxy on ").map(str::to_owned));
+        let ask = |fields: &str| {
+            let mut tcp = TcpStream::connect(address.as_ref().unwrap()).unwrap();
+            write!(tcp, "CONNECT 127.0.0.1:1 HTTP/1.1\r\n{fields}\r\n").unwrap();
+            let mut heard = String::new();
+            tcp.read_to_string(&mut heard).unwrap();
+            heard
+        };
+        assert!(ask("").starts_with("HTTP/1.1 407 "), "{}", ask(""));
+        // Let in, and told that the server reaches nothing private.
+        let right = ask("Proxy-Authorization: Basic YWxpY2U6c2VzYW1l\r\n");
+        assert!(right.starts_with("HTTP/1.1 403 "), "{right}");
     }
 }

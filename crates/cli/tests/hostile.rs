@@ -23,6 +23,8 @@ use tokio::{
 
 /// How long a program may take to say what it wants of a proxy.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(15);
+/// For how long a connection to the HTTP proxy is kept between requests.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// What a timer may be late.
 const SLACK: Duration = Duration::from_secs(1);
 
@@ -135,4 +137,55 @@ async fn programs_that_hang_are_dropped_in_time() {
     }
     let (mut tcp, reply, _) = socks5(socks, 1, echo).await;
     assert_eq!((reply, converse(&mut tcp, b"afterwards").await), (0, b"afterwardsgoodbye".to_vec()));
+}
+
+/// Connections that say nothing take no place from one that asks: it is served while they are still waited for.
+#[tokio::test]
+async fn idle_connections_keep_nobody_out() {
+    const IDLE: usize = 1_100;
+    /// Fewer than the places of those that have not asked.
+    const STILL_WAITED_FOR: usize = 100;
+    within(async {
+        let (server, echo) = (Server::start(AllowPrivate), echo_server().await);
+        let mut options = client_options(server.invitation.clone());
+        options.credentials = Some("alice:sesame".parse().unwrap());
+        let proxy = client(options).await.socks5.unwrap();
+        let mut idle = Vec::new();
+        for _ in 0..IDLE {
+            idle.push(TcpStream::connect(proxy).await.unwrap());
+        }
+        let mut tcp = TcpStream::connect(proxy).await.unwrap();
+        let request = socks5_request(1, echo);
+        tcp.write_all(&[&[5, 1, 2, 1, 5][..], b"alice", &[6], b"sesame", &request].concat()).await.unwrap();
+        let mut answer = [0; 14];
+        tcp.read_exact(&mut answer).await.unwrap();
+        assert_eq!((answer[1], answer[3], answer[5]), (2, 0, 0), "greeted, let in, connected");
+        for (i, idle) in idle.iter().rev().enumerate().take(STILL_WAITED_FOR) {
+            let said = socket2::SockRef::from(idle).peek(&mut [std::mem::MaybeUninit::uninit()]);
+            assert_eq!(said.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "{i} was given up");
+        }
+        assert_eq!(converse(&mut tcp, b"served ").await, b"served goodbye");
+    })
+    .await;
+}
+
+/// A kept connection to the HTTP proxy is closed when its program has nothing to ask for.
+#[tokio::test]
+async fn kept_connections_are_closed_in_time() {
+    let server = Server::start(AllowPrivate);
+    let origin = http::origin(|_| http::ok("kept")).await;
+    let proxy = client(client_options(server.invitation.clone())).await.http.unwrap();
+    let (mut kept, mut halting) = (http::Program::new(proxy).await, http::Program::new(proxy).await);
+    let request = format!("GET http://{}/ HTTP/1.1\r\n\r\n", origin.address);
+    assert_eq!(within(kept.ask(&request)).await.1, "kept");
+    halting.say(&request[..20]).await;
+    pause();
+    // Half of a request has less time than none.
+    advance(PROXY_TIMEOUT + SLACK).await;
+    let (heard, _) = within(halting.hear_rest()).await;
+    assert!(heard.starts_with("HTTP/1.1 408 "), "{heard}");
+    let said = socket2::SockRef::from(&kept.0).peek(&mut [std::mem::MaybeUninit::uninit()]);
+    assert_eq!(said.unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it has time");
+    advance(KEEP_ALIVE).await;
+    assert_eq!(within(kept.hear_rest()).await, (String::new(), false));
 }

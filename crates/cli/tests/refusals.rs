@@ -105,7 +105,7 @@ async fn an_open_proxy() {
         let mut options = client_options(server.invitation.clone());
         options.http = Some("0.0.0.0:0".parse().unwrap());
         let refused = failure(options.clone()).await;
-        one_line(&refused, &["refusing to offer HTTP on 0.0.0.0:0", "--proxy-auth USER:PASS"]);
+        one_line(&refused, &["refusing to offer HTTP on 0.0.0.0:0", "--proxy-auth-file FILE"]);
         assert_eq!(refused.exit_code(), 2);
         options.credentials = Some("alice:sesame".parse().unwrap());
         assert!(Client::start(options.clone()).await.is_ok(), "with a password it may");

@@ -1,19 +1,22 @@
 //! What `auto` is chosen by: goodput alone, shares beside others, what others lose; the figures of
-//! docs/decisions/0011-auto-congestion.md.
+//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md.
 //!
 //! ```sh
 //! cargo run --release -p mendpath-congestion --example auto_evidence
+//! SEEDS=8 cargo run --release -p mendpath-congestion --example auto_evidence -- bursts auto ctcp
 //! ```
+//!
+//! Names of tables and controllers choose among them; `SEEDS` is the number of runs per figure.
 
 #[path = "../tests/network/mod.rs"]
 mod network;
 
 use congestion::ControllerKind::{self, Auto, Ctcp, Cubic, NewReno};
-use network::{Link, Network, Path};
+use network::{Chain, Link, Network, Path};
 use units::Duration;
 
 const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
-/// Runs per figure, each with another seed.
+/// Runs per figure, each with another seed, unless the environment says otherwise.
 const SEEDS: u64 = 2;
 
 /// A bottleneck of `rate` Mbit/s with a buffer of `share` of the bandwidth-delay product, at least eight packets.
@@ -23,7 +26,8 @@ fn link(rate: u64, rtt_ms: u64, share: f64) -> Link {
 }
 
 fn mean(run: impl Fn(u64) -> f64) -> f64 {
-    (1..=SEEDS).map(run).sum::<f64>() / SEEDS as f64
+    let seeds = std::env::var("SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(SEEDS);
+    (1..=seeds).map(run).sum::<f64>() / seeds as f64
 }
 
 /// Goodput of a lone flow, in per cent of the capacity, from second 0 to 30.
@@ -164,6 +168,74 @@ fn route_change() {
     }
 }
 
+/// The issue's three chains, and ten more with bursts of 2 to 20 packets.
+const CHAINS: [Chain; 13] = [
+    Chain::new(0.005, 0.3, 0.5),
+    Chain::new(0.01, 0.2, 1.0),
+    Chain::new(0.002, 0.1, 1.0),
+    Chain::new(0.005, 0.5, 1.0),
+    Chain::new(0.025, 0.5, 1.0),
+    Chain::new(0.0033, 0.33, 1.0),
+    Chain::new(0.0005, 0.2, 1.0),
+    Chain::new(0.0025, 0.125, 1.0),
+    Chain::new(0.008, 0.08, 0.6),
+    Chain::new(0.0005, 0.05, 1.0),
+    Chain::new(0.0002, 0.05, 1.0),
+    Chain::new(0.0025, 0.05, 1.0),
+    Chain::new(0.005, 0.05, 1.0),
+];
+/// Rates in Mbit/s, round-trip times in ms, and buffers in bandwidth-delay products that the chains are tried on.
+const CHAINED: [(u64, u64, f64); 6] =
+    [(50, 40, 1.0), (50, 40, 0.25), (10, 40, 1.0), (200, 40, 1.0), (50, 10, 1.0), (50, 150, 1.0)];
+
+/// Goodput alone where losses come in bursts.
+fn bursts() {
+    println!("\nOne flow, losses in bursts, 20 s from its start: goodput in per cent of the capacity\n");
+    print!("| good to bad / bad to good / loss while bad | mean loss | controller |");
+    CHAINED.iter().for_each(|(rate, rtt, buffer)| print!(" {rate} Mbit/s, {rtt} ms, {buffer} |"));
+    println!("\n| --- | --- | --- |{}", " --- |".repeat(CHAINED.len()));
+    for chain in CHAINS {
+        for kind in kinds() {
+            let cell = |&(rate, rtt, buffer): &(u64, u64, f64)| {
+                let run = |seed| {
+                    let mut network = Network::new(&[link(rate, rtt, buffer)], seed);
+                    network.flow(kind, &[Path::new(rtt).chain(chain)], Duration::ZERO);
+                    100.0 * network.goodput(0, 20)[0][0] / rate as f64
+                };
+                format!("{:.1}", mean(run))
+            };
+            let cells: Vec<String> = CHAINED.iter().map(cell).collect();
+            println!(
+                "| {} / {} / {:.0} % | {:.1} % | {kind} | {} |",
+                chain.to_bad,
+                chain.to_good,
+                chain.loss_in_bad * 100.0,
+                chain.loss() * 100.0,
+                cells.join(" | ")
+            );
+        }
+    }
+}
+
+/// What a flow has beside another where losses come in bursts.
+fn bursty_harm() {
+    println!(
+        "\nA flow beside another where losses come in bursts (25 Mbit/s, 25 ms, buffer 1.25): its goodput in Mbit/s\n"
+    );
+    println!(
+        "| good to bad / bad to good / loss while bad | cubic beside cubic | beside auto | beside ctcp | auto beside auto |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    for chain in &CHAINS[..3] {
+        let second = |first, second| pair((first, second), 25, 1.25, Path::new(25).chain(*chain)).1;
+        let cells: Vec<String> = [(Cubic, Cubic), (Auto, Cubic), (Ctcp, Cubic), (Auto, Auto)]
+            .map(|(a, b)| format!("{:.2}", second(a, b)))
+            .to_vec();
+        let loss = chain.loss_in_bad * 100.0;
+        println!("| {} / {} / {loss:.0} % | {} |", chain.to_bad, chain.to_good, cells.join(" | "));
+    }
+}
+
 /// The controllers to show: all, or those named on the command line.
 fn kinds() -> Vec<ControllerKind> {
     let named: Vec<ControllerKind> = std::env::args().filter_map(|name| name.parse().ok()).collect();
@@ -183,6 +255,12 @@ fn main() {
     }
     if wanted("overflow") {
         overflows();
+    }
+    if wanted("bursts") {
+        bursts();
+    }
+    if wanted("burst-harm") {
+        bursty_harm();
     }
     if wanted("route") {
         route_change();

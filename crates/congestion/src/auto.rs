@@ -3,12 +3,14 @@
 //! Ours; built from RFC 9438 and from what CTCP (Kim et al., section 4.3) backs off by. A loss is taken for
 //!
 //! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far more is lost than that even though
-//!   no queue is seen: the window is multiplied by CUBIC's 0.7;
+//!   no queue is seen and the same load goes on losing: the window is multiplied by CUBIC's 0.7;
 //! - congestion, too, if round trips with half the window, which are made now and then on a lossy path, do not lose as much;
 //! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and never less than 0.7. So the queue is
 //!   drained for the sake of others, and that is all.
 //!
-//! docs/decisions/0011-auto-congestion.md has what else was tried, and the figures.
+//! Losses are counted in bursts, as far as the path is known to lose in bursts by chance.
+//!
+//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md have what else was tried, and the figures.
 //!
 //! | symbol            | here                 | unit    |
 //! |-------------------|----------------------|---------|
@@ -26,17 +28,23 @@ use units::{Duration, Instant};
 use crate::{
     Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State,
     base_rtt::BaseRtt,
+    chance::Chance,
     cubic::BETA,
     half_load::HalfLoad,
     loss_floor::LossFloor,
     queueing::Queueing,
     slow_start_rounds::{Round, SlowStartRounds},
+    trial::{Charge, LEAST_BURST, Trial},
 };
 
 /// Part of the longest queue seen up to which a queue counts as none.
 const LITTLE: u64 = 4;
 /// What is left of the longest queue seen after a round trip with a shorter one.
 const PEAK_DECAY: f64 = 0.995;
+/// Initial windows that one burst may be as long as. Slow start that such a loss has ended goes on if the next round trips show no queue,
+/// [`PARDONS`] times.
+const SMALL_WINDOWS: u64 = 2;
+const PARDONS: u8 = 3;
 /// Packets in the queue that are no queue: bursts leave as many.
 const BURST: f64 = 2.0;
 
@@ -49,6 +57,10 @@ pub struct Auto {
     queueing: Queueing,
     floor: LossFloor,
     half: HalfLoad,
+    chance: Chance,
+    trial: Option<Trial>,
+    /// How often slow start may still go on although a small window was lost twice.
+    pardons: u8,
     /// The most that was in flight in the last round trip and in the current one, in bytes: what the window is worth.
     flight: [u64; 2],
     /// The longest queue of the last hundreds of round trips, in time.
@@ -66,6 +78,9 @@ impl Auto {
             queueing: Queueing::default(),
             floor: LossFloor::default(),
             half: HalfLoad::default(),
+            chance: Chance::default(),
+            trial: None,
+            pardons: PARDONS,
             flight: [0; 2],
             peak: Duration::ZERO,
             rounds: SlowStartRounds::default(),
@@ -113,9 +128,42 @@ impl Auto {
         let lost = self.packets(self.rounds.lost());
         let packets = self.packets(self.cubic.window());
         if !self.is_quiet(queue) {
-            return self.floor.is_exceeded_with_queue(lost, packets);
+            return self.floor.is_exceeded_with_queue(lost, packets, &self.chance);
         }
-        !self.cubic.in_slow_start() && self.floor.is_exceeded(lost, packets)
+        !self.cubic.in_slow_start() && self.floor.is_exceeded(lost, packets, &self.chance)
+    }
+
+    /// Whether a loss without a queue is not to be believed before it has been tried. A few packets more than usual are what a queue that
+    /// nobody sees overflows by, unless bursts are known of.
+    fn needs_trial(&self, queue: Duration) -> bool {
+        self.is_quiet(queue)
+            && (self.chance.is_established() || self.packets(self.rounds.lost()) >= LEAST_BURST)
+    }
+
+    /// Tries whether the load is the reason of a loss, unless the load is so low that it cannot be.
+    fn charge(&mut self, now: Instant, charge: Charge) {
+        if self.trial.is_none() && !self.chance.is_low(self.packets(self.cubic.window())) {
+            self.trial = Some(Trial::new(now, charge));
+        }
+    }
+
+    /// Ends a trial that is through.
+    fn try_load(&mut self, ack: &Ack) {
+        let Some(trial) = self.trial.take_if(|trial| trial.on_ack(ack)) else { return };
+        match trial.verdict(self.packets(self.cubic.window()), self.chance.index()) {
+            Some(beta) => {
+                let young = self.cubic.in_slow_start()
+                    && self.cubic.window() <= SMALL_WINDOWS * self.config.initial_window();
+                self.cubic.reduce(ack.now, ack.largest_sent_at, beta);
+                if young && self.pardons > 0 {
+                    self.pardons -= 1;
+                    self.rounds.doubt();
+                } else {
+                    self.rounds.confirm();
+                }
+            }
+            None => self.chance.on_acquitted(&trial.meanwhile),
+        }
     }
 
     fn on_gap(&mut self, now: Instant, sent_at: Instant) {
@@ -127,6 +175,11 @@ impl Auto {
             return self.cubic.reduce(now, sent_at, BETA);
         };
         if self.is_congestion(queue) {
+            if self.needs_trial(queue) {
+                self.base.on_idle_loss();
+                let share = self.floor.share().max(self.chance.share());
+                return self.charge(now, Charge::Excess { share });
+            }
             self.rounds.confirm();
             return self.cubic.reduce(now, sent_at, BETA);
         }
@@ -162,8 +215,7 @@ impl Auto {
             self.flight = [self.flight[1], 0];
         }
         if ended.is_mostly_lost(self.config.minimum_window()) {
-            self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
-            self.rounds.confirm();
+            self.on_mostly_lost(ack);
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
@@ -171,6 +223,15 @@ impl Auto {
         self.learn(ended);
         self.doubt(ack);
         self.confirm_exit();
+    }
+
+    fn on_mostly_lost(&mut self, ack: &Ack) {
+        if self.queue(self.longest()).is_some_and(|queue| self.is_quiet(queue)) {
+            self.charge(ack.now, Charge::MostlyLost);
+        } else {
+            self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
+            self.rounds.confirm();
+        }
     }
 
     /// Takes what a round trip has lost into account, if no queue explains it.
@@ -181,15 +242,27 @@ impl Auto {
             return;
         }
         let (delivered, lost) = (self.packets(ended.delivered), self.packets(ended.lost));
-        self.floor.on_quiet_round(delivered, lost, self.packets(self.cubic.window()));
+        let window = self.packets(self.cubic.window());
+        self.floor.on_quiet_round(delivered, lost, window);
+        if self.cubic.in_slow_start() {
+            self.chance.on_young_round(delivered, lost);
+        } else if let Some(trial) = &mut self.trial {
+            self.chance.carry(delivered);
+            trial.meanwhile.on_round(delivered, lost);
+        } else {
+            self.chance.on_round(delivered, lost, window);
+        }
     }
 
     /// Losses that the path does not have with half the window are congestion, whatever hides the queue. Once found out, they are
     /// answered, forgotten, and measured again.
     fn doubt(&mut self, ack: &Ack) {
         let (lost, all) = self.floor.remembered();
-        let Some(share) = self.half.share().filter(|_| self.half.is_exceeded(lost, all)) else { return };
+        let index = self.chance.index().max(self.floor.dispersion());
+        let is_exceeded = self.half.is_exceeded(lost, all, index);
+        let Some(share) = self.half.share(index).filter(|_| is_exceeded) else { return };
         self.floor.correct(share);
+        self.chance.take_back();
         self.base.probe_soon(ack.now);
         self.rounds.confirm();
         self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
@@ -222,11 +295,13 @@ impl Controller for Auto {
         self.half.watch(ack.now, self.base.is_probing());
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         let ended = self.queueing.on_ack(ack);
-        self.rounds.on_ack(ack);
+        self.rounds.on_ack(&Ack { app_limited: ack.app_limited || self.trial.is_some(), ..*ack });
         if ended {
             self.end_round(ack);
         }
-        let app_limited = ack.app_limited || self.base.is_probing();
+        self.try_load(ack);
+        // A trial is one of the same load, and a probe is none of the load at all.
+        let app_limited = ack.app_limited || self.base.is_probing() || self.trial.is_some();
         self.cubic.on_ack(&Ack { app_limited, ..*ack }, group);
         if self.cubic.in_slow_start() && !app_limited {
             self.watch_slow_start();
@@ -236,6 +311,10 @@ impl Controller for Auto {
     fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
+        let lost = self.packets(loss.bytes);
+        if let Some(trial) = &mut self.trial {
+            trial.on_loss(loss.largest_sent_at, lost);
+        }
         self.on_gap(loss.now, loss.largest_sent_at);
     }
 
@@ -244,11 +323,13 @@ impl Controller for Auto {
         self.base.forget();
         self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
+        (self.chance, self.trial) = (Chance::default(), None);
         self.rounds = SlowStartRounds::default();
     }
 
     fn on_spurious_loss(&mut self, now: Instant) {
         self.cubic.on_spurious_loss(now);
+        self.trial = None;
         // The loss that never was may have kept slow start from going on.
         self.rounds.doubt();
     }

@@ -12,7 +12,7 @@ use crate::loss_floor::is_more_than_chance;
 
 /// Packets that are remembered.
 const MEMORY: f64 = 300.0;
-/// Losses that a probe may have missed by chance.
+/// Losses that a probe may have missed by chance, besides the root of those that it had.
 const MISSED: f64 = 2.0;
 
 /// Lost packets among those sent with half the window.
@@ -49,14 +49,17 @@ impl HalfLoad {
         }
     }
 
-    /// The share that is lost with half the window, rather too large than too small; `None` before any probe.
-    pub(crate) fn share(&self) -> Option<f64> {
-        (self.all >= 1.0).then(|| ((self.lost + MISSED) / self.all).min(1.0))
+    /// The share that is lost with half the window, rather too large than too small, where losses have the index `dispersion`; `None` before any
+    /// probe.
+    pub(crate) fn share(&self, dispersion: f64) -> Option<f64> {
+        let lost = self.lost / dispersion;
+        let most = dispersion * (lost + lost.sqrt() + MISSED);
+        (self.all >= 1.0).then(|| (most / self.all).min(1.0))
     }
 
     /// Whether losing `lost` of `all` packets is more than the load explains that the path loses anyway.
-    pub(crate) fn is_exceeded(&self, lost: f64, all: f64) -> bool {
-        self.share().is_some_and(|share| is_more_than_chance(lost, share * all))
+    pub(crate) fn is_exceeded(&self, lost: f64, all: f64, dispersion: f64) -> bool {
+        self.share(dispersion).is_some_and(|share| is_more_than_chance(lost, share * all, dispersion))
     }
 }
 
@@ -85,21 +88,25 @@ mod tests {
     fn says_nothing_before_a_probe() {
         let mut half = HalfLoad::default();
         half.count(at(1), 0.0, 100.0);
-        assert!(half.share().is_none() && !half.is_exceeded(300.0, 300.0));
+        assert!(half.share(1.0).is_none() && !half.is_exceeded(300.0, 300.0, 1.0));
     }
 
     #[test]
     fn losses_that_half_the_load_does_not_have_are_the_load_s() {
         let half = probed(60.0, 0.0);
-        assert!(half.is_exceeded(45.0, 300.0));
-        assert!(!half.is_exceeded(15.0, 300.0), "five per cent may miss a probe of sixty packets by chance");
+        assert!(half.is_exceeded(45.0, 300.0, 1.0));
+        assert!(!half.is_exceeded(45.0, 300.0, 10.0), "four bursts and a half may all miss it");
+        assert!(
+            !half.is_exceeded(15.0, 300.0, 1.0),
+            "five per cent may miss a probe of sixty packets by chance"
+        );
     }
 
     #[test]
     fn losses_that_it_has_too_are_the_path_s() {
         for share in [0.01, 0.05, 0.1, 0.2] {
             let half = probed(100.0 * (1.0 - share), 100.0 * share);
-            assert!(!half.is_exceeded(300.0 * share, 300.0), "{share}");
+            assert!(!half.is_exceeded(300.0 * share, 300.0, 1.0), "{share}");
         }
     }
 
@@ -108,6 +115,6 @@ mod tests {
         let mut half = probed(0.0, 300.0);
         half.watch(at(300), true);
         half.count(at(400), 3_000.0, 0.0);
-        assert!(half.share().is_some_and(|share| share < 0.1), "{half:?}");
+        assert!(half.share(1.0).is_some_and(|share| share < 0.12), "{half:?}");
     }
 }

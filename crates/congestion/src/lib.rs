@@ -21,11 +21,13 @@ mod aimd;
 mod auto;
 mod balia;
 mod base_rtt;
+mod chance;
 mod controller;
 mod coupled;
 mod ctcp;
 mod cubic;
 mod dctcp;
+mod dispersion;
 mod half_load;
 mod hystart;
 mod kind;
@@ -41,6 +43,7 @@ mod recovery_period;
 mod slow_start_rounds;
 #[cfg(test)]
 mod test_loop;
+mod trial;
 
 pub use auto::Auto;
 pub use balia::{Balanced, Balia};

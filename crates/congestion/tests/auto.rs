@@ -4,7 +4,7 @@ mod network;
 
 use congestion::ControllerKind;
 use congestion::ControllerKind::{Auto, Cubic, NewReno};
-use network::{Link, Network, Path};
+use network::{Chain, Link, Network, Path};
 use units::Duration;
 
 /// 25 Mbit/s, 25 ms, a buffer of `quarters` quarters of a bandwidth-delay product.
@@ -31,6 +31,63 @@ fn goodput_hardly_depends_on_loss() {
             assert!(rate >= 25.0 * 0.95, "loss {loss}, buffer {quarters}/4, seed {seed}: {rate}");
         }
     }
+}
+
+/// Goodput as a share of 50 Mbit/s in the first 15 s at 40 ms, with a buffer of `quarters` quarters of a bandwidth-delay product.
+fn bursty(chain: Chain, quarters: u64, seed: u64) -> f64 {
+    let mut network = Network::new(&[Link::new(50, 250_000 * quarters / 4)], seed);
+    network.flow(Auto, &[Path::new(40).chain(chain)], Duration::ZERO);
+    network.goodput(0, 15)[0][0] / 50.0
+}
+
+/// Bursts of 2 to 20 packets on average, in slow start as well; docs/decisions/0014-bursty-loss.md has more of them.
+#[test]
+fn bursts_by_chance_are_no_congestion() {
+    for (chain, least) in [
+        (Chain::new(0.005, 0.3, 0.5), 0.88),
+        (Chain::new(0.01, 0.2, 1.0), 0.83),
+        (Chain::new(0.002, 0.1, 1.0), 0.87),
+        (Chain::new(0.025, 0.5, 1.0), 0.83),
+        (Chain::new(0.0002, 0.05, 1.0), 0.85),
+        (Chain::new(0.0025, 0.05, 1.0), 0.8),
+    ] {
+        let mean = (21..=23).map(|seed| bursty(chain, 4, seed)).sum::<f64>() / 3.0;
+        assert!(mean >= least, "{chain:?}: {mean}");
+    }
+}
+
+/// Beside a flow that does not give way to bursts, CUBIC has what the bursts leave it.
+#[test]
+fn takes_hardly_anything_from_tcp_where_losses_come_in_bursts() {
+    let chain = Chain::new(0.002, 0.1, 1.0);
+    let second = |first| {
+        let one = |seed| {
+            let mut network = lab(5, seed);
+            network.flow(first, &[Path::new(25).chain(chain)], Duration::ZERO);
+            network.flow(Cubic, &[Path::new(25).chain(chain)], Duration::from_secs(5));
+            network.goodput(15, 45)[1][0]
+        };
+        (31..=34).map(one).sum::<f64>() / 4.0
+    };
+    let (with_auto, with_cubic) = (second(Auto), second(Cubic));
+    assert!(with_auto >= 0.75 * with_cubic, "{with_auto} instead of {with_cubic}");
+}
+
+/// What overflows goes on overflowing: no burst that could have been chance.
+#[test]
+fn a_burst_that_goes_on_is_congestion() {
+    // A policer that begins: a sixth of the rate, and next to no buffer.
+    let mut network = Network::new(&[Link::new(50, 250_000)], 41);
+    network.flow(Auto, &[Path::new(40).chain(Chain::new(0.002, 0.1, 1.0))], Duration::ZERO);
+    network.run_until(Duration::from_secs(10));
+    network.links[0].rate = units::BitRate::from_mbps(8);
+    network.links[0].buffer = 8 * network::SIZE;
+    network.run_until(Duration::from_secs(13));
+    let before = network.links[0].overflows;
+    let rate = network.goodput(13, 28)[0][0];
+    let share =
+        (network.links[0].overflows - before) as f64 * network::SIZE as f64 / (rate * 15.0 * 125_000.0);
+    assert!(share < 0.05 && rate >= 0.6 * 8.0, "{share} of {rate} Mbit/s");
 }
 
 #[test]

@@ -40,5 +40,6 @@ pub fn run(data: &[u8]) {
 
 /// Runs a future that waits for nothing but other futures.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_current_thread().build().expect("no drivers to fail").block_on(future)
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a clock cannot fail").block_on(future)
 }

@@ -14,7 +14,7 @@ use units::Duration;
 
 use crate::{Cancel, LabError, PathSpec, clock};
 pub(crate) use mptcp::{MptcpCounters, counters};
-pub(crate) use netns::Namespace;
+pub use netns::Namespace;
 
 use data_only::DataOnly;
 
@@ -50,8 +50,8 @@ impl TestBed {
         let mut emulator = Emulator::start([], seed)?;
         for (index, path) in paths.iter().enumerate() {
             let name = format!("path{index}");
-            let client_device = client.run(|| netns::tun(&name))??;
-            let server_device = server.run(|| netns::tun(&name))??;
+            let client_device = client.tun(&name)?;
+            let server_device = server.tun(&name)?;
             let (up, down) = (path.up.clone(), path.down.clone());
             let seed = path_seed(seed, index);
             emulator.add_tun_path(TunPath::new(client_device, server_device, up, down).seed(seed))?;

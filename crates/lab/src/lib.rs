@@ -70,6 +70,8 @@ pub use report::{Kind, Machine, PathUse, Repair, Report, Row, Sharing, html, jso
 pub use stats::Summary;
 
 #[cfg(target_os = "linux")]
+pub use bed::Namespace;
+#[cfg(target_os = "linux")]
 pub use run::{available, execute, run};
 
 /// How a plan is run.

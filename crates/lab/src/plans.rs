@@ -8,6 +8,7 @@ macro_rules! plan {
 
 /// Name and TOML text of each.
 pub const PLANS: &[(&str, &str)] = &[
+    plan!("bursty-loss"),
     plan!("cofuso-drops"),
     plan!("cofuso-sizes"),
     plan!("ctcp-fig7"),

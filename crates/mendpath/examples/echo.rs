@@ -39,8 +39,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn echo(connection: Connection) {
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         tokio::spawn(async move {
-            // The end of the stream is sent when `send` is dropped.
-            let _ = tokio::io::copy(&mut recv, &mut send).await;
+            // Unless it is finished, the stream is reset when `send` is dropped: half an echo must not look whole.
+            if tokio::io::copy(&mut recv, &mut send).await.is_ok() {
+                let _ = send.finish();
+            }
         });
     }
 }

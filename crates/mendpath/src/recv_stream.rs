@@ -11,14 +11,14 @@ use std::{
 use proto::{Read, StreamId};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::{ClosedStream, Connection, ReadError, ReadToEndError, shared::Shared};
+use crate::{ClosedStream, Connection, ReadError, ReadToEndError, SendStream, shared::Shared};
 
 /// By how much [`RecvStream::read_to_end`] extends its buffer, bytes.
 const READ_STEP: usize = 16 << 10;
 
 /// The receiving side of a stream.
 ///
-/// Dropped before its end was read, it stops: the peer need not send the rest.
+/// Dropped before its end was read, it stops with the code [`DROPPED`](crate::SendStream::DROPPED): the peer need not send the rest.
 pub struct RecvStream {
     connection: Connection,
     id: StreamId,
@@ -145,7 +145,7 @@ impl Drop for RecvStream {
         state.receivers.remove(&self.id);
         if self.end.is_none() && state.error.is_none() {
             // Refused if the stream has come to its end already.
-            let _ = state.proto.stop(self.id, 0);
+            let _ = state.proto.stop(self.id, SendStream::DROPPED);
         }
         drop(state);
         self.shared().wake_driver();

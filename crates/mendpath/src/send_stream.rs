@@ -18,8 +18,9 @@ use crate::{
 
 /// The sending side of a stream.
 ///
-/// Dropped without [`finish`](Self::finish) or [`reset`](Self::reset), it finishes: what was written still arrives. As
-/// [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
+/// Dropped without [`finish`](Self::finish), it is reset with the code [`DROPPED`](Self::DROPPED): a task that panics, is cancelled or
+/// returns early must not look to the peer as if it had said all it had to say. Some other libraries finish a stream that is dropped;
+/// here, say so. As [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
 pub struct SendStream {
     connection: Connection,
     id: StreamId,
@@ -30,6 +31,10 @@ pub struct SendStream {
 }
 
 impl SendStream {
+    /// The code of the reset with which a stream ends that is dropped before it is finished. [`RecvStream`](crate::RecvStream) stops
+    /// with the same.
+    pub const DROPPED: u64 = 0;
+
     pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
         let mut state = connection.shared().lock();
         if !state.is_void(early) {
@@ -173,10 +178,7 @@ impl Drop for SendStream {
         let stopped = state.senders.remove(&self.id).and_then(|sender| sender.stopped);
         if !self.ended && state.error.is_none() {
             // Refused if the stream has come to its end already.
-            let _ = match stopped {
-                Some(code) => state.proto.reset(self.id, code).is_ok(),
-                None => state.proto.finish(self.id).is_ok(),
-            };
+            let _ = state.proto.reset(self.id, stopped.unwrap_or(Self::DROPPED));
         }
         drop(state);
         self.shared().wake_driver();

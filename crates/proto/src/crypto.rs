@@ -175,6 +175,17 @@ impl CryptoStream {
         }
     }
 
+    /// Makes what is un-ACKed of a range pending again, at most so many bytes; returns how many.
+    pub(crate) fn repeat(&mut self, range: CryptoRange, most: u64) -> u64 {
+        let mut left = most;
+        for missing in self.acked.missing_within(range.offset..range.offset + range.len) {
+            let end = missing.end.min(missing.start + left);
+            left -= end - missing.start;
+            self.lost.insert(missing.start..end);
+        }
+        most - left
+    }
+
     /// Takes a CRYPTO frame's bytes into order.
     pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
         let end = offset + data.len() as u64;

@@ -15,6 +15,7 @@ use crate::{
     migration::{Budget, Candidate, Previous},
     mtu::MtuSearch,
     pacer::Pacer,
+    quiet::Quiet,
     reordering::{LossEvent, LostPackets, Patience},
     rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
@@ -28,6 +29,8 @@ const MAX_RESPONSES: usize = 4;
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// PATH_CHALLENGEs sent before a path that never answered is given up.
 pub(crate) const MAX_CHALLENGES: u32 = 6;
+/// Bytes of the amplification limit that are kept for challenges: two small ones.
+pub(crate) const CHALLENGE_RESERVE: u64 = 128;
 /// A round-trip time this much above the minimum shows a standing queue.
 const QUEUE_SIGN: f64 = 1.25;
 /// Bytes that a delivery rate sample must span: fewer say more about the sender than about the path.
@@ -51,6 +54,12 @@ pub(crate) struct Validation {
     pub(crate) heard: u64,
     /// The last challenge left in a datagram too small to show that the path carries 1,200 bytes.
     pub(crate) small: bool,
+}
+
+impl Validation {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.due || self.challenge.is_some()
+    }
 }
 
 /// Why a path may or may not carry data.
@@ -113,6 +122,8 @@ pub(crate) struct Path {
     /// How the network between its addresses loses, remembered for the next connections.
     pub(crate) history: LossHistory,
     pub(crate) space: PacketSpace,
+    /// Whether what the application waits for has stopped coming.
+    pub(crate) quiet: Quiet,
     pub(crate) ecn: PathEcn,
     /// Where the current key phase begins in its packet numbers.
     pub(crate) phase: PhaseBounds,
@@ -256,6 +267,7 @@ impl Path {
             loss: PathLoss::default(),
             history,
             space: PacketSpace::default(),
+            quiet: Quiet::default(),
             phase: PhaseBounds::default(),
             patience: Patience::default(),
             loss_event: LossEvent::default(),
@@ -327,7 +339,7 @@ impl Path {
 
     /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves of it.
     pub(crate) fn window(&self) -> u64 {
-        self.controller.window().min(self.in_flight.saturating_add(self.amplification_budget()))
+        self.controller.window().min(self.in_flight.saturating_add(self.budget_beside_challenges()))
     }
 
     /// Bytes that may still be put in flight.
@@ -343,9 +355,19 @@ impl Path {
         self.budget.left()
     }
 
+    /// What the amplification limit leaves to anything but challenges. Without the answer to one no more is ever allowed, so that
+    /// nothing else may take the last of it.
+    pub(crate) fn budget_beside_challenges(&self) -> u64 {
+        match self.amplification_budget() {
+            u64::MAX => u64::MAX,
+            budget if self.validation.is_under_way() => budget.saturating_sub(CHALLENGE_RESERVE),
+            budget => budget,
+        }
+    }
+
     /// Whether the amplification limit leaves room for a small packet.
     pub(crate) fn may_send_something(&self) -> bool {
-        self.amplification_budget() >= 64
+        self.budget_beside_challenges() >= 64
     }
 
     pub(crate) fn pacing_rate(&self) -> BitRate {

@@ -1,9 +1,15 @@
 //! CTCP's lab (section 6.1) in virtual time: goodput of one transfer through a bottleneck behind a lossy link.
 //!
 //! `cargo run --release -p mendpath-testkit --example goodput -- --size 50000000`
+//!
+//! With `--chain` losses come in bursts instead: chances per packet that the good and the bad state end, and the loss rate in the bad one.
+//!
+//! `cargo run --release -p mendpath-testkit --example goodput -- --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp`
+
+use std::str::FromStr;
 
 use clap::Parser;
-use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
+use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
 use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
@@ -26,6 +32,12 @@ struct Arguments {
     /// Loss rates, before the bottleneck.
     #[arg(long, value_delimiter = ',', default_value = "0%,1%,5%,10%,20%")]
     loss: Vec<LossRate>,
+    /// Losses in bursts, before the bottleneck: good to bad / bad to good / loss while bad.
+    #[arg(long, value_delimiter = ',', conflicts_with = "loss")]
+    chain: Vec<Chain>,
+    /// Number of such paths.
+    #[arg(long, default_value_t = 1)]
+    paths: usize,
     /// Recovery schemes.
     #[arg(long, value_delimiter = ',', default_value = "none,ctcp,auto")]
     recovery: Vec<RecoveryKind>,
@@ -37,12 +49,42 @@ struct Arguments {
     seed: u64,
 }
 
+/// A Gilbert-Elliott channel as on the command line.
+#[derive(Clone, Debug)]
+struct Chain {
+    text: String,
+    channel: GilbertElliott,
+}
+
+impl FromStr for Chain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rates: Vec<LossRate> =
+            text.split('/').map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("{e}"))?;
+        let &[good_to_bad, bad_to_good, loss_in_bad] = rates.as_slice() else {
+            return Err("write three rates, such as 1%/20%/100%".into());
+        };
+        let channel = GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good: LossRate::ZERO };
+        Ok(Self { text: text.into(), channel })
+    }
+}
+
 impl Arguments {
-    fn transfer(&self, recovery: RecoveryKind, controller: ControllerKind, loss: LossRate) -> Response {
+    /// What the paths lose, with a name.
+    fn losses(&self) -> Vec<(String, Loss)> {
+        if !self.chain.is_empty() {
+            return self.chain.iter().map(|c| (c.text.clone(), Loss::GilbertElliott(c.channel))).collect();
+        }
+        let bernoulli = |&rate| if rate == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(rate) };
+        self.loss.iter().map(|rate| (rate.to_string(), bernoulli(rate))).collect()
+    }
+
+    fn transfer(&self, recovery: RecoveryKind, controller: ControllerKind, loss: &Loss) -> Response {
         let buffer = QueueSize::Packets(self.buffer);
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(buffer);
-        let loss = if loss == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(loss) };
-        let paths = [PathPlan { up: link.clone(), down: link, loss }];
+        let path = PathPlan { up: link.clone(), down: link, loss: loss.clone() };
+        let paths = vec![path; self.paths];
         let transport = TransportConfig { recovery, controller, ..TransportConfig::default() };
         let mut exchange = Exchange::establish(Seed(self.seed), &paths, &transport);
         exchange.request(self.size, &paths).expect("the transfer ends")
@@ -55,7 +97,7 @@ fn main() {
     [
         ("controller", 10),
         ("recovery", 10),
-        ("loss", 8),
+        ("loss", 16),
         ("goodput", 10),
         ("extra %", 9),
         ("lost", 8),
@@ -66,18 +108,17 @@ fn main() {
     println!();
     for &controller in &arguments.congestion {
         for &recovery in &arguments.recovery {
-            for &loss in &arguments.loss {
-                let response = arguments.transfer(recovery, controller, loss);
+            for (name, loss) in arguments.losses() {
+                let response = arguments.transfer(recovery, controller, &loss);
                 let goodput = arguments.size as f64 * 8.0
                     / response.completion.as_secs_f64()
-                    / arguments.rate.bits_per_second() as f64;
+                    / (arguments.rate.bits_per_second() * arguments.paths as u64) as f64;
                 let extra = response.stats.recovery_bytes_sent as f64 / response.bytes_sent as f64 * 100.0;
                 let wasted = response.stats.repair_sent.saturating_sub(response.stats.peer_recovered);
                 println!(
-                    "{:>10}{:>10}{:>8}{goodput:>10.3}{extra:>9.1}{:>8}{wasted:>8}",
+                    "{:>10}{:>10}{name:>16}{goodput:>10.3}{extra:>9.1}{:>8}{wasted:>8}",
                     controller.name(),
                     recovery.name(),
-                    loss.to_string(),
                     response.stats.packets_lost
                 );
             }

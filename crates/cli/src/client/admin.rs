@@ -7,11 +7,14 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 
 use super::Shared;
-use crate::admin::{self, Answer, Counters, json};
+use crate::{
+    admin::{self, Answer, Counters, json},
+    listener::Place,
+};
 
 /// Answers one request.
-pub(super) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
-    admin::serve(tcp, "GET /paths, /stats or /metrics", |path| answer(path, &shared)).await;
+pub(super) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
+    admin::serve(tcp, place, "GET /paths, /stats or /metrics", |path| answer(path, &shared)).await;
 }
 
 fn answer(path: &str, shared: &Shared) -> Option<Answer> {

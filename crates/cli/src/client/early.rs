@@ -31,6 +31,19 @@ impl Early {
         Self::Waiting(Box::pin(asked.granted()))
     }
 
+    /// Whether the request was granted.
+    pub(super) fn is_granted(&self) -> bool {
+        matches!(self, Self::Granted(_))
+    }
+
+    /// The stream behind the answer, if the request was granted.
+    pub(super) fn into_granted(self) -> Option<RecvStream> {
+        match self {
+            Self::Granted(receive) => Some(receive),
+            Self::Waiting(_) | Self::Refused(_) => None,
+        }
+    }
+
     /// Why the request was refused, if it was. Waits for the answer: when a server refuses, that it takes no more may arrive before
     /// it says why.
     pub(super) async fn refusal(self) -> Option<Reply> {
@@ -41,6 +54,11 @@ impl Early {
         }
     }
 }
+
+/// Why nothing can be read: the server's answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.text)]
+pub(super) struct Refusal(pub(super) Reply);
 
 impl AsyncRead for Early {
     fn poll_read(
@@ -57,7 +75,7 @@ impl AsyncRead for Early {
                     };
                 }
                 Self::Granted(receive) => return Pin::new(receive).poll_read(cx, buf),
-                Self::Refused(reply) => return Poll::Ready(Err(io::Error::other(reply.text.clone()))),
+                Self::Refused(reply) => return Poll::Ready(Err(io::Error::other(Refusal(reply.clone())))),
             }
         }
     }

@@ -9,8 +9,8 @@ use super::{IDLE_TIMEOUT, Shared, early::Early, tunnel};
 use crate::{
     console::say,
     failure::Failure,
-    listener::Listener,
-    splice::{reset, splice},
+    listener::{Listener, Place},
+    splice::{reset, splice_tcp},
     target::{Target, TargetError},
 };
 
@@ -62,7 +62,9 @@ impl Forward {
 }
 
 /// Serves one connection to a forwarded port. What the program says goes out with the request: nobody but we would use the answer.
-pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
+pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, target: Arc<Target>) {
+    // To connect is to ask.
+    place.occupy().await;
     let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
         Ok((send, asked)) => (send, Early::new(asked)),
         Err(reply) => {
@@ -70,8 +72,7 @@ pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>, target: Arc<T
             return reset(tcp);
         }
     };
-    let summary = splice(tcp.split(), (&mut early, send), IDLE_TIMEOUT).await;
-    drop(tcp);
+    let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT).await;
     debug!(%target, ?summary, "forwarded connection ended");
     if let Some(reply) = early.refusal().await {
         say(format_args!("cannot reach {target}: {}", reply.text));

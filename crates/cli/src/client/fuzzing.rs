@@ -25,23 +25,26 @@ pub fn socks5_wrap(packet: &Packet) -> Option<Vec<u8>> {
     socks5_udp::wrap(packet)
 }
 
-/// A request to the HTTP proxy.
+/// A request to the HTTP proxy that is not refused.
 #[derive(Debug)]
 pub struct HttpRequest {
     /// Where to connect.
     pub target: Target,
-    /// The head for the origin server; `None` for CONNECT.
+    /// The head for the origin server; `None` for CONNECT and for what the proxy answers itself.
     pub rewritten: Option<Vec<u8>>,
     /// Whether it may use the proxy.
     pub authorized: bool,
-    /// What came after the head.
-    pub rest: Vec<u8>,
+    /// Its body; `None` if it is cut or malformed.
+    pub body: Option<Vec<u8>>,
 }
 
-/// What the HTTP proxy makes of a program's first bytes; the error is the status code of its answer, `None` if there is none.
-pub async fn http_request(
-    mut stream: impl AsyncRead + Unpin,
+/// What the HTTP proxy makes of what a program sends: its requests, and the status codes of those that are refused.
+///
+/// # Panics
+/// When hyper finds another request where ours was judged.
+pub async fn http_requests(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     credentials: &Credentials,
-) -> Result<HttpRequest, Option<u16>> {
-    http::understand(&mut stream, credentials).await
+) -> Vec<Result<HttpRequest, u16>> {
+    http::understand(stream, credentials.clone()).await
 }

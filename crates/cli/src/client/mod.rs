@@ -71,7 +71,7 @@ impl std::str::FromStr for Credentials {
             Some((user, password)) if fits(user) && fits(password) => {
                 Ok(Self { user: user.to_owned(), password: password.to_owned() })
             }
-            _ => Err("write USER:PASS, each of 1 to 255 bytes".into()),
+            _ => Err("Write USER:PASS, each of 1 to 255 bytes".into()),
         }
     }
 }
@@ -151,10 +151,9 @@ impl Client {
             addresses.forwards.push(listener.address);
             say(format_args!("forwarding {} to {target}", listener.address));
             let target: Arc<Target> = Arc::new(target);
-            tasks.spawn(
-                listener
-                    .serve(shared.clone(), move |tcp, shared| forward::serve(tcp, shared, target.clone())),
-            );
+            tasks.spawn(listener.serve(shared.clone(), move |tcp, place, shared| {
+                forward::serve(tcp, place, shared, target.clone())
+            }));
         }
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
@@ -197,7 +196,7 @@ async fn bind_proxy(
         return Err(Failure::usage(
             format!("refusing to offer {what} on {address}"),
             "everybody who reaches that address could use it",
-            format!("Add --proxy-auth USER:PASS, or use {option} 127.0.0.1:{}", address.port()),
+            format!("Add --proxy-auth-file FILE, or use {option} 127.0.0.1:{}", address.port()),
         ));
     }
     Listener::bind(address, what, option).await.map(Some)

@@ -15,6 +15,7 @@ use tracing::debug;
 
 use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, socks5_udp, tunnel};
 use crate::{
+    listener::Place,
     protocol::Reply,
     splice::splice_tcp,
     target::{Host, Target, is_name},
@@ -27,7 +28,7 @@ pub(super) type Waiting<S = TcpStream> = Socks5ServerProtocol<S, CommandRead>;
 const UNSPECIFIED: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// Serves one connection to the proxy.
-pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
+pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
     let (Ok(local), Ok(program)) = (tcp.local_addr(), tcp.peer_addr()) else { return };
     let greeted = tokio::time::timeout(HANDSHAKE_TIMEOUT, greet(tcp, shared.credentials.as_ref())).await;
     let (waiting, command, address) = match greeted {
@@ -35,6 +36,7 @@ pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>) {
         Ok(Err(error)) => return debug!(%program, %error, "not SOCKS5, or not let in"),
         Err(_) => return debug!(%program, "the SOCKS5 handshake took too long"),
     };
+    place.occupy().await;
     match command {
         Socks5Command::TCPConnect => connect(waiting, address, &shared).await,
         Socks5Command::UDPAssociate => socks5_udp::serve(waiting, local.ip(), program, &shared).await,

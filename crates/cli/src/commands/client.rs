@@ -2,13 +2,15 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{dial_options, interrupted};
+use super::{dial_options, interrupted, invitation};
 use crate::{
     args::ClientArgs,
-    client::{Client, ClientOptions},
+    client::{Client, ClientOptions, Credentials},
     console::say,
+    descriptors,
     failure::Failure,
     protocol::CloseCode,
+    secret::Places,
     token::Service,
 };
 
@@ -16,6 +18,8 @@ use crate::{
 const DEFAULT_SOCKS5: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
+    descriptors::raise();
+    let credentials = credentials(&args)?;
     let mut dial = dial_options(&args.dial, Service::Proxy)?;
     dial.idle_timeout = Duration::from_secs(args.give_up);
     let nothing = args.socks5.is_none() && args.http.is_none() && args.forwards.is_empty();
@@ -25,7 +29,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         http: args.http,
         forwards: args.forwards,
         admin: args.admin,
-        credentials: args.proxy_auth,
+        credentials,
         wait_for_server: args.wait,
     };
     let client = tokio::select! {
@@ -45,4 +49,28 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
             Ok(())
         }
     }
+}
+
+/// What programs must show, if anything.
+fn credentials(args: &ClientArgs) -> Result<Option<Credentials>, Failure> {
+    let places = Places {
+        what: "the proxy's password",
+        argument: args.proxy_auth.as_deref(),
+        file: args.proxy_auth_file.as_deref(),
+        file_option: "--proxy-auth-file",
+        variable: "MENDPATH_PROXY_AUTH",
+    };
+    if places.is_stdin() && invitation(&args.dial).is_stdin() {
+        return Err(Failure::usage(
+            "cannot read both the invitation and the proxy's password from standard input",
+            "it holds one line",
+            "Name a file with --proxy-auth-file or --invitation-file",
+        ));
+    }
+    let Some(secret) = places.read()? else { return Ok(None) };
+    let credentials = secret.text.parse().map_err(|cure: String| {
+        Failure::usage("cannot use the proxy's password", "it is not a user and a password", cure)
+    })?;
+    places.warn_of(&secret);
+    Ok(Some(credentials))
 }

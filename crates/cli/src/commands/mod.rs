@@ -20,6 +20,7 @@ use crate::{
     failure::{Failure, io_reason},
     identity::default_state_dir,
     invitation::Invitation,
+    secret::Places,
     server::Advertise,
     token::Service,
     transport::Choice,
@@ -54,14 +55,30 @@ fn advertise(text: Option<&str>) -> Result<Option<Advertise>, Failure> {
     })
 }
 
+/// Where the invitation may be.
+fn invitation(args: &DialArgs) -> Places<'_> {
+    Places {
+        what: "the invitation",
+        argument: args.invitation.as_deref(),
+        file: args.invitation_file.as_deref(),
+        file_option: "--invitation-file",
+        variable: "MENDPATH_INVITATION",
+    }
+}
+
 fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {
-    let invitation: Invitation = args.invitation.parse().map_err(|error| {
+    let places = invitation(args);
+    let secret = places.read()?.ok_or_else(|| {
         Failure::usage(
-            "cannot use the invitation",
-            error,
-            "Copy the whole line that the other side printed, in quotes",
+            "cannot do without an invitation",
+            "there is none on the command line and none in the variable MENDPATH_INVITATION",
+            "Name a file that holds the line the other side printed with --invitation-file, or give - and paste it",
         )
     })?;
+    let invitation: Invitation = secret.text.parse().map_err(|error| {
+        Failure::usage("cannot use the invitation", error, "Copy the whole line that the other side printed")
+    })?;
+    places.warn_of(&secret);
     let mut options = DialOptions::new(invitation, service);
     options.paths = args.paths.clone();
     options.transport =

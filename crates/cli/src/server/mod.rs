@@ -4,11 +4,15 @@ mod advertise;
 mod associate;
 mod connect;
 mod gate;
+mod means;
+mod names;
 mod session;
+mod shares;
 mod tally;
 
 pub use advertise::advertised;
 pub use gate::{Gate, HELLO_TIMEOUT};
+pub use names::DNS_PORT;
 pub(crate) use tally::Tally;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -17,8 +21,10 @@ use mendpath::{Endpoint, ServerConfig};
 use tokio::sync::Semaphore;
 use tracing::info;
 
+use self::means::Means;
 use crate::{
-    destination::DestinationPolicy,
+    descriptors,
+    destination::{DestinationPolicy, Destinations},
     failure::{Failure, io_reason},
     identity::Identity,
     invitation::Invitation,
@@ -39,6 +45,8 @@ pub struct ServerOptions {
     pub state: PathBuf,
     /// Where clients may connect to.
     pub policy: DestinationPolicy,
+    /// Name servers to ask; the system's when empty.
+    pub dns: Vec<SocketAddr>,
     /// What clients may use up.
     pub limits: Limits,
     /// How the server sends.
@@ -87,7 +95,8 @@ impl Default for Limits {
 /// What every session needs.
 struct Shared {
     gate: Gate,
-    policy: DestinationPolicy,
+    destinations: Destinations,
+    means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
 }
@@ -116,8 +125,11 @@ impl ProxyServer {
             pin: identity.server.pin(),
         };
         let gate = Gate::new(identity.tokens, Service::Proxy);
-        let shared =
-            Arc::new(Shared { gate, policy: options.policy, limits: options.limits, tally: Arc::default() });
+        let destinations = Destinations::new(options.policy);
+        let names = names::Names::new(&options.dns);
+        let means = Means::new(descriptors::limit(), options.limits.clients, names);
+        let limits = options.limits;
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally: Arc::default() });
         Ok(Self { endpoint, invitation, shared })
     }
 
@@ -141,7 +153,7 @@ impl ProxyServer {
         let room = Arc::new(Semaphore::new(self.shared.limits.clients));
         while let Some(connecting) = self.endpoint.accept().await {
             let Ok(seat) = room.clone().try_acquire_owned() else {
-                connecting.refuse(CloseCode::Unavailable as u64, b"too many clients");
+                connecting.refuse(CloseCode::Unavailable as u64, "too many clients");
                 continue;
             };
             let shared = self.shared.clone();
@@ -181,4 +193,13 @@ pub fn listen(
         };
         Failure::new(&tried, io_reason(&error), next)
     })
+}
+
+/// What sessions need, for tests of their parts.
+#[cfg(test)]
+fn test_shared(policy: DestinationPolicy) -> Shared {
+    let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
+    let means = Means::new(1_024, 256, names::Names::new(&[]));
+    let (limits, tally) = (Limits::default(), Arc::default());
+    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
 }

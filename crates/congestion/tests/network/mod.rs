@@ -60,6 +60,29 @@ pub struct Jitter {
     pub reorder: bool,
 }
 
+/// Losses in bursts: a channel that is good or bad (Gilbert and Elliott), and loses packets while it is bad.
+#[derive(Clone, Copy, Debug)]
+pub struct Chain {
+    /// Chance per packet that the good state ends.
+    pub to_bad: f64,
+    /// Chance per packet that the bad state ends.
+    pub to_good: f64,
+    /// Share of packets that the bad state loses.
+    pub loss_in_bad: f64,
+}
+
+impl Chain {
+    /// A channel by its three parameters.
+    pub const fn new(to_bad: f64, to_good: f64, loss_in_bad: f64) -> Self {
+        Self { to_bad, to_good, loss_in_bad }
+    }
+
+    /// The share of packets that it loses.
+    pub fn loss(&self) -> f64 {
+        self.loss_in_bad * self.to_bad / (self.to_bad + self.to_good)
+    }
+}
+
 /// One path of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
@@ -69,6 +92,8 @@ pub struct Path {
     pub rtt: Duration,
     /// Losses before the link.
     pub loss: f64,
+    /// Losses in bursts before the link.
+    pub chain: Option<Chain>,
     /// Its jitter.
     pub jitter: Jitter,
     /// How seldom its busy sender runs, on average: what arrives or is due in between waits, and then goes in bursts of up to ten packets.
@@ -82,6 +107,7 @@ impl Path {
             link: 0,
             rtt: Duration::from_millis(rtt_ms),
             loss: 0.0,
+            chain: None,
             jitter: Jitter::default(),
             nap: Duration::ZERO,
         }
@@ -90,6 +116,11 @@ impl Path {
     /// With random loss.
     pub fn loss(self, loss: f64) -> Self {
         Self { loss, ..self }
+    }
+
+    /// With losses in bursts.
+    pub fn chain(self, chain: Chain) -> Self {
+        Self { chain: Some(chain), ..self }
     }
 
     /// With jitter.
@@ -138,6 +169,8 @@ enum Event {
 struct Sender {
     flow: usize,
     path: Path,
+    /// Whether the path's chain is in its bad state.
+    bad: bool,
     controller: Box<dyn Controller>,
     rtt: Rtt,
     next: u64,
@@ -187,6 +220,7 @@ impl Network {
             let sender = Sender {
                 flow: self.flows,
                 path,
+                bad: false,
                 controller: kind.build(&Config::with_max_datagram_size(SIZE)),
                 rtt: Rtt::default(),
                 next: 0,
@@ -315,7 +349,7 @@ impl Network {
     fn transmit(&mut self, now: Instant, index: usize, number: u64) {
         let (lost, jitter) = (self.random(), self.random());
         let path = self.senders[index].path;
-        if lost < path.loss {
+        if lost < path.loss || path.chain.is_some_and(|chain| self.loses(index, chain)) {
             return;
         }
         let Some((left, marked)) = self.links[path.link].offer(now) else { return };
@@ -326,6 +360,15 @@ impl Network {
         }
         self.senders[index].last_ack_at = at;
         self.schedule(path.runs_at(at), Event::Ack { sender: index, number, marked });
+    }
+
+    /// One packet through a chain. The loss rate is that of the state before the transition, as in netem.
+    fn loses(&mut self, index: usize, chain: Chain) -> bool {
+        let (change, lost) = (self.random(), self.random());
+        let bad = &mut self.senders[index].bad;
+        let was_bad = *bad;
+        *bad ^= change < if was_bad { chain.to_good } else { chain.to_bad };
+        was_bad && lost < chain.loss_in_bad
     }
 
     fn on_ack(&mut self, now: Instant, index: usize, number: u64, marked: bool) {

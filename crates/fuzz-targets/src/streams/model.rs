@@ -65,7 +65,7 @@ impl Model {
             limit: config.receive_window,
             received: 0,
             max_data: peer.initial_max_data,
-            window: config.stream_receive_window,
+            window: config.first_window(),
             peer: peer.clone(),
         }
     }

@@ -93,6 +93,7 @@ pub fn config() -> TransportConfig {
     TransportConfig {
         receive_window: 1 << 20,
         stream_receive_window: 1 << 20,
+        initial_stream_window: Some(1 << 20),
         send_buffer: 1 << 20,
         max_concurrent_bidi: 100,
         max_concurrent_uni: 100,

@@ -189,6 +189,7 @@ fn a_slow_reader_that_pings_stays_bounded() {
 fn a_silly_window_costs_a_packet_for_a_packet() {
     let mut small = config();
     small.stream_receive_window = 10;
+    small.initial_stream_window = Some(10);
     let mut siege = Siege::of_server(&small);
     let id = siege.victim().open(Dir::Uni).expect("the peer allows streams");
     while siege.victim().write(id, &[7; 4_096]).is_ok() {}

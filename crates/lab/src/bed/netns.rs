@@ -12,10 +12,15 @@ use tun_rs::DeviceBuilder;
 use crate::LabError;
 
 /// A network namespace. It lives as long as this, or a process or socket in it.
-pub(crate) struct Namespace(File);
+#[derive(Debug)]
+pub struct Namespace(File);
 
 impl Namespace {
-    pub(crate) fn new() -> Result<Self, LabError> {
+    /// A new one, in which nothing is up.
+    ///
+    /// # Errors
+    /// [`LabError::System`], mostly without root.
+    pub fn new() -> Result<Self, LabError> {
         let make = || {
             unshare(CloneFlags::CLONE_NEWNET)?;
             // The thread's own entry: /proc/self would be the process's first thread.
@@ -26,12 +31,23 @@ impl Namespace {
 
     /// Calls `action` on a thread of this namespace. Sockets and processes that it makes belong to the namespace, also
     /// when they are used elsewhere.
-    pub(crate) fn run<R: Send>(&self, action: impl FnOnce() -> R + Send) -> Result<R, LabError> {
+    ///
+    /// # Errors
+    /// [`LabError::System`] if it cannot be entered.
+    pub fn run<R: Send>(&self, action: impl FnOnce() -> R + Send) -> Result<R, LabError> {
         let enter = || {
             setns(&self.0, CloneFlags::CLONE_NEWNET)?;
             Ok(action())
         };
         on_thread(enter).map_err(LabError::system("enter a network namespace"))
+    }
+
+    /// Makes a TUN device in it, which is down; its descriptor reads and writes whole IP packets.
+    ///
+    /// # Errors
+    /// [`LabError::System`] where there are none.
+    pub fn tun(&self, name: &str) -> Result<OwnedFd, LabError> {
+        self.run(|| tun(name))?
     }
 }
 
@@ -44,7 +60,7 @@ fn on_thread<R: Send>(action: impl FnOnce() -> io::Result<R> + Send) -> io::Resu
 }
 
 /// Makes a TUN device in the calling thread's namespace; its descriptor reads and writes whole IP packets.
-pub(super) fn tun(name: &str) -> Result<OwnedFd, LabError> {
+fn tun(name: &str) -> Result<OwnedFd, LabError> {
     let wrong = || LabError::system("make a TUN device (is there /dev/net/tun?)");
     let device = DeviceBuilder::new().name(name).build_sync().map_err(wrong())?;
     device.as_fd().try_clone_to_owned().map_err(wrong())

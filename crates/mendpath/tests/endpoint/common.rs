@@ -91,7 +91,9 @@ pub(crate) async fn echo(connection: Connection) -> ConnectionError {
             Err(error) => return error,
         };
         tokio::spawn(async move {
-            let _ = tokio::io::copy(&mut recv, &mut send).await;
+            if tokio::io::copy(&mut recv, &mut send).await.is_ok() {
+                let _ = send.finish();
+            }
         });
     }
 }

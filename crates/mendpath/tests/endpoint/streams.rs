@@ -1,6 +1,6 @@
 //! Bytes through streams.
 
-use mendpath::{ReadError, ReadToEndError, WriteError};
+use mendpath::{ReadError, ReadToEndError, ReceiveLimits, SendStream, WriteError};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
@@ -99,12 +99,36 @@ async fn big_transfers_in_both_directions() {
 }
 
 #[tokio::test]
-async fn dropping_a_sender_finishes_the_stream() {
+async fn a_dropped_sender_resets_and_does_not_look_complete() {
     watchdog(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
+        // Dropped on purpose, by a task that is cancelled, by one that panics.
+        for number in 0..3 {
+            let mut send = client.open_uni().await.unwrap();
+            let id = send.id();
+            send.write_all(b"half of it").await.unwrap();
+            let task = tokio::spawn(async move {
+                let _send = send;
+                match number {
+                    0 => {}
+                    1 => std::future::pending().await,
+                    _ => panic!("as it happens"),
+                }
+            });
+            if number == 1 {
+                task.abort();
+            }
+            let _ = task.await;
+            let mut recv = server.accept_uni().await.unwrap();
+            assert_eq!(recv.id(), id);
+            let end = recv.read_to_end(100).await.unwrap_err();
+            assert_eq!(end, ReadToEndError::Read(ReadError::Reset(SendStream::DROPPED)));
+        }
+        // Finished first, dropping changes nothing.
         let mut send = client.open_uni().await.unwrap();
         send.write_all(b"all there is").await.unwrap();
+        send.finish().unwrap();
         drop(send);
         let mut recv = server.accept_uni().await.unwrap();
         assert_eq!(recv.read_to_end(100).await.unwrap(), b"all there is");
@@ -183,6 +207,29 @@ async fn opening_waits_for_the_peers_limit() {
         }
         client.close(0, b"");
         echo.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_raises_its_limits_for_whom_it_knows() {
+    watchdog(async {
+        let (server, client) = configs();
+        let pair = Pair::with(server.max_streams(1, 0).receive_windows(2_000, 2_000), client);
+        let (client, server) = pair.connect().await;
+        let (mut send, _recv) = client.open_bi().await.unwrap();
+        assert_eq!(send.write(&[7; 9_000]).await.unwrap(), 2_000);
+        let (_answer, _request) = server.accept_bi().await.unwrap();
+        server.raise_receive_limits(&ReceiveLimits {
+            receive_window: 100_000,
+            stream_receive_window: 100_000,
+            max_concurrent_bidi: 2,
+            max_concurrent_uni: 1,
+        });
+        // Nobody reads: the raised window alone takes it.
+        send.write_all(&[7; 2_000]).await.unwrap();
+        client.open_bi().await.unwrap();
+        client.open_uni().await.unwrap();
     })
     .await;
 }

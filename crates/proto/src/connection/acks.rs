@@ -2,18 +2,22 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, Event, PathEvent, receive::FrameContext};
+use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
     mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
-    wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
+    wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Datagrams that a probe timeout of the handshake sends (RFC 9002 section 6.2.4).
+const HANDSHAKE_PROBES: u8 = 2;
+/// Of each, what headers, ACKs and tags of two packets take.
+const PROBE_OVERHEAD: u64 = 200;
 /// Probe timeouts for which a lost packet is remembered.
 const SPURIOUS_HORIZON: u64 = 8;
 
@@ -75,6 +79,24 @@ impl Connection {
             return Ok(());
         }
         Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "ACK for a path that never existed"))
+    }
+
+    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000 section 13.2.4).
+    pub(super) fn ask_for_ack(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let wanted = path.space.received.is_ack_wanted(now, path.rtt.smoothed());
+        // A path that is suspect is probed anyway.
+        let may = path.is_open() && !path.is_suspect() && self.has_window(id);
+        if wanted && may && !builder.is_empty(out) && out.len() < builder.limit {
+            Frame::Ping.encode(out);
+            builder.ack_eliciting = true;
+        }
     }
 
     fn on_newly_acked(
@@ -496,8 +518,10 @@ impl Connection {
         }
     }
 
-    /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is oldest leave again, whatever the flight
+    /// has (RFC 9002 section 6.2.4). Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.handshake.probes = HANDSHAKE_PROBES;
         let path = self.path_zero();
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
@@ -509,6 +533,8 @@ impl Connection {
             // hears nothing else, and learns from nothing else that the client's address has changed.
             path.probes_due = path.probes_due.max(1);
         }
+        let datagram = self.path_zero().datagram_size() as u64;
+        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             let in_flight = space.space.has_ack_eliciting_in_flight();
@@ -517,10 +543,9 @@ impl Connection {
                 continue;
             }
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            space.probes_due = 1;
+            space.probe_due = true;
             space.space.last_ack_eliciting_at = Some(now);
-            // Probes carry the un-ACKed CRYPTO data again.
-            self.flight_again(level);
+            room -= self.oldest_again(level, room);
         }
     }
 }

@@ -17,6 +17,8 @@ pub(super) enum State {
         pending: Vec<PathId>,
         packets_since: u32,
         next_answer: u32,
+        /// Nothing is kept once CONNECTION_CLOSE has left.
+        briefly: bool,
     },
     /// The peer closed: nothing is sent any more (section 10.2.2).
     Draining {
@@ -70,6 +72,27 @@ impl Connection {
         self.events.push_back(Event::ConnectionLost(ConnectionError::LocallyClosed));
     }
 
+    /// Turns a client away on behalf of the application, with words that reach it also while the handshake is under way: until it is
+    /// complete they are CONNECTION_REFUSED with this reason, which anybody on the path can read; then a close with the application's
+    /// code. What [`close`](Self::close) says is hidden during the handshake (RFC 9000 section 10.2.3).
+    pub fn refuse(&mut self, now: Instant, code: u64, reason: &str) {
+        if self.handshake.is_complete() {
+            return self.close(now, code, reason.as_bytes());
+        }
+        self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason.to_owned()));
+    }
+
+    /// Gives way to another client: says so once, if at all, and keeps nothing. For connections that
+    /// [`Endpoint::poll_evicted`](crate::Endpoint::poll_evicted) names.
+    pub fn evict(&mut self, now: Instant) {
+        let reason = "too many clients wait to be let in";
+        self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason));
+        match &mut self.state {
+            State::Closing { briefly, pending, .. } if !pending.is_empty() => *briefly = true,
+            _ => self.drain(),
+        }
+    }
+
     /// Closes the connection because the peer broke the protocol.
     pub(super) fn fail(&mut self, now: Instant, error: TransportError) {
         if self.state.is_closed() {
@@ -87,7 +110,7 @@ impl Connection {
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
         let until = now + self.close_period();
         let pending = self.closing_paths();
-        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1 };
+        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
     }
 
     /// The peer closed.

@@ -30,8 +30,8 @@ const MAX_POST_HANDSHAKE: u64 = 64 << 10;
 pub(super) struct CryptoSpace {
     pub(super) keys: Keys,
     pub(super) space: PacketSpace,
-    /// Probes that may leave regardless of the window.
-    pub(super) probes_due: u8,
+    /// A probe must leave, if only to ask for an ACK.
+    pub(super) probe_due: bool,
 }
 
 /// TLS and everything that is gone once the handshake is confirmed.
@@ -39,6 +39,8 @@ pub(super) struct Handshake {
     pub(super) tls: TlsSession,
     initial: Option<CryptoSpace>,
     handshake: Option<CryptoSpace>,
+    /// Datagrams that may leave regardless of the window, to probe.
+    pub(super) probes: u8,
     pub(super) one_rtt: Option<Box<OneRttKeys>>,
     crypto: [CryptoStream; 3],
     /// Level at which TLS writes now.
@@ -62,12 +64,13 @@ impl Handshake {
         let initial = CryptoSpace {
             keys: initial_keys(&original_cid, side),
             space: PacketSpace::default(),
-            probes_due: 0,
+            probe_due: false,
         };
         Self {
             tls,
             initial: Some(initial),
             handshake: None,
+            probes: 0,
             one_rtt: None,
             crypto: Default::default(),
             write_level: Level::Initial,
@@ -183,7 +186,7 @@ impl Connection {
             match new_keys {
                 Some(NewKeys::Handshake(keys)) => {
                     self.handshake.handshake =
-                        Some(CryptoSpace { keys, space: PacketSpace::default(), probes_due: 0 });
+                        Some(CryptoSpace { keys, space: PacketSpace::default(), probe_due: false });
                     self.handshake.write_level = Level::Handshake;
                     self.take_zero_rtt_keys();
                 }
@@ -228,7 +231,11 @@ impl Connection {
         self.handshake.complete = true;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
+            self.handshake_deadline = None;
             self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::HandshakeComplete));
+            if self.awaiting.is_none() {
+                self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::Admitted));
+            }
             self.issue_token(now)?;
             self.queue_control(ControlFrame::HandshakeDone)?;
             self.confirm_handshake();

@@ -18,8 +18,8 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let others =
-                    [self.idle_deadline, self.key_deadline(), self.next_duty()].into_iter().flatten();
-                paths.chain(others).min()
+                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                paths.chain(others.into_iter().flatten()).min()
             }
         }
     }
@@ -44,7 +44,8 @@ impl Connection {
             State::Drained => return,
             State::Open => {}
         }
-        if self.idle_deadline.is_some_and(|t| t <= now) {
+        let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
+        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);
@@ -65,7 +66,9 @@ impl Connection {
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
         match path.lifecycle {
             Lifecycle::Closing { until, told } => told.then_some(until),
-            Lifecycle::Validating | Lifecycle::Open => self.keep_alive_deadline(path),
+            Lifecycle::Validating | Lifecycle::Open => {
+                [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
+            }
         }
     }
 
@@ -110,6 +113,7 @@ impl Connection {
         }
         let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
         let keep_alive = due(self.keep_alive_deadline(path));
+        let silent = due(self.silence_deadline(path));
         let challenge = due(path.validation.retry_at);
         if lost {
             self.detect_lost(now, id);
@@ -120,6 +124,9 @@ impl Connection {
             self.repeat_challenge(now, id);
         }
         self.move_timeouts(now, id);
+        if silent {
+            self.on_silence(now, id);
+        }
         let Some(path) = self.paths.get_mut(&id) else { return };
         if due(path.paced_until) {
             path.paced_until = None;
@@ -149,7 +156,7 @@ impl Connection {
     /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
     /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
-        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probes_due > 0) {
+        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
         let path = self.paths.get(&PathId::ZERO)?;

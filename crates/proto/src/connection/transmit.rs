@@ -7,7 +7,7 @@ use super::{Connection, blocks::Role, close::State, packet::Built, recover::move
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
-    path::Path,
+    path::{CHALLENGE_RESERVE, Path},
     policy::SentData,
     rtt::GRANULARITY,
     sent::PacketPurpose,
@@ -43,9 +43,16 @@ impl Connection {
     ) -> Option<Transmit> {
         match self.state {
             State::Open => {}
-            State::Closing { .. } => return self.transmit_close(now, out),
+            State::Closing { briefly, .. } => {
+                let transmit = self.transmit_close(now, out);
+                if briefly {
+                    self.drain();
+                }
+                return transmit;
+            }
             State::Draining { .. } | State::Drained => return None,
         }
+        self.tell_streams(now);
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }
@@ -129,29 +136,31 @@ impl Connection {
 
     /// Initial and Handshake packets, coalesced into one datagram.
     fn transmit_handshake(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
-        levels.extend([Level::Initial, Level::Handshake].into_iter().filter(|l| self.handshake_pending(*l)));
         let path = self.paths.get(&PathId::ZERO)?;
+        let free = self.may_send_flight(path);
+        let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
+        let pending = |level: &Level| self.handshake_pending(*level, free);
+        levels.extend([Level::Initial, Level::Handshake].into_iter().filter(pending));
         let budget = path.amplification_budget();
         if levels.is_empty() || budget < MIN_USEFUL_SIZE as u64 {
             return None;
         }
         let size = path.datagram_size().min(usize::try_from(budget).unwrap_or(usize::MAX));
-        let (mut needs_padding, mut fresh) = (false, false);
+        let (mut needs_padding, mut fresh, mut ack_eliciting) = (false, false, false);
         for (i, &level) in levels.iter().enumerate() {
             let Some(mut builder) = self.begin_long(level, size, out) else { continue };
             self.write_ack(now, PathId::ZERO, &mut builder, out);
             let unsent = self.handshake.crypto(level).unsent();
-            self.write_crypto(&mut builder, out);
+            if free {
+                self.write_crypto(&mut builder, out);
+            }
             fresh |= self.handshake.crypto(level).unsent() > unsent;
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            if space.probes_due > 0 {
-                space.probes_due = 0;
-                if !builder.ack_eliciting {
-                    Frame::Ping.encode(out);
-                    builder.ack_eliciting = true;
-                }
+            if core::mem::take(&mut space.probe_due) && !builder.ack_eliciting {
+                Frame::Ping.encode(out);
+                builder.ack_eliciting = true;
             }
+            ack_eliciting |= builder.ack_eliciting;
             let padded = level == Level::Initial && (self.side == Side::Client || builder.ack_eliciting);
             needs_padding |= padded && !builder.is_empty(out);
             let another = levels.get(i + 1).is_some() && out.len() + TAG_LEN + MIN_COALESCED <= size;
@@ -170,13 +179,23 @@ impl Connection {
         if out.is_empty() {
             return None;
         }
+        self.handshake.probes = self.handshake.probes.saturating_sub(u8::from(ack_eliciting));
         self.note_flight(now, fresh, out.len() as u64);
         self.transmit(now, PathId::ZERO, out, None)
     }
 
-    fn handshake_pending(&self, level: Level) -> bool {
+    fn handshake_pending(&self, level: Level, free: bool) -> bool {
         let Some(space) = self.handshake.space(level) else { return false };
-        space.probes_due > 0 || space.space.received.owes_ack() || self.handshake.crypto(level).has_pending()
+        let waits = free && self.handshake.crypto(level).has_pending();
+        waits || space.probe_due || space.space.received.owes_ack()
+    }
+
+    /// Whether CRYPTO data of the handshake may leave: within the window, as a probe, or if there is nothing whose ACK or loss would be
+    /// noticed, since data of other levels may hold the window and wait for the handshake.
+    fn may_send_flight(&self, path: &Path) -> bool {
+        path.spare_window() >= path.datagram_size() as u64
+            || self.handshake.probes > 0
+            || !self.handshake.spaces().any(|s| s.space.has_ack_eliciting_in_flight())
     }
 
     // ---- 3: what must leave on a certain path
@@ -196,7 +215,7 @@ impl Connection {
                 self.send_validation(now, id, out)
             } else if let Some(size) = mtu_probe {
                 self.send_mtu_probe(now, id, size, out)
-            } else if path.probes_due > 0 && path.amplification_budget() >= path.datagram_size() as u64 {
+            } else if path.probes_due > 0 && path.budget_beside_challenges() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
                 None
@@ -209,11 +228,16 @@ impl Connection {
     }
 
     /// PATH_CHALLENGE and PATH_RESPONSE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
-    /// the largest size that we hope for.
+    /// the largest size that we hope for. Where the amplification limit leaves less than that and some more, it is as small as it gets: its
+    /// loss must leave something for another (RFC 9000 section 8.2.1).
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let shortest = self.shortest_challenge(id)?;
         let path = self.paths.get_mut(&id)?;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
-        if budget < MIN_USEFUL_SIZE {
+        let reserve = if path.address_validated { 0 } else { CHALLENGE_RESERVE as usize };
+        let padded = budget >= MIN_INITIAL_SIZE + reserve;
+        let small = shortest.max(budget / 3).min(MIN_INITIAL_SIZE);
+        if !padded && budget < shortest {
             return None;
         }
         // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
@@ -229,8 +253,9 @@ impl Connection {
         let hoped = path
             .mtu
             .due(now)
-            .filter(|size| first_challenge && usize::from(*size) <= budget && u64::from(*size) <= room);
-        let size = hoped.map_or(MIN_INITIAL_SIZE, usize::from).min(budget);
+            .filter(|size| first_challenge && usize::from(*size) + reserve <= budget)
+            .filter(|size| u64::from(*size) <= room);
+        let size = if padded { hoped.map_or(MIN_INITIAL_SIZE, usize::from) } else { small };
         if hoped.is_some() {
             path.mtu.on_sent();
         }
@@ -239,7 +264,7 @@ impl Connection {
         if let Some(data) = self.next_challenge(now, id) {
             PathChallenge(data).encode(out);
             if let Some(path) = self.paths.get_mut(&id) {
-                path.validation.small = size < MIN_INITIAL_SIZE;
+                path.validation.small = !padded;
             }
         }
         if !responses.is_empty() {
@@ -252,7 +277,7 @@ impl Connection {
         }
         self.write_ack(now, id, &mut builder, out);
         builder.ack_eliciting = true;
-        builder.pad_to = size;
+        builder.pad_to = if padded { size } else { 0 };
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
 
@@ -468,9 +493,10 @@ impl Connection {
                 && p.space.received.ack_deadline().is_some_and(|t| t <= now)
         };
         let path = self.paths.values().find(due)?;
-        let (id, budget) = (path.id, usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX));
+        let (id, budget) = (path.id, usize::try_from(path.budget_beside_challenges()).unwrap_or(usize::MAX));
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
+        self.ask_for_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
         self.transmit(now, id, out, None)
     }

@@ -1,8 +1,9 @@
 //! Frames about streams that leave.
 
+use super::Streams;
+use super::queue::Class;
 use super::send::Wrote;
 use super::sent::{SentStreamFrames, StreamControl, StreamRange};
-use super::{LOST, NEW, Streams};
 use crate::wire::{self, Dir, StreamId};
 
 /// A control frame that waits to be sent. Its values are looked up when it is written, so they are never stale. The
@@ -71,7 +72,7 @@ impl Streams {
     }
 
     /// Encodes a control frame with its current values; `None` if there is no use for it any more.
-    fn encode_control(&self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
+    fn encode_control(&mut self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
         Some(match key {
             ControlKey::ResetStream(id) => {
                 let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
@@ -89,6 +90,7 @@ impl Streams {
                 StreamControl::MaxData(limit)
             }
             ControlKey::MaxStreamData(id) => {
+                self.tune(id);
                 let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
                 wire::MaxStreamData { id, maximum: limit }.encode(out);
                 StreamControl::MaxStreamData { id, limit }
@@ -130,34 +132,34 @@ impl Streams {
         }
     }
 
-    /// Appends stream data to `out`, as much as fits while `out.len() <= limit`, and notes it in `sent`: lost data of any
-    /// stream first, then new data, by priority and round robin among equals. Every frame carries its length.
+    /// Appends stream data to `out`, as much as fits while `out.len() <= limit`, and notes it in `sent`, in the order of
+    /// [`SendQueue`](super::queue::SendQueue). Every frame carries its length.
     pub fn write_data(&mut self, out: &mut Vec<u8>, limit: usize, sent: &mut SentStreamFrames) {
-        for queue in [LOST, NEW] {
-            while let Some(id) = self.queues[queue].pop() {
-                let already = sent.ranges.len();
-                if let Some(half) = self.send.get_mut(&id) {
-                    half.queued[queue] = false;
-                }
-                let wrote = self.with_send(id, |half| {
-                    let wrote = match queue {
-                        LOST => half.write_lost(out, limit, sent),
-                        _ => half.write_new(out, limit, sent),
-                    };
-                    // A stream that could not even begin keeps its turn.
-                    if wrote == Wrote::NoRoom && sent.ranges.len() == already {
-                        half.queued[queue] = true;
-                    }
-                    wrote
-                });
-                if wrote == Some(Wrote::NoRoom) {
-                    if sent.ranges.len() == already
-                        && let Some(half) = self.send.get(&id)
-                    {
-                        self.queues[queue].push_front(half.priority, id);
-                    }
+        while let Some(turn) = self.queue.pop() {
+            let already = sent.ranges.len();
+            let (mut wrote, mut back) = (Wrote::Everything, None);
+            let before = out.len();
+            self.with_send(turn.id, |half| {
+                if !half.begin_turn(turn.class) {
+                    back = Some((half.priority, turn.class, false));
                     return;
                 }
+                wrote = match turn.class {
+                    Class::Lost => half.write_lost(out, limit, sent),
+                    Class::First | Class::Bulk => half.write_new(out, limit, sent),
+                };
+                let began = wrote == Wrote::Everything || sent.ranges.len() > already;
+                let bytes = sent.ranges[already..].iter().map(|range| i64::from(range.len)).sum();
+                back = half.end_turn(turn.class, began, bytes);
+            });
+            match back {
+                Some((priority, class, true)) => self.queue.push_front(priority, class, turn.id),
+                Some((priority, class, false)) => self.queue.push_back(priority, class, turn.id),
+                None => {}
+            }
+            self.queue.charge(turn, (out.len() - before) as u64);
+            if wrote == Wrote::NoRoom {
+                return;
             }
         }
     }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::flow::Credit;
+use super::queue::{Class, FIRST_BYTES, QUANTUM};
 use super::send_buffer::SendBuffer;
 use super::sent::{SentStreamFrames, StreamRange};
 use crate::range_set::RangeSet;
@@ -97,8 +98,12 @@ pub(super) struct SendHalf {
     /// Whether the stream is in the queue of those whose writes wait for the connection.
     pub(super) in_writers: bool,
     pub(super) priority: i32,
-    /// Whether the stream is in the queue of lost data, of new data.
-    pub(super) queued: [bool; 2],
+    /// Whether the stream is in the queue for lost data.
+    pub(super) queued_lost: bool,
+    /// In which list of the queue the stream is for new data.
+    pub(super) queued_new: Option<Class>,
+    /// Bytes that it may send before it is the turn of another.
+    turn_left: i64,
 }
 
 impl SendHalf {
@@ -119,7 +124,9 @@ impl SendHalf {
             wants_credit: false,
             in_writers: false,
             priority: 0,
-            queued: [false; 2],
+            queued_lost: false,
+            queued_new: None,
+            turn_left: 0,
         }
     }
 
@@ -130,6 +137,11 @@ impl SendHalf {
             held: self.buffer.len(),
             fins: u64::from(self.owes_fin()),
         }
+    }
+
+    /// Bytes in the buffer.
+    pub(super) fn held(&self) -> u64 {
+        self.buffer.len()
     }
 
     /// Bytes written by the application and never sent.
@@ -190,6 +202,57 @@ impl SendHalf {
         self.lost.clear();
         self.fin = Fin::Open;
         unsent
+    }
+
+    /// Which lists of the queue the stream has to enter, by what changed.
+    pub(super) fn enter_queue(&mut self) -> impl Iterator<Item = Class> + use<> {
+        let lost = self.has_lost() && !self.queued_lost;
+        self.queued_lost |= lost;
+        let first = self.has_new() && self.queued_new.is_none();
+        if first {
+            self.queued_new = Some(Class::First);
+            self.turn_left = FIRST_BYTES;
+        }
+        lost.then_some(Class::Lost).into_iter().chain(first.then_some(Class::First))
+    }
+
+    /// The lists of the queue that the stream is in.
+    pub(super) fn queued(&self) -> impl Iterator<Item = Class> + use<> {
+        self.queued_lost.then_some(Class::Lost).into_iter().chain(self.queued_new)
+    }
+
+    /// Whether a turn for new data may begin: not while the stream is in debt for earlier ones.
+    pub(super) fn begin_turn(&mut self, class: Class) -> bool {
+        if class == Class::Bulk && self.turn_left <= 0 && self.has_new() {
+            self.turn_left += QUANTUM;
+            return self.turn_left > 0;
+        }
+        true
+    }
+
+    /// After a turn in which so many bytes were sent: where in the queue the stream goes, and whether to the front; `None` if it leaves.
+    /// `began` is false if not even the first frame had room.
+    pub(super) fn end_turn(&mut self, class: Class, began: bool, bytes: i64) -> Option<(i32, Class, bool)> {
+        if class == Class::Lost {
+            self.queued_lost = self.has_lost();
+            return self.queued_lost.then_some((self.priority, class, !began));
+        }
+        self.turn_left -= bytes;
+        let (class, front) = match (self.has_new(), class) {
+            (true, class) if !began || self.turn_left > 0 => (class, true),
+            (true, _) => (Class::Bulk, false),
+            // Whoever sends little by little begins anew only once all others have had a turn in which it sent nothing.
+            (false, _) if bytes > 0 || class == Class::First => {
+                self.turn_left = 0;
+                (Class::Bulk, false)
+            }
+            (false, _) => {
+                self.queued_new = None;
+                return None;
+            }
+        };
+        self.queued_new = Some(class);
+        Some((self.priority, class, front))
     }
 
     /// Writes STREAM frames for lost ranges, lowest offset first.

@@ -1,121 +1,271 @@
-//! The HTTP front end: CONNECT (RFC 9110 section 9.3.6), and plain `http://` requests one at a time.
+//! The HTTP front end (RFC 9110, RFC 9112): CONNECT, and plain `http://` requests, each of which goes to its own origin server.
+//!
+//! hyper reads and writes the messages on both sides. Ours is what stands between: what is [refused](guard), where a request
+//! [goes](origin), and [which fields](fields) are for the proxy alone. Nothing of one request reaches another's origin server.
 
+mod body;
+mod chunks;
+mod fields;
+mod forward;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
+mod guard;
 mod head;
+mod origin;
+mod visit;
 
-use std::{io, sync::Arc};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::Incoming,
+    ext::ReasonPhrase,
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue, PROXY_AUTHENTICATE},
+    server::conn::http1,
+    service::service_fn,
+    upgrade::OnUpgrade,
+};
+use hyper_util::rt::TokioIo;
 use mendpath::{RecvStream, SendStream};
+use socket2::SockRef;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _},
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tracing::debug;
 
-use self::head::{Head, HeadError, Wanted};
-use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, tunnel};
-use crate::{protocol::Reply, splice::splice_tcp};
+#[cfg(feature = "fuzzing")]
+pub(super) use self::fuzzing::understand;
 
-/// The longest head of a request, in bytes.
-const MAX_HEAD: usize = 16 * 1024;
+use self::{
+    body::Download,
+    guard::Guard,
+    head::{Head, MAX_FIELDS, MAX_HEAD, Wanted},
+    origin::{OriginIo, Origins},
+    visit::{Turn, Visit},
+};
+use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
+use crate::{
+    listener::Place,
+    protocol::Reply,
+    splice::{reset, splice_tcp},
+    target::Target,
+};
+
+/// How often it is looked whether anything moves.
+const TICK: Duration = Duration::from_secs(30);
+/// Without traffic, until a connection is closed whose program has ended its direction, and may be gone.
+const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
+/// For a program to read the last answer before its connection is closed, and what it may still send meanwhile.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: u64 = 256 * 1024;
+
+type Answer = Response<Download>;
+type ProgramIo = TokioIo<Guard<TcpStream>>;
 
 /// Serves one connection to the proxy.
-pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>) {
-    let heard = tokio::time::timeout(HANDSHAKE_TIMEOUT, read_head(&mut tcp)).await;
-    let (head, rest) = match heard {
-        Ok(Ok(heard)) => heard,
-        Ok(Err(Unheard::Head(error))) => {
-            let (code, reason) = error.status();
-            return respond(&mut tcp, code, reason, "", &error.to_string()).await;
-        }
-        Ok(Err(Unheard::Gone)) => return,
-        Err(_) => {
-            return respond(&mut tcp, 408, "Request Timeout", "", "The request did not arrive in time.")
-                .await;
-        }
+pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
+    // Until an answer is known to be complete: HTTP/1.0 takes every plain end for that, also that of a killed process.
+    let _ = SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
+    let visit = Visit::new(Some(place));
+    let proxy = Arc::new(Proxy::new(shared, visit.clone()));
+    let service = {
+        let proxy = proxy.clone();
+        service_fn(move |request| {
+            let proxy = proxy.clone();
+            async move { Ok::<_, Infallible>(proxy.answer(request).await) }
+        })
     };
-    if !shared.credentials.as_ref().is_none_or(|credentials| is_authorized(&head, credentials)) {
-        let challenge = "Proxy-Authenticate: Basic realm=\"mendpath\"\r\n";
-        let text = "This proxy wants the user and password given with --proxy-auth.";
-        return respond(&mut tcp, 407, "Proxy Authentication Required", challenge, text).await;
-    }
-    if let Err(error) = carry(tcp, head, rest, &shared).await {
-        debug!(%error, "HTTP connection failed");
-    }
-}
-
-async fn carry(mut tcp: TcpStream, head: Head, rest: Vec<u8>, shared: &Shared) -> io::Result<()> {
-    let (target, is_tunnel) = (head.target.clone(), head.wanted == Wanted::Tunnel);
-    let (receive, send) = match open(head, &rest, shared).await {
-        Ok(stream) => stream,
-        Err(reply) => {
-            let (code, reason) = reply.status.http();
-            respond(&mut tcp, code, reason, "", &reply.text).await;
-            return Ok(());
+    let guard = TokioIo::new(Guard::new(tcp, visit.clone()));
+    let mut connection = builder().serve_connection(guard, service).with_upgrades();
+    let ended = tokio::select! {
+        ended = &mut connection => ended.map_err(|error| error.to_string()),
+        () = silence(&visit) => Err("nothing moved for too long".to_owned()),
+    };
+    let tcp = |io: ProgramIo| io.into_inner().into_parts().0;
+    match (ended, connection.into_parts()) {
+        (Ok(()), Some(parts)) => linger(tcp(parts.io)).await,
+        (Ok(()), None) => proxy.go_on().await,
+        (Err(error), parts) => {
+            debug!(error, "HTTP connection failed");
+            // What was sent of an answer must not look like all of it.
+            if let Some(parts) = parts {
+                reset(tcp(parts.io));
+            }
         }
-    };
-    if is_tunnel {
-        tcp.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
     }
-    let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
-    debug!(%target, ?summary, "connection ended");
-    Ok(())
 }
 
-/// Opens a stream that leads to where the request wants to go. A plain request goes out with it, and need not wait for the answer.
-async fn open(head: Head, rest: &[u8], shared: &Shared) -> Result<(RecvStream, SendStream), Reply> {
-    let (mut send, asked) = tunnel::ask(&shared.uplink, head.target).await?;
-    let first = match head.wanted {
-        Wanted::Tunnel => Vec::new(),
-        Wanted::Forward { rewritten } => rewritten,
-    };
-    for bytes in [first.as_slice(), rest] {
-        // If the server takes no more, its answer says why.
-        let _ = send.write_all(bytes).await;
-    }
-    Ok((asked.granted().await?, send))
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    // Time limits are the guard's.
+    builder
+        .preserve_header_case(true)
+        .title_case_headers(true)
+        .header_read_timeout(None)
+        .max_headers(MAX_FIELDS)
+        .max_header_size(MAX_HEAD)
+        .max_buf_size(2 * MAX_HEAD);
+    builder
 }
 
-enum Unheard {
-    /// It was no request that can be served.
-    Head(HeadError),
-    /// The program has closed its connection.
-    Gone,
-}
-
-/// The head of the request, and what has arrived after it.
-async fn read_head(tcp: &mut (impl AsyncRead + Unpin)) -> Result<(Head, Vec<u8>), Unheard> {
-    let mut buffer = Vec::with_capacity(2_048);
+/// Returns once nothing has moved for too long.
+async fn silence(visit: &Visit) {
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut seen, mut still) = (visit.moved(), Duration::ZERO);
     loop {
-        let read = tcp.read_buf(&mut buffer).await.map_err(|_| Unheard::Gone)?;
-        if read == 0 {
-            return Err(Unheard::Gone);
-        }
-        if let Some((head, length)) = Head::parse(&buffer).map_err(Unheard::Head)? {
-            return Ok((head, buffer.split_off(length)));
-        }
-        if buffer.len() >= MAX_HEAD {
-            return Err(Unheard::Head(HeadError::TooLong));
+        ticks.tick().await;
+        let moved = visit.moved();
+        still = if moved == seen { still + TICK } else { Duration::ZERO };
+        seen = moved;
+        if still > if visit.has_ended() { HALF_CLOSED_TIMEOUT } else { IDLE_TIMEOUT } {
+            return;
         }
     }
 }
 
-/// The first half of [`serve`], for fuzz targets.
-#[cfg(feature = "fuzzing")]
-pub(super) async fn understand(
-    stream: &mut (impl AsyncRead + Unpin),
-    credentials: &Credentials,
-) -> Result<super::fuzzing::HttpRequest, Option<u16>> {
-    let (head, rest) = read_head(stream).await.map_err(|error| match error {
-        Unheard::Head(error) => Some(error.status().0),
-        Unheard::Gone => None,
-    })?;
-    let authorized = is_authorized(&head, credentials);
-    let rewritten = match head.wanted {
-        Wanted::Tunnel => None,
-        Wanted::Forward { rewritten } => Some(rewritten),
-    };
-    Ok(super::fuzzing::HttpRequest { target: head.target, rewritten, authorized, rest })
+/// Ends a connection so that its program gets the last answer: closing while something unread has arrived would be a reset.
+async fn linger(mut tcp: TcpStream) {
+    let _ = SockRef::from(&tcp).set_linger(None);
+    let _ = tcp.shutdown().await;
+    let mut rest = tcp.take(LINGER_BYTES);
+    let _ = timeout(LINGER, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
+}
+
+/// What the requests of one connection have in common.
+struct Proxy {
+    shared: Arc<Shared>,
+    visit: Arc<Visit>,
+    origins: Mutex<Origins>,
+    /// The connection when hyper is through with it, if a request asked for something that is not HTTP.
+    after: Mutex<Option<OnUpgrade>>,
+    /// What it becomes then.
+    tunnel: Mutex<Option<Tunnel>>,
+}
+
+/// A connection that speaks HTTP no more.
+struct Tunnel {
+    target: Target,
+    far: Far,
+    _turn: Turn,
+}
+
+/// The other end of a tunnel.
+enum Far {
+    /// Of CONNECT.
+    Stream(RecvStream, SendStream),
+    /// An origin server that agreed to another protocol.
+    Origin(OnUpgrade),
+}
+
+impl Proxy {
+    fn new(shared: Arc<Shared>, visit: Arc<Visit>) -> Self {
+        let (after, tunnel) = Default::default();
+        Self { shared, visit, origins: Mutex::default(), after, tunnel }
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>) -> Answer {
+        if let Some(after) = request.extensions_mut().remove::<OnUpgrade>() {
+            *lock(&self.after) = Some(after);
+        }
+        let Some((ruling, turn)) = self.visit.begin() else {
+            return closing(words(400, "That request was not understood.", None));
+        };
+        let (head, early) = match ruling {
+            Ok(ruling) => ruling,
+            Err(error) => return closing(words(error.status(), &error.to_string(), Some(turn))),
+        };
+        if head.uri != *request.uri()
+            || (head.wanted == Wanted::Tunnel) != (request.method() == Method::CONNECT)
+        {
+            return closing(words(400, "That request was not understood.", Some(turn)));
+        }
+        if !self.shared.credentials.as_ref().is_none_or(|credentials| is_authorized(&head, credentials)) {
+            let text = "This proxy wants the user and the password that its owner has set.";
+            let mut answer = closing(words(407, text, Some(turn)));
+            answer
+                .headers_mut()
+                .insert(PROXY_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"mendpath\""));
+            return answer;
+        }
+        self.visit.occupy().await;
+        match head.wanted.clone() {
+            Wanted::Tunnel => self.connect(head.target, early, turn).await,
+            Wanted::Forward(path) => self.forward(head, path, request, turn).await,
+        }
+    }
+
+    /// RFC 9110 section 9.3.6. What came with the request goes out with it, and need not wait for the answer.
+    async fn connect(&self, target: Target, early: Bytes, turn: Turn) -> Answer {
+        let opened = async {
+            let (mut send, asked) = tunnel::ask(&self.shared.uplink, target.clone()).await?;
+            // If the server takes no more, its answer says why.
+            let _ = send.write_all(&early).await;
+            Ok((asked.granted().await?, send))
+        };
+        match opened.await {
+            Ok((receive, send)) => {
+                self.become_tunnel(Tunnel { target, far: Far::Stream(receive, send), _turn: turn });
+                let mut answer = Response::new(Download::words("", None));
+                answer.extensions_mut().insert(ReasonPhrase::from_static(b"Connection established"));
+                answer
+            }
+            Err(reply) => closing(refused(&reply, turn)),
+        }
+    }
+
+    fn become_tunnel(&self, tunnel: Tunnel) {
+        *lock(&self.tunnel) = Some(tunnel);
+    }
+
+    /// What follows when hyper is through with a connection that asked for something else than HTTP, and may have got it.
+    async fn go_on(&self) {
+        let (after, tunnel) = (lock(&self.after).take(), lock(&self.tunnel).take());
+        let Some(after) = after else { return };
+        let Ok(program) = after.await else { return };
+        let Ok(program) = program.downcast::<ProgramIo>() else { return };
+        let (tcp, unread) = program.io.into_inner().into_parts();
+        match tunnel {
+            Some(tunnel) => tunnel.carry(tcp, [program.read_buf, unread]).await,
+            None => linger(tcp).await,
+        }
+    }
+}
+
+impl Tunnel {
+    /// Connects both ends; `unread` is what the program has said already.
+    async fn carry(self, mut tcp: TcpStream, unread: [Bytes; 2]) {
+        let _ = SockRef::from(&tcp).set_linger(None);
+        let (receive, mut send, said) = match self.far {
+            Far::Stream(receive, send) => (receive, send, Bytes::new()),
+            Far::Origin(origin) => {
+                let Ok(origin) = origin.await else { return reset(tcp) };
+                let Ok(origin) = origin.downcast::<TokioIo<OriginIo>>() else { return reset(tcp) };
+                let Some((receive, send)) = origin.io.into_inner().into_streams() else { return reset(tcp) };
+                (receive, send, origin.read_buf)
+            }
+        };
+        for bytes in unread {
+            let _ = send.write_all(&bytes).await;
+        }
+        if tcp.write_all(&said).await.is_err() {
+            return reset(tcp);
+        }
+        let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
+        debug!(target = %self.target, ?summary, "connection ended");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_authorized(head: &Head, credentials: &Credentials) -> bool {
@@ -129,16 +279,23 @@ fn is_authorized(head: &Head, credentials: &Credentials) -> bool {
         .is_some_and(|(user, password)| credentials.match_pair(user, password))
 }
 
-/// Answers with words of our own, and closes.
-async fn respond(tcp: &mut TcpStream, code: u16, reason: &str, headers: &str, text: &str) {
-    let body = format!("mendpath: {text}\n");
-    let response = format!(
-        "HTTP/1.1 {code} {reason}\r\n{headers}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let _ = tcp.write_all(response.as_bytes()).await;
-    let _ = tcp.shutdown().await;
+/// An answer in words of our own.
+fn words(code: u16, text: &str, turn: Option<Turn>) -> Answer {
+    let mut answer = Response::new(Download::words(format!("mendpath: {text}\n"), turn));
+    *answer.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+/// The server's answer in HTTP's words.
+fn refused(reply: &Reply, turn: Turn) -> Answer {
+    words(reply.status.http().0, &reply.text, Some(turn))
+}
+
+/// The same answer as the last one of its connection.
+fn closing(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 #[cfg(test)]

@@ -95,17 +95,20 @@ fn a_late_acknowledgement_counts() {
 }
 
 #[test]
-fn lost_data_goes_before_new_data() {
+fn lost_data_goes_before_new_data_unless_priorities_say_otherwise() {
     let (mut client, mut server) = pair(&config(), &config());
     let (old, new) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
     client.write(old, &[1; 100]).unwrap();
     let (_, mut lost) = packet(&mut client, 1_000);
     client.write(new, &[2; 100]).unwrap();
-    client.set_priority(new, 5);
     client.on_lost(&mut lost);
-    let (payload, sent) = packet(&mut client, 1_000);
-    assert_eq!(sent.ranges.iter().map(|range| range.id).collect::<Vec<_>>(), [old, new]);
+    let (payload, mut sent) = packet(&mut client, 1_000);
+    let order = |sent: &SentStreamFrames| sent.ranges.iter().map(|range| range.id).collect::<Vec<_>>();
+    assert_eq!(order(&sent), [old, new]);
     receive(&mut server, &payload).unwrap();
+    client.set_priority(new, 5);
+    client.on_lost(&mut sent);
+    assert_eq!(order(&packet(&mut client, 1_000).1), [new, old]);
 }
 
 #[test]

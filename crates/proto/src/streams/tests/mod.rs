@@ -4,6 +4,8 @@ mod flow_control;
 mod loss;
 mod model;
 mod rules;
+mod turns;
+mod windows;
 
 use super::*;
 use crate::wire::{Frame, Frames, TransportError};
@@ -113,20 +115,6 @@ fn a_request_and_its_response() {
         let stats = streams.stats();
         assert_eq!((stats.open, stats.send_buffered, stats.receive_buffered), (0, 0, 0));
     }
-}
-
-#[test]
-fn equal_streams_take_turns_and_higher_priority_goes_first() {
-    let (mut client, _) = pair(&config(), &config());
-    let ids: Vec<StreamId> = (0..3).map(|_| client.open(Dir::Uni).unwrap()).collect();
-    for &id in &ids {
-        client.write(id, &[0; 3_000]).unwrap();
-    }
-    let mut next = || packet(&mut client, 1_000).1.ranges[0].id;
-    assert_eq!([next(), next(), next(), next()], [ids[0], ids[1], ids[2], ids[0]]);
-    client.set_priority(ids[2], 1);
-    let mut next = || packet(&mut client, 1_000).1.ranges[0].id;
-    assert_eq!([next(), next()], [ids[2], ids[2]]);
 }
 
 #[test]

@@ -1,0 +1,69 @@
+//! Fields that are about one connection, and that the other side of the proxy must not see (RFC 9110 section 7.6.1).
+
+use hyper::{
+    HeaderMap,
+    header::{
+        CONNECTION, HeaderName, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING,
+        UPGRADE,
+    },
+};
+
+/// Those that have names of their own. Trailers are not passed on, which is every recipient's right (RFC 9110 section 6.5.1).
+const HOP_BY_HOP: [HeaderName; 11] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    PROXY_AUTHENTICATE,
+    HeaderName::from_static("proxy-authentication-info"),
+    PROXY_AUTHORIZATION,
+    HeaderName::from_static("proxy-connection"),
+    HeaderName::from_static("http2-settings"),
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+];
+
+/// Removes them, and those that Connection names.
+pub(super) fn strip(fields: &mut HeaderMap) {
+    let named: Vec<HeaderName> = fields
+        .get_all(CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|&byte| byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        fields.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_connection_names_goes_with_it() {
+        let mut fields = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-One ,,x-two"),
+            ("connection", "X-Three, not a name"),
+            ("x-one", "1"),
+            ("x-two", "2"),
+            ("x-three", "3"),
+            ("x-four", "4"),
+            ("cookie", "a=b"),
+            ("proxy-authorization", "Basic eA=="),
+            ("proxy-connection", "keep-alive"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "x"),
+        ] {
+            fields.append(name, value.parse().unwrap());
+        }
+        strip(&mut fields);
+        let left: Vec<_> = fields.keys().map(HeaderName::as_str).collect();
+        assert_eq!(left, ["x-four", "cookie"]);
+    }
+}

@@ -1,0 +1,282 @@
+//! Connections to origin servers: each belongs to one connection of a program, and serves one request after the other.
+
+use std::{
+    error::Error as _,
+    io,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::{
+    Request, Response,
+    body::Incoming,
+    client::conn::{TrySendError, http1},
+};
+use hyper_util::rt::TokioIo;
+use mendpath::{RecvStream, SendStream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+
+use super::body::Upload;
+use crate::{
+    client::{
+        Uplink,
+        early::{Early, Refusal},
+        tunnel,
+    },
+    protocol::{Reply, Status, StreamCode},
+    splice::Abort as _,
+    target::Target,
+};
+
+/// Idle connections to origin servers, per connection of a program. Browsers open several connections to a proxy.
+const KEPT: usize = 4;
+/// For how long one of them stays open without a request.
+const KEPT_FOR: Duration = Duration::from_secs(30);
+/// For a connection to end after its program has gone.
+const GRACE: Duration = Duration::from_secs(10);
+/// The longest head of a response, in bytes, and its most fields; origin servers say more than programs.
+const MAX_HEAD: usize = 64 * 1024;
+const MAX_FIELDS: usize = 256;
+
+/// Says from when on a connection is idle; `None` while it is used.
+#[derive(Clone)]
+struct Idle(Arc<watch::Sender<Option<Instant>>>);
+
+/// A connection in use; idle again once this is dropped.
+pub(super) struct Lease(Idle);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.0.send_replace(Some(Instant::now()));
+    }
+}
+
+/// The connections of one program's connection.
+#[derive(Default)]
+pub(super) struct Origins {
+    /// The one used last is last.
+    kept: Vec<Origin>,
+}
+
+/// A connection to an origin server.
+struct Origin {
+    target: Target,
+    sender: http1::SendRequest<Upload>,
+    idle: Idle,
+    /// Whether the last request was sent completely; nothing may follow half of one.
+    sent: Arc<AtomicBool>,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The server's answer, or one of ours in its place.
+    Refused(Reply),
+    /// The origin server has ended the connection, or said something else than HTTP.
+    Broken(hyper::Error),
+}
+
+impl Origins {
+    fn take(&mut self, target: &Target) -> Option<Origin> {
+        self.kept.retain(|origin| !origin.sender.is_closed());
+        let found = self.kept.iter().position(|origin| origin.target == *target)?;
+        Some(self.kept.remove(found))
+    }
+
+    fn put(&mut self, origin: Origin) {
+        if self.kept.len() >= KEPT {
+            self.kept.remove(0);
+        }
+        self.kept.push(origin);
+    }
+}
+
+/// Has `target` answer a request, over a kept connection or a new one. `again` makes the request once more where that does no harm
+/// (RFC 9110 section 9.2.2): an origin server may close a kept connection just when a request is on its way.
+pub(super) async fn ask(
+    origins: &std::sync::Mutex<Origins>,
+    uplink: &Uplink,
+    target: &Target,
+    mut request: Request<Upload>,
+    again: Option<impl FnOnce() -> Request<Upload>>,
+) -> Result<(Response<Incoming>, Lease), Unanswered> {
+    let lock = || origins.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    loop {
+        let kept = lock().take(target);
+        let Some(mut origin) = kept else { break };
+        if !origin.sent.load(Relaxed) || origin.sender.ready().await.is_err() {
+            continue;
+        }
+        match origin.send(request).await {
+            Ok((response, lease)) => {
+                lock().put(origin);
+                return Ok((response, lease));
+            }
+            Err(mut error) => match (error.take_message(), again) {
+                (Some(unsent), _) => request = unsent,
+                (None, Some(again)) => request = again(),
+                (None, None) => return Err(Unanswered::from(error.into_error())),
+            },
+        }
+        break;
+    }
+    let mut origin = Origin::open(uplink, target).await.map_err(Unanswered::Refused)?;
+    let answered = origin.send(request).await;
+    let (response, lease) = answered.map_err(|error| Unanswered::from(error.into_error()))?;
+    lock().put(origin);
+    Ok((response, lease))
+}
+
+impl Origin {
+    /// Asks the server for a connection. What is sent over it need not wait for the server's answer.
+    async fn open(uplink: &Uplink, target: &Target) -> Result<Self, Reply> {
+        let (send, asked) = tunnel::ask(uplink, target.clone()).await?;
+        let idle = Idle(Arc::new(watch::Sender::new(None)));
+        let io = OriginIo {
+            receive: Some(Early::new(asked)),
+            send: Some(send),
+            finished: false,
+            idle: idle.0.subscribe(),
+        };
+        let handshake = http1::Builder::new()
+            .preserve_header_case(true)
+            .title_case_headers(true)
+            .max_headers(MAX_FIELDS)
+            .max_header_size(MAX_HEAD)
+            .max_buf_size(MAX_HEAD)
+            .handshake(TokioIo::new(io));
+        let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
+        tokio::spawn(attend(connection, idle.0.subscribe()));
+        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default() })
+    }
+
+    async fn send(
+        &mut self,
+        request: Request<Upload>,
+    ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<Upload>>> {
+        self.idle.0.send_replace(None);
+        let lease = Lease(self.idle.clone());
+        self.sent = request.body().complete();
+        Ok((self.sender.try_send_request(request).await?, lease))
+    }
+}
+
+/// Runs a connection until it ends, has been idle for too long, or nobody is left who could use it.
+async fn attend(
+    connection: http1::Connection<TokioIo<OriginIo>, Upload>,
+    mut idle: watch::Receiver<Option<Instant>>,
+) {
+    let mut connection = pin!(connection.with_upgrades());
+    loop {
+        let since = *idle.borrow_and_update();
+        let too_long = async {
+            match since {
+                Some(since) => sleep_until(since + KEPT_FOR).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = &mut connection => return,
+            () = too_long => return,
+            changed = idle.changed() => if changed.is_err() {
+                let _ = timeout(GRACE, connection).await;
+                return;
+            }
+        }
+    }
+}
+
+/// The stream to an origin server.
+pub(super) struct OriginIo {
+    /// Both are there until the connection is given up, or taken over by another protocol.
+    receive: Option<Early>,
+    send: Option<SendStream>,
+    finished: bool,
+    idle: watch::Receiver<Option<Instant>>,
+}
+
+impl OriginIo {
+    /// Both directions, for another protocol.
+    pub(super) fn into_streams(mut self) -> Option<(RecvStream, SendStream)> {
+        self.receive.take()?.into_granted().zip(self.send.take())
+    }
+}
+
+impl Drop for OriginIo {
+    /// Between two requests this is a connection's proper end; in the middle of one the origin server must not take it for the end of
+    /// a request.
+    fn drop(&mut self) {
+        let Some(send) = self.send.as_mut().filter(|_| !self.finished) else { return };
+        if self.idle.borrow().is_some() {
+            let _ = send.finish();
+        } else {
+            send.abort(StreamCode::Reset);
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::ErrorKind::NotConnected.into()
+}
+
+impl AsyncRead for OriginIo {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.receive
+            .as_mut()
+            .map_or_else(|| Poll::Ready(Err(gone())), |early| Pin::new(early).poll_read(cx, out))
+    }
+}
+
+impl AsyncWrite for OriginIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let (Some(receive), Some(send)) = (&this.receive, &mut this.send) else {
+            return Poll::Ready(Err(gone()));
+        };
+        match ready!(Pin::new(send).poll_write(cx, data)) {
+            // When a server refuses, that it takes no more may arrive before it says why. Reading tells.
+            Err(_) if !receive.is_granted() => Poll::Ready(Ok(data.len())),
+            written => Poll::Ready(written),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing waits for more.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.finished = true;
+        self.send.as_mut().map_or(Poll::Ready(Ok(())), |send| Pin::new(send).poll_shutdown(cx))
+    }
+}
+
+impl From<hyper::Error> for Unanswered {
+    /// A refusal travels as an error of reading.
+    fn from(error: hyper::Error) -> Self {
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let refusal = cause
+                .downcast_ref::<io::Error>()
+                .and_then(|error| error.get_ref()?.downcast_ref::<Refusal>());
+            if let Some(Refusal(reply)) = refusal {
+                return Self::Refused(reply.clone());
+            }
+            source = cause.source();
+        }
+        Self::Broken(error)
+    }
+}

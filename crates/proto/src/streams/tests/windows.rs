@@ -1,0 +1,179 @@
+//! Windows that follow the reader, and memory that nobody can hold alone.
+
+use super::*;
+
+const MIB: u64 = 1 << 20;
+const RTT: Duration = Duration::from_millis(100);
+
+fn limits(memory: u64, streams: u64) -> StreamsConfig {
+    StreamsConfig {
+        receive_window: memory,
+        stream_receive_window: memory / 2,
+        initial_stream_window: initial_stream_window(memory, streams),
+        send_buffer: 1 << 30,
+        max_concurrent_bidi: streams,
+        max_concurrent_uni: 0,
+    }
+}
+
+/// A server that takes uploads of a client without limits of its own, in round trips of [`RTT`].
+struct Uploads {
+    client: Streams,
+    server: Streams,
+    now: Instant,
+}
+
+impl Uploads {
+    fn new(server: &StreamsConfig) -> Self {
+        let (client, server) = pair(&StreamsConfig { send_buffer: 1 << 30, ..config() }, server);
+        Self { client, server, now: Instant::ORIGIN }
+    }
+
+    fn open(&mut self) -> StreamId {
+        self.client.open(Dir::Bi).expect("the server allows it")
+    }
+
+    /// One round trip: the client sends up to `rate` bytes on a stream, the server reads them if it `reads`; returns what arrived.
+    fn round(&mut self, id: StreamId, rate: usize, reads: bool) -> u64 {
+        let sent = self.client.write(id, &vec![7; rate]).unwrap_or(0);
+        self.server.note_network(Network { now: self.now, rtt: RTT, need: 0 });
+        transfer(&mut self.client, &mut self.server);
+        self.now += RTT;
+        self.server.note_network(Network { now: self.now, rtt: RTT, need: 0 });
+        if reads {
+            assert!(read_all(&mut self.server, id).0.len() >= sent);
+        }
+        transfer(&mut self.server, &mut self.client);
+        let held = self.server.stats();
+        assert!(held.receive_buffered_max <= self.server.config.receive_window);
+        sent as u64
+    }
+
+    /// Bytes per round trip once the window has had time to grow.
+    fn speed(&mut self, id: StreamId, rate: usize) -> u64 {
+        (0..12).map(|_| self.round(id, rate, true)).last().unwrap()
+    }
+}
+
+#[test]
+fn a_window_grows_with_the_rate_and_no_further() {
+    let server = limits(128 * MIB, 512);
+    let mut uploads = Uploads::new(&server);
+    let id = uploads.open();
+    assert!(uploads.round(id, 1 << 30, false) == server.initial_stream_window, "small at first");
+    assert_eq!(uploads.speed(id, 1_000_000), 1_000_000, "10 MB/s");
+    let window = uploads.server.stats().largest_window;
+    assert!((2_000_000..6 << 20).contains(&window), "{window}");
+    assert_eq!(uploads.speed(id, 20_000_000), 20_000_000);
+}
+
+#[test]
+fn streams_that_nobody_reads_take_nothing_from_the_others() {
+    // 1 Gbit/s at 300 ms.
+    const RATE: usize = 37_500_000;
+    let mut uploads = Uploads::new(&limits(128 * MIB, 1_024));
+    for _ in 0..999 {
+        let id = uploads.open();
+        uploads.round(id, 100_000, false);
+        assert!(uploads.round(id, 100_000, false) < 100_000);
+    }
+    let last = uploads.open();
+    assert_eq!(uploads.speed(last, RATE), RATE as u64);
+}
+
+/// What each had when it stopped stays promised: later ones get less, but always something, and memory holds.
+#[test]
+fn readers_that_stop_at_full_speed_leave_a_share_for_the_next() {
+    let mut uploads = Uploads::new(&limits(128 * MIB, 64));
+    let mut before = u64::MAX;
+    for number in 0..40 {
+        let id = uploads.open();
+        let speed = uploads.speed(id, 4_000_000);
+        assert!(speed <= before);
+        assert!(number > 5 || speed == 4_000_000, "{number}: {speed}");
+        assert!(speed >= initial_stream_window(128 * MIB, 64));
+        before = speed;
+        for _ in 0..3 {
+            uploads.round(id, 20 << 20, false);
+        }
+    }
+}
+
+/// Windows that are no longer needed are given up once memory gets short.
+#[test]
+fn memory_comes_back_from_those_who_slow_down() {
+    let mut uploads = Uploads::new(&limits(128 * MIB, 64));
+    let ids: Vec<_> = (0..6).map(|_| uploads.open()).collect();
+    for &id in &ids {
+        uploads.speed(id, 12_000_000);
+    }
+    let grown = uploads.server.stats().windows_grown;
+    assert!(grown > 64 * MIB, "{grown}");
+    for _ in 0..60 {
+        for &id in &ids {
+            uploads.round(id, 1_000_000, true);
+        }
+    }
+    let later = uploads.server.stats().windows_grown;
+    assert!(later <= 64 * MIB, "{later}");
+    for &id in &ids {
+        uploads.client.finish(id).unwrap();
+        uploads.round(id, 0, true);
+    }
+    assert_eq!(uploads.server.stats().windows_grown, 0);
+}
+
+#[test]
+fn a_stream_that_we_open_has_a_large_window_with_its_first_bytes() {
+    let ours = limits(128 * MIB, 64);
+    let (mut client, mut server) = pair(&ours, &ours);
+    let id = client.open(Dir::Bi).unwrap();
+    assert!(!client.has_pending(), "the peer hears of a stream with its first bytes");
+    client.write(id, b"request").unwrap();
+    transfer(&mut client, &mut server);
+    assert_eq!(server.write(id, &vec![1; 1 << 21]), Ok(1 << 21));
+    // Those who are not read share an eighth of the memory.
+    let unread: Vec<StreamId> = (1..64).map(|_| client.open(Dir::Bi).unwrap()).collect();
+    for &id in &unread {
+        client.write(id, b"request").unwrap();
+    }
+    transfer(&mut client, &mut server);
+    let granted: usize = unread.iter().map(|&id| server.write(id, &vec![1; 4 << 20]).unwrap()).sum();
+    assert!(granted as u64 <= (128 / 8) * MIB + 64 * ours.initial_stream_window, "{granted}");
+}
+
+#[test]
+fn writers_share_the_send_buffer_and_newcomers_find_room() {
+    let sender = StreamsConfig { send_buffer: 64 * MIB, ..config() };
+    let receiver = StreamsConfig {
+        receive_window: 1 << 40,
+        stream_receive_window: 1 << 40,
+        initial_stream_window: 1 << 40,
+        max_concurrent_uni: 1_000,
+        ..config()
+    };
+    let (mut client, _) = pair(&sender, &receiver);
+    let fill = |client: &mut Streams| {
+        let id = client.open(Dir::Uni).unwrap();
+        let data = vec![0; 1 << 20];
+        let mut taken = 0;
+        while let Ok(n) = client.write(id, &data) {
+            taken += n as u64;
+        }
+        taken
+    };
+    assert_eq!(fill(&mut client), 42 * MIB);
+    let mut least = u64::MAX;
+    for _ in 1..600 {
+        least = least.min(fill(&mut client));
+        assert!(client.stats().send_buffered <= 64 * MIB);
+    }
+    assert!(least >= 16 << 10, "{least}");
+    // The network needs little: so does the buffer, but answers always find room.
+    let (mut client, _) = pair(&sender, &receiver);
+    client.note_network(Network { now: Instant::ORIGIN, rtt: RTT, need: 500_000 });
+    assert_eq!(fill(&mut client), 1_750_000);
+    for _ in 1..600 {
+        assert!(fill(&mut client) >= 16 << 10);
+    }
+}
