@@ -152,7 +152,10 @@ impl World {
         let id = HostId(self.hosts.len());
         let config = server.map(|transport| {
             let (tls, transport) = (tls::server(), transport.clone());
-            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, ..ServerConfig::new(tls, transport) })
+            // What is lost of a handshake takes its time: here nobody is in anybody's way.
+            let handshake_timeout = transport.max_idle_timeout;
+            let config = ServerConfig::new(tls, transport);
+            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, handshake_timeout, ..config })
         });
         let mut rng = Rng::new(self.seed.child("host", id.0 as u64));
         let mut seed = [0; 32];
