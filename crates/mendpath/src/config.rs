@@ -66,8 +66,8 @@ macro_rules! shared_setters {
             self
         }
 
-        /// Bytes that the peer may have under way: on the whole connection, and on one stream. Also what they may
-        /// cost in memory here.
+        /// Bytes that the peer may have under way and unread: on the whole connection, which is what they may cost in memory here, and on
+        /// one stream at most, if it is read fast enough.
         #[must_use]
         pub fn receive_windows(mut self, connection: u64, stream: u64) -> Self {
             self.transport.receive_window = connection;

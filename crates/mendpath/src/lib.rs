@@ -89,7 +89,7 @@ pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
     AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState,
     PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
-    StreamId, TokenStore, TransportConfig, UnknownName,
+    StreamId, StreamsStats, TokenStore, TransportConfig, UnknownName,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
