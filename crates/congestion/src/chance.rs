@@ -131,6 +131,15 @@ mod tests {
     }
 
     #[test]
+    fn what_a_trial_has_acquitted_says_nothing_of_half_the_load() {
+        let mut chance = Chance::default();
+        let mut rounds = Dispersion::default();
+        (0..9).for_each(|n| rounds.on_round(180.0, if n % 3 == 0 { 20.0 } else { 0.0 }));
+        chance.on_acquitted(&rounds);
+        assert!(chance.is_established() && chance.index() > 8.0 && chance.low_index() == 1.0);
+    }
+
+    #[test]
     fn slow_start_teaches_once_the_load_has_doubled() {
         let mut chance = Chance::default();
         for n in [10.0, 20.0, 40.0] {

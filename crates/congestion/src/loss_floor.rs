@@ -156,6 +156,6 @@ mod tests {
     fn losses_of_every_round_trip_are_no_bursts() {
         let mut floor = LossFloor::default();
         (0..40).for_each(|n| floor.on_quiet_round(95.0, 3.0 + f64::from(n % 3), 98.0));
-        assert_eq!(floor.dispersion(1.0), 1.0);
+        assert_eq!((floor.dispersion(1.0), floor.dispersion(3.0), floor.dispersion(9.0)), (1.0, 1.0, 9.0));
     }
 }
