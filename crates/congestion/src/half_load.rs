@@ -14,7 +14,7 @@ use crate::loss_floor::is_more_than_chance;
 const MEMORY: f64 = 300.0;
 /// Losses that a probe may have missed by chance, and standard deviations besides.
 const MISSED: f64 = 2.0;
-const UNCERTAIN: f64 = 0.5;
+const UNCERTAIN: f64 = 0.3;
 
 /// Lost packets among those sent with half the window.
 #[derive(Clone, Copy, Debug, Default)]
