@@ -3,6 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpStream},
+    sync::{Arc, Condvar, Mutex},
 };
 
 use super::{
@@ -10,8 +11,32 @@ use super::{
     program::{Client, Pair},
 };
 
+/// How far the host may be ahead of the test: what happens to a path then meets bytes on their way, and most of what is left comes later,
+/// however large windows and buffers are.
+const AHEAD: u64 = 2 << 20;
+
+/// How many bytes the host may have sent.
+#[derive(Default)]
+struct Limit {
+    bytes: Mutex<u64>,
+    raised: Condvar,
+}
+
+impl Limit {
+    fn raise(&self, to: u64) {
+        *self.bytes.lock().unwrap() = to;
+        self.raised.notify_all();
+    }
+
+    /// Waits until more than `sent` bytes are allowed.
+    fn above(&self, sent: u64) -> u64 {
+        *self.raised.wait_while(self.bytes.lock().unwrap(), |bytes| *bytes <= sent).unwrap()
+    }
+}
+
 /// A download that its test reads step by step.
 pub struct Download {
+    limit: Arc<Limit>,
     tcp: TcpStream,
     size: u64,
     at: u64,
@@ -27,11 +52,13 @@ impl Download {
     pub fn through(bed: &Bed, client: &Client, size: u64) -> Self {
         let listener = bed.host();
         let host = listener.local_addr().unwrap();
+        let limit = Arc::new(Limit::default());
+        let host_limit = limit.clone();
         std::thread::spawn(move || {
             let Ok((mut tcp, _)) = listener.accept() else { return };
             let mut sent = 0;
             while sent < size {
-                let n = (size - sent).min(1 << 16);
+                let n = (host_limit.above(sent).min(size) - sent).min(1 << 16);
                 let bytes: Vec<u8> = (sent..sent + n).map(byte).collect();
                 if tcp.write_all(&bytes).is_err() {
                     return;
@@ -41,11 +68,12 @@ impl Download {
         });
         let mut tcp = bed.connect(client.socks5);
         socks5(&mut tcp, host);
-        Self { tcp, size, at: 0 }
+        Self { limit, tcp, size, at: 0 }
     }
 
     /// Reads until so many bytes have come.
     pub fn read_to(&mut self, bytes: u64) {
+        self.limit.raise(bytes + AHEAD);
         let mut chunk = vec![0; 1 << 16];
         while self.at < bytes {
             let want = (bytes - self.at).min(chunk.len() as u64) as usize;
