@@ -24,7 +24,7 @@ pub struct RepairDecoder {
 impl RepairDecoder {
     /// A decoder that may hold `budget` bytes.
     pub fn new(budget: u64) -> Self {
-        Self { decoder: Decoder::new(budget), received: BTreeMap::new() }
+        Self { decoder: Decoder::new(budget, u8::MAX), received: BTreeMap::new() }
     }
 
     /// Whether a packet has arrived or was rebuilt.

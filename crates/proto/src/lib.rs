@@ -27,6 +27,7 @@ mod observer;
 mod pacer;
 mod path;
 pub mod policy;
+mod quiet;
 mod range_set;
 mod received;
 mod reordering;

@@ -15,6 +15,10 @@ use crate::{
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// Addresses to which probes are answered at a time; the oldest makes room.
 const MAX_CANDIDATES: usize = 4;
+/// Challenges to the addresses that a path left, and the least time between the first two; it doubles. Those are validated and may be
+/// challenged at full size, but most likely nobody is there any more (RFC 9000 section 9.3.3), and no window holds these packets back.
+const MAX_CHALLENGES_BACK: u32 = 4;
+const MIN_CHALLENGE_BACK: Duration = Duration::from_millis(100);
 /// Probe timeouts that a new address has to answer in (RFC 9000 section 8.2.4).
 const SETTLE_TIMEOUTS: u64 = 3;
 
@@ -150,14 +154,17 @@ impl Path {
         self.candidates.iter_mut().find(|c| same_network(&c.network, network))
     }
 
+    /// When to challenge the previous address again after a challenge that leaves now, should it not answer.
+    pub(crate) fn next_challenge_back(&self, now: Instant) -> Option<Instant> {
+        let previous = self.previous.as_ref()?;
+        let sent = previous.validation.challenges_sent;
+        let interval = (previous.late / SETTLE_TIMEOUTS).max(MIN_CHALLENGE_BACK) * (1 << sent.min(16));
+        (sent + 1 < MAX_CHALLENGES_BACK).then(|| now + interval)
+    }
+
     /// Deadlines of a move that is not settled.
     pub(crate) fn move_deadline(&self) -> Option<Instant> {
         let previous = self.previous.as_ref()?;
         previous.validation.retry_at.into_iter().chain([previous.settles_at]).min()
-    }
-
-    /// When to ask the previous address again, should it not have answered.
-    pub(crate) fn challenge_interval(&self) -> Duration {
-        self.rtt.pto_base()
     }
 }

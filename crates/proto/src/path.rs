@@ -15,6 +15,7 @@ use crate::{
     migration::{Budget, Candidate, Previous},
     mtu::MtuSearch,
     pacer::Pacer,
+    quiet::Quiet,
     reordering::{LossEvent, LostPackets, Patience},
     rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
@@ -28,6 +29,8 @@ const MAX_RESPONSES: usize = 4;
 pub(crate) const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// PATH_CHALLENGEs sent before a path that never answered is given up.
 pub(crate) const MAX_CHALLENGES: u32 = 6;
+/// Bytes of the amplification limit that are kept for challenges: two small ones.
+pub(crate) const CHALLENGE_RESERVE: u64 = 128;
 /// A round-trip time this much above the minimum shows a standing queue.
 const QUEUE_SIGN: f64 = 1.25;
 /// Bytes that a delivery rate sample must span: fewer say more about the sender than about the path.
@@ -47,8 +50,16 @@ pub(crate) struct Validation {
     pub(crate) due: bool,
     /// When to repeat it.
     pub(crate) retry_at: Option<Instant>,
+    /// Packets that had arrived on the path when the last challenge left.
+    pub(crate) heard: u64,
     /// The last challenge left in a datagram too small to show that the path carries 1,200 bytes.
     pub(crate) small: bool,
+}
+
+impl Validation {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.due || self.challenge.is_some()
+    }
 }
 
 /// Why a path may or may not carry data.
@@ -58,8 +69,9 @@ pub(crate) enum Lifecycle {
     Validating,
     /// Carries data.
     Open,
-    /// Abandoned by either side; kept until late packets have passed.
-    Closing { until: Instant },
+    /// Abandoned by either side; kept until late packets have passed, and until the peer is known to know of it. As long as it does not, it
+    /// may have no other path to us: what it says on this one must be heard.
+    Closing { until: Instant, told: bool },
 }
 
 /// Counters that only ever grow.
@@ -110,6 +122,8 @@ pub(crate) struct Path {
     /// How the network between its addresses loses, remembered for the next connections.
     pub(crate) history: LossHistory,
     pub(crate) space: PacketSpace,
+    /// Whether what the application waits for has stopped coming.
+    pub(crate) quiet: Quiet,
     pub(crate) ecn: PathEcn,
     /// Where the current key phase begins in its packet numbers.
     pub(crate) phase: PhaseBounds,
@@ -253,6 +267,7 @@ impl Path {
             loss: PathLoss::default(),
             history,
             space: PacketSpace::default(),
+            quiet: Quiet::default(),
             phase: PhaseBounds::default(),
             patience: Patience::default(),
             loss_event: LossEvent::default(),
@@ -324,7 +339,7 @@ impl Path {
 
     /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves of it.
     pub(crate) fn window(&self) -> u64 {
-        self.controller.window().min(self.in_flight.saturating_add(self.amplification_budget()))
+        self.controller.window().min(self.in_flight.saturating_add(self.budget_beside_challenges()))
     }
 
     /// Bytes that may still be put in flight.
@@ -340,9 +355,19 @@ impl Path {
         self.budget.left()
     }
 
+    /// What the amplification limit leaves to anything but challenges. Without the answer to one no more is ever allowed, so that
+    /// nothing else may take the last of it.
+    pub(crate) fn budget_beside_challenges(&self) -> u64 {
+        match self.amplification_budget() {
+            u64::MAX => u64::MAX,
+            budget if self.validation.is_under_way() => budget.saturating_sub(CHALLENGE_RESERVE),
+            budget => budget,
+        }
+    }
+
     /// Whether the amplification limit leaves room for a small packet.
     pub(crate) fn may_send_something(&self) -> bool {
-        self.amplification_budget() >= 64
+        self.budget_beside_challenges() >= 64
     }
 
     pub(crate) fn pacing_rate(&self) -> BitRate {
@@ -353,10 +378,16 @@ impl Path {
     }
 
     /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that a path's return is noticed.
+    ///
+    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round trip: samples taken while a host stood
+    /// still may have made the PTO minutes long, and where probes are lost, no other sample comes soon.
     pub(crate) fn probe_interval(&self, max_ack_delay: Duration, alone: bool) -> Duration {
         let base = self.rtt.pto_base() + max_ack_delay;
         let cap = if alone { MAX_PROBE_INTERVAL_ALONE } else { MAX_PROBE_INTERVAL };
-        (base * (1 << self.pto_count.min(16))).min(cap.max(base))
+        if self.pto_count == 0 {
+            return base;
+        }
+        (base * (1 << self.pto_count.min(16))).min(cap.max(self.rtt.min() * 3 + max_ack_delay))
     }
 
     /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows from what is in flight and the rate at
@@ -395,6 +426,14 @@ impl Path {
     /// Asks for a challenge with fresh data.
     pub(crate) fn start_validation(&mut self) {
         self.validation = Validation { due: true, ..Validation::default() };
+    }
+
+    /// Only small packets seem to get through: a challenge of full size finds out, unless one is under way.
+    pub(crate) fn ask_for_width(&mut self) {
+        let asking = self.validation.due || self.validation.challenge.is_some();
+        if self.is_open() && self.address_validated && self.previous.is_none() && !asking {
+            self.start_validation();
+        }
     }
 
     /// Notes a PATH_CHALLENGE to answer.

@@ -8,6 +8,13 @@ use crate::{Ecn, range_set::RangeSet, wire::EcnCounts};
 const MAX_RANGES: usize = 256;
 /// Ranges of packets that are remembered to have never arrived although the floor has passed them; the oldest are forgotten first.
 const MAX_GAPS: usize = 1_024;
+/// Ranges of an ACK frame, the newest: each is repeated in so many ACKs that losing some of them loses nothing.
+const RANGES_SENT: usize = 16;
+/// The same of an ACK once per round trip, in case that all ACKs for a while were lost.
+const RANGES_REVIEWED: usize = 64;
+/// Packets with nothing but an ACK after which the next one asks for an ACK itself (RFC 9000 section 13.2.4). A peer that answers in the
+/// same way has its sixteenth part of that to ask for, so that two receivers fall silent.
+const ACKS_UNASKED: u32 = 16;
 /// Ack-eliciting packets after which an ACK leaves without waiting for the delay (RFC 9000 section 13.2.2).
 const ACK_EVERY: u32 = 2;
 
@@ -26,6 +33,10 @@ pub(crate) struct ReceivedPackets {
     /// Ack-eliciting packets since the last ACK was sent.
     unacknowledged: u32,
     ack_deadline: Option<Instant>,
+    /// Packets with nothing but an ACK since the last ACK that asked for one.
+    acks_unasked: u32,
+    /// When that one left.
+    asked_at: Option<Instant>,
     ecn: EcnCounts,
     saw_ecn: bool,
 }
@@ -46,6 +57,10 @@ impl ReceivedPackets {
 
     /// Whether the packet's frames have been dealt with, because it arrived or was rebuilt.
     pub(crate) fn is_settled(&self, number: u64) -> bool {
+        // Whatever is still to come: often asked, quickly answered.
+        if self.largest.is_none_or(|largest| number > largest) {
+            return self.rebuilt.contains(number);
+        }
         let arrived = self.contains(number) && !self.gaps.contains(number);
         arrived || self.rebuilt.contains(number)
     }
@@ -144,9 +159,18 @@ impl ReceivedPackets {
         self.ack_deadline.is_some()
     }
 
-    /// Ranges to acknowledge, newest first, as inclusive bounds.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = core::ops::RangeInclusive<u64>> + Clone + '_ {
-        self.arrived.iter().rev().map(|r| r.start..=r.end - 1)
+    /// Ranges to acknowledge, newest first, as inclusive bounds; more of them if the last ACK that asked for one is a round trip ago.
+    pub(crate) fn ranges(
+        &self,
+        now: Instant,
+        rtt: Duration,
+    ) -> impl Iterator<Item = core::ops::RangeInclusive<u64>> + Clone + '_ {
+        let most = if self.is_review_due(now, rtt) { RANGES_REVIEWED } else { RANGES_SENT };
+        self.arrived.iter().rev().take(most).map(|r| r.start..=r.end - 1)
+    }
+
+    fn is_review_due(&self, now: Instant, rtt: Duration) -> bool {
+        self.asked_at.is_none_or(|at| now - at >= rtt)
     }
 
     pub(crate) fn largest(&self) -> Option<u64> {
@@ -167,6 +191,28 @@ impl ReceivedPackets {
         self.ack_deadline = None;
     }
 
+    /// An ACK is owed once more although nothing new came: the last ones may be lost.
+    pub(crate) fn owe_again(&mut self, now: Instant) {
+        if self.largest.is_some() {
+            self.ack_deadline = Some(self.ack_deadline.map_or(now, |d| d.min(now)));
+        }
+    }
+
+    /// A packet has left that carried `an_ack`, and that the peer acknowledges if `asks`.
+    pub(crate) fn on_sent(&mut self, now: Instant, an_ack: bool, asks: bool) {
+        if asks && an_ack {
+            (self.acks_unasked, self.asked_at) = (0, Some(now));
+        } else if an_ack {
+            self.acks_unasked = self.acks_unasked.saturating_add(1);
+        }
+    }
+
+    /// Whether the next ACK had better ask for one: else we never learn which of them arrived, and go on repeating old ranges (RFC 9000
+    /// section 13.2.4). Once per round trip is enough.
+    pub(crate) fn is_ack_wanted(&self, now: Instant, rtt: Duration) -> bool {
+        self.acks_unasked >= ACKS_UNASKED && self.is_review_due(now, rtt)
+    }
+
     /// The peer has seen our ACK up to `largest`: those numbers need not be acknowledged again.
     pub(crate) fn on_ack_acknowledged(&mut self, largest: u64) {
         // The newest number stays, so that an ACK always has something to say.
@@ -185,6 +231,10 @@ mod tests {
         Instant::ORIGIN + Duration::from_millis(ms)
     }
 
+    fn ranges(received: &ReceivedPackets) -> Vec<core::ops::RangeInclusive<u64>> {
+        received.ranges(at(0), DELAY).collect()
+    }
+
     #[test]
     fn second_packet_or_gap_is_acknowledged_at_once() {
         let mut received = ReceivedPackets::default();
@@ -197,7 +247,7 @@ mod tests {
         assert_eq!(received.ack_deadline(), None, "ACK-only packets are not acknowledged by themselves");
         received.on_packet(at(3), 5, true, None, DELAY);
         assert_eq!(received.ack_deadline(), Some(at(3)));
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [5..=5, 0..=2]);
+        assert_eq!(ranges(&received), [5..=5, 0..=2]);
     }
 
     #[test]
@@ -206,7 +256,12 @@ mod tests {
         for n in 0..2 * MAX_RANGES as u64 {
             received.on_packet(at(0), 2 * n, true, None, DELAY);
         }
-        assert_eq!(received.ranges().count(), MAX_RANGES);
+        assert_eq!(received.arrived.len(), MAX_RANGES);
+        let newest = 4 * MAX_RANGES as u64 - 2;
+        assert_eq!(ranges(&received).len(), RANGES_REVIEWED);
+        assert_eq!(ranges(&received)[0], newest..=newest);
+        received.on_sent(at(0), true, true);
+        assert_eq!(ranges(&received).len(), RANGES_SENT, "a frame names the newest");
         assert_eq!(received.classify(0), Arrival::Duplicate);
         assert_eq!(received.classify(1), Arrival::Duplicate, "below the floor nothing is new");
         assert_eq!(received.classify(4 * MAX_RANGES as u64), Arrival::New);
@@ -218,7 +273,7 @@ mod tests {
         received.on_packet(at(0), 0, true, None, DELAY);
         received.on_rebuilt(1);
         assert_eq!(received.classify(1), Arrival::AlreadyRebuilt);
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [0..=0]);
+        assert_eq!(ranges(&received), [0..=0]);
         received.on_packet(at(0), 1, true, None, DELAY);
         assert_eq!(received.classify(1), Arrival::Duplicate);
     }
@@ -230,13 +285,26 @@ mod tests {
             received.on_packet(at(0), n, true, None, DELAY);
         }
         received.on_ack_acknowledged(2);
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [4..=4]);
+        assert_eq!(ranges(&received), [4..=4]);
         received.on_ack_acknowledged(4);
-        assert_eq!(received.ranges().collect::<Vec<_>>(), [4..=4]);
+        assert_eq!(ranges(&received), [4..=4]);
         assert_eq!(received.classify(3), Arrival::Duplicate);
         assert!(!received.is_settled(3), "it is seen for good, but its frames never were");
         received.on_rebuilt(3);
         assert!(received.is_settled(3) && received.is_settled(2) && !received.is_settled(1));
+    }
+
+    #[test]
+    fn every_seventeenth_ack_asks_for_one_but_once_per_round_trip() {
+        let (mut received, rtt) = (ReceivedPackets::default(), Duration::from_millis(40));
+        let mut asked = Vec::new();
+        for ms in 0..100 {
+            let asks = received.is_ack_wanted(at(ms), rtt);
+            received.on_sent(at(ms), true, asks);
+            received.on_sent(at(ms), false, true);
+            asked.extend(asks.then_some(ms));
+        }
+        assert_eq!(asked, [16, 56, 96], "a packet that asks without an ACK tells nothing about ACKs");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! in use; the receiver keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
 //! protected, which is counted.
 
+mod credit;
 mod decoder;
 mod encoder;
 mod linear;
@@ -42,7 +43,7 @@ pub(crate) struct Repair {
 impl Repair {
     pub(crate) fn new(config: &RepairConfig) -> Self {
         Self {
-            decoder: Decoder::new(config.decoder_memory),
+            decoder: Decoder::new(config.decoder_memory, config.k_max),
             config: config.clone(),
             peer: None,
             free: Vec::new(),
@@ -127,6 +128,8 @@ impl Repair {
         stats.repair_received = counters.received;
         stats.repair_used = counters.used;
         stats.repair_wasted = counters.wasted;
+        stats.repair_refused = counters.refused;
+        stats.decoder_work = counters.work;
         stats.packets_recovered = counters.rebuilt;
         stats.decoder_memory = self.decoder.memory();
         stats.source_memory = self.kept_bytes;

@@ -126,6 +126,11 @@ pub struct ConnectionStats {
     pub repair_used: u64,
     /// Received repair symbols that were not needed or not usable.
     pub repair_wasted: u64,
+    /// Of those, the symbols that nothing was done about, because the peer had sent too little else to pay for the work. Honest peers never
+    /// get there.
+    pub repair_refused: u64,
+    /// What decoding has cost: bytes multiplied and added, and 64 for every packet that was looked up.
+    pub decoder_work: u64,
     /// Packets rebuilt for us by our decoder.
     pub packets_recovered: u64,
     /// Packets of ours that the peer told us it rebuilt.

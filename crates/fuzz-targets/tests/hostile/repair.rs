@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use proto::{
     PathId, TransportErrorCode,
-    wire::{CodeScheme, Frame, PacketKind, RepairHeader},
+    wire::{CodeScheme, CombinationHeader, Frame, PacketKind, RepairHeader},
 };
 
 use crate::siege::{Siege, config, frames};
@@ -20,6 +20,125 @@ fn repair(out: &mut Vec<u8>, members: RangeInclusive<u64>, index: u64, symbol: &
     };
     header.encode([members].into_iter(), out);
     out.extend_from_slice(symbol);
+}
+
+/// Sends packets with a frame each; after every fourth the victim may answer.
+fn one_per_packet(siege: &mut Siege, packets: u64, mut encode: impl FnMut(u64, &mut Vec<u8>)) {
+    let mut payload = Vec::new();
+    for number in 0..packets {
+        payload.clear();
+        encode(number, &mut payload);
+        siege.send(&payload);
+        if number % 4 == 3 {
+            siege.hear();
+        }
+    }
+}
+
+/// Bytes that decoding may multiply and add for each byte of the peer's, and those that a connection begins with: with the largest block that
+/// these tests announce, as docs/wire-format.md says.
+const WORK_PER_BYTE: u64 = 64;
+const WORK_AT_FIRST: u64 = 32 << 20;
+
+/// What decoding has cost is paid for by the bytes that came. Nobody has shown a token by now: the handshake is all that these peers have done.
+fn assert_work_is_paid_for(siege: &mut Siege, before: u64) {
+    let work = siege.victim().stats().decoder_work - before;
+    // A symbol that is paid for as one may cost three times as much, should its block come to be solved from the end.
+    let limit = 3 * (WORK_PER_BYTE * siege.sent.bytes + WORK_AT_FIRST);
+    assert!(work <= limit, "{work} bytes of work for {:?}", siege.sent);
+}
+
+/// Sends `count` packets of so many bytes that arrive, and returns their numbers.
+fn sources(siege: &mut Siege, count: u64, len: usize) -> RangeInclusive<u64> {
+    let first = siege.attacker().next_packet_number_for_fuzzing(PathId::ZERO);
+    let mut last = first;
+    while last - first < count {
+        last = siege.attacker().next_packet_number_for_fuzzing(PathId::ZERO);
+        let mut payload = frames([Frame::Ping]);
+        payload.resize(len, 0);
+        siege.send(&payload);
+        siege.hear();
+    }
+    first..=last
+}
+
+/// Two symbols in one packet: no sender of ours makes such packets, PROTOCOL_VIOLATION.
+#[test]
+fn a_second_symbol_in_a_packet_ends_the_connection() {
+    let mut siege = Siege::of_server(&config());
+    let mut payload = Vec::new();
+    repair(&mut payload, 1_000..=1_100, 0, &[7]);
+    siege.send(&payload);
+    siege.hear();
+    siege.assert_open();
+    repair(&mut payload, 2_000..=2_100, 0, &[7]);
+    siege.send(&payload);
+    siege.hear();
+    siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
+}
+
+/// Tiny REPAIRs that name a hundred packets each: blocks that are decoded at once, and blocks that never will be.
+#[test]
+fn tiny_symbols_cost_what_their_bytes_pay_for() {
+    for missing in [1, 2, 20] {
+        let mut siege = Siege::of_server(&config());
+        let known = sources(&mut siege, 100, 4);
+        one_per_packet(&mut siege, 30_000, |n, out| {
+            // A new block each time: all that arrived, and some that never will.
+            let members = known.start() + 1 + n % 8..=known.end() + missing;
+            repair(out, members, n % 30, &[n as u8; 6]);
+        });
+        siege.assert_open();
+        let stats = siege.victim().stats();
+        assert!(stats.repair_refused > 1_000, "{} of {}", stats.repair_refused, stats.repair_received);
+        assert_work_is_paid_for(&mut siege, 0);
+    }
+}
+
+/// Full-size symbols over the largest block, of which one packet is missing: each is a hundred packets' worth of work.
+#[test]
+fn large_symbols_cost_what_their_bytes_pay_for() {
+    let mut siege = Siege::of_server(&config());
+    let known = sources(&mut siege, 120, 1_000);
+    one_per_packet(&mut siege, 5_000, |n, out| {
+        let lost = 1_000_000 + n;
+        let header = RepairHeader {
+            path: PathId::ZERO,
+            scheme: CodeScheme::ReedSolomon,
+            repair_count: 32,
+            symbol_id: 0,
+            symbol_len: 1_100,
+        };
+        header.encode([known.clone(), lost..=lost].into_iter(), out);
+        out.extend_from_slice(&[0; 1_100]);
+    });
+    assert_work_is_paid_for(&mut siege, 0);
+    assert!(siege.victim().stats().repair_refused > 1_000);
+}
+
+/// The same with combinations: many blocks, whose packets stay in memory for them while ordinary ones push in.
+#[test]
+fn combinations_cost_what_their_bytes_pay_for() {
+    for (len, symbol_len) in [(4, 6), (900, 902), (900, 6)] {
+        let config = config();
+        let mut siege = Siege::of_server(&config);
+        let known = sources(&mut siege, 120, len);
+        let symbol = vec![5; symbol_len];
+        one_per_packet(&mut siege, 10_000, |n, out| {
+            // Sources that are kept, and two that never come; a block gets three combinations, that is one too many.
+            let members = [known.clone(), 1_000_000..=1_000_001];
+            let header = CombinationHeader { block: n / 3, index: n as u32 % 3, symbol_len };
+            header.encode([(PathId::ZERO, members.into_iter())].into_iter(), out);
+            out.extend_from_slice(&symbol);
+        });
+        assert_work_is_paid_for(&mut siege, 0);
+        let before = siege.victim().stats().decoder_work;
+        let ordinary = siege.sent.bytes;
+        sources(&mut siege, 2_000, 900);
+        let (work, bytes) = (siege.victim().stats().decoder_work - before, siege.sent.bytes - ordinary);
+        assert!(work <= WORK_PER_BYTE * bytes, "{work} bytes of work for {bytes} of ordinary packets");
+        siege.assert_memory(config.repair.decoder_memory as usize * 2 + (256 << 10));
+    }
 }
 
 /// More members than we announced: PROTOCOL_VIOLATION; more than the code has: FRAME_ENCODING_ERROR. A number claims no memory.
@@ -46,7 +165,7 @@ fn blocks_over_nothing_stay_within_the_decoders_memory() {
     for len in [1, 100, 1_000] {
         let mut siege = Siege::of_server(&config);
         let symbol = vec![7; len];
-        siege.flood(20_000, |n, out| {
+        one_per_packet(&mut siege, 10_000, |n, out| {
             let first = 1_000_000 + n / 8 * 200;
             repair(out, first..=first + 127, n % 8, &symbol);
         });

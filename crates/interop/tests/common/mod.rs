@@ -1,5 +1,5 @@
 //! What the tests with every stack share: a pair of endpoints that trust each other, bytes that show when they are out of
-//! place, a relay that cuts and moves, and the scenarios that need nothing but `crate::stack`.
+//! place, a relay that cuts, moves and loses, and the scenarios that need nothing but `crate::stack`.
 //!
 //! The stacks' APIs descend from one another, so that a scenario is written once and compiled against each.
 
@@ -13,6 +13,7 @@ mod datagrams;
 mod early_data;
 mod handshake;
 mod key_update;
+mod lossy;
 mod retry;
 mod transfer;
 
@@ -23,7 +24,7 @@ use std::{
 };
 
 pub(crate) use lab::{Lab, Pair, Role};
-pub(crate) use pattern::{check, write};
+pub(crate) use pattern::{check, check_and_tell, write};
 pub(crate) use relay::Relay;
 pub(crate) use streams::{Streams, echo};
 

@@ -30,6 +30,14 @@ pub(crate) async fn write(stream: &mut (impl AsyncWrite + Unpin), mut offset: u6
 
 /// Reads test bytes from offset 0 to the end of the stream, and returns how many there were.
 pub(crate) async fn check(stream: &mut (impl AsyncRead + Unpin)) -> u64 {
+    check_and_tell(stream, |_| {}).await
+}
+
+/// The same; `progress` is told how many bytes there have been so far.
+pub(crate) async fn check_and_tell(
+    stream: &mut (impl AsyncRead + Unpin),
+    mut progress: impl FnMut(u64),
+) -> u64 {
     let (mut read, mut expected) = (vec![0; CHUNK], vec![0; CHUNK]);
     let mut offset = 0;
     loop {
@@ -43,6 +51,7 @@ pub(crate) async fn check(stream: &mut (impl AsyncRead + Unpin)) -> u64 {
             "a byte between {offset} and {length} further is wrong"
         );
         offset += length as u64;
+        progress(offset);
     }
 }
 

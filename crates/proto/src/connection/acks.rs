@@ -2,14 +2,14 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, Event, PathEvent, receive::FrameContext};
+use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
-    policy,
+    mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
-    wire::{Ack, PathId, Side, TransportError, TransportErrorCode},
+    wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
@@ -79,6 +79,24 @@ impl Connection {
             return Ok(());
         }
         Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "ACK for a path that never existed"))
+    }
+
+    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000 section 13.2.4).
+    pub(super) fn ask_for_ack(
+        &mut self,
+        now: Instant,
+        id: PathId,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let wanted = path.space.received.is_ack_wanted(now, path.rtt.smoothed());
+        // A path that is suspect is probed anyway.
+        let may = path.is_open() && !path.is_suspect() && self.has_window(id);
+        if wanted && may && !builder.is_empty(out) && out.len() < builder.limit {
+            Frame::Ping.encode(out);
+            builder.ack_eliciting = true;
+        }
     }
 
     fn on_newly_acked(
@@ -204,7 +222,7 @@ impl Connection {
         let SentPacket { frames, payload, size, epoch, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
-        self.settle_control(&frames.control);
+        self.on_control_delivered(&frames.control);
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
@@ -269,7 +287,7 @@ impl Connection {
         if let Some(space) = self.space_mut(level, id) {
             space.lost.forget_before(horizon);
         }
-        let mut full_lost = false;
+        let (mut full_lost, mut base_lost) = (false, false);
         for &number in numbers {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
@@ -302,6 +320,7 @@ impl Connection {
                 continue;
             }
             full_lost |= self.paths.get(&id).is_some_and(|p| p.mtu.is_full(packet.size));
+            base_lost |= mtu::is_base(packet.size);
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             if let Some(space) = self.space_mut(level, id) {
@@ -338,6 +357,9 @@ impl Connection {
             event = path.loss_event.on_lost(packets, reduced);
             if full_lost && path.mtu.on_full_lost(now) {
                 path.controller.on_mtu(u64::from(path.mtu.current()));
+            }
+            if base_lost && path.mtu.on_base_lost() {
+                path.ask_for_width();
             }
             if persistent {
                 path.controller.on_persistent_congestion(now);
@@ -421,6 +443,16 @@ impl Connection {
                 self.settle_control(&[frame]);
             }
         }
+    }
+
+    /// Control frames have reached the peer.
+    pub(super) fn on_control_delivered(&mut self, frames: &[ControlFrame]) {
+        for frame in frames {
+            if let ControlFrame::PathAbandon { path } = *frame {
+                self.on_abandon_told(path);
+            }
+        }
+        self.settle_control(frames);
     }
 
     /// Control frames have reached the peer, or are of no use to it any more.

@@ -2,10 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::{
-    Connection, ConnectionError, EndpointEvent, Event,
-    event::{EndpointEventKind, PathEvent},
-};
+use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
 use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
 
 /// Where a connection is between open and gone.
@@ -146,11 +143,14 @@ impl Connection {
 
     /// The peer has forgotten the connection (RFC 9000 section 10.3.1): nothing is sent any more.
     pub(super) fn on_stateless_reset(&mut self, now: Instant) {
-        if !self.state.is_closed() {
-            self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
-        }
-        if !self.state.is_drained() {
-            self.state = State::Draining { until: now + self.close_period() };
+        match self.state {
+            State::Open => {
+                self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
+                self.state = State::Draining { until: now + self.close_period() };
+            }
+            // A peer that has forgotten the connection needs no answer any more: that is no reason to stay longer than planned.
+            State::Closing { .. } => self.state = State::Draining { until: now },
+            State::Draining { .. } | State::Drained => {}
         }
     }
 
@@ -183,10 +183,13 @@ impl Connection {
         }
     }
 
-    /// Every open path: a lossy one alone might not tell the peer.
+    /// Every open path: a lossy one alone might not tell the peer. If none is left, the abandoned ones on which it may still listen.
     fn closing_paths(&self) -> Vec<PathId> {
-        let open = self.paths.values().filter(|p| p.is_open()).map(|p| p.id);
-        if self.handshake.is_complete() { open.collect() } else { vec![PathId::ZERO] }
+        if !self.handshake.is_complete() {
+            return vec![PathId::ZERO];
+        }
+        let open: Vec<_> = self.paths.values().filter(|p| p.is_open()).map(|p| p.id).collect();
+        if open.is_empty() { self.paths.keys().copied().collect() } else { open }
     }
 
     /// Three probe timeouts of the slowest path.
@@ -194,11 +197,5 @@ impl Connection {
         let slowest =
             self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::from_millis(100));
         slowest * 3
-    }
-
-    /// No path is left: nothing can be said any more.
-    pub(super) fn lose_last_path(&mut self, path: PathId, by_peer: bool, code: u64) {
-        self.events.push_back(Event::Path(PathEvent::Closed { path, by_peer, code }));
-        self.time_out();
     }
 }

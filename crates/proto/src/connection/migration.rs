@@ -9,9 +9,10 @@ use std::net::SocketAddr;
 use rand_chacha::rand_core::RngCore;
 use units::Instant;
 
-use super::{Connection, Event, PathError, PathEvent, receive::Arrived};
+use super::{Connection, Event, PathError, PathEvent, packet::MIN_RESETTABLE, receive::Arrived};
 use crate::{
     NetworkPath, Transmit,
+    crypto::TAG_LEN,
     migration::{Budget, Candidate, same_network},
     path::Path,
     sent::PacketPurpose,
@@ -20,6 +21,9 @@ use crate::{
 
 /// Smallest size of a datagram with PATH_CHALLENGE or PATH_RESPONSE, if the amplification limit permits (RFC 9000 section 8.2.1).
 const MIN_CHALLENGE_SIZE: usize = 1_200;
+
+/// A PATH_CHALLENGE frame.
+const PATH_CHALLENGE_LEN: usize = 9;
 
 /// Where an authenticated packet came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,16 +227,21 @@ impl Connection {
 
     // ---- sending
 
+    /// Bytes of the smallest datagram with a PATH_CHALLENGE on a path: a short header with the longest packet number, the frame, the tag.
+    pub(super) fn shortest_challenge(&self, id: PathId) -> Option<usize> {
+        Some((1 + self.cids.remote(id)?.len() + 4 + PATH_CHALLENGE_LEN + TAG_LEN).max(MIN_RESETTABLE))
+    }
+
     /// An answer to a probe, or a challenge to the addresses that the path left.
     pub(super) fn send_off_path(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Transmit> {
-        let retry = self.paths.get(&id)?.challenge_interval();
+        let again = self.paths.get(&id)?.next_challenge_back(now);
         let path = self.paths.get_mut(&id)?;
         let (network, cid, frame, size) = if let Some(previous) =
             path.previous.as_mut().filter(|p| p.validation.due)
         {
             let validation = &mut previous.validation;
             validation.due = false;
-            validation.retry_at = Some(now + retry * (1 << validation.challenges_sent.min(3)));
+            validation.retry_at = again;
             validation.challenges_sent += 1;
             let frame = Frame::PathChallenge(PathChallenge(validation.challenge?));
             (previous.network, previous.cid, frame, MIN_CHALLENGE_SIZE)

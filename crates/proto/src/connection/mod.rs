@@ -15,9 +15,11 @@
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
+//! | `silence`    | receivers that wait in vain                                               |
 //! | `admission`  | what a client may use up before the application lets it in               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
+//! | `neglect`    | the rule that whatever waits has one                                      |
 
 mod acks;
 mod admission;
@@ -31,6 +33,7 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod neglect;
 mod network;
 mod observe;
 mod packet;
@@ -39,6 +42,7 @@ mod receive;
 mod recover;
 mod reinject;
 mod retry;
+mod silence;
 mod timers;
 mod transmit;
 

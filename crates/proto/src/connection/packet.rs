@@ -1,6 +1,6 @@
 //! How a packet is built: header, frames, sealing, and the record that is kept of it.
 
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::Connection;
 use crate::{
@@ -15,7 +15,7 @@ use crate::{
 
 /// A peer that has forgotten us answers packets of this size with a stateless reset, which must be smaller and still look like a packet
 /// (RFC 9000 section 10.3).
-const MIN_RESETTABLE: usize = 43;
+pub(super) const MIN_RESETTABLE: usize = 43;
 
 /// A packet under construction at the end of the output buffer.
 pub(super) struct PacketBuilder {
@@ -190,7 +190,15 @@ impl Connection {
         payload: Vec<u8>,
         built: Built,
     ) {
+        let carries_data = builder.frames.carries_data();
         let Some(path) = self.paths.get_mut(&builder.path) else { return };
+        if builder.level == Level::OneRtt {
+            let an_ack = builder.frames.acked_up_to.1.is_some();
+            path.space.received.on_sent(now, an_ack, builder.ack_eliciting);
+            if carries_data {
+                path.quiet.on_activity(now);
+            }
+        }
         let off_path = purpose == PacketPurpose::OffPath;
         let unmeasured = off_path || purpose == PacketPurpose::MtuProbe;
         let carries_marks = builder.ack_eliciting || builder.level != Level::OneRtt;
@@ -264,6 +272,7 @@ impl Connection {
         out: &mut Vec<u8>,
     ) {
         let multipath = self.max_path_id.is_some();
+        let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt.smoothed());
         let received = match builder.level {
             Level::OneRtt => self.paths.get_mut(&of).map(|p| &mut p.space.received),
             level => self.handshake.space_mut(level).map(|s| &mut s.space.received),
@@ -274,7 +283,7 @@ impl Connection {
             _ => (None, 0),
         };
         let room = builder.limit.saturating_sub(out.len());
-        if encode_ack(path, delay, received.ecn_counts(), received.ranges(), room, out) > 0 {
+        if encode_ack(path, delay, received.ecn_counts(), received.ranges(now, rtt), room, out) > 0 {
             builder.frames.acked_up_to = (of, received.largest());
             received.on_ack_sent();
             if builder.level == Level::OneRtt {

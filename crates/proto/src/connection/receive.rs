@@ -214,6 +214,7 @@ impl Connection {
         }
         self.on_authenticated(now, id, arrived, located);
         self.on_first_one_rtt();
+        self.repair.decoder.on_bytes((number_at + payload.len()) as u64);
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
             self.on_key_phase(now, id, number, phase)?;
             // A rebuilt packet has been dealt with; its number alone is news.
@@ -271,7 +272,7 @@ impl Connection {
         payload: &[u8],
     ) -> Result<bool, TransportError> {
         let kind = context.level.kind();
-        let mut ack_eliciting = false;
+        let (mut ack_eliciting, mut active, mut symbols) = (false, false, 0);
         for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
             let frame = frame?;
             if !frame.is_allowed_in(kind) {
@@ -281,11 +282,22 @@ impl Connection {
                 )
                 .in_frame(frame.frame_type()));
             }
+            symbols +=
+                u32::from(matches!(frame, Frame::Repair(_) | Frame::Combination(_)) && !context.rebuilt);
+            if symbols > 1 {
+                let reason = "more than one repair symbol in a packet";
+                return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+                    .in_frame(frame.frame_type()));
+            }
             ack_eliciting |= frame.is_ack_eliciting();
+            active |= frame.is_ack_eliciting() && !is_probe(&frame);
             self.on_frame(now, context, frame)?;
             if self.state.is_closed() {
                 break;
             }
+        }
+        if active && let Some(path) = self.paths.get_mut(&context.path) {
+            path.quiet.on_activity(now);
         }
         Ok(ack_eliciting)
     }
@@ -448,4 +460,9 @@ impl Connection {
     pub(super) fn encode_ack_delay(delay: units::Duration) -> u64 {
         delay.as_micros() >> ACK_DELAY_EXPONENT
     }
+}
+
+/// Whether a frame only asks whether somebody is there, or answers that.
+fn is_probe(frame: &Frame<'_>) -> bool {
+    matches!(frame, Frame::Ping | Frame::PathChallenge(_) | Frame::PathResponse(_))
 }

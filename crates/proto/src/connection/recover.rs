@@ -327,6 +327,9 @@ impl Connection {
             let reason = "repair block larger than we allow";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
+        if !self.repair.decoder.admits_combination(combination) {
+            return Ok(());
+        }
         // A path that is gone, or whose first packet was lost: nothing to rebuild from.
         if combination.members.iter().any(|(path, _)| !self.paths.contains_key(&path)) {
             self.repair.decoder.on_useless_combination();
@@ -375,6 +378,9 @@ impl Connection {
         }
         // A path that is gone, or whose first packet was lost: nothing to rebuild from.
         let Some(path) = self.paths.get(&repair.path) else { return Ok(()) };
+        if !self.repair.decoder.admits_repair(repair) {
+            return Ok(());
+        }
         let rebuilt = self.repair.decoder.on_repair(repair, &path.space.received);
         for (number, plaintext) in rebuilt {
             self.on_rebuilt(now, repair.path, number, &plaintext)?;
@@ -434,7 +440,7 @@ impl Connection {
                     }
                     let control = core::mem::take(&mut packet.frames.control);
                     let block = packet.block;
-                    self.settle_control(&control);
+                    self.on_control_delivered(&control);
                     self.cover_in_blocks(recovered.path, number, block);
                     true
                 }

@@ -17,14 +17,19 @@ impl Connection {
             State::Drained => None,
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
-                let handshake = self.handshake_deadline();
-                let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
-                let recovery = [self.recovery_at, self.flight_copy.due, blocks];
                 let others =
-                    [self.idle_deadline, self.handshake_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
-                paths.chain(handshake).chain(others).min()
+                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                paths.chain(others.into_iter().flatten()).min()
             }
         }
+    }
+
+    /// The deadline of what is under way or waits to be sent: all but those for the case that nothing happens any more.
+    pub(super) fn next_duty(&self) -> Option<Instant> {
+        let paths = self.paths.values().filter_map(|path| self.path_duty(path));
+        let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
+        let recovery = [self.recovery_at, self.flight_copy.due, blocks].into_iter().flatten();
+        paths.chain(self.handshake_deadline()).chain(recovery).min()
     }
 
     /// Acts on every deadline that has passed.
@@ -57,15 +62,25 @@ impl Connection {
         }
     }
 
+    /// When a path's connection needs a packet, or the path is to be forgotten.
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            return Some(until);
+        match path.lifecycle {
+            Lifecycle::Closing { until, told } => told.then_some(until),
+            Lifecycle::Validating | Lifecycle::Open => {
+                [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
+            }
+        }
+    }
+
+    fn path_duty(&self, path: &Path) -> Option<Instant> {
+        if path.is_closing() {
+            return None;
         }
         let may_ack = self.may_send_one_rtt() && path.may_send_something();
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
-            .chain([self.keep_alive_deadline(path), path.move_deadline()])
+            .chain([path.move_deadline()])
             .flatten()
             .min()
     }
@@ -90,14 +105,15 @@ impl Connection {
     fn path_timeouts(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get(&id) else { return };
         let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            if until <= now {
+        if let Lifecycle::Closing { until, told } = path.lifecycle {
+            if told && until <= now {
                 self.remove_closed_path(id);
             }
             return;
         }
         let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
         let keep_alive = due(self.keep_alive_deadline(path));
+        let silent = due(self.silence_deadline(path));
         let challenge = due(path.validation.retry_at);
         if lost {
             self.detect_lost(now, id);
@@ -108,6 +124,9 @@ impl Connection {
             self.repeat_challenge(now, id);
         }
         self.move_timeouts(now, id);
+        if silent {
+            self.on_silence(now, id);
+        }
         let Some(path) = self.paths.get_mut(&id) else { return };
         if due(path.paced_until) {
             path.paced_until = None;

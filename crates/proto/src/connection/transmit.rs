@@ -7,7 +7,7 @@ use super::{Connection, blocks::Role, close::State, packet::Built, recover::move
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
-    path::Path,
+    path::{CHALLENGE_RESERVE, Path},
     policy::SentData,
     rtt::GRANULARITY,
     sent::PacketPurpose,
@@ -71,6 +71,13 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
+            debug_assert_eq!(
+                self.neglected(now),
+                None,
+                "next at {:?}: {:?}",
+                self.poll_timeout(),
+                self.paths()
+            );
         }
         transmit
     }
@@ -208,7 +215,7 @@ impl Connection {
                 self.send_validation(now, id, out)
             } else if let Some(size) = mtu_probe {
                 self.send_mtu_probe(now, id, size, out)
-            } else if path.probes_due > 0 && path.amplification_budget() >= path.datagram_size() as u64 {
+            } else if path.probes_due > 0 && path.budget_beside_challenges() >= path.datagram_size() as u64 {
                 self.send_probe(now, id, out)
             } else {
                 None
@@ -221,11 +228,16 @@ impl Connection {
     }
 
     /// PATH_CHALLENGE and PATH_RESPONSE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
-    /// the largest size that we hope for.
+    /// the largest size that we hope for. Where the amplification limit leaves less than that and some more, it is as small as it gets: its
+    /// loss must leave something for another (RFC 9000 section 8.2.1).
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
+        let shortest = self.shortest_challenge(id)?;
         let path = self.paths.get_mut(&id)?;
         let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
-        if budget < MIN_USEFUL_SIZE {
+        let reserve = if path.address_validated { 0 } else { CHALLENGE_RESERVE as usize };
+        let padded = budget >= MIN_INITIAL_SIZE + reserve;
+        let small = shortest.max(budget / 3).min(MIN_INITIAL_SIZE);
+        if !padded && budget < shortest {
             return None;
         }
         // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
@@ -241,8 +253,9 @@ impl Connection {
         let hoped = path
             .mtu
             .due(now)
-            .filter(|size| first_challenge && usize::from(*size) <= budget && u64::from(*size) <= room);
-        let size = hoped.map_or(MIN_INITIAL_SIZE, usize::from).min(budget);
+            .filter(|size| first_challenge && usize::from(*size) + reserve <= budget)
+            .filter(|size| u64::from(*size) <= room);
+        let size = if padded { hoped.map_or(MIN_INITIAL_SIZE, usize::from) } else { small };
         if hoped.is_some() {
             path.mtu.on_sent();
         }
@@ -251,7 +264,7 @@ impl Connection {
         if let Some(data) = self.next_challenge(now, id) {
             PathChallenge(data).encode(out);
             if let Some(path) = self.paths.get_mut(&id) {
-                path.validation.small = size < MIN_INITIAL_SIZE;
+                path.validation.small = !padded;
             }
         }
         if !responses.is_empty() {
@@ -264,7 +277,7 @@ impl Connection {
         }
         self.write_ack(now, id, &mut builder, out);
         builder.ack_eliciting = true;
-        builder.pad_to = size;
+        builder.pad_to = if padded { size } else { 0 };
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
 
@@ -459,7 +472,7 @@ impl Connection {
         builder.ack_eliciting |= out.len() > before;
     }
 
-    fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.control.is_empty()
             || self.streams.has_pending()
             || self.datagrams.has_pending()
@@ -479,9 +492,10 @@ impl Connection {
                 && p.space.received.ack_deadline().is_some_and(|t| t <= now)
         };
         let path = self.paths.values().find(due)?;
-        let (id, budget) = (path.id, usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX));
+        let (id, budget) = (path.id, usize::try_from(path.budget_beside_challenges()).unwrap_or(usize::MAX));
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
+        self.ask_for_ack(now, id, &mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Probe, out)?;
         self.transmit(now, id, out, None)
     }
@@ -496,9 +510,7 @@ impl Connection {
         snapshots: &mut Vec<PathSnapshot>,
     ) {
         snapshots.clear();
-        let works = |p: &Path| p.is_open() && !p.is_suspect();
-        let preferred = |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
-        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
@@ -528,7 +540,7 @@ impl Connection {
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
                 pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),
-                usable: preferred(path) || !any_preferred && (works(path) || !any_works),
+                usable: usable(path),
                 protectable: for_recovery && path.protected_below < path.space.sent.next_number(),
             });
         }

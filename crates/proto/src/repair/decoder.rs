@@ -6,13 +6,15 @@
 //!
 //! # Bounds
 //! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks wait. What a hostile peer can
-//! make us compute is bounded by the bytes it sends: a block is decoded once at most.
+//! make us compute is bounded by the bytes it sends: a block is decoded once at most, and each symbol is paid for out of a
+//! [`Credit`] before anything is done about it.
 
 use std::collections::VecDeque;
 
 use fec::reed_solomon::{DecodeScratch, decode};
 
 use super::{
+    credit::{Credit, LOOKUP},
     linear::{LinearBlocks, RebuiltPacket},
     source_log::SourceLog,
 };
@@ -31,6 +33,10 @@ pub(crate) struct Counters {
     pub(crate) used: u64,
     pub(crate) wasted: u64,
     pub(crate) rebuilt: u64,
+    /// Symbols that nothing was done about, because more had come than the peer's bytes pay for.
+    pub(crate) refused: u64,
+    /// Bytes that were multiplied and added, and [`LOOKUP`] for each packet looked up: what decoding has cost, counted where it is done.
+    pub(crate) work: u64,
     pub(crate) memory_peak: u64,
 }
 
@@ -39,6 +45,8 @@ pub(crate) type Rebuilt = (u64, Vec<u8>);
 
 struct WaitingBlock {
     path: PathId,
+    /// Over the members, so that blocks are told apart without comparing all of these.
+    digest: u64,
     members: Vec<u64>,
     missing: usize,
     symbols: Vec<(u8, Vec<u8>)>,
@@ -61,13 +69,16 @@ pub(crate) struct Decoder {
     linear: LinearBlocks,
     free: Vec<Vec<u8>>,
     scratch: DecodeScratch,
+    credit: Credit,
     counters: Counters,
 }
 
 impl Decoder {
-    pub(crate) fn new(budget: u64) -> Self {
+    /// A decoder that holds `budget` bytes at most, for blocks of so many members.
+    pub(crate) fn new(budget: u64, largest_block: u8) -> Self {
         Self {
             budget,
+            credit: Credit::new(largest_block),
             sources: SourceLog::new(budget),
             block_memory: 0,
             blocks: VecDeque::new(),
@@ -85,8 +96,35 @@ impl Decoder {
         self.make_room();
     }
 
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
+    pub(crate) fn counters(&self) -> Counters {
+        Counters { work: self.counters.work + self.sources.moved(), ..self.counters }
+    }
+
+    /// Bytes of the peer's have arrived in protected packets: they pay for decoding.
+    pub(crate) fn on_bytes(&mut self, bytes: u64) {
+        self.credit.earn(bytes);
+    }
+
+    /// Pays for a REPAIR frame. If the credit is used up, it counts as received and wasted, and nothing is to be done about it.
+    pub(crate) fn admits_repair(&mut self, repair: &Repair<'_>) -> bool {
+        let paid = self.credit.spend(repair.members.packet_count(), repair.symbol.len(), 0);
+        self.count_unless(paid)
+    }
+
+    /// The same for a COMBINATION.
+    pub(crate) fn admits_combination(&mut self, frame: &Combination<'_>) -> bool {
+        let members = frame.members.packet_count();
+        let paid = self.credit.spend(members, frame.symbol.len(), members / 2);
+        self.count_unless(paid)
+    }
+
+    fn count_unless(&mut self, paid: bool) -> bool {
+        if !paid {
+            self.counters.received += 1;
+            self.counters.wasted += 1;
+            self.counters.refused += 1;
+        }
+        paid
     }
 
     /// Bytes held.
@@ -108,7 +146,9 @@ impl Decoder {
         let mut at = 0;
         while at < self.blocks.len() {
             let block = &mut self.blocks[at];
-            if block.path != path || block.members.binary_search(&number).is_err() {
+            let ends = block.members.first().zip(block.members.last());
+            let within = block.path == path && ends.is_some_and(|(a, b)| (a..=b).contains(&&number));
+            if !within || block.members.binary_search(&number).is_err() {
                 at += 1;
                 continue;
             }
@@ -164,7 +204,7 @@ impl Decoder {
         number: u64,
         plaintext: &[u8],
     ) -> Vec<RebuiltPacket> {
-        let rebuilt = self.linear.on_source(path, number, plaintext, &mut self.counters);
+        let rebuilt = self.linear.on_source(path, number, plaintext, &mut self.sources, &mut self.counters);
         self.make_room();
         rebuilt
     }
@@ -177,11 +217,14 @@ impl Decoder {
         is_settled: impl Fn(PathId, u64) -> bool,
     ) -> Option<Vec<RebuiltPacket>> {
         self.counters.received += 1;
+        self.counters.work += LOOKUP * frame.members.packet_count();
         if frame.members.packets().all(|(path, number)| is_settled(path, number)) {
             self.counters.wasted += 1;
             return None;
         }
-        let rebuilt = self.linear.on_combination(frame, &self.sources, &mut self.counters);
+        // A sender keeps to half of the budget.
+        let max_pinned = self.budget / 4 * 3;
+        let rebuilt = self.linear.on_combination(frame, &mut self.sources, max_pinned, &mut self.counters);
         self.make_room();
         Some(rebuilt)
     }
@@ -194,15 +237,20 @@ impl Decoder {
 
     /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is missing or it cannot be decoded.
     fn find_or_open(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Option<usize> {
+        self.counters.work += LOOKUP * repair.members.packet_count();
+        let digest = digest(repair.members.packets());
         let same = |b: &WaitingBlock| {
-            b.path == repair.path && repair.members.packets().eq(b.members.iter().copied())
+            b.digest == digest
+                && b.path == repair.path
+                && repair.members.packets().eq(b.members.iter().copied())
         };
         if let Some(at) = self.blocks.iter().position(same) {
             return Some(at);
         }
         let mut missing = 0;
+        let mut kept = self.sources.walk(repair.path);
         for number in repair.members.packets() {
-            if self.sources.get(repair.path, number).is_some() {
+            if kept.has(number) {
                 continue;
             }
             // Arrived, but no longer kept: the block can never be decoded.
@@ -219,7 +267,7 @@ impl Decoder {
             self.drop_block(0);
         }
         let members: Vec<u64> = repair.members.packets().collect();
-        let block = WaitingBlock { path: repair.path, members, missing, symbols: Vec::new() };
+        let block = WaitingBlock { path: repair.path, digest, members, missing, symbols: Vec::new() };
         self.block_memory += block.bytes();
         self.blocks.push_back(block);
         Some(self.blocks.len() - 1)
@@ -233,6 +281,8 @@ impl Decoder {
             block.members.iter().map(|n| self.sources.get(block.path, *n)).collect();
         let symbols: Vec<(u8, &[u8])> = block.symbols.iter().map(|(i, s)| (*i, s.as_slice())).collect();
         let lost = sources.iter().filter(|s| s.is_none()).count();
+        let symbol_len = symbols.first().map_or(0, |(_, s)| s.len());
+        self.counters.work += block.members.len() as u64 * (LOOKUP + (lost * symbol_len) as u64);
         let rebuilt: Vec<Rebuilt> = match decode(&sources, &symbols, &mut self.scratch) {
             Ok(recovered) => recovered.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
             Err(_) => Vec::new(),
@@ -279,11 +329,11 @@ impl Decoder {
         let mut slabs = self.sources.slabs();
         while self.memory() > self.budget {
             // Pinned plaintexts move to the end: once around is enough to know that the rest is pinned.
-            if slabs > 0 && self.sources.evict_oldest(|path, number| self.linear.pins(path, number)) {
+            if slabs > 0 && self.sources.evict_oldest() {
                 slabs -= 1;
                 continue;
             }
-            if self.linear.drop_oldest(&mut self.counters) {
+            if self.linear.drop_oldest(&mut self.sources, &mut self.counters) {
                 slabs = self.sources.slabs();
                 continue;
             }
@@ -297,11 +347,17 @@ impl Decoder {
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.sources.forget_path(path);
-        self.linear.forget_path(path, &mut self.counters);
+        self.linear.forget_path(path, &mut self.sources, &mut self.counters);
         while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
             self.drop_block(at);
         }
     }
+}
+
+/// Some number that differs for different sets of packets, but for rare ones.
+fn digest(packets: impl Iterator<Item = u64>) -> u64 {
+    packets
+        .fold(0, |digest: u64, number| (digest ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
 
 #[cfg(test)]
@@ -334,7 +390,7 @@ mod tests {
     /// Making room for the symbol drops an older block; the index of the one that is ready then named nothing.
     #[test]
     fn a_ready_block_is_decoded_although_the_memory_is_full() {
-        let mut decoder = Decoder::new(3_600);
+        let mut decoder = Decoder::new(3_600, 128);
         let (old, new, lost) = ([1; 1_000], [2; 1_000], [3; 1_000]);
         decoder.on_source(PathId::ZERO, 0, &old);
         assert!(receive(&mut decoder, &repair_frame(&[0, 100, 101], &[&old, &lost, &lost])).is_empty());

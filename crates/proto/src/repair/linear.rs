@@ -4,14 +4,16 @@
 //! its decoder holds equations over what is missing, and asks the log of sources for the rest: what it refers to is pinned there.
 //!
 //! # Bounds
-//! At most [`MAX_BLOCKS`] blocks; the oldest goes first. Their memory is part of the decoder's budget. Work per combination is one pass over
-//! the block's received packets, which the peer has sent, and over the equations, of which there is one for every combination.
+//! At most [`MAX_BLOCKS`] blocks, and what they rely on is at most three quarters of the decoder's budget, so that making room always finds
+//! something to give up; the oldest block goes first. Their memory is part of the budget. Work per combination is one pass over the block's
+//! received packets, which the peer has sent, and over the equations, of which there is one for every combination: the decoder's credit
+//! pays for both ahead of time.
 
 use std::collections::VecDeque;
 
 use fec::random_linear::{Innovation, MissingDecoder};
 
-use super::{decoder::Counters, source_log::SourceLog};
+use super::{credit::LOOKUP, decoder::Counters, source_log::SourceLog};
 use crate::wire::{Combination, PathId};
 
 /// Blocks that may be incomplete at once; as many as a sender with the default limits has open, and some.
@@ -30,6 +32,7 @@ struct Member {
 
 struct LinearBlock {
     number: u64,
+    symbol_len: usize,
     /// In the order of the sources, which is ascending.
     members: Vec<Member>,
     decoder: MissingDecoder,
@@ -38,18 +41,31 @@ struct LinearBlock {
 }
 
 impl LinearBlock {
-    fn open(frame: &Combination<'_>, sources: &SourceLog) -> Option<Self> {
-        let members: Vec<Member> = frame
-            .members
-            .packets()
-            .map(|packet| Member { packet, pinned: sources.get(packet.0, packet.1).is_some() })
-            .collect();
-        let decoder =
-            MissingDecoder::new(frame.seed(), members.len(), frame.symbol.len(), |i| !members[i].pinned);
-        Some(Self { number: frame.block, members, decoder: decoder.ok()?, symbols: 0, rebuilt: 0 })
+    fn open(frame: &Combination<'_>, sources: &mut SourceLog) -> Option<Self> {
+        let mut members: Vec<Member> = Vec::new();
+        for (path, packets) in frame.members.iter() {
+            let mut walk = sources.walk(path);
+            members.extend(packets.packets().map(|n| Member { packet: (path, n), pinned: walk.has(n) }));
+        }
+        let symbol_len = frame.symbol.len();
+        let decoder = MissingDecoder::new(frame.seed(), members.len(), symbol_len, |i| !members[i].pinned);
+        let decoder = decoder.ok()?;
+        for member in members.iter().filter(|m| m.pinned) {
+            sources.pin(member.packet.0, member.packet.1, true);
+        }
+        Some(Self { number: frame.block, symbol_len, members, decoder, symbols: 0, rebuilt: 0 })
+    }
+
+    /// Bytes that equations hold, each of which a source or a symbol is added to.
+    fn equations(&self) -> u64 {
+        self.decoder.memory() as u64
     }
 
     fn position(&self, path: PathId, number: u64) -> Option<usize> {
+        let ends = self.members.first().zip(self.members.last());
+        if ends.is_none_or(|(first, last)| (path, number) < first.packet || (path, number) > last.packet) {
+            return None;
+        }
         self.members.binary_search_by_key(&(path, number), |m| m.packet).ok()
     }
 
@@ -89,27 +105,25 @@ impl LinearBlocks {
         self.blocks.iter().map(LinearBlock::bytes).sum()
     }
 
-    /// Whether a decoder needs a packet's plaintext to stay in the log.
-    pub(super) fn pins(&self, path: PathId, number: u64) -> bool {
-        self.blocks.iter().any(|b| b.position(path, number).is_some_and(|i| b.members[i].pinned))
-    }
-
     /// Takes a combination of a block of which something is missing.
     pub(super) fn on_combination(
         &mut self,
         frame: &Combination<'_>,
-        sources: &SourceLog,
+        sources: &mut SourceLog,
+        max_pinned: u64,
         counters: &mut Counters,
     ) -> Vec<RebuiltPacket> {
         let mut rebuilt = Vec::new();
-        let Some(at) = self.find_or_open(frame, sources, counters) else {
+        let Some(at) = self.find_or_open(frame, sources, max_pinned, counters) else {
             counters.wasted += 1;
             return rebuilt;
         };
         let block = &mut self.blocks[at];
         let before = block.bytes();
         let members = &block.members;
-        let source = |i: usize| sources.get(members[i].packet.0, members[i].packet.1);
+        counters.work += members.len() as u64 * block.symbol_len as u64 + 2 * block.equations();
+        let log = &*sources;
+        let source = |i: usize| log.get(members[i].packet.0, members[i].packet.1);
         let added = block.decoder.add_repair(frame.index, frame.symbol, source);
         block.symbols += 1;
         let sound = match added {
@@ -120,7 +134,7 @@ impl LinearBlocks {
         };
         self.memory = self.memory + block.bytes() - before;
         if !sound || block.decoder.is_complete() {
-            self.close(at, counters);
+            self.close(at, sources, counters);
         }
         rebuilt
     }
@@ -131,6 +145,7 @@ impl LinearBlocks {
         path: PathId,
         number: u64,
         plaintext: &[u8],
+        sources: &mut SourceLog,
         counters: &mut Counters,
     ) -> Vec<RebuiltPacket> {
         let mut rebuilt = Vec::new();
@@ -142,11 +157,12 @@ impl LinearBlocks {
                 continue;
             };
             let before = block.bytes();
+            counters.work += block.equations();
             let sound =
                 block.decoder.add_source(i, plaintext).is_ok() && block.harvest(&mut rebuilt, counters);
             self.memory = self.memory + block.bytes() - before;
             if !sound || block.decoder.is_complete() {
-                self.close(at, counters);
+                self.close(at, sources, counters);
             } else {
                 at += 1;
             }
@@ -158,16 +174,18 @@ impl LinearBlocks {
     fn find_or_open(
         &mut self,
         frame: &Combination<'_>,
-        sources: &SourceLog,
+        sources: &mut SourceLog,
+        max_pinned: u64,
         counters: &mut Counters,
     ) -> Option<usize> {
         if let Some(at) = self.blocks.iter().position(|b| b.number == frame.block) {
             let same = frame.members.packets().eq(self.blocks[at].members.iter().map(|m| m.packet));
             return same.then_some(at);
         }
+        counters.work += LOOKUP * frame.members.packet_count();
         let block = LinearBlock::open(frame, sources)?;
-        if self.blocks.len() >= MAX_BLOCKS {
-            self.close(0, counters);
+        while self.blocks.len() >= MAX_BLOCKS || sources.pinned() > max_pinned && !self.blocks.is_empty() {
+            self.close(0, sources, counters);
         }
         self.memory += block.bytes();
         self.blocks.push_back(block);
@@ -175,24 +193,27 @@ impl LinearBlocks {
     }
 
     /// Gives up the oldest block; false if there is none.
-    pub(super) fn drop_oldest(&mut self, counters: &mut Counters) -> bool {
+    pub(super) fn drop_oldest(&mut self, sources: &mut SourceLog, counters: &mut Counters) -> bool {
         let any = !self.blocks.is_empty();
         if any {
-            self.close(0, counters);
+            self.close(0, sources, counters);
         }
         any
     }
 
     /// Gives up the blocks with packets of a path.
-    pub(super) fn forget_path(&mut self, path: PathId, counters: &mut Counters) {
+    pub(super) fn forget_path(&mut self, path: PathId, sources: &mut SourceLog, counters: &mut Counters) {
         while let Some(at) = self.blocks.iter().position(|b| b.members.iter().any(|m| m.packet.0 == path)) {
-            self.close(at, counters);
+            self.close(at, sources, counters);
         }
     }
 
     /// A block is complete, or will never be.
-    fn close(&mut self, at: usize, counters: &mut Counters) {
+    fn close(&mut self, at: usize, sources: &mut SourceLog, counters: &mut Counters) {
         let Some(block) = self.blocks.remove(at) else { return };
+        for member in block.members.iter().filter(|m| m.pinned) {
+            sources.pin(member.packet.0, member.packet.1, false);
+        }
         self.memory -= block.bytes();
         let used = block.rebuilt.min(block.symbols);
         counters.used += used;

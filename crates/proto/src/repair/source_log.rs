@@ -32,7 +32,16 @@ struct Place {
     /// Slabs are counted from the first that there ever was.
     slab: u64,
     at: u32,
-    len: u32,
+    /// A packet's payload is shorter than a datagram.
+    len: u16,
+    /// Blocks that rely on it.
+    pins: u16,
+}
+
+impl Place {
+    fn memory(&self) -> u64 {
+        usize::from(self.len) as u64 + ENTRY_OVERHEAD as u64
+    }
 }
 
 /// Recent plaintexts by path and packet number.
@@ -44,6 +53,10 @@ pub(super) struct SourceLog {
     /// Of each path, by ascending packet number.
     index: BTreeMap<PathId, VecDeque<Place>>,
     memory: u64,
+    /// Bytes of plaintexts that blocks rely on.
+    pinned: u64,
+    /// Bytes that were moved because somebody relies on them, ever.
+    moved: u64,
     /// The slab given up last, to be used again.
     spare: Option<Slab>,
 }
@@ -61,6 +74,8 @@ impl SourceLog {
             gone: 0,
             index: BTreeMap::new(),
             memory: 0,
+            pinned: 0,
+            moved: 0,
             spare: None,
         }
     }
@@ -81,8 +96,22 @@ impl SourceLog {
         self.slabs.iter().map(Slab::memory).sum()
     }
 
+    /// Bytes held that blocks rely on.
+    pub(super) fn pinned(&self) -> u64 {
+        self.pinned
+    }
+
+    /// Bytes moved so far to make room around those that blocks rely on.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved
+    }
+
     /// Appends a plaintext unless the packet has one already.
     pub(super) fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
+        self.keep_pinned(path, number, plaintext, 0);
+    }
+
+    fn keep_pinned(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) {
         let places = self.index.entry(path).or_default();
         let after = match places.back() {
             Some(last) if last.number >= number => places.partition_point(|p| p.number < number),
@@ -101,8 +130,8 @@ impl SourceLog {
         }
         let slab_number = self.gone + self.slabs.len() as u64 - 1;
         let slab = self.slabs.back_mut().expect("there is one with room");
-        let place =
-            Place { number, slab: slab_number, at: slab.bytes.len() as u32, len: plaintext.len() as u32 };
+        let (at, len) = (slab.bytes.len() as u32, plaintext.len() as u16);
+        let place = Place { number, slab: slab_number, at, len, pins };
         places.insert(after, place);
         slab.bytes.extend_from_slice(plaintext);
         slab.packets.push((path, number));
@@ -114,7 +143,26 @@ impl SourceLog {
         let places = self.index.get(&path)?;
         let place = places[places.binary_search_by_key(&number, |p| p.number).ok()?];
         let slab = self.slabs.get((place.slab - self.gone) as usize)?;
-        slab.bytes.get(place.at as usize..(place.at + place.len) as usize)
+        slab.bytes.get(place.at as usize..place.at as usize + usize::from(place.len))
+    }
+
+    /// For looking up a path's packets in ascending order, each search beginning where the last one ended.
+    pub(super) fn walk(&self, path: PathId) -> Walk<'_> {
+        Walk { places: self.index.get(&path), at: 0 }
+    }
+
+    /// A block relies on a packet, or does no more. What is not kept is left alone.
+    pub(super) fn pin(&mut self, path: PathId, number: u64, pin: bool) {
+        let Some(places) = self.index.get_mut(&path) else { return };
+        let Ok(at) = places.binary_search_by_key(&number, |p| p.number) else { return };
+        let place = &mut places[at];
+        let before = place.pins;
+        place.pins = if pin { before.saturating_add(1) } else { before.saturating_sub(1) };
+        match (before, place.pins) {
+            (0, 1) => self.pinned += place.memory(),
+            (1, 0) => self.pinned -= place.memory(),
+            _ => {}
+        }
     }
 
     /// How many slabs there are.
@@ -122,8 +170,8 @@ impl SourceLog {
         self.slabs.len()
     }
 
-    /// Gives up the oldest slab; `false` if there is none. Of its plaintexts, those that are `pinned` start again as the newest.
-    pub(super) fn evict_oldest(&mut self, pinned: impl Fn(PathId, u64) -> bool) -> bool {
+    /// Gives up the oldest slab; `false` if there is none. Of its plaintexts, those that blocks rely on start again as the newest.
+    pub(super) fn evict_oldest(&mut self) -> bool {
         let Some(mut slab) = self.slabs.pop_front() else { return false };
         self.memory -= slab.memory();
         let mut kept = Vec::new();
@@ -132,14 +180,16 @@ impl SourceLog {
             if let Ok(at) = places.binary_search_by_key(&number, |p| p.number)
                 && places[at].slab == self.gone
                 && let Some(place) = places.remove(at)
-                && pinned(path, number)
+                && place.pins > 0
             {
                 kept.push((path, number, place));
             }
         }
         self.gone += 1;
         for (path, number, place) in kept {
-            self.keep(path, number, &slab.bytes[place.at as usize..(place.at + place.len) as usize]);
+            self.moved += u64::from(place.len);
+            let bytes = &slab.bytes[place.at as usize..place.at as usize + usize::from(place.len)];
+            self.keep_pinned(path, number, bytes, place.pins);
         }
         self.spare = Some(slab);
         true
@@ -147,7 +197,37 @@ impl SourceLog {
 
     /// Forgets a path's packets. Their bytes go with their slabs.
     pub(super) fn forget_path(&mut self, path: PathId) {
-        self.index.remove(&path);
+        let places = self.index.remove(&path).unwrap_or_default();
+        self.pinned -= places.iter().filter(|p| p.pins > 0).map(Place::memory).sum::<u64>();
+    }
+}
+
+/// See [`SourceLog::walk`].
+pub(super) struct Walk<'a> {
+    places: Option<&'a VecDeque<Place>>,
+    at: usize,
+}
+
+impl Walk<'_> {
+    /// Whether a packet is kept; its number is above that of the last call.
+    pub(super) fn has(&mut self, number: u64) -> bool {
+        let Some(places) = self.places else { return false };
+        let below = |at: usize| places.get(at).is_some_and(|p| p.number < number);
+        if below(self.at) {
+            // Neighbours are the rule; further away, in steps that double, and back in halves.
+            let mut step = 1;
+            while below(self.at + step) {
+                self.at += step;
+                step *= 2;
+            }
+            let (mut low, mut high) = (self.at + 1, self.at + step);
+            while low < high {
+                let middle = low.midpoint(high);
+                if below(middle) { low = middle + 1 } else { high = middle }
+            }
+            self.at = low;
+        }
+        places.get(self.at).is_some_and(|p| p.number == number)
     }
 }
 
@@ -177,7 +257,8 @@ mod tests {
                 let path = PathId(path);
                 match action {
                     0 => log.forget_path(path),
-                    1 => { log.evict_oldest(|_, number| number < 3); }
+                    1 => { log.evict_oldest(); }
+                    2 => log.pin(path, number, len % 2 == 0),
                     _ => {
                         let plaintext = vec![action; len];
                         log.keep(path, number, &plaintext);
@@ -193,7 +274,15 @@ mod tests {
                     }
                 }
             }
-            while log.evict_oldest(|_, _| false) {}
+            for path in (0..3).map(PathId) {
+                let mut walk = log.walk(path);
+                for number in (0..40).filter(|number| number % 3 != 1) {
+                    prop_assert_eq!(walk.has(number), log.get(path, number).is_some());
+                }
+                log.forget_path(path);
+            }
+            prop_assert_eq!(log.pinned(), 0);
+            while log.evict_oldest() {}
             prop_assert_eq!(log.memory(), 0);
             prop_assert!(model.keys().all(|(path, number)| log.get(*path, *number).is_none()));
         }
@@ -207,7 +296,9 @@ mod tests {
         for number in 8..200 {
             log.keep(PathId(1), number, &[2; 1_400]);
         }
-        assert!(log.evict_oldest(|_, number| number == 8));
+        log.pin(PathId(1), 8, true);
+        assert_eq!(log.pinned(), 1_464);
+        assert!(log.evict_oldest());
         assert!(log.get(PathId(1), 7).is_none() && log.get(PathId(1), 8).is_some());
         assert_eq!(log.get(PathId(1), 199), Some(&[2; 1_400][..]));
     }

@@ -305,6 +305,16 @@ impl Streams {
         }
     }
 
+    /// Whether there is any stream to receive on.
+    pub fn may_receive(&self) -> bool {
+        !self.recv.is_empty()
+    }
+
+    /// Whether the peer owes data on any stream: neither all of it nor a reset has come, and the application has not stopped it.
+    pub fn awaits_data(&self) -> bool {
+        self.recv.values().any(RecvHalf::awaits_data)
+    }
+
     /// Raises what the peer may send and open, at once and for all streams; limits that would fall stay as they are, since what was
     /// promised cannot be taken back (RFC 9000 section 4.1).
     pub fn raise_limits(&mut self, limits: &ReceiveLimits) {

@@ -26,6 +26,11 @@ impl Streams {
         self.totals.lost + self.totals.unsent
     }
 
+    /// Bytes that were taken from the application and have not been acknowledged.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.totals.held
+    }
+
     /// Bytes among [`sendable_bytes`](Self::sendable_bytes) that were lost before.
     #[cfg(test)]
     pub fn lost_bytes(&self) -> u64 {

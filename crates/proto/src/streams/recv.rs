@@ -104,6 +104,11 @@ impl RecvHalf {
         self.final_size == Some(self.data.contiguous())
     }
 
+    /// Whether something of the stream is still to come, and wanted.
+    pub(super) fn awaits_data(&self) -> bool {
+        self.reset.is_none() && self.stopped.is_none() && !self.is_complete()
+    }
+
     /// Whether the reader is at the end.
     pub(super) fn is_read_to_end(&self) -> bool {
         self.final_size == Some(self.data.read_offset())

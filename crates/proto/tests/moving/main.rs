@@ -1,5 +1,6 @@
 //! Paths that change under a connection: addresses, connection ids, datagram sizes.
 
+mod acks;
 mod cids;
 mod mtu;
 mod net;

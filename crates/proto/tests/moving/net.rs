@@ -60,6 +60,8 @@ pub struct Net {
     pub dead: Vec<SocketAddr>,
     /// The n-th datagram is lost?
     pub lose: Box<dyn Fn(u64) -> bool>,
+    /// Whatever the client sends is lost.
+    pub lose_to_server: bool,
     pub copies: Copies,
     /// Bytes that the server got from and sent to each address.
     pub traffic: BTreeMap<SocketAddr, (u64, u64)>,
@@ -103,6 +105,7 @@ impl Net {
             nat: BTreeMap::new(),
             dead: Vec::new(),
             lose: Box::new(|_| false),
+            lose_to_server: false,
             copies: Box::new(|_, _, _, _| None),
             traffic: BTreeMap::new(),
             mtu,
@@ -157,8 +160,9 @@ impl Net {
             self.wire.insert((at - MS, self.count), (to_server, forged, data.to_vec()));
         }
         self.oversized += u64::from(data.len() > self.mtu);
+        let lost = (self.lose)(self.count) || to_server && self.lose_to_server;
         let known = to_server || inner.ip() == home().ip() || inner.ip() == addr(3, 0).ip();
-        if known && !(self.lose)(self.count) && data.len() <= self.mtu && !self.dead.contains(&inner) {
+        if known && !lost && data.len() <= self.mtu && !self.dead.contains(&inner) {
             self.largest = self.largest.max(data.len());
             self.wire.insert((at, self.count), (to_server, seen, data.to_vec()));
         }
@@ -204,6 +208,11 @@ impl Net {
         }
         // Answers leave at once, as with a driver that polls after every datagram.
         self.flush(!to_server);
+    }
+
+    /// Whatever is on its way is lost.
+    pub fn forget_everything_in_flight(&mut self) {
+        self.wire.clear();
     }
 
     /// Puts one datagram before the server (or the client) now.

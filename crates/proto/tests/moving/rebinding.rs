@@ -169,3 +169,106 @@ fn clients_ignore_strange_servers_and_servers_do_not_migrate() {
     }
     assert!(net.client().accept(proto::Dir::Uni).is_some());
 }
+
+/// A translator forgets its binding, and what was on its way is lost with it: the server's probes go to where nobody is, and a client that only
+/// receives has nothing in flight. It has to notice the silence.
+#[test]
+fn a_client_that_waits_for_data_notices_that_it_was_moved() {
+    for transport in [single_path(), TransportConfig::default()] {
+        let mut net = Net::new(transport);
+        let mut moved = None;
+        let took = net.transfer(true, 2_000_000, LIMIT, |net, received| {
+            if moved.is_none() && received > 700_000 {
+                moved = Some(net.now);
+                net.forget_everything_in_flight();
+                net.nat.insert(home(), addr(2, 2_000));
+            }
+        });
+        assert!(moved.is_some() && took < Duration::from_secs(4), "{took}");
+        assert_eq!(net.server_path(PathId(0)).network.remote, addr(2, 2_000));
+    }
+}
+
+/// The same, and the network goes on losing every fourth packet. No seed may end in the idle timeout.
+#[test]
+fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
+    let mut moved = 0;
+    for seed in 1..=50_u64 {
+        let mut net = Net::new(single_path());
+        let salt = seed.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        net.lose = Box::new(move |n| (n ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62 == 0);
+        let mut here = false;
+        let took = net.transfer(true, 600_000, LIMIT * 2, |net, received| {
+            if !here && received > 50_000 {
+                here = true;
+                net.forget_everything_in_flight();
+                net.nat.insert(home(), addr(2, 2_000));
+            }
+        });
+        moved += usize::from(here);
+        assert!(took < LIMIT, "seed {seed}: {took}");
+    }
+    assert!(moved > 40, "{moved}");
+}
+
+/// A stream that stays open while nothing is sent: a few questions, then silence, and the idle timeout comes.
+#[test]
+fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
+    let transport = TransportConfig { max_idle_timeout: Duration::from_secs(20), ..single_path() };
+    let mut net = Net::new(transport);
+    let id = net.client().open(proto::Dir::Bi).unwrap();
+    net.client().write(id, b"who waits long").unwrap();
+    net.run(MS * 200);
+    let sent = |net: &mut Net| [net.client().stats().packets_sent, net.server().stats().packets_sent];
+    let before = sent(&mut net);
+    net.run(Duration::from_secs(15));
+    let after = sent(&mut net);
+    for (before, after) in before.into_iter().zip(after) {
+        assert!((5..=14).contains(&(after - before)), "{before} to {after} packets");
+    }
+    net.run(Duration::from_secs(10));
+    assert_eq!(sent(&mut net), after, "silence");
+    net.run(Duration::from_secs(10));
+    assert!(net.client().is_drained() && net.server().is_drained(), "the idle timeout still comes");
+}
+
+/// The first packets to a new address are lost, and it says nothing more by itself for a while: the limit of three bytes for each of its own must
+/// have left something for another challenge (RFC 9000 section 8.2.1).
+#[test]
+fn a_lost_challenge_leaves_budget_for_another() {
+    let mut net = Net::new(single_path());
+    let new = addr(2, 2_000);
+    net.nat.insert(home(), new);
+    let id = net.client().open(proto::Dir::Uni).unwrap();
+    net.client().write(id, b"a small packet").unwrap();
+    // The client's packet arrives; of what the server answers, the first datagram does not, and the client is cut off from then on.
+    net.run(MS * 10);
+    net.forget_everything_in_flight();
+    net.lose_to_server = true;
+    let (received, sent) = net.traffic[&new];
+    assert!(
+        sent > 0 && received * 3 >= sent + 43,
+        "{sent} bytes of 3 times {received} are gone with the first datagram"
+    );
+    net.run(MS * 500);
+    let (_, later) = net.traffic[&new];
+    assert!(later >= sent + 43 && later <= 3 * received, "{sent}, {later} bytes, limit 3 times {received}");
+    net.lose_to_server = false;
+    net.run(Duration::from_secs(2));
+    assert!(net.server_path(PathId(0)).address_validated);
+    assert_eq!(net.server_path(PathId(0)).network.remote, new);
+}
+
+/// The addresses that a path left are asked a few times, ever more rarely: no window holds these datagrams back, so that their count has to.
+#[test]
+fn addresses_that_a_path_left_get_four_challenges() {
+    let mut net = Net::new(single_path());
+    net.transfer(true, 500_000, LIMIT, |_, _| {});
+    let before = net.traffic[&home()].1;
+    net.nat.insert(home(), addr(2, 2_000));
+    let id = net.client().open(proto::Dir::Uni).unwrap();
+    net.client().write(id, b"from elsewhere").unwrap();
+    net.run(Duration::from_secs(5));
+    let after = net.traffic[&home()].1;
+    assert!((1_200..=4 * 1_200).contains(&(after - before)), "{} bytes to nobody", after - before);
+}

@@ -60,6 +60,8 @@ impl Books {
             s.recovery_bytes_sent <= s.bytes_sent,
             s.repair_used + s.repair_wasted <= s.repair_received,
             s.packets_recovered <= s.repair_received,
+            // Whoever is honest has always paid for its symbols.
+            s.repair_refused == 0,
             s.decoder_memory <= s.decoder_memory_peak,
         );
         all_true!(Memory, s;
@@ -139,6 +141,9 @@ mod tests {
         let mut used = ConnectionStats::default();
         used.repair_used = 1;
         assert!(books.check_stats(&used).is_err(), "a symbol that never came was used");
+        let mut refused = ConnectionStats::default();
+        (refused.repair_received, refused.repair_wasted, refused.repair_refused) = (1, 1, 1);
+        assert!(books.check_stats(&refused).is_err(), "an honest symbol was refused");
         let paths = paths();
         let with = |change: fn(&mut PathStats)| {
             let mut path = paths[1].clone();

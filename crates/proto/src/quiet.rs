@@ -1,0 +1,86 @@
+//! When a path on which something is awaited has become suspiciously quiet.
+//!
+//! Who only receives has nothing in flight and therefore no probe timeout. Should its address change on the way while what the peer sends
+//! is lost, both sides would wait: the peer's probes go to where nobody is, and nobody tells it the new address. So a receiver that waits
+//! for data asks a few times, each time after twice the silence, and then leaves it at that (docs/decisions/0013-quiet-receivers.md).
+
+use units::{Duration, Instant};
+
+/// Probe timeouts of silence before the first question.
+const FIRST_AFTER_PTOS: u64 = 3;
+/// The least silence before the first question: applications think, too.
+const FIRST_AFTER: Duration = Duration::from_millis(300);
+/// Questions after the last activity; the last one after 32 times the first silence.
+const MAX_QUESTIONS: u32 = 6;
+
+/// The silence on one path since the last activity: data in either direction, or anything else that is more than a probe.
+#[derive(Debug, Default)]
+pub(crate) struct Quiet {
+    since: Option<Instant>,
+    /// Questions asked meanwhile.
+    asked: u32,
+}
+
+impl Quiet {
+    /// The path has carried more than probes and their answers. Those do not count: two sides that wait for each other would keep each other
+    /// awake.
+    pub(crate) fn on_activity(&mut self, now: Instant) {
+        *self = Self { since: Some(now), asked: 0 };
+    }
+
+    /// When to ask next, given the path's probe timeout. No later than half of the idle timeout after the last activity: an idle connection is
+    /// to end, not to be kept alive.
+    pub(crate) fn due(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Option<Instant> {
+        let since = self.since.filter(|_| self.asked < MAX_QUESTIONS)?;
+        let silence = (probe_timeout * FIRST_AFTER_PTOS).max(FIRST_AFTER) * (1 << self.asked);
+        idle_timeout.is_none_or(|idle| silence <= idle / 2).then(|| since + silence)
+    }
+
+    /// A question leaves.
+    pub(crate) fn on_asked(&mut self) {
+        self.asked += 1;
+    }
+
+    /// Nobody waits for anything.
+    pub(crate) fn settle(&mut self) {
+        self.since = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    fn questions(quiet: &mut Quiet, pto: Duration, idle: Option<Duration>) -> Vec<Instant> {
+        core::iter::from_fn(|| {
+            let at = quiet.due(pto, idle)?;
+            quiet.on_asked();
+            Some(at)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn asks_six_times_ever_more_rarely_and_again_after_activity() {
+        let mut quiet = Quiet::default();
+        let (pto, idle) = (Duration::from_millis(200), Some(Duration::from_secs(60)));
+        assert_eq!(questions(&mut quiet, pto, idle), [], "nothing has begun");
+        for start in [0, 100_000] {
+            quiet.on_activity(at(start));
+            let expected = [600, 1_200, 2_400, 4_800, 9_600, 19_200].map(|after| at(start + after));
+            assert_eq!(questions(&mut quiet, pto, idle), expected);
+        }
+    }
+
+    #[test]
+    fn half_of_the_idle_timeout_ends_it() {
+        let mut quiet = Quiet::default();
+        quiet.on_activity(at(0));
+        let asked = questions(&mut quiet, Duration::from_millis(5), Some(Duration::from_secs(2)));
+        assert_eq!(asked, [at(300), at(600)]);
+    }
+}

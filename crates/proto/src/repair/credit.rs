@@ -1,0 +1,82 @@
+//! What decoding may cost: work in proportion to the bytes that arrive.
+//!
+//! A REPAIR frame of sixty bytes may name a hundred packets, and one of a full packet makes as many of them be multiplied and added. Honest
+//! symbols are a part of what arrives, so that a credit for every byte that arrives never runs out for them; for whoever sends nothing else, it
+//! bounds what a byte of theirs costs us (docs/wire-format.md).
+
+/// What looking up a member costs, in bytes multiplied and added.
+pub(super) const LOOKUP: u64 = 64;
+/// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the largest blocks, should every packet that they
+/// protect have been lost.
+const LARGEST: u64 = 32 << 20;
+/// Credit for a received byte, at least.
+const LEAST_PER_BYTE: u64 = 32;
+
+/// Work that the peer's bytes have paid for, in bytes multiplied and added.
+#[derive(Debug)]
+pub(super) struct Credit {
+    left: u64,
+    per_byte: u64,
+}
+
+impl Credit {
+    /// For blocks of at most `largest_block` members: enough for symbols over the largest ones if these are half of all that arrives.
+    pub(super) fn new(largest_block: u8) -> Self {
+        Self { left: LARGEST, per_byte: (u64::from(largest_block) / 2).max(LEAST_PER_BYTE) }
+    }
+
+    /// Bytes have arrived.
+    pub(super) fn earn(&mut self, bytes: u64) {
+        self.left = (self.left + bytes * self.per_byte).min(LARGEST);
+    }
+
+    /// Pays for a symbol of `len` bytes over so many members, whatever it may come to cost; `coefficients` are those that an equation over them
+    /// has. False if the credit is used up.
+    pub(super) fn spend(&mut self, members: u64, len: usize, coefficients: u64) -> bool {
+        let cost = members * (len as u64 + LOOKUP + coefficients);
+        let paid = self.left >= cost;
+        if paid {
+            self.left -= cost;
+        }
+        paid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of `k` packets of `len` bytes, of which a part is lost, with as many symbols as are needed and a tenth more: none is refused.
+    #[test]
+    fn honest_symbols_are_always_paid_for() {
+        for (k, len, symbols) in
+            [(128, 1_400, 3), (128, 60, 3), (32, 1_400, 24), (32, 60, 24), (128, 1_400, 60)]
+        {
+            let mut credit = Credit::new(128);
+            for _ in 0..10_000 {
+                let arrive = k - symbols.min(k / 2);
+                credit.earn((arrive + symbols) * (len + 40));
+                for _ in 0..symbols {
+                    assert!(
+                        credit.spend(k, len as usize + 2, if k == 32 { k / 2 } else { 0 }),
+                        "{k} x {len}, {symbols}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn symbols_alone_run_out_of_credit() {
+        for len in [1, 100, 1_400] {
+            let mut credit = Credit::new(128);
+            let mut paid = 0;
+            for _ in 0..1_000_000 {
+                credit.earn(len + 60);
+                paid += u64::from(credit.spend(128, len as usize, 0));
+            }
+            let (work, bytes) = (paid * 128 * (len + LOOKUP), 1_000_000 * (len + 60));
+            assert!(work <= 64 * bytes + LARGEST, "{work} for {bytes}");
+        }
+    }
+}
