@@ -13,6 +13,7 @@ pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 use crate::{
     client::{Credentials, Forward, PathSpec},
     demo,
+    server::DNS_PORT,
     transport::{parse_congestion, parse_qlog, parse_recovery},
 };
 
@@ -303,6 +304,9 @@ pub struct ServerArgs {
     /// Let clients reach private, loopback and link-local addresses as well.
     #[arg(long)]
     pub allow_private: bool,
+    /// Name server to ask for clients' names, also more than one [default: those of /etc/resolv.conf].
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_name_server)]
+    pub dns: Vec<SocketAddr>,
     /// Clients at a time.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_clients: u32,
@@ -321,6 +325,13 @@ pub struct ServerArgs {
     /// Show statistics over HTTP here, on loopback: /stats (JSON), the sum over all clients.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
+}
+
+fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
+    let alone = || text.parse().map(|ip| SocketAddr::new(ip, DNS_PORT));
+    text.parse()
+        .or_else(|_| alone())
+        .map_err(|_| "write an address, with or without a port: 192.0.2.53".to_owned())
 }
 
 /// The server and the ways to it, for `client` and `send`.

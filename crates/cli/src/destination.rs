@@ -2,14 +2,21 @@
 //!
 //! A proxy stands inside somebody's network: without this check every client could reach the router's web interface or a cloud's
 //! metadata service. The check is made on the very address that is then connected to, so a name that resolves differently the
-//! second time (DNS rebinding) gains nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890).
+//! second time (DNS rebinding) gains nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890). This
+//! machine's own addresses, which may be public ones, are looked up.
+
+mod machine;
+
+pub use machine::source_towards;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use self::machine::Machine;
 
 /// Which addresses may be connected to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DestinationPolicy {
-    /// Global unicast addresses only.
+    /// Global unicast addresses only, and none of this machine.
     PublicOnly,
     /// Private, loopback and link-local ones too (`--allow-private`); still neither multicast nor unspecified ones.
     AllowPrivate,
@@ -39,10 +46,22 @@ pub enum NotPublic {
     /// Documentation, benchmarking, discard, future use.
     #[error("a reserved address")]
     Reserved,
+    /// Public perhaps, but this machine's.
+    #[error("an address of the server itself")]
+    ThisMachine,
+    /// The system did not say whether it is this machine's.
+    #[error("an address that could not be checked just now")]
+    Unchecked,
+}
+
+/// What a server lets its clients connect to: a policy, and the machine that it runs on.
+pub struct Destinations {
+    policy: DestinationPolicy,
+    machine: Machine,
 }
 
 impl DestinationPolicy {
-    /// Whether `ip` may be connected to.
+    /// Whether `ip` may be connected to, as far as the address itself tells.
     ///
     /// # Errors
     /// The kind of address it is instead.
@@ -54,12 +73,38 @@ impl DestinationPolicy {
             (Some(_), Self::AllowPrivate) => Ok(()),
         }
     }
+}
+
+impl Destinations {
+    /// Destinations by `policy`, on this machine.
+    pub fn new(policy: DestinationPolicy) -> Self {
+        Self { policy, machine: Machine::new() }
+    }
+
+    /// Whether clients may reach this machine and the networks around it.
+    pub fn allow_private(&self) -> bool {
+        self.policy == DestinationPolicy::AllowPrivate
+    }
+
+    /// Whether `ip` may be connected to now. An address that stands for an IPv4 one is judged as that, too.
+    ///
+    /// # Errors
+    /// The kind of address it is instead.
+    pub fn check(&self, ip: IpAddr) -> Result<(), NotPublic> {
+        let ip = ip.to_canonical();
+        self.policy.check(ip)?;
+        if self.allow_private() {
+            return Ok(());
+        }
+        self.machine.check(ip)?;
+        behind(ip).map_or(Ok(()), |ip| self.machine.check(ip.into()))
+    }
 
     /// Keeps the addresses that may be connected to.
     ///
     /// # Errors
     /// Why the first one was refused, when none is left.
-    pub fn permitted(self, resolved: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, NotPublic> {
+    pub fn permitted(&self, resolved: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, NotPublic> {
         let mut refused = None;
         let mut keep = |addr: &SocketAddr| match self.check(addr.ip()) {
             Ok(()) => true,
@@ -100,15 +145,12 @@ fn classify_v4(ip: Ipv4Addr) -> Option<NotPublic> {
 }
 
 fn classify_v6(ip: Ipv6Addr) -> Option<NotPublic> {
-    let segments = ip.segments();
-    let why = match segments {
+    if let Some(ip) = behind(ip.into()) {
+        return classify_v4(ip);
+    }
+    let why = match ip.segments() {
         [0, 0, 0, 0, 0, 0, 0, 0] => NotPublic::Unspecified,
         [0, 0, 0, 0, 0, 0, 0, 1] => NotPublic::Loopback,
-        // Addresses that stand for an IPv4 one: mapped, compatible, NAT64 and 6to4. What counts is the one behind them.
-        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            return classify_v4(embedded(high, low));
-        }
-        [0x2002, high, low, ..] => return classify_v4(embedded(high, low)),
         [0xfc00..=0xfdff, ..] | [0x64, 0xff9b, 1, ..] => NotPublic::Private,
         [0xfe80..=0xfebf, ..] => NotPublic::LinkLocal,
         // Site-local addresses are deprecated (RFC 3879) but may still be routed inside.
@@ -122,8 +164,17 @@ fn classify_v6(ip: Ipv6Addr) -> Option<NotPublic> {
     Some(why)
 }
 
-fn embedded(high: u16, low: u16) -> Ipv4Addr {
-    Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low))
+/// The IPv4 address that an IPv6 one stands for, if it does: mapped, compatible, NAT64 (RFC 6052), 6to4 (RFC 3056). What counts is the
+/// one behind. Teredo and local NAT64 are refused as a whole.
+fn behind(ip: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let (high, low) = match ip.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => return None,
+        [0, 0, 0, 0, 0, 0xffff | 0, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => (high, low),
+        [0x2002, high, low, ..] => (high, low),
+        _ => return None,
+    };
+    Some(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
 }
 
 #[cfg(test)]
@@ -215,11 +266,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_name_with_both_kinds_of_address_keeps_the_public_ones() {
+    #[tokio::test]
+    async fn a_name_with_both_kinds_of_address_keeps_the_public_ones() {
         let addrs =
             |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<SocketAddr>>();
-        let policy = DestinationPolicy::PublicOnly;
+        let policy = Destinations::new(DestinationPolicy::PublicOnly);
         assert_eq!(policy.permitted(addrs(&["127.0.0.1:80", "1.1.1.1:80"])), Ok(addrs(&["1.1.1.1:80"])));
         assert_eq!(policy.permitted(addrs(&["10.0.0.1:80", "[::1]:80"])), Err(NotPublic::Private));
         assert_eq!(policy.permitted(vec![]), Ok(vec![]));

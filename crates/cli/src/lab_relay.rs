@@ -63,7 +63,7 @@ pub async fn server(
 
 async fn serve(incoming: Connecting, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
     let connection = incoming.await.ok()?;
-    let _entry = tally.enter(&connection);
+    let _entry = tally.enter(&connection, None);
     let (send, receive) = connection.accept_bi().await.ok()?;
     let tcp = TcpStream::connect(origin).await.ok()?;
     tcp.set_nodelay(true).ok()?;

@@ -15,6 +15,7 @@ pub mod client;
 pub mod commands;
 pub mod console;
 pub mod demo;
+pub mod descriptors;
 pub mod destination;
 pub mod failure;
 pub mod identity;

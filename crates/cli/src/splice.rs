@@ -1,7 +1,8 @@
 //! Connects two byte streams: what one side says the other hears, including how it ends.
 //!
 //! An end of stream passes on as an end of stream while the other direction goes on (half-close). A reset of one side, or silence
-//! on both for too long, resets everything, so that neither program mistakes a broken transfer for a complete one.
+//! on both for too long, resets everything, so that neither program mistakes a broken transfer for a complete one. A TCP connection
+//! is reset whatever else ends it, too: when the kernel closes it because this process was killed, there is nobody left to say so.
 
 use std::{
     io,
@@ -46,23 +47,29 @@ impl Abort for RecvStream {
 
 /// Closes a connection with a reset, which says "failed" where a plain close would say "that was all".
 pub fn reset(tcp: TcpStream) {
-    reset_on_close(&tcp);
+    resets_on_close(&tcp);
 }
 
-fn reset_on_close(tcp: &TcpStream) {
+/// From now on `tcp` is reset when it is closed, also by the end of this process. Shutting it down still passes a plain end on.
+pub fn resets_on_close(tcp: &TcpStream) {
     let _ = socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO));
+}
+
+/// From now on closing `tcp` is a plain end, for what was written must still arrive.
+pub fn ends_on_close(tcp: &TcpStream) {
+    let _ = socket2::SockRef::from(tcp).set_linger(None);
 }
 
 // Borrowed halves: the owned ones say "that was all" when they are dropped.
 impl Abort for ReadHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
-        reset_on_close(self.as_ref());
+        resets_on_close(self.as_ref());
     }
 }
 
 impl Abort for WriteHalf<'_> {
     fn abort(&mut self, _code: StreamCode) {
-        reset_on_close(self.as_ref());
+        resets_on_close(self.as_ref());
     }
 }
 
@@ -88,9 +95,19 @@ pub struct Summary {
     pub ended: Ended,
 }
 
-/// Connects a TCP connection and a stream, and closes the former.
-pub async fn splice_tcp(mut tcp: TcpStream, stream: (RecvStream, SendStream), idle: Duration) -> Summary {
-    splice(tcp.split(), stream, idle).await
+/// Connects a TCP connection and a stream, and closes the former: plainly if both directions reached their ends, else with a reset.
+pub async fn splice_tcp<R, W>(mut tcp: TcpStream, stream: (R, W), idle: Duration) -> Summary
+where
+    R: AsyncRead + Abort + Unpin,
+    W: AsyncWrite + Abort + Unpin,
+{
+    // Before anything passes: whoever kills this process, or drops this future, leaves a broken transfer.
+    resets_on_close(&tcp);
+    let summary = splice(tcp.split(), stream, idle).await;
+    if let Ended::Complete = summary.ended {
+        ends_on_close(&tcp);
+    }
+    summary
 }
 
 /// Connects `one` and `other`, each a reading and a writing half, until both directions have ended or one side breaks.

@@ -4,9 +4,12 @@ mod support;
 
 use std::path::Path;
 
+use mendpath::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
 use mendpath_cli::{
     client::DialOptions,
+    identity::CERTIFICATE_NAME,
     invitation::Invitation,
+    protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     token::Service,
     transfer::{ReceiveOptions, Receiver, SendOptions, Sent, send},
     transport::Choice,
@@ -91,6 +94,103 @@ async fn what_cannot_be_sent_is_said_before_anybody_is_asked() {
         assert!(error.contains("cannot send /no/such/file: there is no such file"), "{error}");
         let error = send_to(state.path(), receiving.invitation()).await.unwrap_err().to_string();
         assert!(error.contains("not a regular file"), "{error}");
+    })
+    .await;
+}
+
+/// A connection as anybody can make who knows the receiver's key, without a hello.
+async fn stranger(endpoint: &Endpoint, invitation: &Invitation) -> Connection {
+    let config = ClientConfig::with_pinned_key(invitation.pin).alpn([ALPN]);
+    let server = invitation.server.to_string().parse().unwrap();
+    endpoint.connect_with(&config, server, CERTIFICATE_NAME).unwrap().await.unwrap()
+}
+
+/// Peers that connect and say nothing hold up nobody who has a token, however many there are, and make room for each other.
+#[tokio::test]
+async fn silent_strangers_hold_up_no_sender() {
+    within(async {
+        let (state, from, to) =
+            (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let file = from.path().join("file");
+        std::fs::write(&file, pattern(100_000)).unwrap();
+        let receiving = receiver(state.path(), to.path(), false);
+        let invitation = receiving.invitation().clone();
+        let sending = async {
+            let endpoint = Endpoint::client(ANY).unwrap();
+            let mut strangers = Vec::new();
+            for _ in 0..100 {
+                strangers.push(stranger(&endpoint, &invitation).await);
+            }
+            // The oldest makes room.
+            strangers[0].closed().await;
+            send_to(&file, &invitation).await.unwrap();
+        };
+        let (received, ()) = tokio::join!(receiving.receive_one(), sending);
+        assert_eq!(received.unwrap().size, 100_000);
+    })
+    .await;
+}
+
+/// A stream with a first message on it.
+async fn say(connection: &Connection, message: &[u8]) -> (SendStream, RecvStream) {
+    let (mut send, receive) = connection.open_bi().await.unwrap();
+    write_frame(&mut send, message).await.unwrap();
+    (send, receive)
+}
+
+async fn answer(receive: &mut RecvStream) -> Reply {
+    Reply::decode(&read_frame(receive, MAX_MESSAGE).await.unwrap().unwrap()).unwrap()
+}
+
+/// A sender that was let in and has asked to send its five bytes.
+struct Sender {
+    connection: Connection,
+    _control: (SendStream, RecvStream),
+    send: SendStream,
+    receive: RecvStream,
+}
+
+impl Sender {
+    async fn ask(endpoint: &Endpoint, invitation: &Invitation, name: &str) -> Self {
+        let connection = stranger(endpoint, invitation).await;
+        let hello = Hello { service: Service::Files, token: invitation.token };
+        let mut control = say(&connection, &hello.encode()).await;
+        assert_eq!(answer(&mut control.1).await.status, Status::Ok);
+        let request = Request::File { size: 5, name: name.to_owned() };
+        let (send, receive) = say(&connection, &request.encode()).await;
+        Self { connection, _control: control, send, receive }
+    }
+
+    async fn deliver(&mut self) {
+        let checksum = ring::digest::digest(&ring::digest::SHA256, b"bytes");
+        self.send.write_all(&[b"bytes", checksum.as_ref()].concat()).await.unwrap();
+        assert_eq!(answer(&mut self.receive).await.status, Status::Ok);
+    }
+}
+
+/// Of several senders one sends at a time. The next gets its turn when that one fails, and is told when it is too late.
+#[tokio::test]
+async fn one_sender_after_the_other() {
+    within(async {
+        let (state, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let receiving = receiver(state.path(), to.path(), false);
+        let invitation = receiving.invitation().clone();
+        let sending = async {
+            let endpoint = Endpoint::client(ANY).unwrap();
+            let mut first = Sender::ask(&endpoint, &invitation, "first").await;
+            assert_eq!(answer(&mut first.receive).await.status, Status::Ok, "it begins");
+            let mut second = Sender::ask(&endpoint, &invitation, "second").await;
+            first.connection.close(0, b"");
+            assert_eq!(answer(&mut second.receive).await.status, Status::Ok, "the next one begins");
+            let mut third = Sender::ask(&endpoint, &invitation, "third").await;
+            second.deliver().await;
+            let late = answer(&mut third.receive).await;
+            assert_eq!(late.status, Status::TooMany);
+            assert!(late.text.contains("it takes one"), "{}", late.text);
+        };
+        let (received, ()) = tokio::join!(receiving.receive_one(), sending);
+        assert_eq!(received.unwrap().path, to.path().join("second"));
+        assert_eq!(names(to.path()), ["second"], "of the others nothing is left");
     })
     .await;
 }

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use bytes::Bytes;
@@ -10,6 +13,7 @@ use mendpath::{Connection, SendDatagramError};
 use tokio::sync::mpsc;
 use tracing::trace;
 
+use super::queue::{Budget, CONNECTION_BYTES, Held, Inlet, queue};
 use crate::protocol::Packet;
 
 /// Associations that one connection may have at a time.
@@ -18,30 +22,67 @@ pub const MAX_ASSOCIATIONS: usize = 256;
 /// The datagrams of one connection.
 pub struct Hub {
     connection: Connection,
-    routes: Mutex<BTreeMap<u32, mpsc::Sender<Packet>>>,
+    routes: Mutex<Routes>,
+    /// What waits to be taken by this end, and what waits for streams towards the other.
+    arrived: Arc<Budget>,
+    large: Arc<Budget>,
+    dropped: Arc<AtomicU64>,
 }
+
+/// Where datagrams go. Routes are numbered, so that the end of one does not remove another that has taken its id.
+#[derive(Default)]
+struct Routes {
+    by_id: BTreeMap<u32, (u64, Inlet<Packet>)>,
+    next: u64,
+}
+
+/// A queue for what arrives, and the number of its route.
+pub(super) type Registered = (u64, Inlet<Packet>, mpsc::Receiver<Held<Packet>>);
 
 impl Hub {
     /// A hub for `connection`; [`run`](Self::run) must run as well.
     pub fn new(connection: Connection) -> Self {
-        Self { connection, routes: Mutex::default() }
+        let (arrived, large) = (Budget::new(CONNECTION_BYTES), Budget::new(CONNECTION_BYTES));
+        Self { connection, routes: Mutex::default(), arrived, large, dropped: Arc::default() }
     }
 
-    fn routes(&self) -> MutexGuard<'_, BTreeMap<u32, mpsc::Sender<Packet>>> {
+    /// Packets that were dropped because too many, or too many bytes, were waiting here.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+
+    /// Bytes that wait here: for this end to take them, and to be written to streams.
+    pub fn held(&self) -> (usize, usize) {
+        (self.arrived.held(), self.large.held())
+    }
+
+    fn routes(&self) -> MutexGuard<'_, Routes> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn register(&self, id: u32, arrivals: mpsc::Sender<Packet>) -> Option<()> {
+    /// Gives the datagrams of `id` a queue.
+    pub(super) fn register(&self, id: u32) -> Option<Registered> {
         let mut routes = self.routes();
-        if routes.len() >= MAX_ASSOCIATIONS || routes.contains_key(&id) {
+        if routes.by_id.len() >= MAX_ASSOCIATIONS || routes.by_id.contains_key(&id) {
             return None;
         }
-        routes.insert(id, arrivals);
-        Some(())
+        let (inlet, outlet) = queue(&self.arrived, &self.dropped);
+        let number = routes.next;
+        routes.next += 1;
+        routes.by_id.insert(id, (number, inlet.clone()));
+        Some((number, inlet, outlet))
     }
 
-    pub(super) fn unregister(&self, id: u32) {
-        self.routes().remove(&id);
+    pub(super) fn unregister(&self, id: u32, number: u64) {
+        let mut routes = self.routes();
+        if routes.by_id.get(&id).is_some_and(|(found, _)| *found == number) {
+            routes.by_id.remove(&id);
+        }
+    }
+
+    /// A queue for packets that are too large for datagrams.
+    pub(super) fn large_packets(&self) -> (Inlet<Vec<u8>>, mpsc::Receiver<Held<Vec<u8>>>) {
+        queue(&self.large, &self.dropped)
     }
 
     /// Whether the packet went out as a datagram, or was dropped as one; `false` when it is too large for that.
@@ -63,17 +104,17 @@ impl Hub {
                 trace!("dropped a malformed datagram");
                 continue;
             };
-            if let Some(arrivals) = self.routes().get(&id) {
-                let _ = arrivals.try_send(packet);
+            if let Some((_, arrivals)) = self.routes().by_id.get(&id) {
+                arrivals.offer(packet, datagram.len());
             }
         }
         // Associations end with the connection.
-        self.routes().clear();
+        self.routes().by_id.clear();
     }
 }
 
 impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub").field("associations", &self.routes().len()).finish_non_exhaustive()
+        f.debug_struct("Hub").field("associations", &self.routes().by_id.len()).finish_non_exhaustive()
     }
 }

@@ -2,83 +2,231 @@
 //! are too large for one.
 
 mod hub;
+mod queue;
 
 pub use hub::{Hub, MAX_ASSOCIATIONS};
+#[cfg(test)]
+pub use queue::held_for_tests;
+pub use queue::{CONNECTION_BYTES, Held, QUEUE_BYTES};
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::sync::mpsc;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _},
+    sync::{mpsc, oneshot},
+};
 use tracing::debug;
 
-use crate::protocol::{MAX_PACKET, Packet, read_frame, write_frame};
+use self::queue::Inlet;
+use crate::{
+    protocol::{MAX_PACKET, Packet, StreamCode, write_frame},
+    splice::Abort as _,
+};
 
-/// Packets that may wait for a slow reader or for the stream; more are dropped, as UDP does.
-const WAITING: usize = 256;
+/// An id that is taken, and whose datagrams wait for the association to begin.
+pub struct Reserved {
+    route: Route,
+    arrivals: Inlet<Packet>,
+    arrived: mpsc::Receiver<Held<Packet>>,
+}
 
 /// One end of an association.
 pub struct Association {
-    id: u32,
+    route: Arc<Route>,
+    arrived: mpsc::Receiver<Held<Packet>>,
+    large: Inlet<Vec<u8>>,
+    /// Ends the writer when it is dropped.
+    _alive: oneshot::Sender<()>,
+}
+
+/// The way of datagrams to an association, until it is dropped.
+struct Route {
     hub: Arc<Hub>,
-    arrived: mpsc::Receiver<Packet>,
-    large: mpsc::Sender<Vec<u8>>,
+    id: u32,
+    number: u64,
 }
 
 impl Association {
+    /// Takes an id. `None` when it is in use or the hub is full.
+    pub fn reserve(hub: &Arc<Hub>, id: u32) -> Option<Reserved> {
+        let (number, arrivals, arrived) = hub.register(id)?;
+        Some(Reserved { route: Route { hub: hub.clone(), id, number }, arrivals, arrived })
+    }
+
     /// Begins on the association's stream, after its request was granted. `None` when the id is in use or the hub is full.
     pub fn begin(hub: &Arc<Hub>, id: u32, stream: (SendStream, RecvStream)) -> Option<Self> {
-        let (arrivals, arrived) = mpsc::channel(WAITING);
-        hub.register(id, arrivals.clone())?;
-        let (large, to_write) = mpsc::channel(WAITING);
-        let (send, receive) = stream;
-        tokio::spawn(write_large(send, to_write));
-        tokio::spawn(read_large(receive, arrivals, hub.clone(), id));
-        Some(Self { id, hub: hub.clone(), arrived, large })
+        Some(Self::reserve(hub, id)?.begin(stream))
     }
 
     /// Sends a packet to the other end; drops it when the connection is full, as UDP does.
     pub fn send(&self, packet: &Packet) {
-        if self.hub.send(self.id, packet) {
+        if self.route.hub.send(self.route.id, packet) {
             return;
         }
         let frame = packet.encode();
-        if frame.len() > MAX_PACKET || self.large.try_send(frame).is_err() {
-            debug!(association = self.id, "dropped a packet: too large, or too many are waiting");
+        if frame.len() > MAX_PACKET {
+            return debug!(association = self.route.id, "dropped a packet that is too large");
         }
+        let bytes = frame.len();
+        self.large.offer(frame, bytes);
     }
 
     /// The next packet from the other end; `None` once the association has ended. Cancel safe.
-    pub async fn receive(&mut self) -> Option<Packet> {
+    pub async fn receive(&mut self) -> Option<Held<Packet>> {
         self.arrived.recv().await
+    }
+}
+
+impl Reserved {
+    /// Begins on the association's stream, after its request was granted.
+    pub fn begin(self, (send, receive): (SendStream, RecvStream)) -> Association {
+        let Self { route, arrivals, arrived } = self;
+        let (large, to_write) = route.hub.large_packets();
+        let (alive, ended) = oneshot::channel();
+        let route = Arc::new(route);
+        tokio::spawn(write_large(send, to_write, ended));
+        tokio::spawn(read_large(receive, arrivals, route.clone()));
+        Association { route, arrived, large, _alive: alive }
+    }
+}
+
+impl Route {
+    fn close(&self) {
+        self.hub.unregister(self.id, self.number);
+    }
+}
+
+impl Drop for Route {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
 impl Drop for Association {
     fn drop(&mut self) {
-        self.hub.unregister(self.id);
+        self.route.close();
     }
 }
 
-/// Writes packets too large for a datagram; ends the stream with the association.
-async fn write_large(mut stream: SendStream, mut packets: mpsc::Receiver<Vec<u8>>) {
-    while let Some(packet) = packets.recv().await {
-        if write_frame(&mut stream, &packet).await.is_err() {
-            return;
+/// Writes packets too large for a datagram. The stream ends with the association, also in the middle of a packet that the other end
+/// does not read.
+async fn write_large(
+    mut stream: SendStream,
+    mut packets: mpsc::Receiver<Held<Vec<u8>>>,
+    ended: oneshot::Receiver<()>,
+) {
+    let writing = async {
+        while let Some(frame) = packets.recv().await {
+            write_frame(&mut stream, &frame.packet).await?;
         }
+        io::Result::Ok(())
+    };
+    let written = tokio::select! {
+        biased;
+        written = writing => written.is_ok(),
+        _ = ended => false,
+    };
+    if written {
+        let _ = stream.finish();
+    } else {
+        stream.abort(StreamCode::Cancelled);
     }
-    let _ = stream.finish();
 }
 
 /// Reads packets from the stream; its end ends the association.
-async fn read_large(mut stream: RecvStream, arrivals: mpsc::Sender<Packet>, hub: Arc<Hub>, id: u32) {
-    loop {
-        let frame = tokio::select! {
-            frame = read_frame(&mut stream, MAX_PACKET) => frame,
-            () = arrivals.closed() => return,
-        };
-        let Ok(Some(frame)) = frame else { break };
-        let Ok(packet) = Packet::decode(&frame) else { break };
-        let _ = arrivals.try_send(packet);
+async fn read_large(mut stream: RecvStream, arrivals: Inlet<Packet>, route: Arc<Route>) {
+    let reading = async { while read_packet(&mut stream, &arrivals).await.is_some() {} };
+    tokio::select! {
+        () = reading => {}
+        () = arrivals.closed() => {}
     }
-    hub.unregister(id);
+    stream.abort(StreamCode::Cancelled);
+    route.close();
+}
+
+/// Reads one packet, or reads over one that there is no room for; `None` at the end, and where the stream makes no sense. The room is
+/// made before the bytes are read: a packet that never becomes complete counts as well.
+async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Packet>) -> Option<()> {
+    let length = stream.read_u16().await.ok()?;
+    let Some(room) = arrivals.room(length.into()) else {
+        let over = tokio::io::copy(&mut stream.take(length.into()), &mut tokio::io::sink()).await.ok()?;
+        return (over == u64::from(length)).then_some(());
+    };
+    let mut frame = vec![0; length.into()];
+    stream.read_exact(&mut frame).await.ok()?;
+    arrivals.put(Packet::decode(&frame).ok()?, room);
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use mendpath::{ClientConfig, Connection, Endpoint};
+
+    use super::*;
+    use crate::{
+        identity::{CERTIFICATE_NAME, Identity},
+        protocol::ALPN,
+        transport::Choice,
+    };
+
+    /// Both ends of a connection; the first end opened a stream.
+    async fn connected() -> (Connection, (SendStream, RecvStream), Connection) {
+        let state = tempfile::tempdir().unwrap();
+        let identity = Identity::load_or_create(state.path()).unwrap();
+        let any = ([127, 0, 0, 1], 0).into();
+        let transport = Choice::default().config(std::time::Duration::from_secs(60), 4);
+        let server = crate::server::listen(any, &identity, transport, 1).unwrap();
+        let config = ClientConfig::with_pinned_key(identity.server.pin()).alpn([ALPN]);
+        let client = Endpoint::client(any).unwrap();
+        let connecting = client.connect_with(&config, server.local_addrs()[0], CERTIFICATE_NAME).unwrap();
+        let accepting = async { server.accept().await.unwrap().await.unwrap() };
+        let (client, server) = tokio::join!(connecting, accepting);
+        let client = client.unwrap();
+        let stream = client.open_bi().await.unwrap();
+        (client, stream, server)
+    }
+
+    fn large() -> Packet {
+        Packet { peer: "192.0.2.1:53".parse().unwrap(), payload: vec![0; 60_000] }
+    }
+
+    /// The other end never reads: the writer stands still in the middle of a packet, and others wait behind it.
+    #[tokio::test]
+    async fn a_writer_ends_with_its_association() {
+        let (connection, stream, _other) = connected().await;
+        let hub = Arc::new(Hub::new(connection));
+        let association = Association::begin(&hub, 1, stream).unwrap();
+        assert!(Association::reserve(&hub, 1).is_none(), "the id is in use");
+        while hub.dropped() < 20_000 {
+            association.send(&large());
+            tokio::task::yield_now().await;
+            assert!(hub.held().1 <= QUEUE_BYTES);
+        }
+        assert!(hub.held().1 > 0);
+        drop(association);
+        while hub.held() != (0, 0) {
+            tokio::task::yield_now().await;
+        }
+        assert!(Association::reserve(&hub, 1).is_some());
+    }
+
+    /// The other end sends, and this one takes nothing.
+    #[tokio::test]
+    async fn arrivals_that_nobody_takes_are_dropped() {
+        let (connection, stream, other) = connected().await;
+        let (here, there) = (Arc::new(Hub::new(connection)), Arc::new(Hub::new(other.clone())));
+        let mut here_association = Association::begin(&here, 1, stream).unwrap();
+        here_association.send(&large());
+        let there_association = Association::begin(&there, 1, other.accept_bi().await.unwrap()).unwrap();
+        while here.dropped() < 100 {
+            there_association.send(&large());
+            tokio::task::yield_now().await;
+            assert!(here.held().0 <= QUEUE_BYTES);
+        }
+        assert_eq!(here_association.receive().await.unwrap().packet, large(), "what was kept is whole");
+        drop(there_association);
+        while here_association.receive().await.is_some() {}
+        assert_eq!(here.held().0, 0);
+    }
 }

@@ -10,7 +10,7 @@ use crate::{
     console::say,
     failure::Failure,
     listener::Listener,
-    splice::{reset, splice},
+    splice::{reset, splice_tcp},
     target::{Target, TargetError},
 };
 
@@ -62,7 +62,7 @@ impl Forward {
 }
 
 /// Serves one connection to a forwarded port. What the program says goes out with the request: nobody but we would use the answer.
-pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
+pub(crate) async fn serve(tcp: TcpStream, shared: Arc<Shared>, target: Arc<Target>) {
     let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
         Ok((send, asked)) => (send, Early::new(asked)),
         Err(reply) => {
@@ -70,8 +70,7 @@ pub(crate) async fn serve(mut tcp: TcpStream, shared: Arc<Shared>, target: Arc<T
             return reset(tcp);
         }
     };
-    let summary = splice(tcp.split(), (&mut early, send), IDLE_TIMEOUT).await;
-    drop(tcp);
+    let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT).await;
     debug!(%target, ?summary, "forwarded connection ended");
     if let Some(reply) = early.refusal().await {
         say(format_args!("cannot reach {target}: {}", reply.text));

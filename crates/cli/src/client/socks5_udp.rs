@@ -74,7 +74,7 @@ async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr
             }
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
-                if let (Some(peer), Some(datagram)) = (peer, wrap(&packet)) {
+                if let (Some(peer), Some(datagram)) = (peer, wrap(&packet.packet)) {
                     let _ = socket.send_to(&datagram, peer).await;
                 }
             }

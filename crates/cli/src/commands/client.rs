@@ -7,6 +7,7 @@ use crate::{
     args::ClientArgs,
     client::{Client, ClientOptions},
     console::say,
+    descriptors,
     failure::Failure,
     protocol::CloseCode,
     token::Service,
@@ -16,6 +17,7 @@ use crate::{
 const DEFAULT_SOCKS5: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 
 pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
+    descriptors::raise();
     let mut dial = dial_options(&args.dial, Service::Proxy)?;
     dial.idle_timeout = Duration::from_secs(args.give_up);
     let nothing = args.socks5.is_none() && args.http.is_none() && args.forwards.is_empty();

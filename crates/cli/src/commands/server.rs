@@ -5,6 +5,7 @@ use crate::{
     admin,
     args::ServerArgs,
     console::say,
+    descriptors,
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
@@ -13,6 +14,7 @@ use crate::{
 };
 
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
+    descriptors::raise();
     let policy =
         if args.allow_private { DestinationPolicy::AllowPrivate } else { DestinationPolicy::PublicOnly };
     let options = ServerOptions {
@@ -20,6 +22,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         advertise: advertise(args.advertise.as_deref())?,
         state: state_dir(args.state)?,
         policy,
+        dns: args.dns,
         limits: Limits {
             clients: args.max_clients as usize,
             streams: args.max_streams as usize,

@@ -1,11 +1,11 @@
 //! The address that an invitation names.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::Advertise;
 use crate::{
     console::say,
-    destination::DestinationPolicy,
+    destination::{self, DestinationPolicy},
     target::{Host, Target},
 };
 
@@ -37,15 +37,9 @@ fn guessed(listening: SocketAddr) -> Target {
     Target { host: Host::Ip(ip), port: listening.port() }
 }
 
-/// The address that packets to `destination` would come from. Connecting a UDP socket looks up the route and sends nothing.
+/// The address that packets to `destination` would come from.
 fn source_towards(destination: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = match destination {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((destination, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+    destination::source_towards(destination).ok().filter(|ip| !ip.is_unspecified())
 }
 
 #[cfg(test)]

@@ -1,32 +1,59 @@
 //! UDP for a client: one association, its sockets towards other hosts, and what it may hear.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    cell::RefCell,
+    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     sync::Arc,
+    time::Duration,
 };
 
 use mendpath::{RecvStream, SendStream};
-use tokio::{net::UdpSocket, time::Instant};
+use tokio::{net::UdpSocket, task::JoinSet, time::Instant};
 use tracing::debug;
 
-use super::{Shared, connect::resolve, session::refuse};
+use super::{Shared, connect::resolve, means::Allowance, session::refuse};
 use crate::{
-    association::{Association, Hub, MAX_ASSOCIATIONS},
-    destination::DestinationPolicy,
+    association::{Association, Held, Hub, MAX_ASSOCIATIONS},
     protocol::{Packet, Reply, Status, write_frame},
     target::{Host, Target},
 };
 
 /// Hosts that one association may hear from, and names whose address it remembers; more begin afresh.
 const MAX_PEERS: usize = 256;
+/// Names that one association looks up at a time, and packets that wait for them; more are dropped.
+const MAX_LOOKUPS: usize = 8;
+const MAX_WAITING: usize = 64;
+/// For how long it is remembered that a name has no address.
+const FORGIVE: Duration = Duration::from_secs(10);
+/// How long a permission lasts: addresses may come to this machine later.
+const CHECK_AGAIN: Duration = Duration::from_secs(1);
 /// The longest UDP payload.
 const MAX_PAYLOAD: usize = 65_507;
 
+thread_local! {
+    /// Where packets arrive. One per thread: thousands of associations would fill gigabytes with a buffer each.
+    static ARRIVAL: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_PAYLOAD]);
+}
+
 /// Serves one association from request to end.
-pub(super) async fn serve(id: u32, stream: (SendStream, RecvStream), hub: &Arc<Hub>, shared: &Shared) {
+pub(super) async fn serve(
+    id: u32,
+    stream: (SendStream, RecvStream),
+    hub: &Arc<Hub>,
+    shared: &Arc<Shared>,
+    allowance: &Arc<Allowance>,
+) {
     let (mut send, receive) = stream;
+    let Some(reserved) = Association::reserve(hub, id) else {
+        let text = format!("the association's id is in use, or there are {MAX_ASSOCIATIONS}");
+        return refuse(send, receive, Reply::new(Status::TooMany, text)).await;
+    };
+    let _room = match allowance.sockets(2) {
+        Ok(room) => room,
+        Err(reply) => return refuse(send, receive, reply).await,
+    };
     let sockets = match Sockets::bind().await {
         Ok(sockets) => sockets,
         Err(error) => return refuse(send, receive, Reply::new(Status::Failed, error)).await,
@@ -35,59 +62,67 @@ pub(super) async fn serve(id: u32, stream: (SendStream, RecvStream), hub: &Arc<H
     if write_frame(&mut send, &Reply::ok().encode()).await.is_err() {
         return;
     }
-    let Some(association) = Association::begin(hub, id, (send, receive)) else {
-        debug!(id, MAX_ASSOCIATIONS, "association refused: the id is in use, or there are too many");
-        return;
-    };
-    relay(association, &sockets, shared).await;
+    let association = reserved.begin((send, receive));
+    relay(association, &sockets, Peers::new(shared, allowance), shared.limits.udp_idle).await;
     debug!(id, "association ended");
 }
 
-async fn relay(mut association: Association, sockets: &Sockets, shared: &Shared) {
-    let mut peers = Peers::new(shared.policy);
-    let (mut buffer4, mut buffer6) = (vec![0; MAX_PAYLOAD], vec![0; MAX_PAYLOAD]);
+async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers, idle: Duration) {
     let mut last_traffic = Instant::now();
     loop {
-        let idle = tokio::time::sleep_until(last_traffic + shared.limits.udp_idle);
+        let silence = tokio::time::sleep_until(last_traffic + idle);
         tokio::select! {
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
-                if let Some(address) = peers.address(&packet.peer).await {
-                    sockets.send(&packet.payload, address).await;
+                if let Some((packet, address)) = peers.route(packet) {
+                    sockets.send(&packet.packet.payload, address).await;
                     last_traffic = Instant::now();
                 }
             }
-            Some((n, from)) = receive(sockets.v4.as_ref(), &mut buffer4) => {
-                if pass_back(&association, &peers, from, &buffer4[..n]) {
+            Some(found) = peers.lookups.join_next() => {
+                let Ok((target, address)) = found else { continue };
+                for (packet, address) in peers.found(target, address) {
+                    sockets.send(&packet.packet.payload, address).await;
                     last_traffic = Instant::now();
                 }
             }
-            Some((n, from)) = receive(sockets.v6.as_ref(), &mut buffer6) => {
-                if pass_back(&association, &peers, from, &buffer6[..n]) {
+            Some((payload, from)) = receive(sockets.v4.as_ref()) => {
+                if pass_back(&association, &peers, from, payload) {
                     last_traffic = Instant::now();
                 }
             }
-            () = idle => return,
+            Some((payload, from)) = receive(sockets.v6.as_ref()) => {
+                if pass_back(&association, &peers, from, payload) {
+                    last_traffic = Instant::now();
+                }
+            }
+            () = silence => return,
         }
     }
 }
 
 /// Only hosts that the client has spoken to may answer.
-fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: &[u8]) -> bool {
-    let known = peers.spoken_to.contains(&from.ip());
+fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
+    let known = peers.spoken_to.contains_key(&from.ip());
     if known {
-        association.send(&Packet { peer: Target::from_addr(from), payload: payload.to_vec() });
+        association.send(&Packet { peer: Target::from_addr(from), payload });
     }
     known
 }
 
 /// `None` disables the branch, for a family that this machine lacks; errors (an ICMP message about an earlier packet) are skipped.
-async fn receive(socket: Option<&UdpSocket>, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
+async fn receive(socket: Option<&UdpSocket>) -> Option<(Vec<u8>, SocketAddr)> {
     let socket = socket?;
     loop {
-        if let Ok(received) = socket.recv_from(buffer).await {
-            return Some(received);
+        if socket.readable().await.is_ok() {
+            let arrived = ARRIVAL.with_borrow_mut(|buffer| {
+                socket.try_recv_from(buffer).map(|(n, from)| (buffer[..n].to_vec(), from))
+            });
+            if let Ok(arrived) = arrived {
+                return Some(arrived);
+            }
         }
+        tokio::task::yield_now().await;
     }
 }
 
@@ -129,65 +164,165 @@ fn bind_v6_only() -> io::Result<UdpSocket> {
 
 /// Whom an association speaks to.
 struct Peers {
-    policy: DestinationPolicy,
-    names: BTreeMap<Target, Option<SocketAddr>>,
-    spoken_to: BTreeSet<IpAddr>,
+    shared: Arc<Shared>,
+    allowance: Arc<Allowance>,
+    /// What names stand for, and when that was found.
+    names: BTreeMap<Target, (Instant, Option<SocketAddr>)>,
+    /// Who may answer, and when that was checked.
+    spoken_to: BTreeMap<IpAddr, Instant>,
+    /// Lookups under way; a name server that does not answer holds up nobody but who asked for that name.
+    lookups: JoinSet<(Target, Option<SocketAddr>)>,
+    asked: Vec<Target>,
+    waiting: Vec<Held<Packet>>,
 }
 
 impl Peers {
-    fn new(policy: DestinationPolicy) -> Self {
-        Self { policy, names: BTreeMap::new(), spoken_to: BTreeSet::new() }
+    fn new(shared: &Arc<Shared>, allowance: &Arc<Allowance>) -> Self {
+        Self {
+            shared: shared.clone(),
+            allowance: allowance.clone(),
+            names: BTreeMap::new(),
+            spoken_to: BTreeMap::new(),
+            lookups: JoinSet::new(),
+            asked: Vec::new(),
+            waiting: Vec::new(),
+        }
     }
 
-    /// The permitted address of `target`, resolved once per association.
-    async fn address(&mut self, target: &Target) -> Option<SocketAddr> {
+    /// The packet and where to send it; `None` if it has to wait for its name, or must not be sent.
+    fn route(&mut self, packet: Held<Packet>) -> Option<(Held<Packet>, SocketAddr)> {
+        let target = &packet.packet.peer;
         let address = match (&target.host, self.names.get(target)) {
-            (_, Some(known)) => *known,
-            (Host::Ip(ip), None) => {
-                self.policy.check(*ip).ok().map(|()| SocketAddr::new(ip.to_canonical(), target.port))
+            (Host::Ip(ip), _) => SocketAddr::new(ip.to_canonical(), target.port),
+            (_, Some((_, Some(address)))) => *address,
+            (_, Some((when, None))) if when.elapsed() < FORGIVE => return None,
+            (Host::Name(_), _) => {
+                self.look_up(packet);
+                return None;
             }
-            (Host::Name(_), None) => {
-                let resolved = resolve(target, self.policy).await;
-                let first = resolved.ok().and_then(|addresses| addresses.first().copied());
-                if self.names.len() >= MAX_PEERS {
-                    self.names.clear();
-                }
-                self.names.insert(target.clone(), first);
-                first
+        };
+        self.permits(address.ip()).then_some((packet, address))
+    }
+
+    fn look_up(&mut self, packet: Held<Packet>) {
+        let target = packet.packet.peer.clone();
+        if !self.asked.contains(&target) {
+            if self.asked.len() >= MAX_LOOKUPS {
+                return;
             }
-        }?;
+            self.asked.push(target.clone());
+            let (shared, allowance) = (self.shared.clone(), self.allowance.clone());
+            self.lookups.spawn(async move {
+                let found = resolve(&target, &shared.destinations, &allowance).await;
+                (target, found.ok().and_then(|addresses| addresses.first().copied()))
+            });
+        }
+        if self.waiting.len() < MAX_WAITING {
+            self.waiting.push(packet);
+        }
+    }
+
+    /// Remembers what a name stands for, and returns the packets that waited for it.
+    fn found(&mut self, target: Target, address: Option<SocketAddr>) -> Vec<(Held<Packet>, SocketAddr)> {
+        if self.names.len() >= MAX_PEERS {
+            self.names.clear();
+        }
+        self.names.insert(target.clone(), (Instant::now(), address));
+        self.asked.retain(|asked| *asked != target);
+        let (ready, waiting) =
+            std::mem::take(&mut self.waiting).into_iter().partition(|held| held.packet.peer == target);
+        self.waiting = waiting;
+        let ready: Vec<_> = ready;
+        let permitted = address.filter(|address| self.permits(address.ip()));
+        permitted.map_or_else(Vec::new, |address| ready.into_iter().map(|held| (held, address)).collect())
+    }
+
+    /// Whether packets may go to `ip`; if so, it may answer.
+    fn permits(&mut self, ip: IpAddr) -> bool {
+        if self.spoken_to.get(&ip).is_some_and(|checked| checked.elapsed() < CHECK_AGAIN) {
+            return true;
+        }
+        let permitted = self.shared.destinations.check(ip).is_ok();
+        if !permitted {
+            self.spoken_to.remove(&ip);
+            return false;
+        }
         if self.spoken_to.len() >= MAX_PEERS {
             self.spoken_to.clear();
         }
-        self.spoken_to.insert(address.ip());
-        Some(address)
+        self.spoken_to.insert(ip, Instant::now());
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        association::held_for_tests,
+        destination::DestinationPolicy::{self, *},
+        server::test_shared,
+    };
 
-    #[tokio::test]
-    async fn forbidden_peers_are_never_spoken_to() {
-        let mut peers = Peers::new(DestinationPolicy::PublicOnly);
-        assert_eq!(peers.address(&"10.0.0.1:53".parse().unwrap()).await, None);
-        assert_eq!(peers.address(&"localhost:53".parse().unwrap()).await, None);
-        assert_eq!(peers.address(&"[::ffff:127.0.0.1]:53".parse().unwrap()).await, None);
-        assert!(peers.spoken_to.is_empty());
-        let public: SocketAddr = "1.1.1.1:53".parse().unwrap();
-        assert_eq!(peers.address(&Target::from_addr(public)).await, Some(public));
-        assert!(peers.spoken_to.contains(&public.ip()));
+    fn peers(policy: DestinationPolicy) -> Peers {
+        let shared = Arc::new(test_shared(policy));
+        let allowance = Arc::new(shared.means.allowance());
+        Peers::new(&shared, &allowance)
+    }
+
+    fn packet(peer: &str) -> Held<Packet> {
+        held_for_tests(Packet { peer: peer.parse().unwrap(), payload: vec![1] })
+    }
+
+    fn route(peers: &mut Peers, peer: &str) -> Option<SocketAddr> {
+        peers.route(packet(peer)).map(|(_, address)| address)
+    }
+
+    async fn look_up(peers: &mut Peers, peer: &str) -> Vec<SocketAddr> {
+        assert_eq!(route(peers, peer), None, "it waits");
+        let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();
+        peers.found(target, address).into_iter().map(|(_, address)| address).collect()
     }
 
     #[tokio::test]
-    async fn what_is_remembered_is_bounded() {
-        let mut peers = Peers::new(DestinationPolicy::AllowPrivate);
+    async fn forbidden_peers_are_never_spoken_to() {
+        let mut peers = peers(PublicOnly);
+        assert_eq!(route(&mut peers, "10.0.0.1:53"), None);
+        assert_eq!(look_up(&mut peers, "localhost:53").await, []);
+        assert_eq!(route(&mut peers, "[::ffff:127.0.0.1]:53"), None);
+        assert!(peers.spoken_to.is_empty());
+        let public = "1.1.1.1:53";
+        assert_eq!(route(&mut peers, public), Some(public.parse().unwrap()));
+        assert!(peers.spoken_to.contains_key(&"1.1.1.1".parse().unwrap()));
+    }
+
+    #[tokio::test]
+    async fn packets_wait_for_their_name_and_hold_up_no_others() {
+        let mut peers = peers(AllowPrivate);
+        for _ in 0..3 {
+            assert_eq!(route(&mut peers, "localhost:53"), None);
+        }
+        assert!(route(&mut peers, "10.0.0.1:53").is_some(), "another goes at once");
+        assert_eq!((peers.lookups.len(), peers.waiting.len()), (1, 3), "one question for three packets");
+        let (target, address) = peers.lookups.join_next().await.unwrap().unwrap();
+        assert_eq!(peers.found(target, address).len(), 3);
+        assert!(route(&mut peers, "localhost:53").is_some(), "its address is remembered");
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_and_what_waits_is_bounded() {
+        let mut peers = peers(AllowPrivate);
         for i in 0..1_000u32 {
-            peers
-                .address(&Target { host: Host::Ip(Ipv4Addr::from_bits(0x0a00_0000 + i).into()), port: 1 })
-                .await;
+            route(&mut peers, &format!("{}:1", Ipv4Addr::from_bits(0x0a00_0000 + i)));
+            route(&mut peers, &format!("name{i}.invalid:1"));
+            route(&mut peers, "name0.invalid:1");
         }
         assert!(peers.spoken_to.len() <= MAX_PEERS);
+        assert_eq!((peers.lookups.len(), peers.waiting.len()), (MAX_LOOKUPS, MAX_WAITING));
+        for i in 0..1_000u16 {
+            let target = Target { host: Host::Name("a".into()), port: i };
+            peers.found(target, None);
+        }
+        assert!(peers.names.len() <= MAX_PEERS);
     }
 }

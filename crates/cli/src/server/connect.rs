@@ -3,12 +3,12 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::{Shared, session::refuse};
+use super::{Shared, means::Allowance, session::refuse, shares::Part};
 use crate::{
-    destination::DestinationPolicy,
+    destination::{Destinations, NotPublic},
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
     splice::splice_tcp,
@@ -19,11 +19,16 @@ use crate::{
 const MAX_ADDRESSES: usize = 8;
 
 /// Serves one proxied TCP connection from request to end.
-pub(super) async fn serve(target: &Target, (mut send, receive): (SendStream, RecvStream), shared: &Shared) {
+pub(super) async fn serve(
+    target: &Target,
+    (mut send, receive): (SendStream, RecvStream),
+    shared: &Shared,
+    allowance: &Allowance,
+) {
     let limit = shared.limits.connect_timeout;
-    let connected = tokio::time::timeout(limit, connect(target, shared.policy, limit)).await;
-    let tcp = match connected {
-        Ok(Ok(tcp)) => tcp,
+    let connected = tokio::time::timeout(limit, connect(target, shared, allowance)).await;
+    let (tcp, _room) = match connected {
+        Ok(Ok(connected)) => connected,
         Ok(Err(reply)) => return refuse(send, receive, reply).await,
         Err(_) => {
             let reply =
@@ -38,18 +43,26 @@ pub(super) async fn serve(target: &Target, (mut send, receive): (SendStream, Rec
     debug!(%target, ?summary, "proxied connection ended");
 }
 
-/// Resolves once, and connects to one of exactly those addresses that the policy permits.
-async fn connect(target: &Target, policy: DestinationPolicy, limit: Duration) -> Result<TcpStream, Reply> {
-    let addresses = resolve(target, policy).await?;
+/// Resolves once, and connects to one of exactly those addresses that are permitted.
+async fn connect(
+    target: &Target,
+    shared: &Shared,
+    allowance: &Allowance,
+) -> Result<(TcpStream, Part), Reply> {
+    let addresses = resolve(target, &shared.destinations, allowance).await?;
+    let room = allowance.sockets(1)?;
     // A dead first address must leave time for the next one.
-    let share = (limit / 2).min(Duration::from_secs(4));
+    let share = (shared.limits.connect_timeout / 2).min(Duration::from_secs(4));
     let mut last = None;
     for address in addresses {
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(tcp)) if is_own(&tcp, &shared.destinations) => {
+                return Err(forbidden(target, NotPublic::ThisMachine));
+            }
             Ok(Ok(tcp)) => {
                 // The transport below decides what belongs together; waiting here only adds delay.
                 let _ = tcp.set_nodelay(true);
-                return Ok(tcp);
+                return Ok((tcp, room));
             }
             Ok(Err(error)) => last = Some(error),
             Err(_) => last = Some(io::ErrorKind::TimedOut.into()),
@@ -59,25 +72,38 @@ async fn connect(target: &Target, policy: DestinationPolicy, limit: Duration) ->
     Err(Reply::new(status_of(&error), format_args!("cannot connect to {target}: {}", io_reason(&error))))
 }
 
+/// Whether a connection leads back here, to an address that was assigned after the check.
+fn is_own(tcp: &TcpStream, destinations: &Destinations) -> bool {
+    let ends = tcp.local_addr().and_then(|local| Ok((local.ip(), tcp.peer_addr()?.ip())));
+    !destinations.allow_private() && ends.is_ok_and(|(local, peer)| local == peer)
+}
+
 /// The permitted addresses of `target`.
 ///
 /// # Errors
 /// The answer to the client when there are none.
-pub(super) async fn resolve(target: &Target, policy: DestinationPolicy) -> Result<Vec<SocketAddr>, Reply> {
-    let addresses: Vec<_> = match &target.host {
-        Host::Ip(ip) => vec![SocketAddr::new(*ip, target.port)],
-        Host::Name(name) => lookup_host((name.as_str(), target.port))
-            .await
-            .map_err(|_| Reply::new(Status::NameUnknown, format_args!("the name {name} has no address")))?
-            .take(MAX_ADDRESSES)
-            .collect(),
+pub(super) async fn resolve(
+    target: &Target,
+    destinations: &Destinations,
+    allowance: &Allowance,
+) -> Result<Vec<SocketAddr>, Reply> {
+    let found = match &target.host {
+        Host::Ip(ip) => vec![*ip],
+        Host::Name(name) => allowance.lookup(name).await?,
     };
-    policy.permitted(addresses).map_err(|why| {
-        Reply::new(
+    let addresses =
+        found.into_iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(ip, target.port)).collect();
+    destinations.permitted(addresses).map_err(|why| forbidden(target, why))
+}
+
+fn forbidden(target: &Target, why: NotPublic) -> Reply {
+    match why {
+        NotPublic::Unchecked => Reply::new(Status::Failed, format_args!("{target} is {why}; try again")),
+        _ => Reply::new(
             Status::Forbidden,
             format_args!("{target} is {why}; the server needs --allow-private for that"),
-        )
-    })
+        ),
+    }
 }
 
 fn status_of(error: &io::Error) -> Status {
@@ -94,18 +120,26 @@ fn status_of(error: &io::Error) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        destination::DestinationPolicy::{self, *},
+        server::test_shared,
+    };
+
+    async fn resolved(target: &str, policy: DestinationPolicy) -> Result<Vec<SocketAddr>, Reply> {
+        let shared = test_shared(policy);
+        resolve(&target.parse().unwrap(), &shared.destinations, &shared.means.allowance()).await
+    }
 
     #[tokio::test]
     async fn names_are_judged_by_their_address() {
-        let target = "localhost:80".parse().unwrap();
-        let reply = resolve(&target, DestinationPolicy::PublicOnly).await.unwrap_err();
+        let reply = resolved("localhost:80", PublicOnly).await.unwrap_err();
         assert_eq!(reply.status, Status::Forbidden);
         assert!(
             reply.text.contains("a loopback address; the server needs --allow-private"),
             "{}",
             reply.text
         );
-        assert!(!resolve(&target, DestinationPolicy::AllowPrivate).await.unwrap().is_empty());
+        assert!(!resolved("localhost:80", AllowPrivate).await.unwrap().is_empty());
     }
 
     #[tokio::test]
@@ -113,8 +147,8 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let target = Target::from_addr(listener.local_addr().unwrap());
         drop(listener);
-        let error =
-            connect(&target, DestinationPolicy::AllowPrivate, Duration::from_secs(5)).await.unwrap_err();
+        let shared = test_shared(AllowPrivate);
+        let error = connect(&target, &shared, &shared.means.allowance()).await.unwrap_err();
         assert_eq!(error.status, Status::Refused);
     }
 }

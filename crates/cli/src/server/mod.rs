@@ -4,19 +4,25 @@ mod advertise;
 mod associate;
 mod connect;
 mod gate;
+mod means;
+mod names;
 mod session;
+mod shares;
 mod tally;
 
 pub use advertise::advertised;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
+pub use names::DNS_PORT;
 pub(crate) use tally::{Statistics, Tally};
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use mendpath::{AddressValidation, Admission, Endpoint, ServerConfig};
 
+use self::means::Means;
 use crate::{
-    destination::DestinationPolicy,
+    descriptors,
+    destination::{DestinationPolicy, Destinations},
     failure::{Failure, io_reason},
     identity::Identity,
     invitation::Invitation,
@@ -37,6 +43,8 @@ pub struct ServerOptions {
     pub state: PathBuf,
     /// Where clients may connect to.
     pub policy: DestinationPolicy,
+    /// Name servers to ask; the system's when empty.
+    pub dns: Vec<SocketAddr>,
     /// What clients may use up.
     pub limits: Limits,
     /// How the server sends.
@@ -85,7 +93,8 @@ impl Default for Limits {
 /// What every session needs.
 struct Shared {
     gate: Gate,
-    policy: DestinationPolicy,
+    destinations: Destinations,
+    means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
 }
@@ -114,8 +123,11 @@ impl ProxyServer {
             pin: identity.server.pin(),
         };
         let gate = Gate::new(identity.tokens, Service::Proxy).with_seats(options.limits.clients);
-        let tally = Arc::default();
-        let shared = Arc::new(Shared { gate, policy: options.policy, limits: options.limits, tally });
+        let destinations = Destinations::new(options.policy);
+        let names = names::Names::new(&options.dns);
+        let means = Means::new(descriptors::limit(), options.limits.clients, names);
+        let (limits, tally) = (options.limits, Arc::default());
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
         Ok(Self { endpoint, invitation, shared })
     }
 
@@ -180,4 +192,13 @@ pub fn listen(
         };
         Failure::new(&tried, io_reason(&error), next)
     })
+}
+
+/// What sessions need, for tests of their parts.
+#[cfg(test)]
+fn test_shared(policy: DestinationPolicy) -> Shared {
+    let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
+    let means = Means::new(1_024, 256, names::Names::new(&[]));
+    let (limits, tally) = (Limits::default(), Arc::default());
+    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
 }

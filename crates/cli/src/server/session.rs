@@ -6,7 +6,7 @@ use mendpath::{Connecting, ConnectionError, RecvStream, SendStream};
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{debug, info};
 
-use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect};
+use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, means::Allowance};
 use crate::{
     association::Hub,
     protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
@@ -27,16 +27,17 @@ pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) {
     };
     info!(%from, "client let in");
     let Admitted { control: (_send, mut control), seat: _seat } = admitted;
-    let _entry = shared.tally.enter(&connection);
     let hub = Arc::new(Hub::new(connection.clone()));
+    let _entry = shared.tally.enter(&connection, Some(hub.clone()));
     let streams = Arc::new(Semaphore::new(shared.limits.streams));
+    let allowance = Arc::new(shared.means.allowance());
     let accept = async {
         loop {
             let stream = match connection.accept_bi().await {
                 Ok(stream) => stream,
                 Err(error) => break error,
             };
-            tokio::spawn(answer(stream, shared.clone(), hub.clone(), streams.clone()));
+            tokio::spawn(answer(stream, shared.clone(), hub.clone(), streams.clone(), allowance.clone()));
         }
     };
     let goodbye = async {
@@ -59,6 +60,7 @@ async fn answer(
     shared: Arc<Shared>,
     hub: Arc<Hub>,
     streams: Arc<Semaphore>,
+    allowance: Arc<Allowance>,
 ) {
     let body = tokio::time::timeout(HELLO_TIMEOUT, read_frame(&mut receive, MAX_MESSAGE)).await;
     let request = match body {
@@ -75,8 +77,10 @@ async fn answer(
     };
     debug!(?request, "request");
     match request {
-        Ok(Request::Connect(target)) => connect::serve(&target, (send, receive), &shared).await,
-        Ok(Request::Associate { id }) => associate::serve(id, (send, receive), &hub, &shared).await,
+        Ok(Request::Connect(target)) => connect::serve(&target, (send, receive), &shared, &allowance).await,
+        Ok(Request::Associate { id }) => {
+            associate::serve(id, (send, receive), &hub, &shared, &allowance).await
+        }
         Ok(Request::File { .. }) => {
             refuse(send, receive, Reply::new(Status::Unsupported, "this server takes no files")).await;
         }

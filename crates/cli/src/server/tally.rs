@@ -11,7 +11,10 @@ use serde::Serialize;
 use tokio::net::TcpStream;
 use tracing::info;
 
-use crate::admin::{self, Counters, json};
+use crate::{
+    admin::{self, Counters, json},
+    association::Hub,
+};
 
 /// The counters of ended connections, and the connections that there are; as many as the server admits.
 #[derive(Default)]
@@ -28,8 +31,9 @@ pub(crate) struct Statistics {
 #[derive(Default)]
 struct Books {
     ended: Counters,
+    ended_dropped: u64,
     /// Numbered in the order of their arrival.
-    open: BTreeMap<u64, Connection>,
+    open: BTreeMap<u64, (Connection, Option<Arc<Hub>>)>,
     next: u64,
     turned_away: u64,
 }
@@ -47,6 +51,7 @@ struct StatsRow {
     /// Clients with a token for whom there was no seat.
     turned_away: u64,
     door: DoorRow,
+    association_packets_dropped: u64,
     #[serde(flatten)]
     counters: Counters,
 }
@@ -88,23 +93,27 @@ impl Tally {
         self.books().turned_away += 1;
     }
 
-    /// Counts a connection from now on.
-    pub(crate) fn enter(self: &Arc<Self>, connection: &Connection) -> Entry {
+    /// Counts a connection, and its associations if it has any, from now on.
+    pub(crate) fn enter(self: &Arc<Self>, connection: &Connection, hub: Option<Arc<Hub>>) -> Entry {
         let mut books = self.books();
         let number = books.next;
         books.next += 1;
-        books.open.insert(number, connection.clone());
+        books.open.insert(number, (connection.clone(), hub));
         Entry { tally: Arc::clone(self), number }
     }
 
     fn row(&self, door: EndpointStats) -> StatsRow {
         let books = self.books();
-        let mut counters = books.ended;
-        books.open.values().for_each(|connection| counters += (&connection.stats()).into());
+        let (mut counters, mut dropped) = (books.ended, books.ended_dropped);
+        for (connection, hub) in books.open.values() {
+            counters += (&connection.stats()).into();
+            dropped += hub.as_ref().map_or(0, |hub| hub.dropped());
+        }
         StatsRow {
             clients: books.open.len(),
             turned_away: books.turned_away,
             door: door.into(),
+            association_packets_dropped: dropped,
             counters,
         }
     }
@@ -117,8 +126,9 @@ impl Tally {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut books = self.tally.books();
-        if let Some(connection) = books.open.remove(&self.number) {
+        if let Some((connection, hub)) = books.open.remove(&self.number) {
             books.ended += (&connection.stats()).into();
+            books.ended_dropped += hub.map_or(0, |hub| hub.dropped());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `mendpath send` and `mendpath receive`: one file, without any set-up, and the simplest way to measure goodput.
 
 mod name;
+mod part;
 mod receive;
 mod send;
 

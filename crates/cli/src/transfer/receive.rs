@@ -1,22 +1,33 @@
 //! `mendpath receive`: waits for one file and stores it under a harmless name, complete or not at all.
+//!
+//! Whoever knows the address can connect, so peers are heard at the same time: silent ones hold up nobody, and when there are too many the
+//! oldest go. Those with a token may send one after the other; the first file that arrives whole is the one.
 
 use std::{
+    collections::VecDeque,
     io,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::PathBuf,
+    sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use mendpath::{Connection, Endpoint, RecvStream, SendStream};
+use mendpath::{Connecting, Connection, Endpoint, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
     io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::Mutex,
+    task::{AbortHandle, JoinSet},
     time::timeout,
 };
 use tracing::debug;
 
-use super::{BAR, CHUNK, STALL, safe_name};
+use super::{
+    BAR, CHUNK, STALL,
+    part::{Part, Unpublished},
+    safe_name,
+};
 use crate::{
     console::{progress, say},
     failure::{Failure, io_reason},
@@ -27,6 +38,17 @@ use crate::{
     token::Service,
     transport::Choice,
 };
+
+/// Peers without a token at a time; a further one takes the place of the oldest.
+const STRANGERS: usize = 64;
+/// Peers with a token at a time; further ones are turned away.
+const SENDERS: usize = 8;
+/// For which number of connections the transport makes room: also for those that are being closed.
+const CONNECTIONS: usize = 1_024;
+/// How long a sender waits for another's transfer; its own patience is somewhat longer.
+const TURN: Duration = Duration::from_secs(100);
+/// For the last packets to get through.
+const GOODBYE: Duration = Duration::from_secs(3);
 
 /// Where to wait and where to store.
 #[derive(Clone, Debug)]
@@ -61,10 +83,27 @@ pub struct Received {
 /// A receiver that listens.
 pub struct Receiver {
     endpoint: Endpoint,
-    gate: Gate,
     invitation: Invitation,
+    shelf: Arc<Shelf>,
+}
+
+/// What every peer's task needs.
+struct Shelf {
+    gate: Gate,
     out: PathBuf,
     force: bool,
+    /// Held by the one that sends; whether a file has arrived.
+    arrived: Mutex<bool>,
+    guests: SyncMutex<Guests>,
+}
+
+/// Who is connected.
+#[derive(Default)]
+struct Guests {
+    /// In the order of their arrival.
+    strangers: VecDeque<(u64, AbortHandle)>,
+    senders: usize,
+    next: u64,
 }
 
 impl Receiver {
@@ -85,7 +124,7 @@ impl Receiver {
         // A file is worth more memory than a proxied connection: a full window of a fast and long path.
         transport.receive_window = transport.receive_window.max(32 << 20);
         transport.stream_receive_window = transport.receive_window;
-        let endpoint = listen(options.listen, &identity, transport, 8)?;
+        let endpoint = listen(options.listen, &identity, transport, CONNECTIONS)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Files),
@@ -93,7 +132,9 @@ impl Receiver {
             pin: identity.server.pin(),
         };
         let gate = Gate::new(identity.tokens, Service::Files);
-        Ok(Self { endpoint, gate, invitation, out: options.out.clone(), force: options.force })
+        let (out, force) = (options.out.clone(), options.force);
+        let shelf = Shelf { gate, out, force, arrived: Mutex::default(), guests: SyncMutex::default() };
+        Ok(Self { endpoint, invitation, shelf: Arc::new(shelf) })
     }
 
     /// The line that lets a sender in.
@@ -106,40 +147,91 @@ impl Receiver {
     /// # Errors
     /// When the endpoint fails.
     pub async fn receive_one(&self) -> Result<Received, Failure> {
-        loop {
-            let Some(connecting) = self.endpoint.accept().await else {
-                return Err(Failure::new(
-                    "cannot wait for a file",
-                    "the endpoint was closed",
-                    "Start it again",
-                ));
-            };
-            let from = connecting.remote_address();
-            let Ok(Ok(connection)) = timeout(HELLO_TIMEOUT, connecting).await else { continue };
-            let Ok(_control) = self.gate.admit(&connection).await else {
-                debug!(%from, "not let in");
-                continue;
-            };
-            match self.receive_from(&connection).await {
-                Ok(received) => {
-                    // The sender closes once it has read the answer.
-                    let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
-                    connection.close(CloseCode::Done as u64, b"");
-                    return Ok(received);
-                }
-                Err(why) => {
-                    say(format_args!("a transfer from {from} failed: {why}; still waiting"));
-                    let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
-                    connection.close(CloseCode::Done as u64, b"");
-                }
+        *self.shelf.arrived.lock().await = false;
+        let mut peers = JoinSet::new();
+        let received = loop {
+            tokio::select! {
+                connecting = self.endpoint.accept() => match connecting {
+                    Some(connecting) => self.shelf.let_in(connecting, &mut peers),
+                    None => {
+                        return Err(Failure::new(
+                            "cannot wait for a file",
+                            "the endpoint was closed",
+                            "Start it again",
+                        ));
+                    }
+                },
+                Some(ended) = peers.join_next() => match ended {
+                    Ok(Some(received)) => break received,
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    _ => {}
+                },
             }
-        }
+        };
+        // Strangers go at once; those who waited for their turn hear that it is over.
+        self.shelf.dismiss_strangers();
+        let _ = timeout(GOODBYE, async { while peers.join_next().await.is_some() {} }).await;
+        Ok(received)
     }
 
     /// Closes the endpoint in an orderly way.
     pub async fn close(self) {
         self.endpoint.close(CloseCode::Done as u64, b"");
-        let _ = timeout(Duration::from_secs(3), self.endpoint.wait_idle()).await;
+        let _ = timeout(GOODBYE, self.endpoint.wait_idle()).await;
+    }
+}
+
+impl Shelf {
+    /// Serves a peer in a task of its own.
+    fn let_in(self: &Arc<Self>, connecting: Connecting, peers: &mut JoinSet<Option<Received>>) {
+        let mut guests = self.guests();
+        let number = guests.next;
+        guests.next += 1;
+        if guests.strangers.len() >= STRANGERS
+            && let Some((_, oldest)) = guests.strangers.pop_front()
+        {
+            oldest.abort();
+        }
+        let shelf = self.clone();
+        let task = peers.spawn(async move { shelf.serve(connecting, number).await });
+        guests.strangers.push_back((number, task));
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dismiss_strangers(&self) {
+        self.guests().strangers.drain(..).for_each(|(_, task)| task.abort());
+    }
+
+    /// Serves one peer; returns what it has sent, if it has.
+    async fn serve(&self, connecting: Connecting, number: u64) -> Option<Received> {
+        let from = connecting.remote_address();
+        let admitted = self.admit(connecting).await;
+        self.guests().strangers.retain(|(stranger, _)| *stranger != number);
+        let Some((connection, _control)) = admitted else {
+            debug!(%from, "not let in");
+            return None;
+        };
+        let Some(_place) = Place::take(self) else {
+            connection.close(CloseCode::Unavailable as u64, b"too many senders");
+            return None;
+        };
+        let received = self.receive_from(&connection).await;
+        if let Err(why) = &received {
+            say(format_args!("a transfer from {from} failed: {why}"));
+        }
+        // The sender closes once it has read the answer.
+        let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
+        connection.close(CloseCode::Done as u64, b"");
+        received.ok()
+    }
+
+    async fn admit(&self, connecting: Connecting) -> Option<(Connection, (SendStream, RecvStream))> {
+        let connection = timeout(HELLO_TIMEOUT, connecting).await.ok()?.ok()?;
+        let control = self.gate.admit(&connection).await.ok()?.control;
+        Some((connection, control))
     }
 
     async fn receive_from(&self, connection: &Connection) -> Result<Received, String> {
@@ -168,24 +260,59 @@ impl Receiver {
         let name =
             safe_name(&name).ok_or_else(|| Reply::new(Status::Failed, "the file has no usable name"))?;
         let path = self.out.join(&name);
+        let busy = |_| Reply::new(Status::TooMany, "another file is arriving there");
+        let mut arrived = timeout(TURN, self.arrived.lock()).await.map_err(busy)?;
+        if *arrived {
+            return Err(Reply::new(Status::TooMany, "another file arrived there first, and it takes one"));
+        }
         if !self.force && fs::symlink_metadata(&path).await.is_ok() {
             return Err(Reply::new(
                 Status::Exists,
                 format_args!("{name} exists there; the receiver needs --force to replace it"),
             ));
         }
-        let mut part = Part::create(&self.out, &name).await.map_err(broken)?;
+        let mut part = Part::create(&self.out, &name).map_err(broken)?;
         write_frame(send, &Reply::ok().encode()).await.map_err(broken)?;
         let start = tokio::time::Instant::now();
         let sha256 = copy(receive, &mut part.file, size, &name).await?;
         let took = start.elapsed();
-        part.publish(&path, self.force).await.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                Reply::new(Status::Exists, format_args!("{name} exists there by now"))
-            }
-            _ => broken(error),
-        })?;
+        part.publish(&path, self.force).await.map_err(|unpublished| not_named(&name, &unpublished))?;
+        *arrived = true;
         Ok(Received { path, size, took, sha256 })
+    }
+}
+
+/// The place of a peer that may send.
+struct Place<'a>(&'a Shelf);
+
+impl<'a> Place<'a> {
+    fn take(shelf: &'a Shelf) -> Option<Self> {
+        let mut guests = shelf.guests();
+        (guests.senders < SENDERS).then(|| {
+            guests.senders += 1;
+            Self(shelf)
+        })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.guests().senders -= 1;
+    }
+}
+
+/// What the sender hears of a file that arrived whole and could not be named; where it is, is for this side alone.
+fn not_named(name: &str, Unpublished { error, kept }: &Unpublished) -> Reply {
+    say(format_args!("cannot name {name}: {}; the whole file is {}", io_reason(error), kept.display()));
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => Reply::new(
+            Status::Exists,
+            format_args!("{name} exists there by now; the file was kept under another name"),
+        ),
+        _ => Reply::new(
+            Status::Failed,
+            format_args!("{}; the file was kept under another name", io_reason(error)),
+        ),
     }
 }
 
@@ -221,37 +348,4 @@ async fn copy(
     }
     file.sync_all().await.map_err(broken)?;
     Ok(expected)
-}
-
-/// A file under a temporary name; removed unless it is published.
-struct Part {
-    file: fs::File,
-    path: Option<PathBuf>,
-}
-
-impl Part {
-    async fn create(dir: &Path, name: &str) -> io::Result<Self> {
-        let path = dir.join(format!(".{name}.{}.part", std::process::id()));
-        let file = fs::OpenOptions::new().write(true).create(true).truncate(true).open(&path).await?;
-        Ok(Self { file, path: Some(path) })
-    }
-
-    /// Gives it its name; an existing file stays unless `force`.
-    async fn publish(mut self, name: &Path, force: bool) -> io::Result<()> {
-        let Some(path) = self.path.take() else { return Ok(()) };
-        if force {
-            return fs::rename(&path, name).await;
-        }
-        let linked = fs::hard_link(&path, name).await;
-        let removed = fs::remove_file(&path).await;
-        linked.and(removed)
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        if let Some(path) = self.path.take() {
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }

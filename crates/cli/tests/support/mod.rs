@@ -3,7 +3,7 @@
 
 use std::{
     future::Future,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     time::Duration,
 };
@@ -23,7 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-pub const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub const ANY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Fails a test that hangs, long after every healthy one is over.
 pub async fn within<T>(test: impl Future<Output = T>) -> T {
@@ -36,6 +36,7 @@ pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions 
         advertise: None,
         state: state.to_owned(),
         policy,
+        dns: Vec::new(),
         limits: Limits::default(),
         transport: Choice::default(),
     }
@@ -103,7 +104,11 @@ pub async fn failure(options: ClientOptions) -> Failure {
 
 /// Echoes bytes until each client's end of stream, then says goodbye.
 pub async fn echo_server() -> SocketAddr {
-    let listener = TcpListener::bind(ANY).await.unwrap();
+    echo_server_at(ANY).await
+}
+
+pub async fn echo_server_at(address: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut tcp, _)) = listener.accept().await {
@@ -134,12 +139,20 @@ pub async fn closed_port() -> SocketAddr {
     TcpListener::bind(ANY).await.unwrap().local_addr().unwrap()
 }
 
-/// A SOCKS5 request for an IPv4 address.
+/// A SOCKS5 request for an address.
 pub fn socks5_request(command: u8, address: SocketAddr) -> Vec<u8> {
-    let SocketAddr::V4(v4) = address else { panic!("tests use IPv4") };
-    let mut request = vec![5, command, 0, 1];
-    request.extend(v4.ip().octets());
-    request.extend(v4.port().to_be_bytes());
+    let mut request = vec![5, command, 0];
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            request.push(1);
+            request.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            request.push(4);
+            request.extend(ip.octets());
+        }
+    }
+    request.extend(address.port().to_be_bytes());
     request
 }
 

@@ -1,0 +1,36 @@
+//! How many files and sockets this process may have open.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// More is of no use to anybody, and some systems say "unlimited".
+const MOST: u64 = 1 << 20;
+
+/// Raises the limit to what the system allows this process, and returns it. The usual first limit, 1,024, is meant for programs that
+/// use `select`.
+pub fn raise() -> usize {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let wanted = maximum.unwrap_or(MOST).min(MOST);
+    if getrlimit(Resource::Nofile).current.is_some_and(|current| current < wanted) {
+        // If it fails, the limit stays as it was.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
+    }
+    limit()
+}
+
+/// The present limit.
+pub fn limit() -> usize {
+    let current = getrlimit(Resource::Nofile).current.unwrap_or(MOST).min(MOST);
+    usize::try_from(current).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_raised_as_far_as_it_goes() {
+        let allowed = getrlimit(Resource::Nofile).maximum.unwrap_or(MOST).min(MOST);
+        assert!(raise() as u64 >= allowed);
+        assert_eq!(raise(), limit());
+    }
+}

@@ -1,0 +1,124 @@
+//! What the server has for its clients: sockets, and lookups of names under way. Each client gets a share.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{
+    names::{LookupError, Names},
+    shares::{Part, Pool, Share, TooMany},
+};
+use crate::{
+    console::say,
+    protocol::{Reply, Status},
+};
+
+/// Lookups of one client under way at a time; more wait.
+const LOOKUPS_EACH: usize = 16;
+/// Lookups of one client that may wait; more are refused.
+const WAITING_LOOKUPS: usize = 256;
+/// Descriptors that a lookup may need: two families, two name servers, three tries.
+const PER_LOOKUP: usize = 12;
+/// Between warnings that sockets are short.
+const WARN_AGAIN: Duration = Duration::from_secs(60);
+
+/// For all clients.
+pub(super) struct Means {
+    names: Names,
+    lookups: Arc<Pool>,
+    sockets: Arc<Pool>,
+    /// The limit that the shares derive from, and when somebody was told that it is reached.
+    descriptors: usize,
+    warned: Mutex<Option<Instant>>,
+}
+
+/// For one client.
+pub(super) struct Allowance {
+    means: Arc<Means>,
+    lookups: Arc<Share>,
+    sockets: Arc<Share>,
+}
+
+impl Means {
+    /// Shares out what `descriptors` open files leave besides the server's own, with `clients` at a time.
+    pub(super) fn new(descriptors: usize, clients: usize, names: Names) -> Arc<Self> {
+        let lookups = (descriptors / 8 / PER_LOOKUP).clamp(2, 256);
+        // Sockets of paths and listeners, the runtime's, and a trace of each connection.
+        let own = 32 + clients.min(descriptors / 8);
+        let sockets = descriptors.saturating_sub(own + lookups * PER_LOOKUP).max(2);
+        Arc::new(Self {
+            names,
+            lookups: Pool::new(lookups, LOOKUPS_EACH),
+            sockets: Pool::new(sockets, sockets),
+            descriptors,
+            warned: Mutex::default(),
+        })
+    }
+
+    /// What another client gets.
+    pub(super) fn allowance(self: &Arc<Self>) -> Allowance {
+        Allowance { means: self.clone(), lookups: self.lookups.share(), sockets: self.sockets.share() }
+    }
+
+    fn warn(&self) {
+        let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
+        if warned.is_none_or(|when| when.elapsed() >= WARN_AGAIN) {
+            *warned = Some(Instant::now());
+            say(format_args!(
+                "a client has all the connections that it can get of {} open files, and is refused more; raise the limit of open files",
+                self.descriptors
+            ));
+        }
+    }
+}
+
+impl Allowance {
+    /// Room for `count` sockets towards other hosts, for as long as they are open.
+    ///
+    /// # Errors
+    /// The answer to the client when it has its share.
+    pub(super) fn sockets(&self, count: usize) -> Result<Part, Reply> {
+        self.sockets.take(count).ok_or_else(|| {
+            self.means.warn();
+            Reply::new(Status::TooMany, "this client has as many connections as the server can spare")
+        })
+    }
+
+    /// The addresses of a name, those that this machine has a route to first.
+    ///
+    /// # Errors
+    /// The answer to the client when there are none.
+    pub(super) async fn lookup(&self, name: &str) -> Result<Vec<std::net::IpAddr>, Reply> {
+        let _part = self.lookups.wait(WAITING_LOOKUPS).await.map_err(|TooMany| {
+            Reply::new(Status::TooMany, "too many names of this client wait to be looked up")
+        })?;
+        self.means.names.lookup(name).await.map_err(|error| {
+            let status = match error {
+                LookupError::NoAddress => Status::NameUnknown,
+                LookupError::Late => Status::TimedOut,
+                LookupError::Failed(_) => Status::Failed,
+            };
+            Reply::new(status, format_args!("the name {name} {error}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn few_descriptors_are_shared_out_too() {
+        for descriptors in [0, 64, 128, 256, 1_024, 20_000, 1 << 20] {
+            let means = Means::new(descriptors, 256, Names::new(&[]));
+            let (one, other) = (means.allowance(), means.allowance());
+            let greedy: Vec<_> = std::iter::from_fn(|| one.sockets(1).ok()).collect();
+            assert!(!greedy.is_empty() && greedy.len() <= descriptors.max(4) / 2, "{descriptors}");
+            assert!(other.sockets(1).is_ok(), "{descriptors}");
+            assert_eq!(one.sockets(1).unwrap_err().status, Status::TooMany);
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Looks names up: the hosts file, then DNS as `/etc/resolv.conf` says, search domains included. No thread waits for an answer, and a
+//! lookup that nobody wants any more ends at once.
+//!
+//! The system's own resolver (getaddrinfo) blocks a thread for as long as a name server is silent, and cannot be stopped. What it knows
+//! beyond hosts file and DNS, such as multicast DNS or NIS, is not known here; a local resolver that offers it through DNS
+//! (systemd-resolved) is asked like any other.
+
+use std::{
+    fs,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use hickory_resolver::{
+    Hosts, Resolver,
+    config::{NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts},
+    lookup::Lookup,
+    net::{NetError, runtime::TokioRuntimeProvider},
+    proto::{
+        op::Query,
+        rr::{Name, RecordType},
+    },
+    system_conf::parse_resolv_conf,
+};
+use tokio::time::{Instant, timeout};
+use tracing::{debug, warn};
+
+use crate::destination::source_towards;
+
+/// For all questions about a name together.
+const LIMIT: Duration = Duration::from_secs(8);
+/// How long addresses of one family wait for those of the other (RFC 8305 section 3 asks for less, but waits for IPv6 only).
+const OTHER_FAMILY: Duration = Duration::from_millis(250);
+/// Answers that are remembered, each for as long as it says and no longer than this.
+const CACHED: u64 = 1_024;
+const LONGEST_TTL: Duration = Duration::from_secs(300);
+/// How often the system's files are looked at for changes.
+const LOOK: Duration = Duration::from_secs(2);
+/// The port of DNS.
+pub const DNS_PORT: u16 = 53;
+
+/// Why a name has no addresses; follows "the name NAME".
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum LookupError {
+    #[error("has no address")]
+    NoAddress,
+    #[error("could not be looked up in time: no name server answers")]
+    Late,
+    #[error("could not be looked up: {0}")]
+    Failed(String),
+}
+
+/// Resolves names.
+pub(super) struct Names {
+    /// Name servers to ask instead of the system's.
+    given: Vec<SocketAddr>,
+    resolv_conf: PathBuf,
+    hosts: PathBuf,
+    current: Mutex<Option<Current>>,
+}
+
+/// What was made of the system's files, and as of when.
+struct Current {
+    resolver: Arc<Configured>,
+    looked: Instant,
+    changed: [Option<SystemTime>; 2],
+}
+
+struct Configured {
+    dns: Resolver<TokioRuntimeProvider>,
+    hosts: Hosts,
+}
+
+impl Names {
+    /// Asks these name servers, or the system's if there are none.
+    pub(super) fn new(given: &[SocketAddr]) -> Self {
+        Self {
+            given: given.to_vec(),
+            resolv_conf: "/etc/resolv.conf".into(),
+            hosts: "/etc/hosts".into(),
+            current: Mutex::default(),
+        }
+    }
+
+    /// The addresses of `name`: families in turn, those without a route last.
+    pub(super) async fn lookup(&self, name: &str) -> Result<Vec<IpAddr>, LookupError> {
+        let name = Name::from_str_relaxed(name).map_err(|_| LookupError::NoAddress)?;
+        let resolver = self.resolver()?;
+        let found = timeout(LIMIT, resolver.lookup(&name)).await;
+        let mut addresses = found.map_err(|_| LookupError::Late)??;
+        addresses.sort_by_key(|ip| source_towards(*ip).is_err());
+        Ok(addresses)
+    }
+
+    /// As the system's files are now.
+    fn resolver(&self) -> Result<Arc<Configured>, LookupError> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(current) = current.as_ref().filter(|current| current.looked.elapsed() < LOOK) {
+            return Ok(current.resolver.clone());
+        }
+        let changed = [&self.resolv_conf, &self.hosts]
+            .map(|file| fs::metadata(file).and_then(|about| about.modified()).ok());
+        let looked = Instant::now();
+        match current.as_mut().filter(|current| current.changed == changed) {
+            Some(current) => {
+                current.looked = looked;
+                Ok(current.resolver.clone())
+            }
+            None => {
+                let resolver = Arc::new(self.configure()?);
+                *current = Some(Current { resolver: resolver.clone(), looked, changed });
+                Ok(resolver)
+            }
+        }
+    }
+
+    fn configure(&self) -> Result<Configured, LookupError> {
+        let mut hosts = Hosts::default();
+        if let Err(error) = fs::File::open(&self.hosts).and_then(|file| hosts.read_hosts_conf(file)) {
+            debug!(%error, "no hosts file");
+        }
+        let (config, mut options) = self.name_servers();
+        // It is asked before, and for both families together.
+        options.use_hosts_file = ResolveHosts::Never;
+        options.cache_size = CACHED;
+        options.positive_max_ttl = Some(LONGEST_TTL);
+        options.negative_max_ttl = Some(LONGEST_TTL);
+        let builder = Resolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let dns =
+            builder.with_options(options).build().map_err(|error| LookupError::Failed(error.to_string()))?;
+        Ok(Configured { dns, hosts })
+    }
+
+    fn name_servers(&self) -> (ResolverConfig, ResolverOpts) {
+        let of_system = fs::read(&self.resolv_conf).map_err(NetError::from).and_then(parse_resolv_conf);
+        let system = of_system.unwrap_or_else(|error| {
+            if self.given.is_empty() {
+                warn!(%error, "cannot use /etc/resolv.conf; asking a name server on this machine");
+            }
+            // As resolv.conf(5) says.
+            let here = NameServerConfig::udp_and_tcp(Ipv4Addr::LOCALHOST.into());
+            (ResolverConfig::from_name_servers(vec![here]), ResolverOpts::default())
+        });
+        if self.given.is_empty() {
+            return system;
+        }
+        // Search domains and options stay the system's.
+        let ((domain, search, _), options) = (system.0.into_parts(), system.1);
+        let given = self.given.iter().map(|address| {
+            let mut server = NameServerConfig::udp_and_tcp(address.ip());
+            server.connections.iter_mut().for_each(|connection| connection.port = address.port());
+            server
+        });
+        (ResolverConfig::from_parts(domain, search, given.collect()), options)
+    }
+}
+
+impl Configured {
+    async fn lookup(&self, name: &Name) -> Result<Vec<IpAddr>, LookupError> {
+        let static_host = |kind| self.hosts.lookup_static_host(&Query::query(name.clone(), kind));
+        let (v6, v4) = (static_host(RecordType::AAAA), static_host(RecordType::A));
+        if v6.is_some() || v4.is_some() {
+            return Ok(in_turn(addresses(v6.as_ref()), addresses(v4.as_ref())));
+        }
+        let (v6, v4) = self.ask_for_both(name).await;
+        let found = in_turn(addresses(v6.as_ref().ok()), addresses(v4.as_ref().ok()));
+        match (v6, v4) {
+            _ if !found.is_empty() => Ok(found),
+            (Err(error), Ok(_)) | (_, Err(error)) => Err(failure(&error)),
+            _ => Err(LookupError::NoAddress),
+        }
+    }
+
+    /// The answers for IPv6 and IPv4. Some name servers never answer for one of them: who has addresses does not wait for long.
+    async fn ask_for_both(&self, name: &Name) -> (Result<Lookup, NetError>, Result<Lookup, NetError>) {
+        let ask = |kind| self.dns.lookup(name.clone(), kind);
+        let (v6, v4) = (ask(RecordType::AAAA), ask(RecordType::A));
+        tokio::pin!(v6, v4);
+        let patience = |first: &Result<Lookup, NetError>| {
+            if addresses(first.as_ref().ok()).is_empty() { LIMIT } else { OTHER_FAMILY }
+        };
+        let late = |_| Err(NetError::Timeout);
+        tokio::select! {
+            first = &mut v6 => {
+                let other = timeout(patience(&first), v4).await.unwrap_or_else(late);
+                (first, other)
+            }
+            first = &mut v4 => {
+                let other = timeout(patience(&first), v6).await.unwrap_or_else(late);
+                (other, first)
+            }
+        }
+    }
+}
+
+fn addresses(lookup: Option<&Lookup>) -> Vec<IpAddr> {
+    let records = lookup.map(Lookup::answers).unwrap_or_default();
+    records.iter().filter_map(|record| record.data.ip_addr()).collect()
+}
+
+/// One of each while there are both: the first of a family may be dead, and with it the others.
+fn in_turn(v6: Vec<IpAddr>, v4: Vec<IpAddr>) -> Vec<IpAddr> {
+    let longest = v6.len().max(v4.len());
+    (0..longest).flat_map(|i| [v6.get(i), v4.get(i)]).flatten().copied().collect()
+}
+
+fn failure(error: &NetError) -> LookupError {
+    match error {
+        _ if error.is_no_records_found() => LookupError::NoAddress,
+        NetError::Timeout => LookupError::Late,
+        other => LookupError::Failed(other.to_string()),
+    }
+}

@@ -1,0 +1,79 @@
+//! The real program as a child process, for tests that kill it or take things from it.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    process::{Child, ChildStderr, Command, Stdio},
+    sync::mpsc,
+};
+
+/// A `mendpath` that runs in the background; killed with the value.
+pub struct Process {
+    child: Child,
+    lines: mpsc::Receiver<String>,
+}
+
+impl Process {
+    /// Starts it with `args`.
+    pub fn start(args: &[&str]) -> Self {
+        Self::spawn(Command::new(env!("CARGO_BIN_EXE_mendpath")).args(args))
+    }
+
+    /// Starts it with `args` after the shell's `preparation`, such as a lower limit.
+    pub fn start_after(preparation: &str, args: &[&str]) -> Self {
+        let script = format!("{preparation} && exec \"$0\" \"$@\"");
+        Self::spawn(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_mendpath")]).args(args))
+    }
+
+    fn spawn(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
+        let (tell, lines) = mpsc::channel();
+        let also = tell.clone();
+        std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                // Shown when a test fails.
+                println!("{line}");
+                let _ = also.send(line);
+            }
+        });
+        Self { child, lines }
+    }
+
+    /// The first line, of either output, that contains `part`; earlier lines are forgotten.
+    pub fn line_with(&self, part: &str) -> String {
+        self.lines
+            .iter()
+            .find(|line| line.contains(part))
+            .unwrap_or_else(|| panic!("it ended without `{part}`"))
+    }
+
+    /// The address at the end of the first line that contains `part`.
+    pub fn address_after(&self, part: &str) -> SocketAddr {
+        let line = self.line_with(part);
+        let after = &line[line.find(part).unwrap() + part.len()..];
+        let word = after.split([' ', ';']).find(|word| !word.is_empty()).unwrap_or_default();
+        word.parse().unwrap_or_else(|_| panic!("no address after `{part}`: {line}"))
+    }
+
+    /// The system's number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// As `kill -9` does.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
