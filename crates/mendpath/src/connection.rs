@@ -248,6 +248,7 @@ impl Connection {
     /// once, by servers with [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets clients in.
     pub fn admit(&self) {
         self.shared().lock().proto.admit();
+        self.shared().inbox.set_stranger(false);
         self.shared().wake_driver();
     }
 

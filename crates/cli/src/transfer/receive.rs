@@ -227,7 +227,7 @@ impl Shelf {
 
     async fn admit(&self, connecting: Connecting) -> Option<(Connection, (SendStream, RecvStream))> {
         let connection = timeout(HELLO_TIMEOUT, connecting).await.ok()?.ok()?;
-        let control = self.gate.admit(&connection).await.ok()?;
+        let control = self.gate.admit(&connection).await.ok()?.control;
         Some((connection, control))
     }
 

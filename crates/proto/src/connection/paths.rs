@@ -160,7 +160,7 @@ impl Connection {
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
         let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
-        let allowed = allowed && self.config.migration;
+        let allowed = allowed && self.config.migration && self.is_admitted();
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
         }

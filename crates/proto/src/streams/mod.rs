@@ -380,6 +380,11 @@ impl Streams {
         }
     }
 
+    /// Gaps in received data now.
+    pub fn gaps(&self) -> usize {
+        self.gaps
+    }
+
     fn is_local(&self, id: StreamId) -> bool {
         id.initiator() == self.side
     }
