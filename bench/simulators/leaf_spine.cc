@@ -112,7 +112,7 @@ main(int argc, char** argv)
             const auto ends = link(switches.Get(leaf), switches.Get(LEAVES + spine), 40000, 250, 250);
             for (uint32_t host = 0; host < HOSTS; ++host)
             {
-                // Every receiver has a spine of its own, where the other simulators hash: ns-3 has no ECMP by flow.
+                // Every receiver has a spine of its own, as in ns-2; ours hashes flows, which neither of them does.
                 if (host / RACK == leaf)
                 {
                     Routing(switches.Get(LEAVES + spine))

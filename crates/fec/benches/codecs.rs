@@ -1,4 +1,4 @@
-//! Encoding and decoding beside two other crates and the floors of copying and adding, 1,350-byte symbols, one
+//! Encoding and decoding beside another crate and the floors of copying and adding, 1,350-byte symbols, one
 //! thread. `cargo bench -p mendpath-fec`
 //!
 //! Throughput is counted in source bytes of the block. Decoding loses M sources (the first ones) and gets all repair
@@ -84,18 +84,6 @@ mod encode {
             encoder.encode().unwrap().recovery_iter().for_each(|symbol| _ = black_box(symbol));
         });
     }
-
-    #[divan::bench(args = BLOCKS)]
-    fn reed_solomon_erasure(bencher: Bencher<'_, '_>, Block(k, m): Block) {
-        let sources = Block(k, m).sources();
-        let sources = slices(&sources);
-        let mut repairs = vec![vec![0; LEN]; m];
-        let mut outs = slices_mut(&mut repairs);
-        let code = ::reed_solomon_erasure::galois_8::ReedSolomon::new(k, m).unwrap();
-        bencher.counter(Block(k, m).bytes()).bench_local(|| {
-            code.encode_sep(black_box(&sources), black_box(&mut outs)).unwrap();
-        });
-    }
 }
 
 #[divan::bench_group(max_time = 1, sample_size = 50)]
@@ -132,20 +120,6 @@ mod decode {
                 decoder.add_recovery_shard(j, black_box(repair)).unwrap();
             }
             decoder.decode().unwrap().restored_original_iter().for_each(|source| _ = black_box(source));
-        });
-    }
-
-    #[divan::bench(args = BLOCKS)]
-    fn reed_solomon_erasure(bencher: Bencher<'_, '_>, Block(k, m): Block) {
-        let mut symbols = Block(k, m).sources();
-        symbols.resize(k + m, vec![0; LEN]);
-        let code = ::reed_solomon_erasure::galois_8::ReedSolomon::new(k, m).unwrap();
-        code.encode(&mut symbols).unwrap();
-        let mut symbols: Vec<(&mut [u8], bool)> =
-            symbols.iter_mut().map(|s| (s.as_mut_slice(), true)).collect();
-        bencher.counter(Block(k, m).bytes()).bench_local(|| {
-            symbols.iter_mut().take(m).for_each(|(_, present)| *present = false);
-            code.reconstruct_data(black_box(&mut symbols)).unwrap();
         });
     }
 }

@@ -132,6 +132,10 @@ mod tests {
         assert!(svg.contains(">tcp<") && svg.contains(">fuso<"));
         assert_eq!(svg.matches("stroke-dasharray").count(), 2);
         assert_eq!(svg, sheet.svg());
+        // An interval is drawn.
+        let bare = Bars { bars: vec![NamedBar { between: None, ..bars.bars[0] }], ..bars.clone() };
+        let lines = |bars: &Bars<'_>| bars.for_sheet(PANEL).lines().count();
+        assert!(lines(&bars) > lines(&bare));
         // Two rows of one bar each are lower than one of charts.
         let height = svg.split("height=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
         assert!(height.parse::<u32>().unwrap() < 2 * PANEL.height, "{height}");

@@ -63,6 +63,7 @@ fn config(input: &mut Input<'_>) -> TransportConfig {
     TransportConfig {
         receive_window: if small { 5_000 } else { 200_000 },
         stream_receive_window: if small { 2_000 } else { 100_000 },
+        initial_stream_window: Some(if small { 2_000 } else { 100_000 }),
         send_buffer: if small { 5_000 } else { 200_000 },
         max_concurrent_bidi: if small { 2 } else { 100 },
         max_concurrent_uni: if small { 0 } else { 100 },

@@ -27,9 +27,12 @@ struct Harness {
 /// Any script.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
+    let (receive_window, stream_receive_window) =
+        (input.pick(&[0, 150, 5_000, 200_000]), input.pick(&[0, 100, 1_000, 70_000]));
     let config = StreamsConfig {
-        receive_window: input.pick(&[0, 150, 5_000, 200_000]),
-        stream_receive_window: input.pick(&[0, 100, 1_000, 70_000]),
+        receive_window,
+        stream_receive_window,
+        initial_stream_window: stream_receive_window,
         send_buffer: input.pick(&[0, 100, 10_000]),
         max_concurrent_bidi: input.below(6) as u64,
         max_concurrent_uni: input.below(6) as u64,

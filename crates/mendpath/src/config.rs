@@ -11,7 +11,7 @@ use rustls::{
 use units::Duration;
 
 use crate::{
-    AddressValidation, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
+    AddressValidation, Admission, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
     TokenStore, TransportConfig, qlog::QlogDirectory, verifier::PinnedKey,
 };
 
@@ -196,14 +196,18 @@ pub struct ServerConfig {
     transport: TransportConfig,
     max_connections: usize,
     max_half_open: usize,
+    handshake_timeout: Duration,
     address_validation: AddressValidation,
+    admission: Option<Admission>,
 }
 
 impl ServerConfig {
     /// Connections held at a time unless [`max_connections`](Self::max_connections) says otherwise.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
-    /// Handshakes under way at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
+    /// Clients that wait to be let in at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
     pub const DEFAULT_MAX_HALF_OPEN: usize = 1_024;
+    /// How long a handshake may take unless [`handshake_timeout`](Self::handshake_timeout) says otherwise.
+    pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
     /// A server known by a pinned key.
     ///
@@ -238,7 +242,9 @@ impl ServerConfig {
             transport: TransportConfig::default(),
             max_connections: Self::DEFAULT_MAX_CONNECTIONS,
             max_half_open: Self::DEFAULT_MAX_HALF_OPEN,
+            handshake_timeout: Self::DEFAULT_HANDSHAKE_TIMEOUT,
             address_validation: AddressValidation::default(),
+            admission: None,
         }
     }
 
@@ -269,10 +275,26 @@ impl ServerConfig {
         self
     }
 
-    /// Handshakes under way at a time; more clients are refused.
+    /// Clients that wait to be let in at a time: their handshake is under way or, with [`admission`](Self::admission), they are not
+    /// admitted. Newcomers displace the oldest; no network gets more than a share.
     #[must_use]
     pub fn max_half_open(mut self, connections: usize) -> Self {
         self.max_half_open = connections;
+        self
+    }
+
+    /// How long a handshake may take.
+    #[must_use]
+    pub fn handshake_timeout(mut self, timeout: impl Into<Duration>) -> Self {
+        self.handshake_timeout = timeout.into();
+        self
+    }
+
+    /// Lets clients in by [`Connection::admit`](crate::Connection::admit) and not by the handshake alone; until then they have what
+    /// `limits` says. For servers that serve only whom they know.
+    #[must_use]
+    pub fn admission(mut self, limits: Admission) -> Self {
+        self.admission = Some(limits);
         self
     }
 
@@ -294,7 +316,9 @@ impl ServerConfig {
             transport: self.transport.clone(),
             max_connections: self.max_connections,
             max_half_open: self.max_half_open,
+            handshake_timeout: self.handshake_timeout,
             address_validation: self.address_validation,
+            admission: self.admission,
         })
     }
 }

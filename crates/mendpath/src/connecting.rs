@@ -64,9 +64,10 @@ impl Connecting {
         self.shared().remote
     }
 
-    /// Closes the connection at once, with an application code and reason.
-    pub fn refuse(self, code: u64, reason: &[u8]) {
-        self.connection.close(code, reason);
+    /// Turns the peer away at once. While the handshake is under way it is told `CONNECTION_REFUSED` and the reason, which anybody on
+    /// the path can read: an application's code does not get through that early (RFC 9000 section 10.2.3). Afterwards it is told both.
+    pub fn refuse(self, code: u64, reason: &str) {
+        self.shared().refuse(code, reason);
     }
 }
 

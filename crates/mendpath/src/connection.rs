@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use proto::{ConnectionStats, DatagramError, Dir, PathId, PathStats, Side, StreamId};
+use proto::{ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 
@@ -99,6 +99,13 @@ impl Connection {
             self.shared().wake_driver();
             changed.await;
         }
+    }
+
+    /// Lets the peer send and open more from now on; what would fall stays as it is. A server that does not know yet whom it serves
+    /// begins with small limits in its configuration, and raises them for those whom it admits.
+    pub fn raise_receive_limits(&self, limits: &ReceiveLimits) {
+        self.shared().lock().proto.raise_receive_limits(limits);
+        self.shared().wake_driver();
     }
 
     /// Sends a datagram (RFC 9221): unreliable, unordered, at most
@@ -233,6 +240,13 @@ impl Connection {
             }
             closed.await;
         }
+    }
+
+    /// Lets a client in: until then it has what [`Admission`](crate::Admission) says, and its place may be given to another. To be called
+    /// once, by servers with [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets clients in.
+    pub fn admit(&self) {
+        self.shared().lock().proto.admit();
+        self.shared().wake_driver();
     }
 
     /// Why the connection has ended; `None` while it has not.

@@ -345,7 +345,7 @@ impl Inner {
 
     /// The endpoint, locked for datagrams that arrived.
     pub(crate) fn arrivals<'a>(self: &'a Arc<Self>) -> Arrivals<'a> {
-        Arrivals { endpoint: self, state: Some(self.lock()), accepted: Vec::new() }
+        Arrivals { endpoint: self, state: Some(self.lock()), accepted: Vec::new(), evicted: Vec::new() }
     }
 
     /// Takes a connection's news.
@@ -395,6 +395,8 @@ pub(crate) struct Arrivals<'a> {
     /// `None` only while being dropped.
     state: Option<MutexGuard<'a, State>>,
     accepted: Vec<Connecting>,
+    /// They had to make room, and are told so when the endpoint is unlocked.
+    evicted: Vec<Arc<Shared>>,
 }
 
 impl Arrivals<'_> {
@@ -404,7 +406,12 @@ impl Arrivals<'_> {
         datagram: Datagram<'_>,
         reply: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
-        self.state.as_mut()?.proto.handle_datagram(now, datagram, reply)
+        let state = self.state.as_mut()?;
+        let output = state.proto.handle_datagram(now, datagram, reply);
+        while let Some(handle) = state.proto.poll_evicted() {
+            self.evicted.extend(state.connections.remove(&handle));
+        }
+        output
     }
 
     pub(crate) fn spares(&self) -> &Spares {
@@ -444,10 +451,24 @@ impl Drop for Arrivals<'_> {
             let taken = self.accepted.len().min(room);
             state.backlog.extend(self.accepted.drain(..taken));
         }
+        let gone = take_evicted(&mut state.backlog, &self.evicted);
         drop(state);
-        // What is left here was not taken, and closes.
+        self.evicted.iter().for_each(|connection| connection.evict());
+        // What was put out is accepted by nobody, and what is left here was not taken: both close.
+        drop(gone);
         self.endpoint.incoming.notify_waiters();
     }
+}
+
+/// Takes out what a slow application would keep although it is over.
+fn take_evicted(backlog: &mut VecDeque<Connecting>, evicted: &[Arc<Shared>]) -> VecDeque<Connecting> {
+    if evicted.is_empty() {
+        return VecDeque::new();
+    }
+    let is_evicted = |waiting: &Connecting| evicted.iter().any(|one| Arc::ptr_eq(one, waiting.shared()));
+    let (gone, rest) = std::mem::take(backlog).into_iter().partition(is_evicted);
+    *backlog = rest;
+    gone
 }
 
 /// Makes an [`Endpoint`].

@@ -150,6 +150,23 @@ impl Shared {
         self.wake_driver();
     }
 
+    /// Turns a client away: with the application's code once the handshake is complete, with CONNECTION_REFUSED before.
+    pub(crate) fn refuse(&self, code: u64, reason: &str) {
+        let mut state = self.lock();
+        if state.error.is_none() {
+            state.proto.refuse(clock::now(), code, reason);
+            self.end(&mut state, ConnectionError::LocallyClosed);
+        }
+        drop(state);
+        self.wake_driver();
+    }
+
+    /// The endpoint has forgotten the connection, to make room.
+    pub(crate) fn evict(&self) {
+        self.lock().proto.evict(clock::now());
+        self.wake_driver();
+    }
+
     /// Notes why the connection ended and wakes everybody who waits for anything.
     pub(crate) fn end(&self, state: &mut State, error: ConnectionError) {
         if state.error.is_some() {

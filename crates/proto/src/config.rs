@@ -6,7 +6,10 @@ use std::sync::Arc;
 use congestion::ControllerKind;
 use units::Duration;
 
-use crate::{LossStore, Observe, TokenStore, streams::StreamsConfig};
+use crate::{
+    LossStore, Observe, TokenStore,
+    streams::{StreamsConfig, initial_stream_window},
+};
 
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
@@ -15,11 +18,18 @@ pub struct TransportConfig {
     pub max_idle_timeout: Duration,
     /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default `None`.
     pub keep_alive: Option<Duration>,
-    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4). Default 16 MiB.
+    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4): what a connection takes in memory at
+    /// most, if nothing is read. Streams share it by how fast they are read; see docs/decisions/0013-receive-windows.md. Default
+    /// 128 MiB.
     pub receive_window: u64,
-    /// The same for each stream. Default 8 MiB.
+    /// The most that a single stream may receive ahead of the application, however fast it is read; it never gets more than half of
+    /// `receive_window`. Default 64 MiB.
     pub stream_receive_window: u64,
-    /// Bytes that the application may hand over before they are acknowledged, all streams together. Default 8 MiB.
+    /// What every stream may receive from the start, read or not. `None`: an eighth of `receive_window` for all streams that the peer
+    /// may open, between 4 and 64 KiB each. Default `None`.
+    pub initial_stream_window: Option<u64>,
+    /// Bytes that the application may hand over before they are acknowledged, all streams together. Of these as many are used as the
+    /// paths need, at least 1 MiB. Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open. Default 256.
     pub max_concurrent_bidi: u64,
@@ -68,9 +78,10 @@ impl Default for TransportConfig {
         Self {
             max_idle_timeout: Duration::from_secs(30),
             keep_alive: None,
-            receive_window: 16 << 20,
-            stream_receive_window: 8 << 20,
-            send_buffer: 8 << 20,
+            receive_window: 128 << 20,
+            stream_receive_window: 64 << 20,
+            initial_stream_window: None,
+            send_buffer: 64 << 20,
             max_concurrent_bidi: 256,
             max_concurrent_uni: 256,
             datagram_receive_buffer: 1 << 20,
@@ -95,9 +106,13 @@ impl Default for TransportConfig {
 
 impl TransportConfig {
     pub(crate) fn streams(&self) -> StreamsConfig {
+        let streams = self.max_concurrent_bidi.saturating_add(self.max_concurrent_uni);
         StreamsConfig {
             receive_window: self.receive_window,
             stream_receive_window: self.stream_receive_window,
+            initial_stream_window: self
+                .initial_stream_window
+                .unwrap_or_else(|| initial_stream_window(self.receive_window, streams)),
             send_buffer: self.send_buffer,
             max_concurrent_bidi: self.max_concurrent_bidi,
             max_concurrent_uni: self.max_concurrent_uni,
@@ -165,7 +180,8 @@ pub enum AddressValidation {
     Never,
     /// Always, except to clients with a token of an earlier connection.
     Always,
-    /// While at least so many accepted connections have not completed their handshake; again except to clients with a token.
+    /// While at least so many accepted connections are not let in, or the client's network has its share of that room; again except to
+    /// clients with a token.
     WhenBusy {
         /// How many. 0 is as `Always`.
         half_open: usize,
@@ -188,22 +204,46 @@ pub struct ServerConfig {
     pub transport: TransportConfig,
     /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
     pub max_connections: usize,
-    /// Accepted connections whose handshake may be under way at once; further ones are refused with CONNECTION_REFUSED. Each is given
-    /// up after the idle timeout.
+    /// Accepted connections that may wait at once to be let in: their handshake is under way or, with `admission`, the application has
+    /// not admitted them. Newcomers displace the oldest; a network has a share alone (docs/security.md). 0 refuses everybody.
     pub max_half_open: usize,
+    /// How long a handshake may take; then the connection is given up without a word.
+    pub handshake_timeout: Duration,
     /// When clients must show that they receive at their address.
     pub address_validation: AddressValidation,
+    /// Whether clients are let in by the application ([`Connection::admit`](crate::Connection::admit)) and not by the handshake alone,
+    /// and what they may use up until then. Default `None`.
+    pub admission: Option<Admission>,
+}
+
+/// What a client may use up before the application has admitted it, on a server that lets in only whom it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Bytes that it may send on streams: one bidirectional stream is all it has. Default 64 KiB.
+    pub receive_window: u64,
+    /// Bytes of datagrams that are kept, if the transport takes datagrams at all. Default 4 KiB.
+    pub datagram_receive_buffer: usize,
+    /// Bytes kept for decoding. Default 16 KiB.
+    pub decoder_memory: u64,
+}
+
+impl Default for Admission {
+    fn default() -> Self {
+        Self { receive_window: 64 << 10, datagram_receive_buffer: 4 << 10, decoder_memory: 16 << 10 }
+    }
 }
 
 impl ServerConfig {
-    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open.
+    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10 s.
     pub fn new(tls: Arc<rustls::ServerConfig>, transport: TransportConfig) -> Self {
         Self {
             tls,
             transport,
             max_connections: 10_000,
             max_half_open: 1_024,
+            handshake_timeout: Duration::from_secs(10),
             address_validation: AddressValidation::default(),
+            admission: None,
         }
     }
 }

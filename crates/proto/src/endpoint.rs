@@ -1,6 +1,7 @@
 //! Which connection a datagram belongs to, and the making of connections.
 
 mod admission;
+mod lobby;
 mod rate_limit;
 mod reset;
 mod routes;
@@ -8,7 +9,7 @@ mod routes;
 mod tests;
 mod used_tokens;
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use rand_chacha::{
     ChaCha12Rng,
@@ -25,6 +26,7 @@ use crate::{
     wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
 };
 use admission::Knock;
+use lobby::Lobby;
 use rate_limit::RateLimit;
 use routes::Routes;
 use used_tokens::UsedTokens;
@@ -37,6 +39,9 @@ const RESETS_PER_SECOND: u32 = 1_000;
 const REFUSALS_PER_SECOND: u32 = 1_000;
 /// Shortest datagram that can be a stateless reset (RFC 9000 section 10.3).
 const MIN_RESET: usize = 21;
+
+/// Connections put out that whoever drives them has not heard of; of the oldest beyond, each ends by its own timers.
+const MAX_EVICTED: usize = 4_096;
 
 /// Names a connection within its endpoint. Handles are not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,11 +75,16 @@ pub enum EndpointOutput {
 pub struct EndpointStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Accepted connections whose handshake is not complete, at present.
+    /// Accepted connections that are not let in, at present: their handshake is under way or, with [`Admission`](crate::Admission), they
+    /// wait for the application.
     pub half_open: usize,
+    /// Connections put out of that room for newcomers; the oldest go first.
+    pub evicted: u64,
+    /// Of those, how many had to go because the newcomer's network had its share of the room.
+    pub evicted_by_network: u64,
     /// Retry packets sent (RFC 9000 section 8.1.2).
     pub retries_sent: u64,
-    /// Connections refused because there were too many or their Retry token was not ours.
+    /// Connections refused because too many were open or their Retry token was not ours.
     pub refused: u64,
     /// Version Negotiation packets sent (RFC 9000 section 6).
     pub version_negotiations_sent: u64,
@@ -121,6 +131,8 @@ pub struct Endpoint {
     token_key: Arc<TokenKey>,
     used_tokens: UsedTokens,
     routes: Routes,
+    lobby: Lobby,
+    evicted: VecDeque<ConnectionHandle>,
     resets: RateLimit,
     refusals: RateLimit,
     stats: EndpointStats,
@@ -141,6 +153,8 @@ impl Endpoint {
             token_key: Arc::new(TokenKey::new(&token_key)),
             used_tokens: UsedTokens::default(),
             routes: Routes::new(&lookup_key),
+            lobby: Lobby::default(),
+            evicted: VecDeque::new(),
             resets: RateLimit::new(RESETS_PER_SECOND),
             refusals: RateLimit::new(REFUSALS_PER_SECOND),
             stats: EndpointStats::default(),
@@ -168,7 +182,7 @@ impl Endpoint {
 
     /// How strangers were dealt with.
     pub fn stats(&self) -> EndpointStats {
-        EndpointStats { half_open: self.routes.half_open(), ..self.stats }
+        EndpointStats { half_open: self.lobby.len(), ..self.stats }
     }
 
     /// Begins a connection to a server.
@@ -188,7 +202,7 @@ impl Endpoint {
         let seed = self.seed();
         let connection = Connection::client(now, config, name, path, local, original, seed)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
-        let handle = self.routes.add(&[local], false);
+        let handle = self.routes.add(&[local]);
         Ok((handle, Box::new(connection)))
     }
 
@@ -265,14 +279,22 @@ impl Endpoint {
             EndpointEventKind::NewCid(cid) => self.routes.add_cid(handle, cid),
             EndpointEventKind::RetiredCid(cid) => self.routes.retire_cid(handle, cid),
             EndpointEventKind::ResetTokens(tokens) => self.routes.set_reset_tokens(handle, &tokens),
-            EndpointEventKind::HandshakeComplete => self.routes.on_handshake_complete(handle),
-            EndpointEventKind::Drained => self.routes.remove(handle),
+            EndpointEventKind::HandshakeComplete => self.lobby.validate(handle),
+            EndpointEventKind::Admitted => self.lobby.leave(handle),
+            EndpointEventKind::Drained => self.forget(handle),
         }
     }
 
     /// Forgets a connection that will not say that it is drained, because whoever drove it is gone. Its peer gets a stateless reset.
     pub fn forget(&mut self, handle: ConnectionHandle) {
+        self.lobby.leave(handle);
         self.routes.remove(handle);
+    }
+
+    /// The next connection that had to make room for another, to be asked after each datagram: tell it by
+    /// [`Connection::evict`]. The endpoint has forgotten it already.
+    pub fn poll_evicted(&mut self) -> Option<ConnectionHandle> {
+        self.evicted.pop_front()
     }
 
     /// Tells a peer of an unknown version what we speak (RFC 9000 section 6.1). The answer is never larger than the question.

@@ -45,7 +45,7 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
+    Admission, AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
     TransportConfig, UnknownName,
 };
 pub use congestion::ControllerKind;
@@ -61,7 +61,7 @@ pub use sent::PacketPurpose;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
-    CloseError, FinishError, MAX_GAPS, Read, ReadError, StreamEvent, StreamsStats, WriteError,
+    CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
 pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};

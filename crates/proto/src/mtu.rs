@@ -32,6 +32,17 @@ const BLACK_HOLE_ROUNDS: u8 = 3;
 /// Data packets leave room for the repair extension: a little less than the largest size is full too.
 const NEARLY_FULL: u16 = 64;
 
+/// Rounds of loss detection with datagrams of about [`BASE`] bytes, and none that arrived in between, after which the path is asked whether it
+/// carries them at all.
+const NARROW_ROUNDS: u8 = 8;
+/// Coding headroom and short ends of data make datagrams somewhat smaller than they might be.
+const NEARLY_BASE: u16 = 1_000;
+
+/// Whether a datagram of `size` bytes that gets through shows that the path is wide enough.
+pub(crate) fn is_base(size: u16) -> bool {
+    size >= NEARLY_BASE
+}
+
 /// The search for a path's largest datagram. Sizes are bytes of UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MtuSearch {
@@ -48,6 +59,8 @@ pub(crate) struct MtuSearch {
     full_lost: u8,
     /// A probe timeout was answered with small datagrams since then.
     small_probe: bool,
+    /// Rounds of loss detection with datagrams of about [`BASE`] bytes since one arrived.
+    base_lost: u8,
 }
 
 impl MtuSearch {
@@ -64,6 +77,7 @@ impl MtuSearch {
             search_again_at: None,
             full_lost: 0,
             small_probe: false,
+            base_lost: 0,
         }
     }
 
@@ -103,6 +117,9 @@ impl MtuSearch {
     pub(crate) fn on_delivered(&mut self, now: Instant, size: u16) -> bool {
         if self.is_full(size) {
             (self.full_lost, self.small_probe) = (0, false);
+        }
+        if is_base(size) {
+            self.base_lost = 0;
         }
         if size <= self.current || size > self.bound {
             return false;
@@ -147,6 +164,17 @@ impl MtuSearch {
         self.full_lost = self.full_lost.saturating_add(1);
         let rounds = if self.small_probe { 1 } else { BLACK_HOLE_ROUNDS };
         self.full_lost >= rounds && self.shrink(now)
+    }
+
+    /// Datagrams of about [`BASE`] bytes were declared lost, since later ones arrived; returns whether it is time to ask if any get through.
+    pub(crate) fn on_base_lost(&mut self) -> bool {
+        self.base_lost = self.base_lost.saturating_add(1);
+        self.is_narrow()
+    }
+
+    /// Whether the path seems to carry small packets alone, less than QUIC asks of it (RFC 9000 section 14).
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.base_lost >= NARROW_ROUNDS
     }
 
     /// The path has not answered `timeouts` times in a row; returns whether the MTU has shrunk.

@@ -50,6 +50,8 @@ pub(crate) struct Validation {
     pub(crate) due: bool,
     /// When to repeat it.
     pub(crate) retry_at: Option<Instant>,
+    /// Packets that had arrived on the path when the last challenge left.
+    pub(crate) heard: u64,
     /// The last challenge left in a datagram too small to show that the path carries 1,200 bytes.
     pub(crate) small: bool,
 }
@@ -67,8 +69,9 @@ pub(crate) enum Lifecycle {
     Validating,
     /// Carries data.
     Open,
-    /// Abandoned by either side; kept until late packets have passed.
-    Closing { until: Instant },
+    /// Abandoned by either side; kept until late packets have passed, and until the peer is known to know of it. As long as it does not, it
+    /// may have no other path to us: what it says on this one must be heard.
+    Closing { until: Instant, told: bool },
 }
 
 /// Counters that only ever grow.
@@ -375,10 +378,16 @@ impl Path {
     }
 
     /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that a path's return is noticed.
+    ///
+    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round trip: samples taken while a host stood
+    /// still may have made the PTO minutes long, and where probes are lost, no other sample comes soon.
     pub(crate) fn probe_interval(&self, max_ack_delay: Duration, alone: bool) -> Duration {
         let base = self.rtt.pto_base() + max_ack_delay;
         let cap = if alone { MAX_PROBE_INTERVAL_ALONE } else { MAX_PROBE_INTERVAL };
-        (base * (1 << self.pto_count.min(16))).min(cap.max(base))
+        if self.pto_count == 0 {
+            return base;
+        }
+        (base * (1 << self.pto_count.min(16))).min(cap.max(self.rtt.min() * 3 + max_ack_delay))
     }
 
     /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows from what is in flight and the rate at
@@ -417,6 +426,14 @@ impl Path {
     /// Asks for a challenge with fresh data.
     pub(crate) fn start_validation(&mut self) {
         self.validation = Validation { due: true, ..Validation::default() };
+    }
+
+    /// Only small packets seem to get through: a challenge of full size finds out, unless one is under way.
+    pub(crate) fn ask_for_width(&mut self) {
+        let asking = self.validation.due || self.validation.challenge.is_some();
+        if self.is_open() && self.address_validated && self.previous.is_none() && !asking {
+            self.start_validation();
+        }
     }
 
     /// Notes a PATH_CHALLENGE to answer.

@@ -554,8 +554,7 @@ impl World {
         let now = fabric.now();
         let flow = &mut self.records[record as usize];
         (flow.asked, flow.started) = (now, now);
-        self.writes.push(Reverse((now, record, Target::Existing(connection))));
-        self.wake(fabric, now);
+        self.plan(fabric, now, record, Target::Existing(connection));
     }
 
     /// The same for a connection of CTCP.

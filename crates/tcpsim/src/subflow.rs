@@ -184,8 +184,10 @@ impl Subflow {
         if ack.has(ECE | REPAIRED) {
             self.on_echo(now);
         }
-        let head = self.board.segment(self.board.una).map_or(now, |sent| sent.at);
-        self.rearm(tcp, now, taken.segments > 0 || sacked_from.is_some_and(|sent_at| sent_at < head));
+        let of_before_the_head =
+            |sent_at| self.board.segment(self.board.una).is_none_or(|head| sent_at < head.at);
+        let restarts = taken.segments > 0 || sacked_from.is_some_and(of_before_the_head);
+        self.rearm(tcp, now, restarts);
         outcome
     }
 

@@ -32,7 +32,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0)]
     jobs: usize,
     /// Run one of so many seeds twice and compare; 0 never.
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 50)]
     twice_every: u64,
     /// Stop after so many failures.
     #[arg(long, default_value_t = 10)]

@@ -51,6 +51,18 @@ impl Agreement {
         }
     }
 
+    /// Whether nothing is left but flows that are to be read last.
+    pub fn is_fulfilled_but_for_unread(&self) -> bool {
+        let ended = |id: StreamId, flow: &Flow, sender: Side| {
+            let key = (id, sender == Side::Server);
+            flow.end == FlowEnd::Unread || self.sent.contains(&key) && self.received.contains(&key)
+        };
+        self.plans.iter().all(|(id, plan)| {
+            let other = if plan.opener == Side::Client { Side::Server } else { Side::Client };
+            ended(*id, &plan.forward, plan.opener) && (plan.dir == Dir::Uni || ended(*id, &plan.back, other))
+        })
+    }
+
     /// Whether every flow of every opened stream has ended on both sides.
     pub fn is_fulfilled(&self) -> bool {
         let flows: usize = self.plans.values().map(|p| if p.dir == Dir::Bi { 2 } else { 1 }).sum();
@@ -93,6 +105,8 @@ pub struct Application {
     receiving: BTreeMap<StreamId, u64>,
     /// Streams that may have data, read when the application gets round to it.
     pub readable: BTreeSet<StreamId>,
+    /// Reads also what is to be read last.
+    reads_last: bool,
     datagrams: VecDeque<usize>,
     /// Grows with everything that reaches the application.
     pub progress: u64,
@@ -110,6 +124,7 @@ impl Application {
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
             readable: BTreeSet::new(),
+            reads_last: false,
             datagrams: VecDeque::new(),
             progress: 0,
             trace: 0,
@@ -239,6 +254,13 @@ impl Application {
         Ok(())
     }
 
+    /// Everything else has ended: what was to be read last is read now.
+    pub fn read_last(&mut self) {
+        if !core::mem::replace(&mut self.reads_last, true) {
+            self.readable.extend(self.receiving.keys());
+        }
+    }
+
     // ---- one stream
 
     fn write(&mut self, c: &mut Connection, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
@@ -296,6 +318,9 @@ impl Application {
         let Some(mut offset) = self.receiving.get(&id).copied() else { return Ok(()) };
         let sender = self.peer();
         let Some(flow) = agreed.flow(id, sender) else { return Ok(()) };
+        if flow.end == FlowEnd::Unread && !self.reads_last {
+            return Ok(());
+        }
         let expected = Expected { id, sender, flow };
         loop {
             if let FlowEnd::Stop { after } = flow.end

@@ -14,25 +14,32 @@ impl Content {
 
     /// Fills `buffer` with the bytes from `offset` on.
     pub fn fill(self, offset: u64, buffer: &mut [u8]) {
-        let (mut at, mut rest) = (offset, buffer);
-        while !rest.is_empty() {
-            let word = mix(self.0 ^ (at / 8)).to_le_bytes();
-            let skip = (at % 8) as usize;
-            let n = rest.len().min(8 - skip);
-            rest[..n].copy_from_slice(&word[skip..skip + n]);
-            at += n as u64;
-            rest = &mut rest[n..];
+        // Up to a whole word, whole words, and what is left.
+        let ahead = ((8 - offset % 8) % 8) as usize;
+        let (head, rest) = buffer.split_at_mut(ahead.min(buffer.len()));
+        let first = mix(self.0 ^ (offset / 8)).to_le_bytes();
+        let skip = 8 - ahead;
+        head.copy_from_slice(&first[skip..skip + head.len()]);
+        let mut index = offset.div_ceil(8);
+        let (words, tail) = rest.as_chunks_mut::<8>();
+        for word in words {
+            *word = mix(self.0 ^ index).to_le_bytes();
+            index += 1;
         }
+        tail.copy_from_slice(&mix(self.0 ^ index).to_le_bytes()[..tail.len()]);
     }
 
     /// Where `data`, received at `offset`, differs first.
     pub fn first_difference(self, offset: u64, data: &[u8]) -> Option<u64> {
-        let mut expected = [0; 64];
-        let chunks = data.chunks(64).enumerate();
-        chunks.into_iter().find_map(|(i, chunk)| {
-            let at = offset + i as u64 * 64;
+        const CHUNK: usize = 1_024;
+        let mut expected = [0; CHUNK];
+        data.chunks(CHUNK).enumerate().find_map(|(i, chunk)| {
+            let at = offset + (i * CHUNK) as u64;
             let expected = &mut expected[..chunk.len()];
             self.fill(at, expected);
+            if expected == chunk {
+                return None;
+            }
             expected.iter().zip(chunk).position(|(a, b)| a != b).map(|n| at + n as u64)
         })
     }

@@ -34,15 +34,20 @@ pub(crate) struct Fate {
     pub(crate) replays: Vec<Duration>,
 }
 
+/// Most bits that sustained corruption inverts in a packet.
+const MAX_CORRUPTED: u64 = 8;
+
 /// The faults of all links, and the randomness that says which bits they hit.
 pub(crate) struct Faults {
     armed: BTreeMap<(SocketAddr, SocketAddr), Vec<Armed>>,
+    /// The share of packets that arrives damaged.
+    corrupting: BTreeMap<(SocketAddr, SocketAddr), f64>,
     rng: Rng,
 }
 
 impl Faults {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { armed: BTreeMap::new(), rng }
+        Self { armed: BTreeMap::new(), corrupting: BTreeMap::new(), rng }
     }
 
     pub(crate) fn arm(&mut self, from: SocketAddr, to: SocketAddr, armed: Armed) {
@@ -52,12 +57,24 @@ impl Faults {
         }
     }
 
+    /// Damages such a share of the packets from now on.
+    pub(crate) fn corrupt(&mut self, from: SocketAddr, to: SocketAddr, share: f64) {
+        self.corrupting.insert((from, to), share);
+    }
+
     pub(crate) fn clear(&mut self) {
         self.armed.clear();
+        self.corrupting.clear();
     }
 
     /// Decides about the next packet of a link, and damages it; `None` if nothing waits for it.
     pub(crate) fn hit(&mut self, from: SocketAddr, to: SocketAddr, packet: &mut Vec<u8>) -> Option<Fate> {
+        if let Some(share) = self.corrupting.get(&(from, to))
+            && self.rng.chance(*share)
+        {
+            let bits = 1 + self.rng.below(MAX_CORRUPTED) as u32;
+            flip(&mut self.rng, packet, bits);
+        }
         let list = self.armed.get_mut(&(from, to)).filter(|list| !list.is_empty())?;
         let mut fate = Fate::default();
         for armed in list.iter_mut() {
@@ -97,6 +114,24 @@ fn flip(rng: &mut Rng, packet: &mut [u8], bits: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn corruption_hits_its_share_until_it_ends() {
+        let (a, b) = (SocketAddr::from(([1, 1, 1, 1], 1)), SocketAddr::from(([2, 2, 2, 2], 2)));
+        let mut faults = Faults::new(Rng::new(netsim::Seed(1)));
+        let mut damaged = |faults: &mut Faults| {
+            let hit = |_: &usize| {
+                let mut packet = vec![0; 100];
+                assert!(faults.hit(a, b, &mut packet).is_none(), "damaged or not, it goes its way");
+                packet.iter().any(|byte| *byte != 0)
+            };
+            (0..1_000).filter(hit).count()
+        };
+        faults.corrupt(a, b, 0.1);
+        assert!((60..140).contains(&damaged(&mut faults)));
+        faults.clear();
+        assert_eq!(damaged(&mut faults), 0);
+    }
 
     #[test]
     fn the_packets_meant_are_hit_and_no_others() {

@@ -84,6 +84,8 @@ impl Scenario {
         operations.sort_by_key(|(at, _)| *at);
         let mut pause = || if draw.chance(0.15) { draw.millis(1, 300) } else { Duration::ZERO };
         let reader_pause = [pause(), pause()];
+        additions(&mut draw, &paths, [&mut client, &mut server], &mut operations);
+        operations.sort_by_key(|(at, _)| *at);
         Self { seed, paths, client, server, operations, reader_pause }
     }
 }
@@ -233,8 +235,8 @@ fn streams(draw: &mut Draw, budget: u64, operations: &mut Vec<(Duration, Operati
     }
 }
 
-/// Paths that are added, removed, cut, restored and changed while data flows. One side alone removes paths, so that never both
-/// remove the last two at once.
+/// Paths that are added, removed, cut, restored and changed while data flows. One side alone removes paths: where both do, each may
+/// remove the other's last one, which ends the connection.
 fn path_changes(draw: &mut Draw, count: usize, least_mtu: u16, operations: &mut Vec<(Duration, Operation)>) {
     let closer = draw.side();
     for path in 0..count {
@@ -313,5 +315,86 @@ fn faults(draw: &mut Draw, paths: usize, operations: &mut Vec<(Duration, Operati
         let side = draw.of(&[None, Some(Side::Client), Some(Side::Server)]);
         let time = Duration::from_micros(draw.scale(1_000, 8_000_000));
         operations.push((draw.millis(0, 2_000), Operation::Sleep { side, time }));
+    }
+}
+
+/// What the language learnt later; drawn last, so that seeds keep what they had.
+fn additions(
+    draw: &mut Draw,
+    paths: &[PathPlan],
+    [client, server]: [&mut TransportConfig; 2],
+    operations: &mut Vec<(Duration, Operation)>,
+) {
+    if draw.chance(0.1) {
+        for (_, operation) in operations.iter_mut() {
+            if let Operation::ClosePath { side, .. } = operation {
+                *side = draw.side();
+            }
+        }
+    }
+    if draw.chance(0.12) {
+        unread_streams(draw, [client, server], operations);
+    }
+    if draw.chance(0.1) {
+        let (side, at, time) = (draw.side(), draw.millis(0, 1_500), draw.millis(100, 5_000));
+        operations.push((at, Operation::PauseReading { side, time }));
+    }
+    let any = |draw: &mut Draw| draw.between(0, paths.len() as u64 - 1) as usize;
+    if draw.chance(0.1) {
+        let (path, at) = (any(draw), draw.millis(0, 1_000));
+        let share = probability(0.1 * draw.0.next_f64());
+        operations.push((at, Operation::Corrupt(path, share)));
+        if draw.chance(0.5) {
+            operations.push((at + draw.millis(100, 4_000), Operation::Corrupt(path, LossRate::ZERO)));
+        }
+    }
+    if draw.chance(0.08) {
+        let (path, mut at) = (any(draw), draw.millis(0, 1_000));
+        let (way, kind) =
+            (draw.of(&[Way::Up, Way::Down, Way::Both]), draw.of(&[OutageKind::Hold, OutageKind::Drop]));
+        let (down, up) = (draw.millis(20, 800), draw.millis(50, 1_000));
+        for _ in 0..draw.between(3, 8) {
+            operations.push((at, Operation::Cut { path, way, kind }));
+            operations.push((at + down, Operation::Restore { path, way }));
+            at += down + up;
+        }
+    }
+    if draw.chance(0.08) {
+        let (path, mut at) = (any(draw), draw.millis(0, 1_000));
+        // Nobody can reach a client behind a new port that sends nothing.
+        client.keep_alive.get_or_insert(draw.millis(200, 3_000));
+        for _ in 0..draw.between(1, 5) {
+            operations.push((at, Operation::Rebind(path)));
+            at += draw.millis(50, 1_500);
+        }
+    }
+    // Others must be able to do without the path.
+    let removes = operations.iter().any(|(_, o)| matches!(o, Operation::ClosePath { .. }));
+    if draw.chance(0.06) && paths.len() > 1 && !removes {
+        let path = draw.between(1, paths.len() as u64 - 1) as usize;
+        operations.push((draw.millis(0, 2_000), Operation::Mtu(path, draw.between(300, 1_199) as u16)));
+    }
+}
+
+/// Streams that are read last. What they hold of their receiver's window and of its streams leaves enough for the others.
+fn unread_streams(
+    draw: &mut Draw,
+    sides: [&TransportConfig; 2],
+    operations: &mut Vec<(Duration, Operation)>,
+) {
+    if sides.iter().any(|t| t.max_concurrent_bidi.min(t.max_concurrent_uni) < 100) {
+        return;
+    }
+    let opener = draw.side();
+    let receiver = sides[1 - opener as usize];
+    let streams = draw.between(1, 4);
+    for _ in 0..streams {
+        let bytes = draw.scale(1, 100_000);
+        if bytes.min(receiver.stream_receive_window) > receiver.receive_window / 2 / streams {
+            continue;
+        }
+        let forward = Flow { bytes, end: FlowEnd::Unread };
+        let plan = StreamPlan { forward, dir: Dir::Uni, ..StreamPlan::exchange(opener, 0, 0) };
+        operations.push((draw.millis(0, 500), Operation::Stream(plan)));
     }
 }

@@ -13,7 +13,7 @@ use netsim::{
 };
 use proto::{
     ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
-    Side, TransportConfig,
+    Side, TransportConfig, TransportErrorCode,
 };
 use units::{Duration, Instant};
 
@@ -31,9 +31,9 @@ const STALL: Duration = Duration::from_secs(150);
 const SETTLE: Duration = Duration::from_secs(120);
 /// Both sides must have forgotten a closed connection after the idle timeout and this.
 const DRAIN: Duration = Duration::from_secs(60);
-/// Pause before a path that could not be opened is tried again, and how often.
-const OPEN_AGAIN: Duration = Duration::from_millis(100);
-const OPEN_ATTEMPTS: u32 = 100;
+/// Pause before what could not be done yet is tried again, and how often.
+const AGAIN: Duration = Duration::from_millis(100);
+const ATTEMPTS: u32 = 100;
 /// Most steps of a run.
 const MAX_STEPS: u64 = 5_000_000;
 /// The code with which runs close.
@@ -169,8 +169,14 @@ struct Run<'a> {
     connected: Option<Instant>,
     /// When each side reads next.
     next_read: [Option<Instant>; 2],
+    /// No side reads before.
+    reading_from: [Instant; 2],
     /// The connection was closed on purpose.
     closed: bool,
+    /// Who has abandoned a path.
+    abandoned: [bool; 2],
+    /// Each side has abandoned the other's last path, which ended the connection.
+    stranded: bool,
     progress: (u64, Instant),
     steps: u64,
     seen: BTreeSet<&'static str>,
@@ -203,6 +209,11 @@ fn arm_from_the_start(world: &mut World, networks: &[NetworkPath], scenario: &Sc
     }
 }
 
+fn is_for_want_of_a_path(error: &ConnectionError) -> bool {
+    let wanted = TransportErrorCode::NO_VIABLE_PATH.0;
+    matches!(error, ConnectionError::TransportClosed { code, .. } if *code == wanted)
+}
+
 fn arm(world: &mut World, networks: &[NetworkPath], operation: &Operation) {
     let Operation::Fault { path, way, skip, count, what } = *operation else { return };
     let Some(&NetworkPath { local, remote }) = networks.get(path) else { return };
@@ -221,6 +232,7 @@ fn operation_side(operation: &Operation) -> Option<Side> {
         Operation::Datagrams { side, .. }
         | Operation::ClosePath { side, .. }
         | Operation::Backup { side, .. }
+        | Operation::PauseReading { side, .. }
         | Operation::UpdateKeys(side)
         | Operation::Close(side) => Some(*side),
         Operation::OpenPath(_) => Some(Side::Client),
@@ -271,7 +283,10 @@ impl<'a> Run<'a> {
             agenda_count: 0,
             connected: None,
             next_read: [None; 2],
+            reading_from: [Instant::ORIGIN; 2],
             closed: false,
+            abandoned: [false; 2],
+            stranded: false,
             progress: (0, Instant::ORIGIN),
             steps: 0,
             seen: BTreeSet::new(),
@@ -391,6 +406,16 @@ impl<'a> Run<'a> {
         for side in SIDES {
             self.read(side)?;
         }
+        let only_unread = self.connected.is_some()
+            && self.agenda.is_empty()
+            && self.applications.iter().all(Application::has_begun_everything)
+            && self.agreement.is_fulfilled_but_for_unread();
+        if only_unread {
+            for side in SIDES {
+                self.applications[side as usize].read_last();
+                self.read(side)?;
+            }
+        }
         Ok(())
     }
 
@@ -407,9 +432,19 @@ impl<'a> Run<'a> {
                     app.send_datagrams(c, agreed);
                     Ok(())
                 })?,
-                Event::Path(event) => _ = self.seen.insert(path_event_name(event)),
+                Event::Path(event) => {
+                    self.seen.insert(path_event_name(event));
+                    self.abandoned[side as usize] |=
+                        matches!(event, PathEvent::Closed { by_peer: false, .. });
+                }
                 Event::ConnectionLost(error) if !self.closed => {
-                    return Err(Failure::Lost { side, at: self.world.now(), error });
+                    if self.abandoned != [true; 2] || !is_for_want_of_a_path(&error) {
+                        return Err(Failure::Lost { side, at: self.world.now(), error });
+                    }
+                    // The other side must hear of it, so the network had better be well.
+                    self.seen.insert("~ no path left that neither side has abandoned");
+                    (self.closed, self.stranded) = (true, true);
+                    self.heal();
                 }
                 _ => {}
             }
@@ -433,7 +468,7 @@ impl<'a> Run<'a> {
         if self.applications[i].readable.is_empty() {
             return Ok(());
         }
-        let wakes = self.wakes(side);
+        let wakes = self.wakes(side).max(self.reading_from[i]);
         if wakes > now {
             self.next_read[i] = Some(wakes);
             return Ok(());
@@ -514,6 +549,21 @@ impl<'a> Run<'a> {
                     }
                 }
             }
+            Operation::Corrupt(path, share) => {
+                if let Some(network) = self.networks.get(path) {
+                    self.world.corrupt(network.local, network.remote, share.get());
+                }
+            }
+            Operation::PauseReading { side, time } => {
+                let until = &mut self.reading_from[side as usize];
+                *until = (self.world.now() + time).max(*until);
+            }
+            Operation::Rebind(_)
+                if self.server.is_none_or(|id| self.world.connection(id).is_handshaking()) =>
+            {
+                // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
+                self.postpone(operation, attempt);
+            }
             Operation::Rebind(path) => {
                 if let Some(network) = self.networks.get(path) {
                     self.world.rebind(network.local);
@@ -548,10 +598,17 @@ impl<'a> Run<'a> {
         let Some(&network) = self.networks.get(path) else { return };
         let result = self.world.with(self.client, |c, now| c.open_path(now, network));
         let later = matches!(result, Err(PathError::NoConnectionId | PathError::TooManyPaths { .. }));
-        if later && attempt < OPEN_ATTEMPTS {
-            let key = (self.world.now() + OPEN_AGAIN, self.agenda_count);
+        if later {
+            self.postpone(Operation::OpenPath(path), attempt);
+        }
+    }
+
+    /// Tries an operation again later, unless it has been tried often enough.
+    fn postpone(&mut self, operation: Operation, attempt: u32) {
+        if attempt < ATTEMPTS {
+            let key = (self.world.now() + AGAIN, self.agenda_count);
             self.agenda_count += 1;
-            self.agenda.insert(key, (Operation::OpenPath(path), attempt + 1));
+            self.agenda.insert(key, (operation, attempt + 1));
         }
     }
 
@@ -576,14 +633,7 @@ impl<'a> Run<'a> {
     /// After the last byte everything comes to rest: no bytes in flight, no stream, no buffer.
     fn settle(&mut self) -> Result<(), Failure> {
         let end = self.world.now() + SETTLE;
-        // From here on the network is well: loss that takes the last ACKs time and again proves nothing.
-        self.world.disarm();
-        for link in 0..self.links.len() {
-            self.change(link, Way::Both, |link, now| {
-                link.restore(now);
-                link.set_loss(now, Loss::None);
-            });
-        }
+        self.heal();
         loop {
             let unrest = SIDES.iter().find_map(|side| Some((*side, self.unrest(*side)?)));
             let Some((side, report)) = unrest else { return Ok(()) };
@@ -595,6 +645,19 @@ impl<'a> Run<'a> {
                 return Err(violation.clone().into());
             }
             self.act()?;
+        }
+    }
+
+    /// From here on the network is well: loss that takes the last ACKs time and again proves nothing.
+    fn heal(&mut self) {
+        self.world.disarm();
+        for link in 0..self.links.len() {
+            self.change(link, Way::Both, |link, now| {
+                link.restore(now);
+                link.set_loss(now, Loss::None);
+            });
+            let network = self.networks[link];
+            self.world.set_mtu(network.local, network.remote, self.scenario.paths[link].mtu);
         }
     }
 
@@ -632,7 +695,9 @@ impl<'a> Run<'a> {
     fn drain(&mut self) -> Result<(), Failure> {
         let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
         self.closed = true;
-        let end = self.world.now() + timeout * 2 + DRAIN;
+        // Whoever is left without a path is told, and does not wait for the idle timeout.
+        let time = if self.stranded { SETTLE } else { timeout * 2 + DRAIN };
+        let end = self.world.now() + time;
         while self.world.step(end) == Step::Advanced {
             if let Some(violation) = self.world.violation() {
                 return Err(violation.clone().into());

@@ -2,7 +2,7 @@
 
 use netsim::{LinkConfig, Loss, link::OutageKind};
 use proto::{Dir, Side, TransportConfig};
-use units::{BitRate, Duration};
+use units::{BitRate, Duration, LossRate};
 
 use crate::world::EcnTreatment;
 
@@ -108,6 +108,8 @@ pub enum Operation {
     Mtu(usize, u16),
     /// What a path does to congestion marks from now on.
     Ecn(usize, Option<EcnTreatment>),
+    /// Such a share of a path's packets, both ways, arrives with inverted bits from now on.
+    Corrupt(usize, LossRate),
     /// Something happens to certain packets of a path.
     Fault {
         /// Which path.
@@ -125,6 +127,13 @@ pub enum Operation {
     Sleep {
         /// Whose; `None` stops both.
         side: Option<Side>,
+        /// For how long.
+        time: Duration,
+    },
+    /// A side's application reads nothing for a while, whatever arrives.
+    PauseReading {
+        /// Whose.
+        side: Side,
         /// For how long.
         time: Duration,
     },
@@ -152,8 +161,10 @@ impl Operation {
             Self::Loss(..) => "loss",
             Self::Mtu(..) => "mtu",
             Self::Ecn(..) => "ecn",
+            Self::Corrupt(..) => "corrupt",
             Self::Fault { what, .. } => what.name(),
             Self::Sleep { .. } => "sleep",
+            Self::PauseReading { .. } => "pause-reading",
             Self::Rebind(_) => "rebind",
             Self::UpdateKeys(_) => "update-keys",
             Self::Close(_) => "close",
@@ -178,11 +189,13 @@ impl Operation {
             | Self::Loss(path, _)
             | Self::Mtu(path, _)
             | Self::Ecn(path, _)
+            | Self::Corrupt(path, _)
             | Self::Fault { path, .. }
             | Self::Rebind(path) => Some(path),
             Self::Stream(_)
             | Self::Datagrams { .. }
             | Self::Sleep { .. }
+            | Self::PauseReading { .. }
             | Self::UpdateKeys(_)
             | Self::Close(_) => None,
         }
@@ -286,4 +299,6 @@ pub enum FlowEnd {
         /// Bytes read.
         after: u64,
     },
+    /// The sender finishes, but the receiver reads nothing before every other flow has ended.
+    Unread,
 }

@@ -207,6 +207,9 @@ fn simpler(operation: &Operation) -> Vec<Operation> {
         &Operation::Sleep { side, time } if time > Duration::from_millis(1) => {
             vec![Operation::Sleep { side, time: rounded(time / 2) }]
         }
+        &Operation::PauseReading { side, time } if time > Duration::from_millis(1) => {
+            vec![Operation::PauseReading { side, time: rounded(time / 2) }]
+        }
         _ => Vec::new(),
     }
 }
@@ -246,7 +249,7 @@ fn simpler_streams(plan: &StreamPlan) -> Vec<StreamPlan> {
 
 fn halved(end: FlowEnd) -> FlowEnd {
     match end {
-        FlowEnd::Finish => FlowEnd::Finish,
+        FlowEnd::Finish | FlowEnd::Unread => end,
         FlowEnd::Reset { after } => FlowEnd::Reset { after: after / 2 },
         FlowEnd::Stop { after } => FlowEnd::Stop { after: after / 2 },
     }

@@ -1,20 +1,25 @@
 //! TLS with fixed key material, so that every handshake message has the same size in every run.
 //!
-//! The certificate is self-signed, for `localhost`, with an Ed25519 key, whose signatures all have one length. The clock of TLS
-//! stands still and sessions are never resumed: two runs differ in TLS's randomness alone, which shows in no size.
+//! The certificate is self-signed, for `localhost`, and stands for an Ed25519 key, whose signatures all have one length. The clock of TLS
+//! stands still and sessions are never resumed: two runs differ in TLS's randomness alone, which shows in no size. Configurations are made
+//! once, since they remember nothing, and leave the arithmetic of curves out (see `shortcuts`).
 
-use std::{sync::Arc, time::Duration};
+mod shortcuts;
+
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use rustls::{
     client::Resumption,
-    crypto::ring::default_provider,
-    pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, UnixTime},
+    pki_types::{CertificateDer, UnixTime},
+    sign::{CertifiedKey, SingleCertAndKey},
     time_provider::TimeProvider,
     version::TLS13,
 };
 
 const CERTIFICATE: &[u8] = include_bytes!("../fixtures/server.cert.der");
-const KEY: &[u8] = include_bytes!("../fixtures/server.key.der");
 
 /// The name in the certificate.
 pub const SERVER_NAME: &str = "localhost";
@@ -30,25 +35,33 @@ impl TimeProvider for FixedTime {
     }
 }
 
-/// A client that trusts the fixed certificate and nothing else.
+/// A client that trusts whoever answers.
 pub fn client() -> Arc<rustls::ClientConfig> {
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from(CERTIFICATE)).expect("the fixture is a certificate");
-    let builder =
-        rustls::ClientConfig::builder_with_details(Arc::new(default_provider()), Arc::new(FixedTime));
-    let builder = builder.with_protocol_versions(&[&TLS13]).expect("ring speaks TLS 1.3");
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.resumption = Resumption::disabled();
-    Arc::new(config)
+    static CLIENT: LazyLock<Arc<rustls::ClientConfig>> = LazyLock::new(make_client);
+    CLIENT.clone()
 }
 
 /// A server with the fixed certificate.
 pub fn server() -> Arc<rustls::ServerConfig> {
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(KEY));
-    let builder =
-        rustls::ServerConfig::builder_with_details(Arc::new(default_provider()), Arc::new(FixedTime));
+    static SERVER: LazyLock<Arc<rustls::ServerConfig>> = LazyLock::new(make_server);
+    SERVER.clone()
+}
+
+fn make_client() -> Arc<rustls::ClientConfig> {
+    let provider = shortcuts::provider();
+    let builder = rustls::ClientConfig::builder_with_details(provider.clone(), Arc::new(FixedTime));
+    let builder = builder.with_protocol_versions(&[&TLS13]).expect("ring speaks TLS 1.3");
+    let verifier = Arc::new(shortcuts::Trusting(provider));
+    let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    Arc::new(config)
+}
+
+fn make_server() -> Arc<rustls::ServerConfig> {
+    let builder = rustls::ServerConfig::builder_with_details(shortcuts::provider(), Arc::new(FixedTime));
     let builder =
         builder.with_protocol_versions(&[&TLS13]).expect("ring speaks TLS 1.3").with_no_client_auth();
-    let config = builder.with_single_cert(vec![CertificateDer::from(CERTIFICATE)], key);
-    Arc::new(config.expect("the fixture's key belongs to its certificate"))
+    let chain = vec![CertificateDer::from(CERTIFICATE)];
+    let certified = CertifiedKey::new(chain, Arc::new(shortcuts::Unsigned));
+    Arc::new(builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))))
 }

@@ -12,7 +12,7 @@ use netsim::{
 };
 use proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Ecn, Endpoint, EndpointOutput, Event, NetworkPath,
-    ServerConfig, Transmit, TransportConfig,
+    PathStats, ServerConfig, Transmit, TransportConfig,
 };
 use units::Instant;
 
@@ -70,6 +70,8 @@ struct Side {
     connection: Box<Connection>,
     events: VecDeque<Event>,
     checks: Option<Box<Checks>>,
+    /// Its next deadline, as of the last time that anything happened to it.
+    timer: Option<Instant>,
 }
 
 /// A datagram on its way.
@@ -215,7 +217,7 @@ impl World {
 
     fn insert(&mut self, id: ConnectionId, connection: Box<Connection>, transport: &TransportConfig) {
         let checks = self.checked.then(|| Box::new(Checks::new(id, transport)));
-        let side = Side { connection, events: VecDeque::new(), checks };
+        let side = Side { connection, events: VecDeque::new(), checks, timer: None };
         self.hosts[id.host.0].connections.insert(id.handle, side);
     }
 
@@ -312,6 +314,12 @@ impl World {
         self.faults.arm(from, to, armed);
     }
 
+    /// Damages such a share of the packets between two addresses, both ways, from now on.
+    pub fn corrupt(&mut self, a: SocketAddr, b: SocketAddr, share: f64) {
+        self.faults.corrupt(a, b, share);
+        self.faults.corrupt(b, a, share);
+    }
+
     /// Takes back every fault that waits for its packets.
     pub fn disarm(&mut self) {
         self.faults.clear();
@@ -390,7 +398,7 @@ impl World {
         let sides =
             hosts.flat_map(|(i, host)| host.connections.iter().map(move |(h, side)| (HostId(i), *h, side)));
         let timers = sides.filter_map(|(host, handle, side)| {
-            let at = side.connection.poll_timeout()?.max(self.hosts[host.0].asleep_until);
+            let at = side.timer?.max(self.hosts[host.0].asleep_until);
             Some((at, ConnectionId { host, handle }))
         });
         timers.min()
@@ -464,6 +472,8 @@ impl World {
         let now = self.now();
         let mut sent = 0;
         let mut out = core::mem::take(&mut self.out);
+        // Statistics of paths cost more than what they are compared with: what one packet leaves is what the next one finds.
+        let mut paths: Option<Vec<PathStats>> = None;
         loop {
             let Host { endpoint, connections, rng, .. } = &mut self.hosts[id.host.0];
             let Some(side) = connections.get_mut(&id.handle) else { break };
@@ -472,7 +482,8 @@ impl World {
             }
             out.clear();
             let batch = 1 + rng.below(MAX_BATCH) as usize;
-            let before = side.checks.is_some().then(|| side.connection.paths());
+            let before =
+                side.checks.is_some().then(|| paths.take().unwrap_or_else(|| side.connection.paths()));
             let Some(transmit) = side.connection.poll_transmit(now, batch, &mut out) else {
                 if let (Some(checks), Some(before)) = (&mut side.checks, before) {
                     let result = checks.when_idle(now, &before, &side.connection);
@@ -482,7 +493,10 @@ impl World {
             };
             let mut result = Ok(());
             if let (Some(checks), Some(before)) = (&mut side.checks, before) {
-                result = checks.on_transmit(now, &transmit, out.len(), batch, &before, &side.connection);
+                let after = side.connection.paths();
+                result =
+                    checks.on_transmit(now, &transmit, out.len(), batch, [&before, &after], &side.connection);
+                paths = Some(after);
             }
             sent += transmit.size.div_ceil(transmit.segment_size.unwrap_or(transmit.size).max(1)) as u64;
             self.send(&transmit, &out);
@@ -500,6 +514,7 @@ impl World {
         while let Some(event) = side.connection.poll_event() {
             side.events.push_back(event);
         }
+        side.timer = side.connection.poll_timeout();
     }
 
     /// Keeps the first violation; false if there is one.

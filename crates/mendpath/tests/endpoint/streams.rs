@@ -1,6 +1,6 @@
 //! Bytes through streams.
 
-use mendpath::{ReadError, ReadToEndError, WriteError};
+use mendpath::{ReadError, ReadToEndError, ReceiveLimits, WriteError};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
@@ -183,6 +183,30 @@ async fn opening_waits_for_the_peers_limit() {
         }
         client.close(0, b"");
         echo.await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_raises_its_limits_for_whom_it_knows() {
+    watchdog(async {
+        let (server, client) = configs();
+        let pair = Pair::with(server.max_streams(1, 0).receive_windows(2_000, 2_000), client);
+        let (client, server) = pair.connect().await;
+        let (mut send, _recv) = client.open_bi().await.unwrap();
+        let write = tokio::spawn(async move { send.write_all(&[7; 50_000]).await });
+        let (_answer, mut request) = server.accept_bi().await.unwrap();
+        assert_eq!(request.read(&mut [0; 4_000]).await.unwrap(), Some(2_000));
+        server.raise_receive_limits(&ReceiveLimits {
+            receive_window: 100_000,
+            stream_receive_window: 100_000,
+            max_concurrent_bidi: 2,
+            max_concurrent_uni: 1,
+        });
+        // Nobody reads on: the raised window alone takes it.
+        write.await.unwrap().unwrap();
+        client.open_bi().await.unwrap();
+        client.open_uni().await.unwrap();
     })
     .await;
 }

@@ -287,26 +287,26 @@ impl<B: Default> Fabric<B> {
             self.events.push(at, u64::from(port));
             self.stats.most_events = self.stats.most_events.max(self.events.len());
         }
-        if lost || offered == Offered::Gone {
-            self.end(PortId(port), slot, lost, offered != Offered::Gone);
+        if lost {
+            self.stats.lost += 1;
+            self.see(Sight::Lost(PortId(port)), slot);
+        } else if offered == Offered::Gone {
+            self.stats.dropped += 1;
+            self.see(Sight::Dropped(PortId(port)), slot);
+        }
+        if offered == Offered::Gone {
+            self.pool.remove(slot);
+        } else if lost {
+            // It occupies its port and its slot until it would have arrived.
+            self.pool.flight(slot).head.lost = true;
         }
     }
 
-    /// A packet ends before its host. One that is lost on the wire occupies its port and its slot until it would have arrived.
-    fn end(&mut self, port: PortId, slot: u32, lost: bool, on_the_wire: bool) {
-        let (count, sight) = match lost {
-            true => (&mut self.stats.lost, Sight::Lost(port)),
-            false => (&mut self.stats.dropped, Sight::Dropped(port)),
-        };
-        *count += 1;
-        let packet = self.pool.flight(slot).head.with(self.pool.take(slot));
+    /// Tells the watcher, if there is one, what became of a packet.
+    fn see(&mut self, sight: Sight, slot: u32) {
         if let Some(watcher) = &mut self.watcher {
+            let packet = self.pool.flight(slot).head.with(self.pool.take(slot));
             watcher(self.now, sight, &packet);
-        }
-        if on_the_wire {
-            self.pool.flight(slot).head.lost = true;
-        } else {
-            self.pool.remove(slot);
         }
     }
 

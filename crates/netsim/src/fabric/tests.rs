@@ -86,6 +86,10 @@ fn failures_take_packets_where_they_say() {
     assert_eq!(times(down(nth(true))), 11_020_000);
     let count = |fault| arrivals(&mut two_hosts(QueueLimit::Packets(9), None, vec![fault]), 9).len();
     assert_eq!(count(down(Failure::BlackHole)), 0);
+    // What is lost on the wire keeps its slot until it would have arrived, and no longer.
+    let mut fabric = two_hosts(QueueLimit::Packets(9), None, vec![down(Failure::BlackHole)]);
+    assert_eq!(arrivals(&mut fabric, 3).len(), 0);
+    assert_eq!((fabric.packets(), fabric.stats().lost), (0, 3));
     let outage =
         |from, until| Failure::Outage { from: Instant::from_nanos(from), until: Instant::from_nanos(until) };
     assert_eq!(count(down(outage(0, 5_030_000))), 7); // the first two reach the switch before 5.03 ms

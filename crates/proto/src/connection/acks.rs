@@ -5,7 +5,7 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
-    policy,
+    mtu, policy,
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
@@ -14,6 +14,10 @@ use crate::{
 
 /// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
 const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Datagrams that a probe timeout of the handshake sends (RFC 9002 section 6.2.4).
+const HANDSHAKE_PROBES: u8 = 2;
+/// Of each, what headers, ACKs and tags of two packets take.
+const PROBE_OVERHEAD: u64 = 200;
 /// Probe timeouts for which a lost packet is remembered.
 const SPURIOUS_HORIZON: u64 = 8;
 
@@ -218,7 +222,7 @@ impl Connection {
         let SentPacket { frames, payload, size, epoch, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
-        self.settle_control(&frames.control);
+        self.on_control_delivered(&frames.control);
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
@@ -283,7 +287,7 @@ impl Connection {
         if let Some(space) = self.space_mut(level, id) {
             space.lost.forget_before(horizon);
         }
-        let mut full_lost = false;
+        let (mut full_lost, mut base_lost) = (false, false);
         for &number in numbers {
             let Some(packet) = self.space_mut(level, id).and_then(|s| s.remove(number, false)) else {
                 continue;
@@ -316,6 +320,7 @@ impl Connection {
                 continue;
             }
             full_lost |= self.paths.get(&id).is_some_and(|p| p.mtu.is_full(packet.size));
+            base_lost |= mtu::is_base(packet.size);
             bytes += u64::from(packet.size);
             newest = newest.max(packet.sent_at);
             if let Some(space) = self.space_mut(level, id) {
@@ -352,6 +357,9 @@ impl Connection {
             event = path.loss_event.on_lost(packets, reduced);
             if full_lost && path.mtu.on_full_lost(now) {
                 path.controller.on_mtu(u64::from(path.mtu.current()));
+            }
+            if base_lost && path.mtu.on_base_lost() {
+                path.ask_for_width();
             }
             if persistent {
                 path.controller.on_persistent_congestion(now);
@@ -437,6 +445,16 @@ impl Connection {
         }
     }
 
+    /// Control frames have reached the peer.
+    pub(super) fn on_control_delivered(&mut self, frames: &[ControlFrame]) {
+        for frame in frames {
+            if let ControlFrame::PathAbandon { path } = *frame {
+                self.on_abandon_told(path);
+            }
+        }
+        self.settle_control(frames);
+    }
+
     /// Control frames have reached the peer, or are of no use to it any more.
     pub(super) fn settle_control(&mut self, frames: &[ControlFrame]) {
         for _ in frames.iter().filter(|f| matches!(f, ControlFrame::RetireConnectionId { .. })) {
@@ -500,12 +518,16 @@ impl Connection {
         }
     }
 
-    /// The handshake's packets have not been answered for a probe timeout (RFC 9002 section 6.2.4).
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is oldest leave again, whatever the flight
+    /// has (RFC 9002 section 6.2.4). Their ACK shows which others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.handshake.probes = HANDSHAKE_PROBES;
         let path = self.path_zero();
         path.pto_count += 1;
         path.ecn.on_silence(path.pto_count);
         self.path_zero().last_activity = now;
+        let datagram = self.path_zero().datagram_size() as u64;
+        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
         for level in [Level::Initial, Level::Handshake] {
             let Some(space) = self.handshake.space_mut(level) else { continue };
             let in_flight = space.space.has_ack_eliciting_in_flight();
@@ -514,10 +536,9 @@ impl Connection {
                 continue;
             }
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            space.probes_due = 1;
+            space.probe_due = true;
             space.space.last_ack_eliciting_at = Some(now);
-            // Probes carry the un-ACKed CRYPTO data again.
-            self.flight_again(level);
+            room -= self.oldest_again(level, room);
         }
     }
 }

@@ -115,10 +115,11 @@ impl Connection {
         SHORT_HEADER + frame + TAG_LEN
     }
 
-    /// Whether any path carries a packet with a combination of the block.
+    /// Whether any path carries a packet with a combination of the block. One that is a backup, or silent, while another works does not:
+    /// nobody knows how long the block would wait for it.
     fn has_path_for(&self, block: u64, index: u32) -> bool {
-        let size = self.combination_size(block, index);
-        self.paths.values().any(|p| p.is_open() && p.datagram_size() >= size)
+        let (size, usable) = (self.combination_size(block, index), self.usable());
+        self.paths.values().any(|p| usable(p) && p.datagram_size() >= size)
     }
 
     /// Sends a combination on the path of the scheduler's choice.

@@ -2,10 +2,7 @@
 
 use units::{Duration, Instant};
 
-use super::{
-    Connection, ConnectionError, EndpointEvent, Event,
-    event::{EndpointEventKind, PathEvent},
-};
+use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
 use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
 
 /// Where a connection is between open and gone.
@@ -20,6 +17,8 @@ pub(super) enum State {
         pending: Vec<PathId>,
         packets_since: u32,
         next_answer: u32,
+        /// Nothing is kept once CONNECTION_CLOSE has left.
+        briefly: bool,
     },
     /// The peer closed: nothing is sent any more (section 10.2.2).
     Draining {
@@ -73,6 +72,27 @@ impl Connection {
         self.events.push_back(Event::ConnectionLost(ConnectionError::LocallyClosed));
     }
 
+    /// Turns a client away on behalf of the application, with words that reach it also while the handshake is under way: until it is
+    /// complete they are CONNECTION_REFUSED with this reason, which anybody on the path can read; then a close with the application's
+    /// code. What [`close`](Self::close) says is hidden during the handshake (RFC 9000 section 10.2.3).
+    pub fn refuse(&mut self, now: Instant, code: u64, reason: &str) {
+        if self.handshake.is_complete() {
+            return self.close(now, code, reason.as_bytes());
+        }
+        self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason.to_owned()));
+    }
+
+    /// Gives way to another client: says so once, if at all, and keeps nothing. For connections that
+    /// [`Endpoint::poll_evicted`](crate::Endpoint::poll_evicted) names.
+    pub fn evict(&mut self, now: Instant) {
+        let reason = "too many clients wait to be let in";
+        self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason));
+        match &mut self.state {
+            State::Closing { briefly, pending, .. } if !pending.is_empty() => *briefly = true,
+            _ => self.drain(),
+        }
+    }
+
     /// Closes the connection because the peer broke the protocol.
     pub(super) fn fail(&mut self, now: Instant, error: TransportError) {
         if self.state.is_closed() {
@@ -90,7 +110,7 @@ impl Connection {
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
         let until = now + self.close_period();
         let pending = self.closing_paths();
-        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1 };
+        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
     }
 
     /// The peer closed.
@@ -123,11 +143,14 @@ impl Connection {
 
     /// The peer has forgotten the connection (RFC 9000 section 10.3.1): nothing is sent any more.
     pub(super) fn on_stateless_reset(&mut self, now: Instant) {
-        if !self.state.is_closed() {
-            self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
-        }
-        if !self.state.is_drained() {
-            self.state = State::Draining { until: now + self.close_period() };
+        match self.state {
+            State::Open => {
+                self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
+                self.state = State::Draining { until: now + self.close_period() };
+            }
+            // A peer that has forgotten the connection needs no answer any more: that is no reason to stay longer than planned.
+            State::Closing { .. } => self.state = State::Draining { until: now },
+            State::Draining { .. } | State::Drained => {}
         }
     }
 
@@ -160,10 +183,13 @@ impl Connection {
         }
     }
 
-    /// Every open path: a lossy one alone might not tell the peer.
+    /// Every open path: a lossy one alone might not tell the peer. If none is left, the abandoned ones on which it may still listen.
     fn closing_paths(&self) -> Vec<PathId> {
-        let open = self.paths.values().filter(|p| p.is_open()).map(|p| p.id);
-        if self.handshake.is_complete() { open.collect() } else { vec![PathId::ZERO] }
+        if !self.handshake.is_complete() {
+            return vec![PathId::ZERO];
+        }
+        let open: Vec<_> = self.paths.values().filter(|p| p.is_open()).map(|p| p.id).collect();
+        if open.is_empty() { self.paths.keys().copied().collect() } else { open }
     }
 
     /// Three probe timeouts of the slowest path.
@@ -171,11 +197,5 @@ impl Connection {
         let slowest =
             self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::from_millis(100));
         slowest * 3
-    }
-
-    /// No path is left: nothing can be said any more.
-    pub(super) fn lose_last_path(&mut self, path: PathId, by_peer: bool, code: u64) {
-        self.events.push_back(Event::Path(PathEvent::Closed { path, by_peer, code }));
-        self.time_out();
     }
 }

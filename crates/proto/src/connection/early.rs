@@ -226,7 +226,9 @@ impl Connection {
                 path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
             }
         }
+        let raised = self.streams.receive_limits();
         self.streams = Streams::new(self.side, &self.config.streams());
+        self.streams.raise_limits(&raised);
         self.datagrams =
             Datagrams::new(self.config.datagram_send_buffer, self.config.datagram_receive_buffer);
         self.stats.stream_bytes_sent = 0;

@@ -148,8 +148,10 @@ pub(crate) enum EndpointEventKind {
     RetiredCid(ConnectionId),
     /// A datagram that ends with one of these, and only these, may end the connection (RFC 9000 section 10.3).
     ResetTokens(Vec<ResetToken>),
-    /// The handshake is complete.
+    /// The handshake is complete: the client receives at its address.
     HandshakeComplete,
+    /// The client is let in.
+    Admitted,
     /// The connection is over.
     Drained,
 }

@@ -63,6 +63,17 @@ impl Connection {
         }
     }
 
+    /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes; returns how many.
+    pub(super) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
+        let Some(space) = self.handshake.space(level) else { return 0 };
+        let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
+        let mut left = most;
+        for range in ranges {
+            left -= self.handshake.crypto_mut(level).repeat(range, left);
+        }
+        most - left
+    }
+
     fn has_flight_pending(&self) -> bool {
         [Level::Initial, Level::Handshake].iter().any(|level| {
             self.handshake.space(*level).is_some() && self.handshake.crypto(*level).has_pending()

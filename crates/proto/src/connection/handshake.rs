@@ -8,7 +8,7 @@ use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Ev
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
-    crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
+    crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::MAX_ACK_DELAY,
     policy,
@@ -26,12 +26,15 @@ const MAX_HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(4);
 /// CRYPTO bytes after the handshake that are read, in all: a few tickets are all that has to come.
 const MAX_POST_HANDSHAKE: u64 = 64 << 10;
 
+/// Both for a client that is not let in.
+const STRANGERS_CRYPTO: u64 = 16 << 10;
+
 /// Initial or Handshake: its keys, its packet numbers and its CRYPTO stream.
 pub(super) struct CryptoSpace {
     pub(super) keys: Keys,
     pub(super) space: PacketSpace,
-    /// Probes that may leave regardless of the window.
-    pub(super) probes_due: u8,
+    /// A probe must leave, if only to ask for an ACK.
+    pub(super) probe_due: bool,
 }
 
 /// TLS and everything that is gone once the handshake is confirmed.
@@ -39,6 +42,8 @@ pub(super) struct Handshake {
     pub(super) tls: TlsSession,
     initial: Option<CryptoSpace>,
     handshake: Option<CryptoSpace>,
+    /// Datagrams that may leave regardless of the window, to probe.
+    pub(super) probes: u8,
     pub(super) one_rtt: Option<Box<OneRttKeys>>,
     crypto: [CryptoStream; 3],
     /// Level at which TLS writes now.
@@ -62,12 +67,13 @@ impl Handshake {
         let initial = CryptoSpace {
             keys: initial_keys(&original_cid, side),
             space: PacketSpace::default(),
-            probes_due: 0,
+            probe_due: false,
         };
         Self {
             tls,
             initial: Some(initial),
             handshake: None,
+            probes: 0,
             one_rtt: None,
             crypto: Default::default(),
             write_level: Level::Initial,
@@ -183,7 +189,7 @@ impl Connection {
             match new_keys {
                 Some(NewKeys::Handshake(keys)) => {
                     self.handshake.handshake =
-                        Some(CryptoSpace { keys, space: PacketSpace::default(), probes_due: 0 });
+                        Some(CryptoSpace { keys, space: PacketSpace::default(), probe_due: false });
                     self.handshake.write_level = Level::Handshake;
                     self.take_zero_rtt_keys();
                 }
@@ -211,11 +217,12 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
-        if level == Level::OneRtt && offset + data.len() as u64 > MAX_POST_HANDSHAKE {
+        let (window, after) = self.crypto_limits();
+        if level == Level::OneRtt && offset + data.len() as u64 > after {
             // RFC 9000 section 7.5 lets us ignore what a server adds to its tickets without end.
             return Ok(());
         }
-        self.handshake.crypto_mut(level).on_frame(offset, data)?;
+        self.handshake.crypto_mut(level).on_frame(offset, data, window)?;
         while let Some(bytes) = self.handshake.crypto_mut(level).read() {
             self.handshake.tls.read(&bytes)?;
             self.drive_tls(now);
@@ -223,12 +230,21 @@ impl Connection {
         Ok(())
     }
 
+    /// How far CRYPTO data may be ahead of TLS, and how much of it is read after the handshake.
+    fn crypto_limits(&self) -> (u64, u64) {
+        if self.is_admitted() { (CRYPTO_WINDOW, MAX_POST_HANDSHAKE) } else { (STRANGERS_CRYPTO, STRANGERS_CRYPTO) }
+    }
+
     fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {
         self.take_peer_parameters()?;
         self.handshake.complete = true;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
+            self.handshake_deadline = None;
             self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::HandshakeComplete));
+            if self.awaiting.is_none() {
+                self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::Admitted));
+            }
             self.issue_token(now)?;
             self.queue_control(ControlFrame::HandshakeDone)?;
             self.confirm_handshake();
@@ -339,6 +355,7 @@ impl Connection {
             Level::OneRtt | Level::ZeroRtt => None,
         };
         let Some(space) = space else { return };
+        *self.handshake.crypto_mut(level) = CryptoStream::default();
         let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
             path.in_flight = path.in_flight.saturating_sub(in_flight);

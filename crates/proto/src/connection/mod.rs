@@ -16,10 +16,13 @@
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
 //! | `silence`    | receivers that wait in vain                                               |
+//! | `admission`  | what a client may use up before the application lets it in               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
+//! | `neglect`    | the rule that whatever waits has one                                      |
 
 mod acks;
+mod admission;
 mod blocks;
 mod close;
 mod early;
@@ -30,6 +33,8 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod neglect;
+mod network;
 mod observe;
 mod packet;
 mod paths;
@@ -57,7 +62,7 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 
 use self::observe::Watcher;
 use crate::{
-    AddressValidation, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
+    AddressValidation, Admission, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
@@ -69,7 +74,7 @@ use crate::{
     sent::ControlFrame,
     snapshot::PathSnapshot,
     space::NewlyAcked,
-    streams::{CloseError, FinishError, Read, ReadError, Streams, WriteError},
+    streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
@@ -170,6 +175,10 @@ pub struct Connection {
     flight_copy: FlightCopy,
     /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
     keep_sources: bool,
+    /// Servers: when the handshake must be complete.
+    handshake_deadline: Option<Instant>,
+    /// Servers: the client is not let in yet, and this is what it may use up.
+    awaiting: Option<Admission>,
     idle_timeout: Option<Duration>,
     idle_deadline: Option<Instant>,
     /// An ack-eliciting packet has been sent since the last one was received (RFC 9000 section 10.1).
@@ -232,7 +241,8 @@ impl Connection {
         client: Introduction,
         seed: Seed,
     ) -> Result<Self, rustls::Error> {
-        let transport = config.transport.clone();
+        let wide = &config.transport;
+        let transport = config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
         let mut parameters = handshake::local_parameters(&transport, local_cid);
         parameters.original_destination_connection_id = Some(client.original);
         parameters.retry_source_connection_id = client.retried.then_some(client.destination);
@@ -245,6 +255,10 @@ impl Connection {
         connection.begin_watch(now, &client.original);
         connection.path_zero().address_validated = client.address_validated;
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
+        connection.handshake_deadline = Some(now + config.handshake_timeout);
+        if let Some(admission) = config.admission {
+            connection.await_admission(admission, wide);
+        }
         Ok(connection)
     }
 
@@ -292,6 +306,8 @@ impl Connection {
             recovery_at: None,
             flight_copy: FlightCopy::default(),
             keep_sources: true,
+            handshake_deadline: None,
+            awaiting: None,
             idle_timeout,
             idle_deadline: idle_timeout.map(|d| now + d),
             sent_since_heard: false,
@@ -387,6 +403,12 @@ impl Connection {
     }
 
     // ---- streams
+
+    /// Lets the peer send and open more from now on: a server that begins with small limits raises them once it knows whom it serves.
+    /// What would fall stays as it is. Call [`poll_transmit`](Self::poll_transmit) afterwards.
+    pub fn raise_receive_limits(&mut self, limits: &ReceiveLimits) {
+        self.streams.raise_limits(limits);
+    }
 
     /// Opens a stream; `None` until the peer allows another (an `Available` event tells).
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {

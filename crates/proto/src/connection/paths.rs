@@ -10,7 +10,7 @@ use crate::{
     NetworkPath,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
-    path::{Lifecycle, MAX_CHALLENGES, Path},
+    path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
     sent::ControlFrame,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
 };
@@ -133,6 +133,14 @@ impl Connection {
         Ok(())
     }
 
+    /// Which paths may carry data now: those that answer and are no backup; without one, those that answer; without one, all.
+    pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
+        let works = |p: &Path| p.is_open() && !p.is_suspect();
+        let preferred = move |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
+        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        move |p| p.is_open() && (preferred(p) || !any_preferred && (works(p) || !any_works))
+    }
+
     /// A path other than `id` carries data and answers.
     pub(super) fn another_path_works(&self, id: PathId) -> bool {
         self.paths.values().any(|p| p.id != id && p.is_open() && !p.is_suspect())
@@ -151,7 +159,7 @@ impl Connection {
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
         let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
-        let allowed = allowed && self.config.migration;
+        let allowed = allowed && self.config.migration && self.is_admitted();
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
         }
@@ -213,6 +221,7 @@ impl Connection {
             slowest.map_or(CHALLENGE_RETRY, |rtt| (rtt * 3).clamp(MIN_CHALLENGE_RETRY, CHALLENGE_RETRY));
         validation.retry_at = Some(now + base * (1 << validation.challenges_sent.min(3)));
         validation.challenges_sent += 1;
+        validation.heard = path.counters.packets_received;
         // The same data in every repetition: an answer to any of them counts.
         let mut fresh = [0; 8];
         self.rng.fill_bytes(&mut fresh);
@@ -230,7 +239,19 @@ impl Connection {
             path.validation.due = true;
         } else if last || path.validation.challenges_sent < MAX_CHALLENGES {
             path.validation.due = true;
-        } else if path.lifecycle == Lifecycle::Validating {
+        } else if path.is_open() {
+            // It answered once. If it has turned too narrow for QUIC, others do better; else the probe timeout sees to it.
+            if !path.address_validated {
+                path.validation.due = true;
+            } else if path.mtu.is_narrow() {
+                self.abandon(now, id, UNSTABLE_OR_POOR, false);
+            } else {
+                path.validation = Validation::default();
+            }
+        } else if path.counters.packets_received > path.validation.heard {
+            // Whoever still sends there may count on it, and may have no other path soon.
+            path.validation.due = true;
+        } else {
             self.abandon(now, id, UNSTABLE_OR_POOR, false);
         }
     }
@@ -242,15 +263,19 @@ impl Connection {
         code: u64,
     ) -> Result<(), TransportError> {
         match self.paths.get(&id) {
-            Some(path) if path.is_closing() => Ok(()),
+            Some(path) if path.is_closing() => {
+                self.on_abandon_told(id);
+                Ok(())
+            }
             Some(_) => {
                 let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
-                if last {
-                    self.lose_last_path(id, true, code);
-                } else {
-                    self.abandon(now, id, code, true);
+                self.abandon(now, id, code, true);
+                if !last {
+                    return Ok(());
                 }
-                Ok(())
+                // Section 3.4: an endpoint that is left without a path closes the connection. Each side may have abandoned the other's last.
+                let reason = "no path is left that neither side has abandoned";
+                Err(TransportError::new(TransportErrorCode::NO_VIABLE_PATH, reason))
             }
             // Never opened: its id is used up all the same.
             None => self.forget_path_id(id),
@@ -261,13 +286,22 @@ impl Connection {
         self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3 };
+        path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3, told: by_peer };
         path.probes_due = 0;
         self.abandon_codes.insert(id, code);
         self.policy.on_path_closed(id);
-        // A full queue only delays what the peer will find out anyway.
-        let _ = self.queue_control(ControlFrame::PathAbandon { path: id });
+        if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
+            // The queue is full, which is the peer's doing: it will find out.
+            self.on_abandon_told(id);
+        }
         self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
+    }
+
+    /// The peer knows that a path is abandoned: it has acknowledged the news, or told us the same.
+    pub(super) fn on_abandon_told(&mut self, id: PathId) {
+        if let Some(Path { lifecycle: Lifecycle::Closing { told, .. }, .. }) = self.paths.get_mut(&id) {
+            *told = true;
+        }
     }
 
     /// Late packets have had their time: everything about the path is forgotten, and the peer may open another.

@@ -50,6 +50,7 @@ impl Connection {
             State::Draining { .. } | State::Drained => return,
             State::Open | State::Closing { .. } => {}
         }
+        self.tell_streams(now);
         let Datagram { path: network, ecn, data } = datagram;
         let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size: data.len() as u64 };
         // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000 section 10.3.1).
@@ -331,7 +332,8 @@ impl Connection {
                 if context.level == Level::ZeroRtt {
                     self.note_early_stream(s.id);
                 }
-                self.streams.on_stream(s.id, s.offset, s.data, s.fin)
+                self.streams.on_stream(s.id, s.offset, s.data, s.fin)?;
+                self.check_gaps_of_stranger()
             }
             Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
             Frame::StopSending(f) => self.streams.on_stop_sending(f.id, f.error_code),

@@ -440,7 +440,7 @@ impl Connection {
                     }
                     let control = core::mem::take(&mut packet.frames.control);
                     let block = packet.block;
-                    self.settle_control(&control);
+                    self.on_control_delivered(&control);
                     self.cover_in_blocks(recovered.path, number, block);
                     true
                 }

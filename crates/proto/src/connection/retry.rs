@@ -45,7 +45,7 @@ impl Connection {
         let side = self.side;
         let Some(initial) = self.handshake.space_mut(Level::Initial) else { return };
         initial.keys = initial_keys(&destination, side);
-        initial.probes_due = 0;
+        initial.probe_due = false;
         let discarded = take_all(&mut initial.space);
         // The server dropped what came with the first Initial (section 17.2.5.3).
         let early = take_all(&mut self.path_zero().space);

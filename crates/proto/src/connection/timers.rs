@@ -17,13 +17,19 @@ impl Connection {
             State::Drained => None,
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
-                let handshake = self.handshake_deadline();
-                let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
-                let recovery = [self.recovery_at, self.flight_copy.due, blocks];
-                let others = [self.idle_deadline, self.key_deadline()].into_iter().chain(recovery).flatten();
-                paths.chain(handshake).chain(others).min()
+                let others =
+                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                paths.chain(others.into_iter().flatten()).min()
             }
         }
+    }
+
+    /// The deadline of what is under way or waits to be sent: all but those for the case that nothing happens any more.
+    pub(super) fn next_duty(&self) -> Option<Instant> {
+        let paths = self.paths.values().filter_map(|path| self.path_duty(path));
+        let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
+        let recovery = [self.recovery_at, self.flight_copy.due, blocks].into_iter().flatten();
+        paths.chain(self.handshake_deadline()).chain(recovery).min()
     }
 
     /// Acts on every deadline that has passed.
@@ -38,7 +44,8 @@ impl Connection {
             State::Drained => return,
             State::Open => {}
         }
-        if self.idle_deadline.is_some_and(|t| t <= now) {
+        let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
+        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);
@@ -55,15 +62,25 @@ impl Connection {
         }
     }
 
+    /// When a path's connection needs a packet, or the path is to be forgotten.
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            return Some(until);
+        match path.lifecycle {
+            Lifecycle::Closing { until, told } => told.then_some(until),
+            Lifecycle::Validating | Lifecycle::Open => {
+                [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
+            }
+        }
+    }
+
+    fn path_duty(&self, path: &Path) -> Option<Instant> {
+        if path.is_closing() {
+            return None;
         }
         let may_ack = self.may_send_one_rtt() && path.may_send_something();
         let ack = path.space.received.ack_deadline().filter(|_| may_ack);
         [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
             .into_iter()
-            .chain([self.keep_alive_deadline(path), path.move_deadline(), self.silence_deadline(path)])
+            .chain([path.move_deadline()])
             .flatten()
             .min()
     }
@@ -88,8 +105,8 @@ impl Connection {
     fn path_timeouts(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get(&id) else { return };
         let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if let Lifecycle::Closing { until } = path.lifecycle {
-            if until <= now {
+        if let Lifecycle::Closing { until, told } = path.lifecycle {
+            if told && until <= now {
                 self.remove_closed_path(id);
             }
             return;
@@ -139,7 +156,7 @@ impl Connection {
     /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
     /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
-        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probes_due > 0) {
+        if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
         let path = self.paths.get(&PathId::ZERO)?;

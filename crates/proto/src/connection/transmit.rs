@@ -43,9 +43,16 @@ impl Connection {
     ) -> Option<Transmit> {
         match self.state {
             State::Open => {}
-            State::Closing { .. } => return self.transmit_close(now, out),
+            State::Closing { briefly, .. } => {
+                let transmit = self.transmit_close(now, out);
+                if briefly {
+                    self.drain();
+                }
+                return transmit;
+            }
             State::Draining { .. } | State::Drained => return None,
         }
+        self.tell_streams(now);
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }
@@ -64,6 +71,13 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
+            debug_assert_eq!(
+                self.neglected(now),
+                None,
+                "next at {:?}: {:?}",
+                self.poll_timeout(),
+                self.paths()
+            );
         }
         transmit
     }
@@ -122,29 +136,31 @@ impl Connection {
 
     /// Initial and Handshake packets, coalesced into one datagram.
     fn transmit_handshake(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
-        levels.extend([Level::Initial, Level::Handshake].into_iter().filter(|l| self.handshake_pending(*l)));
         let path = self.paths.get(&PathId::ZERO)?;
+        let free = self.may_send_flight(path);
+        let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
+        let pending = |level: &Level| self.handshake_pending(*level, free);
+        levels.extend([Level::Initial, Level::Handshake].into_iter().filter(pending));
         let budget = path.amplification_budget();
         if levels.is_empty() || budget < MIN_USEFUL_SIZE as u64 {
             return None;
         }
         let size = path.datagram_size().min(usize::try_from(budget).unwrap_or(usize::MAX));
-        let (mut needs_padding, mut fresh) = (false, false);
+        let (mut needs_padding, mut fresh, mut ack_eliciting) = (false, false, false);
         for (i, &level) in levels.iter().enumerate() {
             let Some(mut builder) = self.begin_long(level, size, out) else { continue };
             self.write_ack(now, PathId::ZERO, &mut builder, out);
             let unsent = self.handshake.crypto(level).unsent();
-            self.write_crypto(&mut builder, out);
+            if free {
+                self.write_crypto(&mut builder, out);
+            }
             fresh |= self.handshake.crypto(level).unsent() > unsent;
             let Some(space) = self.handshake.space_mut(level) else { continue };
-            if space.probes_due > 0 {
-                space.probes_due = 0;
-                if !builder.ack_eliciting {
-                    Frame::Ping.encode(out);
-                    builder.ack_eliciting = true;
-                }
+            if core::mem::take(&mut space.probe_due) && !builder.ack_eliciting {
+                Frame::Ping.encode(out);
+                builder.ack_eliciting = true;
             }
+            ack_eliciting |= builder.ack_eliciting;
             let padded = level == Level::Initial && (self.side == Side::Client || builder.ack_eliciting);
             needs_padding |= padded && !builder.is_empty(out);
             let another = levels.get(i + 1).is_some() && out.len() + TAG_LEN + MIN_COALESCED <= size;
@@ -163,13 +179,23 @@ impl Connection {
         if out.is_empty() {
             return None;
         }
+        self.handshake.probes = self.handshake.probes.saturating_sub(u8::from(ack_eliciting));
         self.note_flight(now, fresh, out.len() as u64);
         self.transmit(now, PathId::ZERO, out, None)
     }
 
-    fn handshake_pending(&self, level: Level) -> bool {
+    fn handshake_pending(&self, level: Level, free: bool) -> bool {
         let Some(space) = self.handshake.space(level) else { return false };
-        space.probes_due > 0 || space.space.received.owes_ack() || self.handshake.crypto(level).has_pending()
+        let waits = free && self.handshake.crypto(level).has_pending();
+        waits || space.probe_due || space.space.received.owes_ack()
+    }
+
+    /// Whether CRYPTO data of the handshake may leave: within the window, as a probe, or if there is nothing whose ACK or loss would be
+    /// noticed, since data of other levels may hold the window and wait for the handshake.
+    fn may_send_flight(&self, path: &Path) -> bool {
+        path.spare_window() >= path.datagram_size() as u64
+            || self.handshake.probes > 0
+            || !self.handshake.spaces().any(|s| s.space.has_ack_eliciting_in_flight())
     }
 
     // ---- 3: what must leave on a certain path
@@ -446,7 +472,7 @@ impl Connection {
         builder.ack_eliciting |= out.len() > before;
     }
 
-    fn has_pending(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.control.is_empty()
             || self.streams.has_pending()
             || self.datagrams.has_pending()
@@ -484,9 +510,7 @@ impl Connection {
         snapshots: &mut Vec<PathSnapshot>,
     ) {
         snapshots.clear();
-        let works = |p: &Path| p.is_open() && !p.is_suspect();
-        let preferred = |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
-        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
+        let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
             let rate = path.pacing_rate();
@@ -516,7 +540,7 @@ impl Connection {
                 slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
                 pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
                 ever_sent: path.loss.ever_sent(),
-                usable: preferred(path) || !any_preferred && (works(path) || !any_works),
+                usable: usable(path),
                 protectable: for_recovery && path.protected_below < path.space.sent.next_number(),
             });
         }

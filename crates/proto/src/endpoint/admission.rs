@@ -1,12 +1,17 @@
 //! Who may become a connection: the first Initial packet of a stranger (RFC 9000 sections 5.2.2, 8.1 and 17.2.5).
 //!
 //! Cheap refusals come first. Nothing derives keys for a datagram that is too small, while the server is off, or, but for a limited
-//! number of answers a second, while it is full. Retry keeps no state and authenticates nothing.
+//! number of answers a second, while it has as many connections as it takes. Retry keeps no state and authenticates nothing.
+//!
+//! Those who are accepted wait in the [lobby](super::lobby) until they are let in, where newcomers displace the oldest. Who has not shown
+//! that it receives at its address displaces nobody, unless the server never asks for that: it gets a Retry.
+
+use std::net::IpAddr;
 
 use ring::aead::NONCE_LEN;
 use units::Instant;
 
-use super::{Endpoint, EndpointOutput, MIN_INITIAL_DATAGRAM, reply};
+use super::{Endpoint, EndpointOutput, MAX_EVICTED, MIN_INITIAL_DATAGRAM, lobby::Full, reply};
 use crate::{
     AddressValidation, Datagram,
     connection::{Connection, Introduction},
@@ -60,16 +65,17 @@ impl Endpoint {
             self.stats.dropped += 1;
             return None;
         }
-        if self.routes.connections() >= server.max_connections
-            || self.routes.half_open() >= server.max_half_open
-        {
+        if self.routes.connections() >= server.max_connections || server.max_half_open == 0 {
             return self.refuse(now, &datagram, knock, TransportErrorCode::CONNECTION_REFUSED, out);
         }
         let proof = self.check_token(now, &datagram, knock);
         let must_prove = match server.address_validation {
             AddressValidation::Never => false,
             AddressValidation::Always => true,
-            AddressValidation::WhenBusy { half_open } => self.routes.half_open() >= half_open,
+            AddressValidation::WhenBusy { half_open } => {
+                self.lobby.len() >= half_open
+                    || self.lobby.rival(datagram.path.remote.ip(), server.max_half_open).is_some()
+            }
         };
         match proof {
             Proof::Forged => self.refuse(now, &datagram, knock, TransportErrorCode::INVALID_TOKEN, out),
@@ -110,15 +116,31 @@ impl Endpoint {
             retried: matches!(proof, Proof::Retried(_)),
             address_validated: !matches!(proof, Proof::Nothing),
         };
+        let (remote, validated) = (datagram.path.remote.ip(), introduction.address_validated);
         let local = self.new_cid();
         let seed = self.seed();
         let connection = Connection::server(now, &server, datagram.path, local, introduction, seed);
         let mut connection = Box::new(connection.ok()?);
+        self.make_room(remote, server.max_half_open);
         // Until it has seen our choice, the client sends to its own.
-        let handle = self.routes.add(&[local, knock.destination], true);
+        let handle = self.routes.add(&[local, knock.destination]);
+        self.lobby.enter(handle, remote, validated);
         self.stats.accepted += 1;
         connection.handle_datagram(now, datagram);
         Some(EndpointOutput::Accepted(handle, connection))
+    }
+
+    /// Puts out of the lobby whoever has to go for a newcomer from this address.
+    fn make_room(&mut self, address: IpAddr, capacity: usize) {
+        while let Some((handle, full)) = self.lobby.rival(address, capacity) {
+            self.forget(handle);
+            self.stats.evicted += 1;
+            self.stats.evicted_by_network += u64::from(full == Full::Network);
+            if self.evicted.len() >= MAX_EVICTED {
+                self.evicted.pop_front();
+            }
+            self.evicted.push_back(handle);
+        }
     }
 
     /// Asks the client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no memory.

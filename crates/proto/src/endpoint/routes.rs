@@ -22,7 +22,6 @@ pub(super) struct Routes {
     cids: BTreeMap<ConnectionId, ConnectionHandle>,
     resets: BTreeMap<HashedToken, ConnectionHandle>,
     connections: BTreeMap<ConnectionHandle, Route>,
-    half_open: usize,
     next_handle: usize,
     token_hash: hmac::Key,
 }
@@ -33,8 +32,6 @@ struct Route {
     cids: Vec<ConnectionId>,
     retired: VecDeque<ConnectionId>,
     resets: Vec<HashedToken>,
-    /// Accepted, and its handshake not complete.
-    half_open: bool,
 }
 
 impl Routes {
@@ -44,7 +41,6 @@ impl Routes {
             cids: BTreeMap::new(),
             resets: BTreeMap::new(),
             connections: BTreeMap::new(),
-            half_open: 0,
             next_handle: 0,
             token_hash: hmac::Key::new(hmac::HMAC_SHA256, key),
         }
@@ -54,16 +50,11 @@ impl Routes {
         self.connections.len()
     }
 
-    pub(super) fn half_open(&self) -> usize {
-        self.half_open
-    }
-
-    pub(super) fn add(&mut self, cids: &[ConnectionId], half_open: bool) -> ConnectionHandle {
+    pub(super) fn add(&mut self, cids: &[ConnectionId]) -> ConnectionHandle {
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        self.half_open += usize::from(half_open);
         self.cids.extend(cids.iter().map(|cid| (*cid, handle)));
-        self.connections.insert(handle, Route { cids: cids.to_vec(), half_open, ..Route::default() });
+        self.connections.insert(handle, Route { cids: cids.to_vec(), ..Route::default() });
         handle
     }
 
@@ -77,12 +68,6 @@ impl Routes {
             return None;
         }
         self.resets.get(&self.hash(datagram.last_chunk()?)).copied()
-    }
-
-    pub(super) fn on_handshake_complete(&mut self, handle: ConnectionHandle) {
-        if let Some(route) = self.connections.get_mut(&handle) {
-            self.half_open -= usize::from(core::mem::take(&mut route.half_open));
-        }
     }
 
     pub(super) fn add_cid(&mut self, handle: ConnectionHandle, cid: ConnectionId) {
@@ -120,7 +105,6 @@ impl Routes {
 
     pub(super) fn remove(&mut self, handle: ConnectionHandle) {
         self.set_reset_tokens(handle, &[]);
-        self.on_handshake_complete(handle);
         let Some(route) = self.connections.remove(&handle) else { return };
         for cid in route.cids.iter().chain(&route.retired) {
             self.cids.remove(cid);
@@ -144,8 +128,8 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_connection() {
         let mut routes = Routes::new(&[0; 32]);
-        let (a, b) = (routes.add(&[cid(1), cid(2)], true), routes.add(&[cid(3)], false));
-        assert_eq!((routes.connections(), routes.half_open()), (2, 1));
+        let (a, b) = (routes.add(&[cid(1), cid(2)]), routes.add(&[cid(3)]));
+        assert_eq!(routes.connections(), 2);
         routes.set_reset_tokens(a, &[ResetToken([1; 16]), ResetToken([2; 16])]);
         routes.set_reset_tokens(b, &[ResetToken([2; 16])]);
         assert_eq!(routes.by_reset_token(&[&[9; 20][..], &[2; 16]].concat()), Some(a));
@@ -153,7 +137,7 @@ mod tests {
         assert_eq!(routes.by_cid(&cid(1)), Some(a), "late packets still find their connection");
         routes.remove(a);
         routes.remove(a);
-        assert_eq!((routes.connections(), routes.half_open()), (1, 0));
+        assert_eq!(routes.connections(), 1);
         assert_eq!((routes.by_cid(&cid(1)), routes.by_cid(&cid(2))), (None, None));
         assert_eq!(routes.by_reset_token(&[1; 16]), None);
         routes.remove(b);
@@ -163,7 +147,7 @@ mod tests {
     #[test]
     fn retired_ids_are_bounded() {
         let mut routes = Routes::new(&[0; 32]);
-        let handle = routes.add(&[], false);
+        let handle = routes.add(&[]);
         for n in 0..=255 {
             routes.add_cid(handle, cid(n));
             routes.retire_cid(handle, cid(n));

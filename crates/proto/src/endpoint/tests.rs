@@ -26,9 +26,10 @@ fn server(configure: impl FnOnce(&mut ServerConfig)) -> Endpoint {
     Endpoint::new(Some(Arc::new(config)), [1; 32])
 }
 
-fn path(port: u16) -> NetworkPath {
-    let address = |port| SocketAddr::from(([192, 0, 2, 1], port));
-    NetworkPath { local: address(443), remote: address(port) }
+fn path(host: u64) -> NetworkPath {
+    let [.., a, b, c] = host.to_be_bytes();
+    let address = |last: [u8; 4], port| SocketAddr::from((last, port));
+    NetworkPath { local: address([192, 0, 2, 1], 443), remote: address([10, c, b, a], 1_000) }
 }
 
 fn cid(n: u64) -> ConnectionId {
@@ -49,7 +50,18 @@ fn initial(dcid: ConnectionId, token: &[u8]) -> Vec<u8> {
 
 /// Bytes of the answer, which is left in `out`.
 fn knock(endpoint: &mut Endpoint, now: Instant, data: &mut [u8], out: &mut Vec<u8>) -> usize {
-    match endpoint.handle_datagram(now, Datagram { path: path(1_000), ecn: None, data }, out) {
+    knock_from(endpoint, 0, now, data, out)
+}
+
+/// The same from one of many hosts; neighbours in number are of different networks.
+fn knock_from(
+    endpoint: &mut Endpoint,
+    host: u64,
+    now: Instant,
+    data: &mut [u8],
+    out: &mut Vec<u8>,
+) -> usize {
+    match endpoint.handle_datagram(now, Datagram { path: path(host), ecn: None, data }, out) {
         Some(EndpointOutput::Reply(transmit)) => transmit.size,
         _ => 0,
     }
@@ -61,15 +73,73 @@ fn ten_thousand_initials_without_retry_cost_the_half_open_limit() {
         config.address_validation = AddressValidation::Never;
         config.max_half_open = 100;
     });
+    let mut out = Vec::new();
+    for n in 0..FLOOD {
+        let size = knock_from(&mut endpoint, n, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+        assert_eq!(size, 0, "the endpoint itself says nothing");
+        assert_eq!(endpoint.poll_evicted(), n.checked_sub(100).map(|n| ConnectionHandle(n as usize)));
+    }
+    let stats = endpoint.stats();
+    assert_eq!((endpoint.open_connections(), stats.half_open, stats.accepted), (100, 100, FLOOD));
+    assert_eq!((stats.refused, stats.evicted, stats.evicted_by_network), (0, FLOOD - 100, 0));
+}
+
+/// The same from one address: it has its share, and keeps nobody else out.
+#[test]
+fn a_flood_from_one_address_displaces_its_own() {
+    let mut endpoint = server(|config| {
+        config.address_validation = AddressValidation::Never;
+        config.max_half_open = 100;
+    });
+    let mut out = Vec::new();
+    knock_from(&mut endpoint, 1, Instant::ORIGIN, &mut initial(cid(FLOOD), &[]), &mut out);
+    for n in 0..FLOOD {
+        knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+        assert_ne!(endpoint.poll_evicted(), Some(ConnectionHandle(0)), "the neighbour stays");
+    }
+    let stats = endpoint.stats();
+    assert_eq!((endpoint.open_connections(), stats.half_open), (26, 26));
+    assert_eq!((stats.evicted, stats.evicted_by_network), (FLOOD - 25, FLOOD - 25));
+}
+
+#[test]
+fn beyond_all_connections_few_are_told_that_they_are_refused() {
+    let mut endpoint = server(|config| {
+        config.address_validation = AddressValidation::Never;
+        config.max_connections = 10;
+    });
     let (mut out, mut answered) = (Vec::new(), 0);
     for n in 0..FLOOD {
-        let size = knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+        let size = knock_from(&mut endpoint, n, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
         assert!(size < 100, "a refusal of {size} bytes for 1,200");
         answered += u64::from(size > 0);
     }
     let stats = endpoint.stats();
-    assert_eq!((endpoint.open_connections(), stats.half_open, stats.accepted), (100, 100, 100));
-    assert_eq!((stats.refused, answered), (FLOOD - 100, u64::from(REFUSALS_PER_SECOND)));
+    assert_eq!((endpoint.open_connections(), stats.accepted, stats.refused), (10, 10, FLOOD - 10));
+    assert_eq!(answered, u64::from(REFUSALS_PER_SECOND));
+}
+
+/// Whoever has answered a Retry displaces those who have not, however old it is itself.
+#[test]
+fn forged_addresses_make_room_for_validated_ones() {
+    let mut endpoint = server(|config| {
+        config.address_validation = AddressValidation::WhenBusy { half_open: 4 };
+        config.max_half_open = 4;
+    });
+    let mut out = Vec::new();
+    for n in 0..4 {
+        knock_from(&mut endpoint, n, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out);
+    }
+    for n in 4..9 {
+        assert!(knock_from(&mut endpoint, n, Instant::ORIGIN, &mut initial(cid(n), &[]), &mut out) > 0);
+        assert_eq!(endpoint.poll_evicted(), None, "a Retry displaces nobody");
+        let header = ProtectedHeader::decode(&out, CID_LEN).unwrap();
+        let HeaderKind::Retry { token, .. } = header.kind else { panic!("not a Retry") };
+        let mut answer = initial(header.scid, token);
+        knock_from(&mut endpoint, n, Instant::ORIGIN, &mut answer, &mut Vec::new());
+        assert_eq!(endpoint.poll_evicted(), Some(ConnectionHandle(n as usize - 4)), "in order of age");
+    }
+    assert_eq!(endpoint.stats().half_open, 4);
 }
 
 #[test]

@@ -89,6 +89,13 @@ impl Decoder {
         }
     }
 
+    /// Changes how many bytes are kept from now on.
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.budget = budget;
+        self.sources.set_budget(budget);
+        self.make_room();
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         Counters { work: self.counters.work + self.sources.moved(), ..self.counters }
     }

@@ -35,8 +35,8 @@ impl Streams {
 
     /// Takes over bytes to send; returns how many, possibly fewer than given.
     ///
-    /// As much is taken as the stream's credit, the connection's credit and the send buffer allow, so whatever was
-    /// taken can be sent at once and one stream that the peer does not read never blocks the others for good. After
+    /// As much is taken as the stream's credit, the connection's credit and the stream's share of the send buffer allow, so whatever
+    /// was taken can be sent at once and one stream that the peer does not read never blocks the others. After
     /// [`WriteError::Blocked`] a `Writable` event follows; after a short write call again.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         let half = self.send.get_mut(&id).ok_or(WriteError::Unknown)?;
@@ -49,7 +49,7 @@ impl Streams {
         if !half.is_open() {
             return Err(half.stopped.map_or(WriteError::Closed, WriteError::Stopped));
         }
-        let room = self.config.send_buffer.saturating_sub(self.totals.held);
+        let room = self.room.available(self.totals.held, half.held());
         let allowed = half.credit.available().min(self.credit.available()).min(room);
         let n = allowed.min(data.len() as u64);
         if n == 0 && !data.is_empty() {
@@ -58,7 +58,15 @@ impl Streams {
         }
         self.credit.take(n);
         self.with_send(id, |half| half.push(&data[..n as usize]));
+        self.tell_advance(id);
         Ok(n as usize)
+    }
+
+    /// With the first bytes of a stream that we open, the peer hears of a window that was widened before.
+    fn tell_advance(&mut self, id: StreamId) {
+        if self.is_local(id) && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold()) {
+            self.control.insert(ControlKey::MaxStreamData(id));
+        }
     }
 
     /// Remembers what a blocked write waits for, and tells the peer if it is the peer's limit.
@@ -91,6 +99,7 @@ impl Streams {
                 half.finish();
             }
         });
+        self.tell_advance(id);
         result
     }
 
@@ -133,6 +142,7 @@ impl Streams {
             half.discard()
         });
         self.consume(unread.unwrap_or(0));
+        self.recount_stream(id);
         self.control.remove(&ControlKey::MaxStreamData(id));
         if self.recv.get(&id).is_some_and(|half| half.wants_stop()) {
             self.control.insert(ControlKey::StopSending(id));
@@ -166,6 +176,7 @@ impl Streams {
         });
         let n = n.unwrap_or(0);
         self.consume(n as u64);
+        self.recount_stream(id);
         self.update_stream_window(id);
         Ok(Read::Data(n))
     }
@@ -179,6 +190,18 @@ impl Streams {
                 self.queues[queue].remove(before, id);
                 self.queues[queue].push_back(priority, id);
             }
+        }
+    }
+
+    /// Enters in the books that a stream holds less, or will get no more.
+    pub(super) fn recount_stream(&mut self, id: StreamId) {
+        let first = self.config.first_window();
+        if let Some(half) = self.recv.get_mut(&id)
+            && half.grown > 0
+        {
+            let grown = half.growth(first);
+            self.memory.replace_grown(half.grown, grown);
+            half.grown = grown;
         }
     }
 

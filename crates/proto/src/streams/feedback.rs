@@ -22,7 +22,7 @@ impl Streams {
             self.on_control_acked(frame);
         }
         if !self.writers.is_empty() {
-            self.wake_writers();
+            self.wake_acknowledged(sent);
         }
     }
 

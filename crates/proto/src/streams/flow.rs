@@ -57,6 +57,8 @@ impl Credit {
 
 /// Below this many bytes of remaining credit every consumed byte is worth an update: two ordinary packets.
 const LOW_WATER: u64 = 2_400;
+/// Consumed bytes that are worth an update whatever the window, unless it is so large that this would be said too often.
+const LARGE_STEP: u64 = 64 << 10;
 
 /// What we allow the peer: a window that slides as the application consumes.
 #[derive(Clone, Debug)]
@@ -102,13 +104,45 @@ impl Window {
         debug_assert!(self.consumed <= self.received);
     }
 
-    /// Whether the peer should hear of a higher limit now: a quarter of the window has been consumed, or little
+    /// Widens the window to `size`, if that is more; what was announced stays true. Returns whether there is more to announce.
+    pub(super) fn widen(&mut self, size: u64) -> bool {
+        self.size = self.size.max(size.min(MAX_VARINT));
+        self.can_grow()
+    }
+
+    /// Whether nothing was announced since the window was made, although it has grown.
+    pub(super) fn is_untold(&self) -> bool {
+        self.advertised < self.size
+    }
+
+    /// How far the limit is ahead of what was consumed, now or once that much has been consumed.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// What the peer may have here at once: the window, or what was promised before it became narrower.
+    pub(super) fn promised(&self) -> u64 {
+        self.size.max(self.advertised - self.consumed.min(self.advertised))
+    }
+
+    /// Makes the window narrower: the limit stays where it is until enough is consumed.
+    pub(super) fn narrow(&mut self, size: u64) {
+        self.size = self.size.min(size);
+    }
+
+    /// Whether the peer should hear of a higher limit now: a good part of the window has been consumed, or little
     /// credit is left. The second half matters when others hold most of the window and never consume it: waiting
-    /// for a quarter would then wait for ever.
+    /// for a good part would then wait for ever.
     pub(super) fn is_update_due(&self) -> bool {
         let grown = self.target() - self.advertised;
+        grown > 0 && (grown >= self.step() || self.remaining() <= (self.size / 4).min(LOW_WATER))
+    }
+
+    /// What must have been consumed before it is worth a frame: a quarter of a small window, a sixteenth of a large one, since as
+    /// much of the window is of no use to the peer.
+    fn step(&self) -> u64 {
         let quarter = self.size / 4;
-        grown > 0 && (grown >= quarter || self.remaining() <= quarter.min(LOW_WATER))
+        quarter.min(LARGE_STEP.max(self.size / 16))
     }
 
     /// Whether any higher limit could be announced, which a peer that says it is blocked should hear at once.
@@ -118,7 +152,7 @@ impl Window {
 
     /// The highest limit that could be announced now.
     pub(super) fn target(&self) -> u64 {
-        self.consumed.saturating_add(self.size).min(MAX_VARINT)
+        self.consumed.saturating_add(self.size).min(MAX_VARINT).max(self.advertised)
     }
 
     /// Notes that the current target has been announced.
@@ -188,6 +222,16 @@ mod tests {
         assert!(!window.matters(first) && window.matters(second));
         window.on_acked(second);
         assert!(!window.matters(second));
+    }
+
+    #[test]
+    fn a_window_widens_and_never_narrows() {
+        let mut window = Window::new(10);
+        window.receive(10);
+        assert!(window.widen(30) && window.widen(20));
+        assert_eq!(window.target(), 30);
+        window.advertise();
+        assert_eq!((window.remaining(), window.widen(30), window.widen(5)), (20, false, false));
     }
 
     #[test]

@@ -66,6 +66,7 @@ impl Streams {
             half.discard()
         });
         self.consume(unread.unwrap_or(0));
+        self.recount_stream(id);
         self.events.push(StreamEvent::Readable(id));
         Ok(())
     }
@@ -80,11 +81,16 @@ impl Streams {
         }
         self.window.receive(grown);
         half.window.receive(grown);
+        if let Some(network) = self.network {
+            half.measure_from(network.now);
+        }
         if is_final {
             half.final_size = Some(end);
             self.control.remove(&ControlKey::MaxStreamData(id));
             self.control.remove(&ControlKey::StopSending(id));
+            self.recount_stream(id);
         }
+        let Some(half) = self.recv.get_mut(&id) else { return Ok(false) };
         if half.reset.is_some() {
             return Ok(false);
         }

@@ -7,7 +7,8 @@
 //! # Memory
 //! Everything is bounded: send buffers by [`StreamsConfig::send_buffer`], receive buffers by
 //! [`StreamsConfig::receive_window`] (holes included), gaps by [`MAX_GAPS`], streams by the two stream limits (ours
-//! for those the peer opens, the peer's for those the application opens).
+//! for those the peer opens, the peer's for those the application opens). Within these bounds [`memory`] and [`room`] share: what
+//! some streams hold never stops the others.
 //!
 //! # Loss
 //! Each byte in flight is answered for by exactly one packet; other packets that carry it are copies
@@ -27,10 +28,12 @@ mod event;
 mod feedback;
 mod flow;
 mod incoming;
+mod memory;
 mod outgoing;
 mod pieces;
 mod queue;
 mod recv;
+mod room;
 mod send;
 mod send_buffer;
 mod sent;
@@ -38,6 +41,8 @@ mod sent;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use units::{Duration, Instant};
 
 pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
 pub use event::StreamEvent;
@@ -48,9 +53,12 @@ use sent::{StreamControl, StreamRange};
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
 use event::EventQueue;
 use flow::{Credit, Window};
+pub use memory::initial_stream_window;
+use memory::Memory;
 use outgoing::ControlKey;
 use queue::SendQueue;
 use recv::RecvHalf;
+use room::Room;
 use send::{SendHalf, SendTally};
 
 /// The most gaps in received stream data that a connection bears, over all streams; one more closes it. Only a peer
@@ -67,8 +75,10 @@ pub struct StreamsConfig {
     /// Bytes the peer may send ahead of what the application has read, over all streams: initial_max_data, and the
     /// bound on receive memory.
     pub receive_window: u64,
-    /// The same for a single stream: initial_max_stream_data_*.
+    /// The most that this may become for a single stream, however fast it is read.
     pub stream_receive_window: u64,
+    /// What it is for a stream from the start, read or not: initial_max_stream_data_*.
+    pub initial_stream_window: u64,
     /// Bytes written and not yet acknowledged that are kept, over all streams.
     pub send_buffer: u64,
     /// Bidirectional streams the peer may have open at once: initial_max_streams_bidi. At most 65,536 count.
@@ -83,11 +93,25 @@ impl Default for StreamsConfig {
         Self {
             receive_window: 6 << 20,
             stream_receive_window: 5 << 19,
+            initial_stream_window: 5 << 19,
             send_buffer: 6 << 20,
             max_concurrent_bidi: 128,
             max_concurrent_uni: 128,
         }
     }
+}
+
+/// What the peer may send us or open, as it can be raised while the connection lives. Units as in [`StreamsConfig`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReceiveLimits {
+    /// Bytes ahead of what the application has read, over all streams.
+    pub receive_window: u64,
+    /// The most that this may become for a single stream.
+    pub stream_receive_window: u64,
+    /// Bidirectional streams the peer may have open at once; at most 65,536 count.
+    pub max_concurrent_bidi: u64,
+    /// Unidirectional streams the peer may have open at once; at most 65,536 count.
+    pub max_concurrent_uni: u64,
 }
 
 impl StreamsConfig {
@@ -99,10 +123,15 @@ impl StreamsConfig {
         configured.min(MAX_CONCURRENT)
     }
 
+    /// What a stream may receive from the start.
+    pub fn first_window(&self) -> u64 {
+        self.initial_stream_window.min(self.stream_receive_window).min(MAX_VARINT)
+    }
+
     /// Writes these limits into the transport parameters that are sent to the peer.
     pub fn apply(&self, parameters: &mut TransportParameters) {
         parameters.initial_max_data = self.receive_window.min(MAX_VARINT);
-        let stream = self.stream_receive_window.min(MAX_VARINT);
+        let stream = self.first_window();
         parameters.initial_max_stream_data_bidi_local = stream;
         parameters.initial_max_stream_data_bidi_remote = stream;
         parameters.initial_max_stream_data_uni = stream;
@@ -110,6 +139,20 @@ impl StreamsConfig {
         parameters.initial_max_streams_uni = self.max_concurrent(Dir::Uni);
     }
 }
+
+/// What is known of the network, over all paths that are in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Network {
+    /// The present.
+    pub now: Instant,
+    /// The longest of the round trips.
+    pub rtt: Duration,
+    /// Bytes that must be at hand so that the paths never wait for the application.
+    pub need: u64,
+}
+
+/// Waiting writers that are asked for each acknowledged packet whether there is room for them now.
+const WRITERS_ASKED: usize = 4;
 
 /// What the streams of a connection hold at the moment, and its high-water marks.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -124,6 +167,10 @@ pub struct StreamsStats {
     pub gaps: usize,
     /// The most gaps there have been at once.
     pub gaps_max: usize,
+    /// Bytes that streams may hold beyond what each has from the start, promised by windows that grew or held in buffers.
+    pub windows_grown: u64,
+    /// The largest window of a stream that may still grow.
+    pub largest_window: u64,
     /// Stream bytes that had to be queued again because of loss, ever.
     pub requeued: u64,
     /// Streams with at least one half that is not forgotten.
@@ -179,6 +226,14 @@ pub struct Streams {
     credit: Credit,
     /// Connection-level credit for the peer's data.
     window: Window,
+    /// How much of it which stream may have.
+    memory: Memory,
+    /// What our transport parameters gave every stream from the start.
+    promised_per_stream: u64,
+    /// What is known of the network; nothing at first.
+    network: Option<Network>,
+    /// How much of the send buffer which stream may have.
+    room: Room,
     totals: SendTally,
     receive_buffered: u64,
     receive_buffered_max: u64,
@@ -214,6 +269,10 @@ impl Streams {
             peer: PeerStreamLimits::default(),
             credit: Credit::default(),
             window: Window::new(config.receive_window),
+            memory: Memory::new(config.receive_window),
+            promised_per_stream: config.first_window(),
+            network: None,
+            room: Room::new(config.send_buffer),
             totals: SendTally::default(),
             receive_buffered: 0,
             receive_buffered_max: 0,
@@ -256,6 +315,46 @@ impl Streams {
         self.recv.values().any(RecvHalf::awaits_data)
     }
 
+    /// Raises what the peer may send and open, at once and for all streams; limits that would fall stay as they are, since what was
+    /// promised cannot be taken back (RFC 9000 section 4.1).
+    pub fn raise_limits(&mut self, limits: &ReceiveLimits) {
+        let config = &mut self.config;
+        config.receive_window = config.receive_window.max(limits.receive_window);
+        config.stream_receive_window = config.stream_receive_window.max(limits.stream_receive_window);
+        config.max_concurrent_bidi = config.max_concurrent_bidi.max(limits.max_concurrent_bidi);
+        config.max_concurrent_uni = config.max_concurrent_uni.max(limits.max_concurrent_uni);
+        let streams = config.max_concurrent(Dir::Bi) + config.max_concurrent(Dir::Uni);
+        let initial = initial_stream_window(config.receive_window, streams);
+        config.initial_stream_window = config.initial_stream_window.max(initial);
+        self.memory.set_window(self.config.receive_window);
+        if self.window.widen(self.config.receive_window) {
+            self.control.insert(ControlKey::MaxData);
+        }
+        let first = self.config.first_window();
+        for (id, half) in &mut self.recv {
+            if half.window.widen(first) && half.wants_more() {
+                self.control.insert(ControlKey::MaxStreamData(*id));
+            }
+        }
+        for dir in DIRS {
+            if self.remote[dir as usize].window.widen(self.config.max_concurrent(dir)) {
+                self.control.insert(ControlKey::MaxStreams(dir));
+            }
+        }
+    }
+
+    /// What the peer may send and open.
+    pub fn receive_limits(&self) -> ReceiveLimits {
+        let StreamsConfig {
+            receive_window,
+            stream_receive_window,
+            max_concurrent_bidi,
+            max_concurrent_uni,
+            ..
+        } = self.config;
+        ReceiveLimits { receive_window, stream_receive_window, max_concurrent_bidi, max_concurrent_uni }
+    }
+
     /// The next piece of news for the application.
     pub fn poll_event(&mut self) -> Option<StreamEvent> {
         self.events.pop()
@@ -270,9 +369,16 @@ impl Streams {
             receive_buffered_max: self.receive_buffered_max,
             gaps: self.gaps,
             gaps_max: self.gaps_max,
+            windows_grown: self.memory.grown(),
+            largest_window: self.recv.values().filter(|h| h.wants_more()).map(|h| h.window.size()).max().unwrap_or(0),
             requeued: self.requeued,
             open: self.send.len() + receive_only,
         }
+    }
+
+    /// Gaps in received data now.
+    pub fn gaps(&self) -> usize {
+        self.gaps
     }
 
     fn is_local(&self, id: StreamId) -> bool {
@@ -301,7 +407,15 @@ impl Streams {
             self.send.insert(id, SendHalf::new(id, self.initial_send_limit(id)));
         }
         if self.can_receive(id) {
-            self.recv.insert(id, RecvHalf::new(self.config.stream_receive_window));
+            let mut half = RecvHalf::new(self.promised_per_stream);
+            if self.is_local(id) {
+                // Told along with the first bytes that we send.
+                self.advance(&mut half);
+            } else if half.window.widen(self.config.first_window()) {
+                // The limits have been raised since our transport parameters left.
+                self.control.insert(ControlKey::MaxStreamData(id));
+            }
+            self.recv.insert(id, half);
         }
     }
 
@@ -352,7 +466,10 @@ impl Streams {
     /// Forgets a receive half, all of whose credit has been given back.
     fn forget_recv(&mut self, id: StreamId) {
         self.with_recv(id, |half| half.data.discard());
-        self.recv.remove(&id);
+        if let Some(half) = self.recv.remove(&id) {
+            self.memory.replace_grown(half.grown, 0);
+            self.memory.replace_advanced(half.advanced, 0);
+        }
         self.control.remove(&ControlKey::StopSending(id));
         self.control.remove(&ControlKey::MaxStreamData(id));
         self.note_half_closed(id);
@@ -406,6 +523,60 @@ impl Streams {
         }
     }
 
+    /// Tells what is known of the network: call it before what follows from datagrams and timers, and before packets are built.
+    pub fn note_network(&mut self, network: Network) {
+        self.network = Some(network);
+        self.room.set_need(network.need);
+    }
+
+    /// Widens a window before anything was read of it, as far as memory allows.
+    fn advance(&mut self, half: &mut RecvHalf) {
+        let first = self.config.first_window();
+        let advance = self.memory.advance().min(self.config.stream_receive_window - first);
+        if advance >= first && half.grown == 0 {
+            half.window.widen(first + advance);
+            self.memory.replace_advanced(half.advanced, advance);
+            half.advanced = advance;
+        }
+        half.window.widen(first);
+        self.recount(half);
+    }
+
+    /// Enters in the books what a stream may hold by now.
+    fn recount(&mut self, half: &mut RecvHalf) {
+        let grown = half.growth(self.config.first_window());
+        self.memory.replace_grown(half.grown, grown);
+        half.grown = grown;
+    }
+
+    /// Fits a stream's window to the rate at which it is read, within what memory allows.
+    fn tune(&mut self, id: StreamId) {
+        let Some(mut half) = self.recv.remove(&id) else { return };
+        let demand = self.network.and_then(|network| half.demand(network.now, network.rtt));
+        if half.wants_more() && self.network.is_some() {
+            if half.grown == 0 {
+                self.advance(&mut half);
+            }
+            let first = self.config.first_window();
+            let most = (first + self.memory.share(half.grown)).min(self.config.stream_receive_window);
+            let size = half.window.size();
+            match demand {
+                Some(demand) if demand > size && most > size => {
+                    half.window.widen(demand.min(most));
+                    // It has earned what it was given in advance.
+                    self.memory.replace_advanced(half.advanced, 0);
+                    half.advanced = 0;
+                }
+                Some(demand) if demand < size / 2 && self.memory.is_short() => {
+                    half.window.narrow(demand.max(size / 2).max(first));
+                }
+                _ => {}
+            }
+        }
+        self.recount(&mut half);
+        self.recv.insert(id, half);
+    }
+
     /// Lets a blocked write wait for the connection's credit or for room in the send buffer.
     fn add_writer(&mut self, id: StreamId) {
         if let Some(half) = self.send.get_mut(&id)
@@ -420,11 +591,9 @@ impl Streams {
         !self.writers.is_empty() && self.credit.available() > 0
     }
 
-    /// Tells waiting writers to go on, once there is credit and an eighth of the send buffer is free: waking them for
-    /// every acknowledged packet would cut their data into crumbs.
+    /// Tells waiting writers to go on, once there is credit and the send buffer is half empty.
     fn wake_writers(&mut self) {
-        let room = self.config.send_buffer.saturating_sub(self.totals.held);
-        if self.credit.available() == 0 || room < (self.config.send_buffer / 8).max(1) {
+        if self.credit.available() == 0 || !self.room.is_ample(self.totals.held) {
             return;
         }
         for id in self.writers.drain(..) {
@@ -432,6 +601,35 @@ impl Streams {
                 half.in_writers = false;
                 self.events.push(StreamEvent::Writable(id));
             }
+        }
+    }
+
+    /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there is room for them. While the send
+    /// buffer is more than half full, those that wait hold some of it themselves, or see it pass the half.
+    fn wake_acknowledged(&mut self, acknowledged: &SentStreamFrames) {
+        self.wake_writers();
+        if self.writers.is_empty() || self.credit.available() == 0 {
+            return;
+        }
+        for range in &acknowledged.ranges {
+            self.wake_if_room(range.id);
+        }
+        for _ in 0..WRITERS_ASKED.min(self.writers.len()) {
+            // Who left the queue by the loop above is skipped here.
+            let Some(id) = self.writers.pop_front() else { break };
+            if self.send.get(&id).is_some_and(|half| half.in_writers) {
+                self.writers.push_back(id);
+                self.wake_if_room(id);
+            }
+        }
+    }
+
+    fn wake_if_room(&mut self, id: StreamId) {
+        let held = self.totals.held;
+        let Some(half) = self.send.get_mut(&id) else { return };
+        if half.in_writers && self.room.is_worth_waking(held, half.held()) {
+            half.in_writers = false;
+            self.events.push(StreamEvent::Writable(id));
         }
     }
 }

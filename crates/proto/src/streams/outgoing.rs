@@ -26,6 +26,11 @@ impl Streams {
         self.totals.lost + self.totals.unsent
     }
 
+    /// Bytes that were taken from the application and have not been acknowledged.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.totals.held
+    }
+
     /// Bytes among [`sendable_bytes`](Self::sendable_bytes) that were lost before.
     #[cfg(test)]
     pub fn lost_bytes(&self) -> u64 {
@@ -66,7 +71,7 @@ impl Streams {
     }
 
     /// Encodes a control frame with its current values; `None` if there is no use for it any more.
-    fn encode_control(&self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
+    fn encode_control(&mut self, key: ControlKey, out: &mut Vec<u8>) -> Option<StreamControl> {
         Some(match key {
             ControlKey::ResetStream(id) => {
                 let reset = self.send.get(&id)?.reset().filter(|reset| !reset.acked)?;
@@ -84,6 +89,7 @@ impl Streams {
                 StreamControl::MaxData(limit)
             }
             ControlKey::MaxStreamData(id) => {
+                self.tune(id);
                 let limit = self.recv.get(&id).filter(|half| half.wants_more())?.window.target();
                 wire::MaxStreamData { id, maximum: limit }.encode(out);
                 StreamControl::MaxStreamData { id, limit }

@@ -1,8 +1,13 @@
 //! [`RecvHalf`]: what we receive on one stream (RFC 9000 section 3.2).
 
+use units::{Duration, Instant};
+
 use super::assembler::Assembler;
 use super::flow::Window;
 use crate::wire::TransportError;
+
+/// Below this a window that is too small grows fourfold at a time, above it doubles.
+const RAMP: u64 = 1 << 20;
 
 /// The receiving half of a stream.
 ///
@@ -21,6 +26,11 @@ pub(super) struct RecvHalf {
     pub(super) stopped: Option<u64>,
     /// Whether the peer knows that we stopped.
     pub(super) stop_acked: bool,
+    /// Since when reading is measured, and what had been read then.
+    measured: Option<(Instant, u64)>,
+    /// What the books of [`Memory`](super::memory::Memory) say of this stream: growth, and the part given in advance.
+    pub(super) grown: u64,
+    pub(super) advanced: u64,
 }
 
 impl RecvHalf {
@@ -32,7 +42,44 @@ impl RecvHalf {
             reset: None,
             stopped: None,
             stop_acked: false,
+            measured: None,
+            grown: 0,
+            advanced: 0,
         }
+    }
+
+    /// Begins to measure how fast the stream is read, with its first bytes.
+    pub(super) fn measure_from(&mut self, now: Instant) {
+        self.measured.get_or_insert((now, 0));
+    }
+
+    /// The window that would not have held the sender back lately, if enough was read to tell: twice what was read in a round trip, so
+    /// that the rate may double in the next one and a lost packet may take one more. Where the window itself was in the way, a
+    /// multiple of it.
+    pub(super) fn demand(&mut self, now: Instant, rtt: Duration) -> Option<u64> {
+        let consumed = self.window.consumed();
+        let (since, before) = *self.measured.get_or_insert((now, consumed));
+        let (elapsed, read) = (now.saturating_duration_since(since), consumed - before);
+        let size = self.window.size();
+        if elapsed < rtt && read < size / 2 {
+            return None;
+        }
+        self.measured = Some((now, consumed));
+        if elapsed < rtt {
+            return Some(size.saturating_mul(if size < RAMP { 4 } else { 2 }));
+        }
+        let per_rtt = u128::from(read) * u128::from(rtt.as_nanos()) / u128::from(elapsed.as_nanos().max(1));
+        Some(u64::try_from(2 * per_rtt).unwrap_or(u64::MAX))
+    }
+
+    /// What is promised to the sender beyond `initial`, or still held of it.
+    pub(super) fn growth(&self, initial: u64) -> u64 {
+        let promised = if self.wants_more() {
+            self.window.promised()
+        } else {
+            self.window.received() - self.window.consumed()
+        };
+        promised.saturating_sub(initial)
     }
 
     /// Checks data that reaches to `end`, or a final size of `end`, against what is known of the final size (RFC 9000

@@ -132,6 +132,11 @@ impl SendHalf {
         }
     }
 
+    /// Bytes in the buffer.
+    pub(super) fn held(&self) -> u64 {
+        self.buffer.len()
+    }
+
     /// Bytes written by the application and never sent.
     pub(super) fn unsent(&self) -> u64 {
         self.buffer.end() - self.next

@@ -1,9 +1,9 @@
 //! At most three bytes for one until an address is validated (RFC 9000 section 8.1).
 
-use proto::AddressValidation;
-use units::Duration;
+use proto::{AddressValidation, RecoveryKind};
+use units::{Duration, Instant};
 
-use crate::net::{Net, SERVER, addr, server_addr};
+use crate::net::{DELAY, Net, SERVER, addr, server_addr};
 
 /// A certificate that needs about ten packets.
 const LARGE: usize = 140;
@@ -69,6 +69,49 @@ fn a_token_lifts_the_limit() {
     net.run(Duration::from_millis(5));
     assert!(net.server_received <= 2 * 1_200);
     assert!(net.server_sent > 3 * net.server_received, "{} for {}", net.server_sent, net.server_received);
+}
+
+/// A client that has shown its address, and then says nothing: the flight once, then two datagrams per probe timeout (RFC 9002 section
+/// 6.2.4) until the handshake has taken too long. 90 kB were sent before.
+#[test]
+fn a_validated_client_that_falls_silent_gets_the_flight_once_and_then_probes() {
+    for recovery in [RecoveryKind::None, RecoveryKind::Auto] {
+        let mut net = Net::with_certificate(AddressValidation::Always, LARGE);
+        net.server.transport.recovery = recovery;
+        net.restart_server();
+        let times = std::rc::Rc::new(std::cell::RefCell::new(std::collections::BTreeMap::new()));
+        let (seen, mut to_server) = (times.clone(), 0);
+        net.passes = Box::new(move |packet| {
+            if packet.from == server_addr() {
+                *seen.borrow_mut().entry(packet.arrives).or_insert(0) += 1;
+            }
+            to_server += u32::from(packet.to == server_addr());
+            packet.from == server_addr() || to_server <= 2
+        });
+        net.connect();
+        net.run(Duration::from_secs(60));
+        let sent: Vec<usize> = times.borrow().values().copied().collect();
+        assert_eq!(sent[0], 1, "the Retry");
+        assert!((7..=10).contains(&sent[1]), "the flight: {sent:?}");
+        assert!(sent[2..].iter().all(|probes| (1..=2).contains(probes)), "{sent:?}");
+        // After 1, 3 and 7 seconds, up to the handshake's ten.
+        assert_eq!(sent.len(), 2 + 3, "{sent:?}");
+        assert!(net.server_sent <= 20_000, "{}", net.server_sent);
+    }
+}
+
+/// All of a long flight is lost: the first probe timeout mends it, with a round trip for what probes do not carry.
+#[test]
+fn a_flight_that_is_lost_whole_comes_back_after_one_probe_timeout() {
+    let mut net = Net::with_certificate(AddressValidation::Always, LARGE);
+    let mut from_server = 0;
+    net.passes = Box::new(move |packet| {
+        from_server += u32::from(packet.from == server_addr());
+        packet.from != server_addr() || from_server == 1 || packet.arrives > Instant::ORIGIN + DELAY * 100
+    });
+    let client = net.connect();
+    net.run(Duration::from_millis(1_100));
+    assert!(!net.client(client).is_handshaking());
 }
 
 /// Unreadable datagrams from the client's address count (section 8.1), those from elsewhere do not.

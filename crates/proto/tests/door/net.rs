@@ -127,7 +127,12 @@ impl Net {
     }
 
     pub fn connect(&mut self) -> ConnectionHandle {
-        let path = NetworkPath { local: addr(2, 1), remote: server_addr() };
+        self.connect_from(addr(2, 1))
+    }
+
+    /// Connects from this address, which gets no answers unless it is one of the client's.
+    pub fn connect_from(&mut self, local: SocketAddr) -> ConnectionHandle {
+        let path = NetworkPath { local, remote: server_addr() };
         let host = &mut self.hosts[CLIENT];
         let (handle, connection) = host.endpoint.connect(self.now, &self.client, path, "localhost").unwrap();
         host.connections.insert(handle, connection);
@@ -232,6 +237,12 @@ impl Net {
                 self.put(transmit.path.local, transmit.path.remote, reply);
             }
             None => {}
+        }
+        let Host { endpoint, connections, .. } = &mut self.hosts[host];
+        while let Some(handle) = endpoint.poll_evicted() {
+            if let Some(connection) = connections.get_mut(&handle) {
+                connection.evict(self.now);
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 //! Retry (RFC 9000 sections 8.1.2 and 17.2.5).
 
-use proto::{AddressValidation, ConnectionError, RecoveryKind, TransportErrorCode};
+use std::net::SocketAddr;
+
+use proto::{AddressValidation, Admission, ConnectionError, RecoveryKind, TransportErrorCode};
 use units::Duration;
 
-use crate::net::{CLIENT, Net, SERVER, addr, server_addr};
+use crate::net::{CLIENT, DELAY, Host, Net, SERVER, addr, server_addr};
 
 /// A long header of version 1 with this type.
 fn is_long(data: &[u8], kind: u8) -> bool {
@@ -59,23 +61,105 @@ fn retry_comes_once_too_many_handshakes_are_under_way() {
     assert_eq!(net.hosts[SERVER].endpoint.stats().retries_sent, 1);
 }
 
+/// The room for strangers is full: whoever comes gets in, and the oldest hears why it has to go.
 #[test]
-fn half_open_connections_are_bounded_and_the_next_is_refused() {
+fn half_open_connections_are_bounded_and_the_oldest_makes_room() {
     let mut net = Net::new(AddressValidation::Never);
-    net.server.max_half_open = 2;
+    net.server.max_half_open = 4;
     net.restart_server();
-    net.passes = Box::new(|packet| packet.from != server_addr());
-    net.connect();
-    net.connect();
+    // From networks of their own, or one network's share would be the limit. None of them completes its handshake.
+    net.hosts[CLIENT].addresses.extend((4..8).map(|n| SocketAddr::from(([198, 51, n, 1], 1))));
+    let lost = std::rc::Rc::new(std::cell::Cell::new(true));
+    let lossy = lost.clone();
+    net.passes = Box::new(move |packet| packet.from != server_addr() || !lossy.get());
+    let waiting: Vec<_> =
+        (4..8).map(|n| net.connect_from(SocketAddr::from(([198, 51, n, 1], 1)))).collect();
     net.run(Duration::from_millis(5));
-    net.passes = Box::new(|_| true);
-    let third = net.connect();
+    assert_eq!(net.hosts[SERVER].endpoint.stats().half_open, 4);
+    lost.set(false);
+    let newcomer = net.connect();
+    net.run(Duration::from_millis(20));
+    assert!(!net.client(newcomer).is_handshaking());
+    let refused = TransportErrorCode::CONNECTION_REFUSED.0;
+    let Some(ConnectionError::TransportClosed { code, reason, by_peer: true }) = net.lost(CLIENT, waiting[0])
+    else {
+        panic!("{:?}", net.lost(CLIENT, waiting[0]))
+    };
+    assert_eq!((code, reason.as_str()), (refused, "too many clients wait to be let in"));
+    assert!(waiting[1..].iter().all(|other| net.lost(CLIENT, *other).is_none()));
+    let stats = net.hosts[SERVER].endpoint.stats();
+    assert_eq!((stats.evicted, stats.evicted_by_network, stats.refused), (1, 0, 0));
+}
+
+/// One host that completes handshakes and says nothing more: it displaces its own connections, while others come and are let in.
+#[test]
+fn silent_connections_of_one_address_leave_room_for_others() {
+    let mut net = Net::new(AddressValidation::WhenBusy { half_open: 4 });
+    net.server.max_half_open = 16;
+    net.server.admission = Some(Admission::default());
+    net.restart_server();
+    let come = |net: &mut Net| {
+        net.client.tokens = std::sync::Arc::default();
+        net.establish()
+    };
+    let silent: Vec<_> = (0..40).map(|_| come(&mut net)).collect();
+    let stats = net.hosts[SERVER].endpoint.stats();
+    assert_eq!((stats.half_open, stats.evicted, stats.evicted_by_network), (4, 36, 36));
+    assert_eq!(stats.retries_sent, 36, "from a quarter of the room on");
+    assert!(net.lost(CLIENT, silent[35]).is_some() && net.lost(CLIENT, silent[36]).is_none());
+    let other = net.connect_from(addr(3, 1));
+    net.run(Duration::from_millis(20));
+    let Host { connections, endpoint, .. } = &mut net.hosts[SERVER];
+    let (handle, let_in) = connections.iter_mut().next_back().unwrap();
+    assert!(!let_in.is_admitted());
+    let_in.admit();
+    while let Some(event) = let_in.poll_endpoint_event() {
+        endpoint.handle_event(*handle, event);
+    }
+    assert_eq!(endpoint.stats().half_open, 4, "who is let in waits no more");
+    (0..40).for_each(|_| _ = come(&mut net));
+    assert_eq!(net.lost(CLIENT, other), None, "and cannot be displaced");
+}
+
+#[test]
+fn a_handshake_that_takes_too_long_is_given_up_without_a_word() {
+    let mut net = Net::new(AddressValidation::Never);
+    net.server.handshake_timeout = Duration::from_secs(2);
+    net.restart_server();
+    let mut to_server = 0;
+    net.passes = Box::new(move |packet| {
+        to_server += u32::from(packet.to == server_addr());
+        packet.from == server_addr() || to_server == 1
+    });
+    net.connect();
+    net.run(Duration::from_millis(1_900));
+    assert_eq!(net.hosts[SERVER].endpoint.stats().half_open, 1);
+    let sent = net.server_sent;
+    net.run(Duration::from_millis(200));
+    assert_eq!((net.hosts[SERVER].endpoint.stats().half_open, net.server_sent), (0, sent));
+    assert_eq!(net.hosts[SERVER].endpoint.open_connections(), 0);
+}
+
+/// An application that turns somebody away during the handshake is heard (RFC 9000 section 10.2.3 hides what a close says).
+#[test]
+fn a_refusal_during_the_handshake_keeps_its_reason() {
+    let mut net = Net::new(AddressValidation::Never);
+    let client = net.connect();
+    net.run(DELAY);
+    let now = net.now;
+    net.hosts[SERVER].connections.values_mut().for_each(|server| server.refuse(now, 6, "no seat is free"));
     net.run(Duration::from_millis(5));
     let refused = TransportErrorCode::CONNECTION_REFUSED.0;
-    assert!(
-        matches!(net.lost(CLIENT, third), Some(ConnectionError::TransportClosed { code, by_peer: true, .. }) if code == refused)
-    );
-    assert_eq!(net.hosts[SERVER].endpoint.stats().refused, 1);
+    let reason = "no seat is free".to_owned();
+    let expected = ConnectionError::TransportClosed { code: refused, reason, by_peer: true };
+    assert_eq!(net.lost(CLIENT, client), Some(expected));
+    // With the handshake complete, the application's own code gets through.
+    let client = net.establish();
+    let now = net.now;
+    net.hosts[SERVER].connections.values_mut().for_each(|server| server.refuse(now, 6, "no seat is free"));
+    net.run(Duration::from_millis(5));
+    let expected = ConnectionError::ApplicationClosed { code: 6, reason: b"no seat is free".to_vec() };
+    assert_eq!(net.lost(CLIENT, client), Some(expected));
 }
 
 /// Every packet around Retry may be lost; probes repeat the Initial, and the server asks again.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use proto::{NetworkPath, PathStats, Transmit};
+use proto::{NetworkPath, PathState, PathStats, Transmit};
 
 use super::Broken;
 
@@ -45,9 +45,11 @@ impl Accounts {
         after.iter().try_for_each(every_packet)
     }
 
-    /// A peer that seems to have moved is challenged where it was and answered where it probes from (RFC 9000 section 9.3).
+    /// A peer that seems to have moved is challenged where it was and answered where it probes from (RFC 9000 section 9.3). An abandoned
+    /// path may have run there, too: the client may open another in its place.
     fn may_be_probed(&self, transmit: &Transmit, paths: &[PathStats]) -> bool {
-        self.sources.contains(&transmit.path) && !paths.iter().any(|p| p.network == transmit.path)
+        let runs_there = |p: &PathStats| p.network == transmit.path && p.state != PathState::Closing;
+        self.sources.contains(&transmit.path) && !paths.iter().any(runs_there)
     }
 
     /// The connection's totals.
@@ -102,6 +104,9 @@ mod tests {
         assert!(left.on_transmit(&sent, &before[1..], &elsewhere[1..]).is_err(), "nobody was ever there");
         left.on_arrival(before[0].network, 100);
         assert_eq!(left.on_transmit(&sent, &before[1..], &elsewhere[1..]), Ok(()), "the peer was there");
+        assert!(left.on_transmit(&sent, &before, &elsewhere).is_err(), "another path runs there");
+        elsewhere[0].state = PathState::Closing;
+        assert_eq!(left.on_transmit(&sent, &before, &elsewhere), Ok(()), "and was abandoned");
     }
 
     #[test]

@@ -181,7 +181,7 @@ impl Checks {
         self.liveness.on_arrival();
     }
 
-    /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed.
+    /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed. The paths are those before and after.
     ///
     /// # Errors
     /// A broken invariant.
@@ -191,17 +191,16 @@ impl Checks {
         transmit: &Transmit,
         bytes: usize,
         asked: usize,
-        before: &[PathStats],
+        [before, after]: [&[PathStats]; 2],
         connection: &Connection,
     ) -> Result<(), Violation> {
-        let after = connection.paths();
         let result = self.shape(transmit, bytes, asked).and_then(|datagrams| {
             self.liveness.on_transmit(now, datagrams)?;
-            self.window.on_transmit(transmit, before, &after, connection.is_handshaking())?;
-            self.books.on_transmit(before, &after, connection)?;
-            self.accounts.on_transmit(transmit, before, &after)?;
-            abandoned::check(before, &after)?;
-            self.amplification.on_transmit(transmit, &after, connection.side())
+            self.window.on_transmit(transmit, before, after, connection.is_handshaking())?;
+            self.books.on_transmit(before, after, connection)?;
+            self.accounts.on_transmit(transmit, before, after)?;
+            abandoned::check(before, after, connection.is_closed())?;
+            self.amplification.on_transmit(transmit, after, connection.side())
         });
         self.at(now, result)
     }
@@ -216,12 +215,16 @@ impl Checks {
         paths: &[PathStats],
         connection: &Connection,
     ) -> Result<(), Violation> {
+        self.amplification.when_idle(paths);
         let (closed, drained) = (connection.is_closed(), connection.is_drained());
         let result = self.closing.check(now, closed, drained, || connection.paths()).and_then(|()| {
             if closed || connection.is_handshaking() {
                 return Ok(());
             }
-            liveness::attended(now, connection.poll_timeout(), paths, &connection.stream_stats())
+            liveness::attended(now, connection.poll_timeout(), paths, &connection.stream_stats())?;
+            // The transport's own word, which debug builds ask for at every step.
+            let asleep = |what: &str| Broken::Asleep { next: connection.poll_timeout(), what: what.into() };
+            connection.neglected(now).map_or(Ok(()), |what| Err(asleep(what)))
         });
         self.at(now, result)
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use netsim::{LinkConfig, link::OutageKind};
 use proto::{Dir, Side};
-use units::{BitRate, Duration};
+use units::{BitRate, Duration, LossRate};
 
 use super::{Words, exact};
 use crate::{
@@ -68,6 +68,7 @@ impl fmt::Display for Text<'_> {
                 let name = ECN.iter().find(|(_, t)| t == treatment).map_or("keep", |(name, _)| name);
                 write!(f, " {path} {name}")
             }
+            Operation::Corrupt(path, share) => write!(f, " {path} {}", share.get()),
             Operation::Fault { path, way, skip, count, what } => {
                 write!(f, " {path} {} skip {skip} count {count}", way_name(*way))?;
                 match what {
@@ -81,6 +82,7 @@ impl fmt::Display for Text<'_> {
             Operation::Sleep { side, time } => {
                 write!(f, " {} {}", side.map_or("both", side_name), exact(*time))
             }
+            Operation::PauseReading { side, time } => write!(f, " {} {}", side_name(*side), exact(*time)),
             Operation::UpdateKeys(side) | Operation::Close(side) => write!(f, " {}", side_name(*side)),
         }
     }
@@ -91,6 +93,7 @@ fn write_stream(plan: &StreamPlan, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         FlowEnd::Finish => flow.bytes.to_string(),
         FlowEnd::Reset { after } => format!("{}/reset@{after}", flow.bytes),
         FlowEnd::Stop { after } => format!("{}/stop@{after}", flow.bytes),
+        FlowEnd::Unread => format!("{}/unread", flow.bytes),
     };
     let dir = if plan.dir == Dir::Bi { "bi" } else { "uni" };
     write!(f, " {} {dir} {}", side_name(plan.opener), flow(&plan.forward))?;
@@ -119,6 +122,7 @@ pub(super) fn read(words: &mut Words<'_>) -> Result<Operation, String> {
             let side = if word == "both" { None } else { Some(side(word).ok_or("whose sleep?")?) };
             Operation::Sleep { side, time: words.value("a time")? }
         }
+        "pause-reading" => Operation::PauseReading { side: words.side()?, time: words.value("a time")? },
         "update-keys" => Operation::UpdateKeys(words.side()?),
         "close" => Operation::Close(words.side()?),
         _ => read_about_path(name, words)?,
@@ -137,6 +141,7 @@ fn read_about_path(name: &str, words: &mut Words<'_>) -> Result<Operation, Strin
         "loss",
         "mtu",
         "ecn",
+        "corrupt",
         "rebind",
         "drop",
         "duplicate",
@@ -148,7 +153,7 @@ fn read_about_path(name: &str, words: &mut Words<'_>) -> Result<Operation, Strin
     ];
     if !NAMES.contains(&name) {
         return Err(format!(
-            "`{name}` is no operation; there are: stream, datagrams, sleep, update-keys, close, {}",
+            "`{name}` is no operation; there are: stream, datagrams, sleep, pause-reading, update-keys, close, {}",
             NAMES.join(", ")
         ));
     }
@@ -173,6 +178,10 @@ fn read_about_path(name: &str, words: &mut Words<'_>) -> Result<Operation, Strin
         "loss" => Operation::Loss(path, link(words)?.loss),
         "ecn" => Operation::Ecn(path, one_of(words, ECN)?),
         "mtu" => Operation::Mtu(path, words.value("a size in bytes")?),
+        "corrupt" => {
+            let share = LossRate::new(words.value("a share of packets")?);
+            Operation::Corrupt(path, share.ok_or("a share of packets is from 0 to 1")?)
+        }
         _ => {
             let way = read_way(words)?;
             words.keyword("skip")?;
@@ -235,7 +244,10 @@ fn read_stream(words: &mut Words<'_>) -> Result<StreamPlan, String> {
 }
 
 fn read_flow(word: &str) -> Result<Flow, String> {
-    let wrong = || format!("`{word}` is not like `300`, `300/reset@20` or `300/stop@20`");
+    let wrong = || format!("`{word}` is not like `300`, `300/reset@20`, `300/stop@20` or `300/unread`");
+    if let Some(bytes) = word.strip_suffix("/unread") {
+        return Ok(Flow { bytes: bytes.parse().map_err(|_| wrong())?, end: FlowEnd::Unread });
+    }
     let (bytes, end) = word.split_once('/').map_or((word, None), |(bytes, end)| (bytes, Some(end)));
     let end = match end.map(|end| end.split_once('@').ok_or_else(wrong)).transpose()? {
         None => FlowEnd::Finish,

@@ -3,7 +3,8 @@
 use super::*;
 
 fn tiny(receive_window: u64, stream_receive_window: u64) -> StreamsConfig {
-    StreamsConfig { receive_window, stream_receive_window, ..config() }
+    let initial_stream_window = stream_receive_window;
+    StreamsConfig { receive_window, stream_receive_window, initial_stream_window, ..config() }
 }
 
 #[test]
@@ -162,4 +163,37 @@ fn remembered_limits_grow_into_the_real_ones() {
     client.set_peer_limits(&parameters(&tiny(100, 30)));
     assert_eq!(events(&mut client), [StreamEvent::Writable(id)]);
     assert_eq!(client.write(id, &[0; 50]), Ok(20));
+}
+
+#[test]
+fn raised_limits_reach_streams_old_and_new() {
+    let begin = StreamsConfig { max_concurrent_bidi: 0, max_concurrent_uni: 1, ..tiny(10, 10) };
+    let (mut client, mut server) = pair(&config(), &begin);
+    let id = client.open(Dir::Uni).unwrap();
+    assert_eq!((client.write(id, &[1; 99]), client.write(id, &[1; 99])), (Ok(10), Err(WriteError::Blocked)));
+    assert_eq!((client.open(Dir::Uni), client.open(Dir::Bi)), (None, None));
+    transfer(&mut client, &mut server);
+    let limits = ReceiveLimits {
+        receive_window: 100,
+        stream_receive_window: 60,
+        max_concurrent_bidi: 1,
+        max_concurrent_uni: 2,
+    };
+    server.raise_limits(&limits);
+    // What would fall stays, and what has been said is not said again.
+    transfer(&mut server, &mut client);
+    server.raise_limits(&ReceiveLimits { receive_window: 5, max_concurrent_uni: 0, ..limits });
+    assert!(!server.has_pending());
+    assert_eq!(server.receive_limits(), limits);
+    let available = |dir| StreamEvent::Available { dir };
+    let news = [StreamEvent::Writable(id), available(Dir::Bi), available(Dir::Uni)];
+    let told = events(&mut client);
+    assert!(news.iter().all(|event| told.contains(event)), "{told:?}");
+    assert_eq!(client.write(id, &[1; 99]), Ok(50));
+    let later = client.open(Dir::Bi).unwrap();
+    assert_eq!(client.write(later, &[1; 99]), Ok(10), "what the transport parameters gave");
+    transfer(&mut client, &mut server);
+    transfer(&mut server, &mut client);
+    assert_eq!(client.write(later, &[1; 99]), Ok(30), "what is left of the connection");
+    assert!(client.open(Dir::Uni).is_some());
 }

@@ -51,6 +51,8 @@ struct Record {
 struct Half {
     offset: u64,
     done: bool,
+    /// A write was `Blocked`, and no event has said since that it may go on.
+    blocked: bool,
     /// Ended otherwise than by reading or writing to the end.
     aborted: bool,
 }
@@ -104,12 +106,20 @@ impl Endpoint {
         }
         while let Some(event) = self.streams.poll_event() {
             self.finished += u64::from(matches!(event, StreamEvent::Finished(_)));
+            if let StreamEvent::Writable(id) | StreamEvent::Stopped { id, .. } = event
+                && let Some(half) = self.writing.get_mut(&id)
+            {
+                half.blocked = false;
+            }
         }
     }
 
     /// Writes on every stream that may be written to, up to `max` bytes.
     fn write(&mut self, rng: &mut Rng, max: u64, aborts: bool) {
-        for (&id, half) in self.writing.iter_mut().filter(|(_, half)| !half.done) {
+        for (&id, half) in self.writing.iter_mut().filter(|(_, half)| !half.done && !half.blocked) {
+            if rng.one_in(10) {
+                self.streams.set_priority(id, rng.below(3) as i32 - 1);
+            }
             if aborts && rng.one_in(100) {
                 self.streams.reset(id, 5).unwrap();
                 (half.done, half.aborted) = (true, true);
@@ -120,7 +130,7 @@ impl Endpoint {
             let data: Vec<u8> = (half.offset..half.offset + n).map(|at| byte(id, self.side, at)).collect();
             match self.streams.write(id, &data) {
                 Ok(n) => half.offset += n as u64,
-                Err(WriteError::Blocked) => {}
+                Err(WriteError::Blocked) => half.blocked = true,
                 Err(WriteError::Stopped(6)) => (half.done, half.aborted) = (true, true),
                 Err(error) => panic!("{error:?}"),
             }
@@ -251,10 +261,12 @@ impl Endpoint {
 }
 
 fn config_strategy() -> impl Strategy<Value = StreamsConfig> {
-    (1..600u64, 1..300u64, 1..600u64, 1..4u64, 1..4u64).prop_map(|(connection, stream, send, bidi, uni)| {
+    let limits = (1..600u64, 1..300u64, 1..300u64, 1..600u64, 1..4u64, 1..4u64);
+    limits.prop_map(|(connection, stream, initial, send, bidi, uni)| {
         StreamsConfig {
             receive_window: connection,
             stream_receive_window: stream,
+            initial_stream_window: initial.min(stream),
             send_buffer: send,
             max_concurrent_bidi: bidi,
             max_concurrent_uni: uni,
@@ -269,9 +281,12 @@ fn run(seed: u64, client: &StreamsConfig, server: &StreamsConfig, aborts: bool) 
     let mut ends = [Endpoint::new(Side::Client, client, a), Endpoint::new(Side::Server, server, b)];
     // Packets under way: who receives it, its number, its payload.
     let mut wire: Vec<(usize, usize, Vec<u8>)> = Vec::new();
+    let mut now = Instant::ORIGIN;
     for _ in 0..1_500 {
         let who = rng.below(2) as usize;
         let end = &mut ends[who];
+        now += Duration::from_micros(rng.below(2_000));
+        end.streams.note_network(Network { now, rtt: Duration::from_millis(10), need: rng.below(200) });
         match rng.below(10) {
             0 => end.open_and_accept(),
             1 => end.write(&mut rng, 200, aborts),

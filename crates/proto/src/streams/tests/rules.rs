@@ -12,6 +12,7 @@ fn server() -> Streams {
     let tight = StreamsConfig {
         receive_window: 150,
         stream_receive_window: 100,
+        initial_stream_window: 100,
         send_buffer: 1_000,
         max_concurrent_bidi: 2,
         max_concurrent_uni: 2,
@@ -163,7 +164,7 @@ fn frames_for_forgotten_streams_are_ignored() {
 
 #[test]
 fn every_gap_is_kept_until_there_are_too_many() {
-    let wide = StreamsConfig { receive_window: 1 << 20, stream_receive_window: 1 << 20, ..config() };
+    let wide = StreamsConfig { receive_window: 1 << 20, stream_receive_window: 1 << 20, initial_stream_window: 1 << 20, ..config() };
     let mut s = pair(&config(), &wide).1;
     let byte = |offset: u64| (offset * 7 % 251) as u8;
     for i in 0..20_000 {
