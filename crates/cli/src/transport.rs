@@ -94,7 +94,8 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             (format!("it takes nobody in at the moment ({reason})"), "Try again later", Retry::Soon)
         }
         ConnectionError::TransportClosed { code, by_peer: true, .. } if *code == APPLICATION_ERROR => (
-            "it closed the connection before it could say why: it is about to stop, or has too much to do".to_owned(),
+            "it closed the connection before it could say why: it is about to stop, or has too much to do"
+                .to_owned(),
             "Try again later",
             Retry::Useful,
         ),
@@ -158,9 +159,7 @@ fn explain_close(code: u64) -> (String, &'static str, Retry) {
         Some(CloseCode::Unavailable) => {
             ("it has as many clients as it takes, or is about to stop", "Try again later", Retry::Useful)
         }
-        Some(CloseCode::HelloTimeout) => {
-            ("the token did not reach it in time", "Try again", Retry::Useful)
-        }
+        Some(CloseCode::HelloTimeout) => ("the token did not reach it in time", "Try again", Retry::Useful),
         Some(CloseCode::Done) => ("it said goodbye", "Start it again", Retry::Useful),
         _ => ("it broke the proxy protocol", "Install the same version on both sides", Retry::Useful),
     };

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use proto::{
-    AddressValidation, Admission, ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput,
-    Event, MAX_GAPS, NetworkPath, Read, ServerConfig, TransportConfig,
+    AddressValidation, Admission, ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint,
+    EndpointOutput, Event, MAX_GAPS, NetworkPath, Read, ServerConfig, TransportConfig,
 };
 use units::{Duration, Instant};
 

@@ -14,7 +14,7 @@ use proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Ecn, Endpoint, EndpointOutput, Event, NetworkPath,
     PathStats, ServerConfig, Transmit, TransportConfig,
 };
-use units::Instant;
+use units::{Duration, Instant};
 
 use crate::{
     checks::{Checks, Violation},
@@ -150,7 +150,12 @@ impl World {
         let id = HostId(self.hosts.len());
         let config = server.map(|transport| {
             let (tls, transport) = (tls::server(), transport.clone());
-            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, ..ServerConfig::new(tls, transport) })
+            // Scenarios are worse than what a server has patience for: their idle timeout decides.
+            Arc::new(ServerConfig {
+                max_connections: MAX_CONNECTIONS,
+                handshake_timeout: Duration::from_secs(3_600),
+                ..ServerConfig::new(tls, transport)
+            })
         });
         let mut rng = Rng::new(self.seed.child("host", id.0 as u64));
         let mut seed = [0; 32];

@@ -101,12 +101,7 @@ impl Tally {
         let books = self.books();
         let mut counters = books.ended;
         books.open.values().for_each(|connection| counters += (&connection.stats()).into());
-        StatsRow {
-            clients: books.open.len(),
-            turned_away: books.turned_away,
-            door: door.into(),
-            counters,
-        }
+        StatsRow { clients: books.open.len(), turned_away: books.turned_away, door: door.into(), counters }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {

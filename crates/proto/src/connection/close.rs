@@ -110,7 +110,8 @@ impl Connection {
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
         let until = now + self.close_period();
         let pending = self.closing_paths();
-        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
+        self.state =
+            State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
     }
 
     /// The peer closed.

@@ -232,7 +232,11 @@ impl Connection {
 
     /// How far CRYPTO data may be ahead of TLS, and how much of it is read after the handshake.
     fn crypto_limits(&self) -> (u64, u64) {
-        if self.is_admitted() { (CRYPTO_WINDOW, MAX_POST_HANDSHAKE) } else { (STRANGERS_CRYPTO, STRANGERS_CRYPTO) }
+        if self.is_admitted() {
+            (CRYPTO_WINDOW, MAX_POST_HANDSHAKE)
+        } else {
+            (STRANGERS_CRYPTO, STRANGERS_CRYPTO)
+        }
     }
 
     fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {

@@ -242,7 +242,8 @@ impl Connection {
         seed: Seed,
     ) -> Result<Self, rustls::Error> {
         let wide = &config.transport;
-        let transport = config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
+        let transport =
+            config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
         let mut parameters = handshake::local_parameters(&transport, local_cid);
         parameters.original_destination_connection_id = Some(client.original);
         parameters.retry_source_connection_id = client.retried.then_some(client.destination);

@@ -10,7 +10,8 @@ impl Connection {
     pub(super) fn tell_streams(&mut self, now: Instant) {
         let works = |p: &&Path| p.is_open() && !p.is_suspect();
         let rtt = self.paths.values().filter(works).map(|p| p.rtt.smoothed()).max();
-        let rtt = rtt.or_else(|| self.paths.values().map(|p| p.rtt.smoothed()).max()).unwrap_or(Duration::ZERO);
+        let rtt =
+            rtt.or_else(|| self.paths.values().map(|p| p.rtt.smoothed()).max()).unwrap_or(Duration::ZERO);
         // The slowest path decides how long a hole stays: for so long the others deliver behind it.
         let need = self.paths.values().filter(works).map(|p| {
             let own = p.rtt.smoothed().max(GRANULARITY);

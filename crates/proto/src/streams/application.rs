@@ -64,7 +64,9 @@ impl Streams {
 
     /// With the first bytes of a stream that we open, the peer hears of a window that was widened before.
     fn tell_advance(&mut self, id: StreamId) {
-        if self.is_local(id) && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold()) {
+        if self.is_local(id)
+            && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold())
+        {
             self.control.insert(ControlKey::MaxStreamData(id));
         }
     }

@@ -53,8 +53,8 @@ use sent::{StreamControl, StreamRange};
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
 use event::EventQueue;
 use flow::{Credit, Window};
-pub use memory::initial_stream_window;
 use memory::Memory;
+pub use memory::initial_stream_window;
 use outgoing::ControlKey;
 use queue::SendQueue;
 use recv::RecvHalf;
@@ -370,7 +370,13 @@ impl Streams {
             gaps: self.gaps,
             gaps_max: self.gaps_max,
             windows_grown: self.memory.grown(),
-            largest_window: self.recv.values().filter(|h| h.wants_more()).map(|h| h.window.size()).max().unwrap_or(0),
+            largest_window: self
+                .recv
+                .values()
+                .filter(|h| h.wants_more())
+                .map(|h| h.window.size())
+                .max()
+                .unwrap_or(0),
             requeued: self.requeued,
             open: self.send.len() + receive_only,
         }

@@ -262,15 +262,13 @@ impl Endpoint {
 
 fn config_strategy() -> impl Strategy<Value = StreamsConfig> {
     let limits = (1..600u64, 1..300u64, 1..300u64, 1..600u64, 1..4u64, 1..4u64);
-    limits.prop_map(|(connection, stream, initial, send, bidi, uni)| {
-        StreamsConfig {
-            receive_window: connection,
-            stream_receive_window: stream,
-            initial_stream_window: initial.min(stream),
-            send_buffer: send,
-            max_concurrent_bidi: bidi,
-            max_concurrent_uni: uni,
-        }
+    limits.prop_map(|(connection, stream, initial, send, bidi, uni)| StreamsConfig {
+        receive_window: connection,
+        stream_receive_window: stream,
+        initial_stream_window: initial.min(stream),
+        send_buffer: send,
+        max_concurrent_bidi: bidi,
+        max_concurrent_uni: uni,
     })
 }
 

@@ -164,7 +164,12 @@ fn frames_for_forgotten_streams_are_ignored() {
 
 #[test]
 fn every_gap_is_kept_until_there_are_too_many() {
-    let wide = StreamsConfig { receive_window: 1 << 20, stream_receive_window: 1 << 20, initial_stream_window: 1 << 20, ..config() };
+    let wide = StreamsConfig {
+        receive_window: 1 << 20,
+        stream_receive_window: 1 << 20,
+        initial_stream_window: 1 << 20,
+        ..config()
+    };
     let mut s = pair(&config(), &wide).1;
     let byte = |offset: u64| (offset * 7 % 251) as u8;
     for i in 0..20_000 {
