@@ -101,6 +101,11 @@ impl SourceLog {
         self.pinned
     }
 
+    /// Whether giving up the oldest slabs is worth moving what blocks rely on: at most four bytes for each that is gained.
+    pub(super) fn is_mostly_free(&self) -> bool {
+        (self.memory - self.pinned.min(self.memory)) * 4 >= self.pinned
+    }
+
     /// Bytes moved so far to make room around those that blocks rely on.
     pub(super) fn moved(&self) -> u64 {
         self.moved
