@@ -14,7 +14,7 @@ use proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Ecn, Endpoint, EndpointOutput, Event, NetworkPath,
     PathStats, ServerConfig, Transmit, TransportConfig,
 };
-use units::{Duration, Instant};
+use units::Instant;
 
 use crate::{
     checks::{Checks, Violation},
