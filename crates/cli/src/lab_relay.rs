@@ -18,7 +18,7 @@ use crate::{
     args::RelayArgs,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
-    server::Tally,
+    server::{Statistics, Tally},
     splice::splice_tcp,
     transport::Choice,
 };
@@ -45,7 +45,8 @@ pub async fn server(
     let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
     let tally = Arc::new(Tally::default());
     if let Some(listener) = admin::bind(admin).await? {
-        tokio::spawn(listener.serve(Arc::clone(&tally), Tally::serve));
+        let statistics = Statistics { tally: Arc::clone(&tally), endpoint: endpoint.clone() };
+        tokio::spawn(listener.serve(Arc::new(statistics), Statistics::serve));
     }
     let places = Arc::new(Semaphore::new(MOST));
     while let Some(incoming) = endpoint.accept().await {

@@ -88,6 +88,17 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             "Check the address, and that both sides run the same version",
             Retry::Useless,
         ),
+        ConnectionError::TransportClosed { code, reason, by_peer: true } if *code == CONNECTION_REFUSED => {
+            // What a server says ends up on a terminal: no control characters.
+            let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
+            (format!("it takes nobody in at the moment ({reason})"), "Try again later", Retry::Soon)
+        }
+        ConnectionError::TransportClosed { code, by_peer: true, .. } if *code == APPLICATION_ERROR => (
+            "it closed the connection before it could say why: it is about to stop, or has too much to do"
+                .to_owned(),
+            "Try again later",
+            Retry::Useful,
+        ),
         ConnectionError::VersionMismatch => (
             "what answers there does not speak QUIC version 1".to_owned(),
             "Check the address and port of the invitation",
@@ -106,11 +117,19 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
 /// Whether another attempt may end differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
+    /// It may, and within a moment.
+    Soon,
     /// It may.
     Useful,
     /// Only the user can change the outcome.
     Useless,
 }
+
+/// CONNECTION_REFUSED: the server's transport has no room (RFC 9000 section 20.1).
+pub(crate) const CONNECTION_REFUSED: u64 = 0x2;
+
+/// APPLICATION_ERROR: an application closed during the handshake, where its own code is hidden (RFC 9000 section 10.2.3).
+const APPLICATION_ERROR: u64 = 0xc;
 
 /// CRYPTO_ERROR with the alert no_application_protocol (RFC 9001 section 8.1).
 const TLS_NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
@@ -140,6 +159,7 @@ fn explain_close(code: u64) -> (String, &'static str, Retry) {
         Some(CloseCode::Unavailable) => {
             ("it has as many clients as it takes, or is about to stop", "Try again later", Retry::Useful)
         }
+        Some(CloseCode::HelloTimeout) => ("the token did not reach it in time", "Try again", Retry::Useful),
         Some(CloseCode::Done) => ("it said goodbye", "Start it again", Retry::Useful),
         _ => ("it broke the proxy protocol", "Install the same version on both sides", Retry::Useful),
     };
@@ -174,6 +194,15 @@ mod tests {
         assert_eq!(retry, Retry::Useless);
         let (dead, retry) = explain(&ConnectionError::TimedOut, &server);
         assert!(dead.to_string().contains("192.0.2.1:4433: it does not answer. Check"), "{dead}");
+        assert_eq!(retry, Retry::Useful);
+        let refused = |code, reason: &str| {
+            explain(&ConnectionError::TransportClosed { code, reason: reason.into(), by_peer: true }, &server)
+        };
+        let (busy, retry) = refused(CONNECTION_REFUSED, "too many\x1b[2J clients");
+        assert!(busy.to_string().contains("nobody in at the moment (too many[2J clients). Try"), "{busy}");
+        assert_eq!(retry, Retry::Soon);
+        let (hidden, retry) = refused(APPLICATION_ERROR, "");
+        assert!(hidden.to_string().contains("before it could say why"), "{hidden}");
         assert_eq!(retry, Retry::Useful);
         assert_eq!(explain(&ConnectionError::Reset, &server).1, Retry::Useful, "a restarted server is back");
         for code in 0..9 {

@@ -8,6 +8,9 @@ use mendpath_cli::{
     client::Client,
     destination::DestinationPolicy::*,
     failure::Failure,
+    invitation::Invitation,
+    protocol::{ALPN, CloseCode},
+    target::Host,
     token::{Service, TokenSecret},
 };
 use support::*;
@@ -30,6 +33,91 @@ async fn a_wrong_token() {
         let failure = failure(client_options(invitation)).await;
         one_line(&failure, &["refused the token", "Ask its operator for a new invitation"]);
         assert_eq!(failure.exit_code(), 1);
+    })
+    .await;
+}
+
+/// One host with 300 connections that complete the handshake and say nothing, on a server with 256 seats: an invited client gets in.
+#[tokio::test]
+async fn silent_connections_leave_a_seat() {
+    within(async {
+        let server = Server::start(AllowPrivate);
+        let silent = strangers(&server.invitation, 300).await;
+        assert!(server.endpoint.stats().half_open <= 128, "a quarter of the room for one address");
+        let invited = Client::start(client_options(server.invitation.clone())).await;
+        assert!(invited.is_ok(), "{:?}", invited.err());
+        drop(silent);
+    })
+    .await;
+}
+
+/// Connections to a server without a hello.
+async fn strangers(invitation: &Invitation, count: usize) -> Vec<mendpath::Connection> {
+    let endpoint = mendpath::Endpoint::client(ANY).unwrap();
+    let config = mendpath::ClientConfig::with_pinned_key(invitation.pin).alpn([ALPN]);
+    let Host::Ip(ip) = invitation.server.host else { panic!("tests use addresses") };
+    let mut silent = Vec::new();
+    for _ in 0..count {
+        let address = (ip, invitation.server.port).into();
+        silent.push(endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap());
+    }
+    silent
+}
+
+#[tokio::test]
+async fn a_full_server() {
+    within(async {
+        let server = Server::start_with(AllowPrivate, |options| options.limits.clients = 1);
+        let first = Client::start(client_options(server.invitation.clone())).await.unwrap();
+        let refused = failure(client_options(server.invitation.clone())).await;
+        one_line(&refused, &["it has as many clients as it takes", "Try again later"]);
+        assert_eq!(refused.exit_code(), 1);
+        drop(first);
+    })
+    .await;
+}
+
+/// With `--wait`, whoever is turned away gets in as soon as a seat is free.
+#[tokio::test]
+async fn a_full_server_is_waited_for() {
+    within(async {
+        let server = Server::start_with(AllowPrivate, |options| options.limits.clients = 1);
+        let first = Client::start(client_options(server.invitation.clone())).await.unwrap();
+        let mut options = client_options(server.invitation.clone());
+        options.wait_for_server = true;
+        let second = tokio::spawn(Client::start(options));
+        // Turned away at least once: one connection is there, and another was.
+        while server.endpoint.stats().accepted < 2 || server.endpoint.open_connections() > 1 {
+            tokio::task::yield_now().await;
+        }
+        assert!(!second.is_finished());
+        drop(first);
+        assert!(second.await.unwrap().is_ok());
+    })
+    .await;
+}
+
+/// A server whose transport has no room says so during the handshake; the client asks some more times, and then says what it was told.
+#[tokio::test]
+async fn a_crowded_door() {
+    within(async {
+        let identity = mendpath::Identity::self_signed(["localhost"]).unwrap();
+        let config = mendpath::ServerConfig::with_identity(&identity).unwrap().alpn([ALPN]);
+        let server = mendpath::Endpoint::server(config, ANY).unwrap();
+        let mut invitation = Server::start(AllowPrivate).invitation.clone();
+        invitation.server.port = server.local_addrs()[0].port();
+        invitation.pin = identity.pin();
+        let refusing = async {
+            while let Some(connecting) = server.accept().await {
+                connecting.refuse(CloseCode::Unavailable as u64, "no room\n");
+            }
+        };
+        let failed = tokio::select! {
+            () = refusing => panic!("the server stopped"),
+            failed = failure(client_options(invitation)) => failed,
+        };
+        one_line(&failed, &["it takes nobody in at the moment (no room). Try again later."]);
+        assert_eq!(server.stats().accepted, 4, "attempts");
     })
     .await;
 }

@@ -258,7 +258,7 @@ impl Auto {
     /// answered, forgotten, and measured again.
     fn doubt(&mut self, ack: &Ack) {
         let (lost, all) = self.floor.remembered();
-        let index = self.chance.index().max(self.floor.dispersion());
+        let index = self.chance.low_index().max(self.floor.dispersion(self.chance.index()));
         let is_exceeded = self.half.is_exceeded(lost, all, index);
         let Some(share) = self.half.share(index).filter(|_| is_exceeded) else { return };
         self.floor.correct(share);

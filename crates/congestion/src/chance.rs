@@ -21,6 +21,8 @@ const CARRIED_DECAY: f64 = 0.99;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Chance {
     known: Dispersion,
+    /// Those of them that met at most half the load.
+    low: Dispersion,
     /// The most that a round trip without a queue has delivered lately, in packets.
     carried: f64,
     /// Slow start: the round trips since the load last doubled, and the load then.
@@ -35,7 +37,9 @@ impl Chance {
         let all = delivered + lost;
         if all >= 2.0 * self.doubled {
             // Those before had at most half the load of now.
-            self.known.add(&core::mem::take(&mut self.young));
+            let young = core::mem::take(&mut self.young);
+            self.known.add(&young);
+            self.low.add(&young);
             self.doubled = all;
         }
         self.young.on_round(delivered, lost);
@@ -44,8 +48,12 @@ impl Chance {
     /// A later round trip that showed no queue and exceeded nothing, with a window of `window` packets.
     pub(crate) fn on_round(&mut self, delivered: f64, lost: f64, window: f64) {
         self.carry(delivered);
-        if self.is_low(window) || self.known.is_established() {
+        let is_low = self.is_low(window);
+        if is_low || self.known.is_established() {
             self.known.on_round(delivered, lost);
+        }
+        if is_low {
+            self.low.on_round(delivered, lost);
         }
     }
 
@@ -61,7 +69,7 @@ impl Chance {
 
     /// It was not chance: bursts have to be learnt again.
     pub(crate) fn take_back(&mut self) {
-        self.known = Dispersion::default();
+        (self.known, self.low) = (Dispersion::default(), Dispersion::default());
     }
 
     /// Whether a window of `window` packets is at most half of what the path has carried lately.
@@ -77,6 +85,11 @@ impl Chance {
     /// The index of dispersion of the losses.
     pub(crate) fn index(&self) -> f64 {
         self.known.index()
+    }
+
+    /// The same of what met at most half the load: what a comparison with half the load may be asked with.
+    pub(crate) fn low_index(&self) -> f64 {
+        self.low.index()
     }
 
     /// Whether bursts are known.
@@ -115,6 +128,15 @@ mod tests {
         assert!(chance.index() != known, "and then full load teaches, too");
         chance.take_back();
         assert!(!chance.is_established());
+    }
+
+    #[test]
+    fn what_a_trial_has_acquitted_says_nothing_of_half_the_load() {
+        let mut chance = Chance::default();
+        let mut rounds = Dispersion::default();
+        (0..9).for_each(|n| rounds.on_round(180.0, if n % 3 == 0 { 20.0 } else { 0.0 }));
+        chance.on_acquitted(&rounds);
+        assert!(chance.is_established() && chance.index() > 8.0 && chance.low_index() == 1.0);
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::loss_floor::is_more_than_chance;
 
 /// Packets that are remembered.
 const MEMORY: f64 = 300.0;
-/// Losses that a probe may have missed by chance, besides the root of those that it had.
+/// Losses that a probe may have missed by chance, and standard deviations besides.
 const MISSED: f64 = 2.0;
+const UNCERTAIN: f64 = 0.3;
 
 /// Lost packets among those sent with half the window.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +54,7 @@ impl HalfLoad {
     /// probe.
     pub(crate) fn share(&self, dispersion: f64) -> Option<f64> {
         let lost = self.lost / dispersion;
-        let most = dispersion * (lost + lost.sqrt() + MISSED);
+        let most = dispersion * (lost + MISSED + UNCERTAIN * lost.sqrt());
         (self.all >= 1.0).then(|| (most / self.all).min(1.0))
     }
 

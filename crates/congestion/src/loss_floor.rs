@@ -57,8 +57,9 @@ impl LossFloor {
     }
 
     /// The index of dispersion of the losses that are remembered, if it is larger than that of a hidden queue's: those come in every round trip.
-    pub(crate) fn dispersion(&self) -> f64 {
-        let index = self.rounds.index();
+    /// So if `known` is.
+    pub(crate) fn dispersion(&self, known: f64) -> f64 {
+        let index = self.rounds.index().max(known);
         if index < LEAST_INDEX { 1.0 } else { index }
     }
 
@@ -148,13 +149,13 @@ mod tests {
         let mut floor = LossFloor::default();
         (0..10).for_each(|_| floor.on_quiet_round(100.0, 0.0, 100.0));
         floor.on_quiet_round(80.0, 20.0, 100.0);
-        assert!(floor.dispersion() > 6.0, "{}", floor.dispersion());
+        assert!(floor.dispersion(1.0) > 6.0, "{}", floor.dispersion(1.0));
     }
 
     #[test]
     fn losses_of_every_round_trip_are_no_bursts() {
         let mut floor = LossFloor::default();
         (0..40).for_each(|n| floor.on_quiet_round(95.0, 3.0 + f64::from(n % 3), 98.0));
-        assert_eq!(floor.dispersion(), 1.0);
+        assert_eq!((floor.dispersion(1.0), floor.dispersion(3.0), floor.dispersion(9.0)), (1.0, 1.0, 9.0));
     }
 }

@@ -15,7 +15,7 @@ use crate::{Ack, dispersion::Dispersion};
 /// Standard deviations by which what is lost in a trial may exceed what is expected. No small burst is allowed for.
 const DEVIATIONS: f64 = 4.0;
 /// The least that is lost at once and worth a trial: what a queue overflows by comes packet by packet.
-pub(crate) const LEAST_BURST: f64 = 5.0;
+pub(crate) const LEAST_BURST: f64 = 6.0;
 
 /// What was suspicious.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -3,8 +3,8 @@
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use proto::{
-    AddressValidation, ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput,
-    Event, MAX_GAPS, NetworkPath, Read, ServerConfig, TransportConfig,
+    AddressValidation, Admission, ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint,
+    EndpointOutput, Event, MAX_GAPS, NetworkPath, Read, ServerConfig, TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -81,12 +81,14 @@ pub struct Settings {
     pub validation: AddressValidation,
     /// Whether the client has been there before: it has a ticket and a token, and sends 0-RTT data.
     pub returning: bool,
+    /// What the client has until the server's application lets it in, which nobody does by itself.
+    pub admission: Option<Admission>,
 }
 
 impl Settings {
     /// A client that comes for the first time.
     pub fn new(transport: TransportConfig) -> Self {
-        Self { transport, validation: AddressValidation::Never, returning: false }
+        Self { transport, validation: AddressValidation::Never, returning: false, admission: None }
     }
 }
 
@@ -99,6 +101,7 @@ impl Pair {
         let mut server = ServerConfig::new(server_tls, transport.clone());
         server.max_connections = 8;
         server.address_validation = settings.validation;
+        server.admission = settings.admission;
         let client = ClientConfig::new(client_tls, transport);
         let first = Self::with(&client, &server);
         if !settings.returning {

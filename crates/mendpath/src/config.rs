@@ -66,8 +66,8 @@ macro_rules! shared_setters {
             self
         }
 
-        /// Bytes that the peer may have under way: on the whole connection, and on one stream. Also what they may
-        /// cost in memory here.
+        /// Bytes that the peer may have under way and unread: on the whole connection, which is what they may cost in memory here, and on
+        /// one stream at most, if it is read fast enough.
         #[must_use]
         pub fn receive_windows(mut self, connection: u64, stream: u64) -> Self {
             self.transport.receive_window = connection;
@@ -207,7 +207,7 @@ impl ServerConfig {
     /// Clients that wait to be let in at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
     pub const DEFAULT_MAX_HALF_OPEN: usize = 1_024;
     /// How long a handshake may take unless [`handshake_timeout`](Self::handshake_timeout) says otherwise.
-    pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+    pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// A server known by a pinned key.
     ///

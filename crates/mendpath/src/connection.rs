@@ -3,7 +3,9 @@
 use std::{fmt, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use proto::{ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId};
+use proto::{
+    ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId, StreamsStats,
+};
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 
@@ -246,6 +248,7 @@ impl Connection {
     /// once, by servers with [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets clients in.
     pub fn admit(&self) {
         self.shared().lock().proto.admit();
+        self.shared().inbox.set_stranger(false);
         self.shared().wake_driver();
     }
 
@@ -257,6 +260,11 @@ impl Connection {
     /// Statistics of the whole connection at this moment.
     pub fn stats(&self) -> ConnectionStats {
         self.shared().lock().proto.stats()
+    }
+
+    /// What streams hold in memory at this moment, and how large their windows are.
+    pub fn stream_stats(&self) -> StreamsStats {
+        self.shared().lock().proto.stream_stats()
     }
 
     /// The peer's address on the first path that is open, or else the one the connection began with.

@@ -11,6 +11,9 @@ use crate::lock::lock;
 /// buffer would.
 const MAX_WAITING: usize = 8 << 20;
 
+/// The same for a client that is not let in: it may not make us fall behind for it. Four receive buffers.
+const STRANGERS_WAITING: usize = 256 << 10;
+
 /// Runs that fill less than this part of a receive buffer are copied out of it.
 const WORTH_KEEPING: usize = 4;
 
@@ -88,14 +91,22 @@ struct State {
     batches: VecDeque<Batch>,
     /// Bytes of memory that `batches` take.
     waiting: usize,
+    /// The peer is not let in.
+    stranger: bool,
     driver: Option<Waker>,
 }
 
 impl Inbox {
+    /// Whether the peer is a stranger, for whom less waits.
+    pub(crate) fn set_stranger(&self, stranger: bool) {
+        lock(&self.0).stranger = stranger;
+    }
+
     /// Hands a batch over and wakes the driver; drops it if too much waits already.
     pub(crate) fn deliver(&self, batch: Batch) {
         let mut state = lock(&self.0);
-        if state.waiting + batch.bytes.len() > MAX_WAITING {
+        let limit = if state.stranger { STRANGERS_WAITING } else { MAX_WAITING };
+        if state.waiting + batch.bytes.len() > limit {
             trace!(dropped = batch.count(), "the connection falls behind");
         } else {
             state.waiting += batch.bytes.len();
@@ -170,5 +181,12 @@ mod tests {
         backlog.clear();
         inbox.collect(Waker::noop(), &mut backlog);
         assert_eq!(backlog.len(), 1);
+        inbox.set_stranger(true);
+        for _ in 0..12 {
+            inbox.deliver(Batch::copied(path(), None, 1_000, &vec![1; 64 << 10]));
+        }
+        backlog.clear();
+        inbox.collect(Waker::noop(), &mut backlog);
+        assert_eq!(backlog.len(), 4, "for a client that is not let in");
     }
 }

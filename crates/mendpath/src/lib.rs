@@ -87,9 +87,9 @@ pub use error::{
 pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
-    AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState, PathStats,
-    ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
-    TokenStore, TransportConfig, UnknownName,
+    AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState,
+    PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
+    StreamId, StreamsStats, TokenStore, TransportConfig, UnknownName,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;

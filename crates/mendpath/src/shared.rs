@@ -101,6 +101,8 @@ impl Shared {
     ) -> (Arc<Self>, oneshot::Receiver<()>) {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let (connected, handshake) = oneshot::channel();
+        let inbox = Inbox::default();
+        inbox.set_stranger(!proto.is_admitted());
         let state = State {
             proto,
             senders: BTreeMap::new(),
@@ -118,7 +120,7 @@ impl Shared {
             stable_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             remote,
             state: Mutex::new(state),
-            inbox: Inbox::default(),
+            inbox,
             opened: Default::default(),
             available: Default::default(),
             datagram_received: Notify::new(),

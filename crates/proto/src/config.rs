@@ -241,7 +241,7 @@ impl ServerConfig {
             transport,
             max_connections: 10_000,
             max_half_open: 1_024,
-            handshake_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(30),
             address_validation: AddressValidation::default(),
             admission: None,
         }

@@ -17,7 +17,10 @@ use crate::{
 /// Bytes that every packet's authentication adds.
 pub(crate) const TAG_LEN: usize = 16;
 /// Out-of-order CRYPTO bytes accepted ahead of what TLS has read (RFC 9000 section 7.5 asks for at least 4,096).
-const CRYPTO_WINDOW: u64 = 64 << 10;
+pub(crate) const CRYPTO_WINDOW: u64 = 64 << 10;
+
+/// Most pieces that those may be in: only a peer that means harm cuts a flight into more, and holes cost memory as well.
+const CRYPTO_PIECES: usize = 64;
 
 /// Encryption levels. 0-RTT shares the packet numbers of path 0 with 1-RTT, and carries no CRYPTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -186,10 +189,10 @@ impl CryptoStream {
         most - left
     }
 
-    /// Takes a CRYPTO frame's bytes into order.
-    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8]) -> Result<(), TransportError> {
+    /// Takes a CRYPTO frame's bytes into order, if they are within `window` of what TLS has read.
+    pub(crate) fn on_frame(&mut self, offset: u64, data: &[u8], window: u64) -> Result<(), TransportError> {
         let end = offset + data.len() as u64;
-        if end > self.read + CRYPTO_WINDOW {
+        if end > self.read + window {
             return Err(TransportError::new(
                 TransportErrorCode::CRYPTO_BUFFER_EXCEEDED,
                 "CRYPTO data too far ahead of what TLS has read",
@@ -211,6 +214,10 @@ impl CryptoStream {
             *slot = *byte;
         }
         self.arrived.insert(start..end);
+        if self.arrived.len() > CRYPTO_PIECES {
+            let reason = "CRYPTO data in too many pieces";
+            return Err(TransportError::new(TransportErrorCode::CRYPTO_BUFFER_EXCEEDED, reason));
+        }
         Ok(())
     }
 
@@ -336,13 +343,23 @@ mod tests {
         assert_eq!(again, frames[1].0);
         assert!(!a.has_pending());
         for (range, out) in frames.iter().rev() {
-            b.on_frame(range.offset, &out[out.len() - range.len as usize..]).unwrap();
+            b.on_frame(range.offset, &out[out.len() - range.len as usize..], CRYPTO_WINDOW).unwrap();
         }
         assert_eq!(b.read().unwrap(), (0..=255).collect::<Vec<u8>>());
         assert!(b.read().is_none());
-        b.on_frame(0, &[9; 20]).unwrap();
+        b.on_frame(0, &[9; 20], CRYPTO_WINDOW).unwrap();
         assert!(b.read().is_none(), "old data is not handed over again");
-        assert!(b.on_frame(CRYPTO_WINDOW + 256, &[1]).is_err());
+        assert!(b.on_frame(CRYPTO_WINDOW + 256, &[1], CRYPTO_WINDOW).is_err());
+    }
+
+    #[test]
+    fn crypto_data_may_come_in_some_pieces_but_not_in_any_number() {
+        let mut stream = CryptoStream::default();
+        for n in 1..=CRYPTO_PIECES as u64 {
+            stream.on_frame(2 * n, &[1], CRYPTO_WINDOW).unwrap();
+        }
+        stream.on_frame(4, &[1], CRYPTO_WINDOW).unwrap();
+        assert!(stream.on_frame(1_000, &[1], CRYPTO_WINDOW).is_err());
     }
 
     /// RFC 9001 appendix A.4.

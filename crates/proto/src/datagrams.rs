@@ -28,6 +28,11 @@ impl Datagrams {
         Self { outgoing_limit, incoming_limit, ..Self::default() }
     }
 
+    /// Changes how many bytes of received datagrams are kept from now on.
+    pub(crate) fn set_incoming_limit(&mut self, bytes: usize) {
+        self.incoming_limit = bytes;
+    }
+
     /// Queues a datagram; false if there is no room.
     pub(crate) fn send(&mut self, data: Bytes) -> bool {
         // An empty datagram still takes a place, or a queue of them would know no bound.

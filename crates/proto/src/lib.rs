@@ -45,7 +45,7 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    Admission, AddressValidation, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
+    AddressValidation, Admission, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
     TransportConfig, UnknownName,
 };
 pub use congestion::ControllerKind;

@@ -21,6 +21,8 @@ const MAX_CHALLENGES_BACK: u32 = 4;
 const MIN_CHALLENGE_BACK: Duration = Duration::from_millis(100);
 /// Probe timeouts that a new address has to answer in (RFC 9000 section 8.2.4).
 const SETTLE_TIMEOUTS: u64 = 3;
+/// Longest time that those of the addresses left behind give it.
+const MAX_SETTLE: Duration = Duration::from_secs(5);
 
 /// What an address that is not validated yet has sent and got.
 #[derive(Clone, Copy, Debug, Default)]
@@ -89,7 +91,9 @@ impl Path {
     ) {
         let keep = same_hosts(&self.network, &network);
         let fresh_timeout = RttEstimator::new(config.initial_rtt).pto_base();
-        let settles_at = now + self.rtt.pto_base().max(fresh_timeout) * SETTLE_TIMEOUTS;
+        // A host that stood still may have left a timeout of minutes; whoever forged a packet must not hold the path for so long.
+        let old_timeout = (self.rtt.pto_base() * SETTLE_TIMEOUTS).min(MAX_SETTLE);
+        let settles_at = now + old_timeout.max(fresh_timeout * SETTLE_TIMEOUTS);
         if self.address_validated {
             let validation = Validation { challenge, due: challenge.is_some(), ..Validation::default() };
             let (network, peer_uses) = (self.network, self.peer_uses);

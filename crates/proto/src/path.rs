@@ -38,7 +38,7 @@ const MIN_DELIVERY_SAMPLE: u64 = 8 * 1_200;
 /// Longest time between probes of a silent path: its return is noticed within this.
 const MAX_PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for a connection's only path, where probes may meet nothing but a full queue.
-const MAX_PROBE_INTERVAL_ALONE: Duration = Duration::from_secs(4);
+pub(crate) const MAX_PROBE_INTERVAL_ALONE: Duration = Duration::from_secs(4);
 
 /// Path validation that we drive (RFC 9000 section 8.2).
 #[derive(Debug, Default)]

@@ -178,32 +178,29 @@ impl SentPacket {
     }
 }
 
-/// Ring of records indexed by packet number: constant-time insert, look-up and removal.
+/// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and removal. A number without a record costs four
+/// bytes, so that whoever sends little but ACKs may wait long for the answer to the one that asked for it.
 #[derive(Debug, Default)]
 pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
     first: u64,
     ring: VecDeque<Slot>,
-    /// Slots in flight.
-    records: usize,
+    /// The records, in places that slots name; the places that are free.
+    records: Vec<Option<SentPacket>>,
+    free: Vec<u32>,
 }
 
-/// What is known of a packet number.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // nearly every slot is in flight, and a box per packet would cost more
-enum Slot {
-    InFlight(SentPacket),
-    Acked,
-    /// Lost, or never of interest.
-    Empty,
-}
+/// What is known of a packet number: the place of its record, or one of two values that no place has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slot(u32);
 
 impl Slot {
-    fn packet(&self) -> Option<&SentPacket> {
-        match self {
-            Self::InFlight(packet) => Some(packet),
-            Self::Acked | Self::Empty => None,
-        }
+    const ACKED: Self = Self(u32::MAX);
+    /// Lost, or never of interest.
+    const EMPTY: Self = Self(u32::MAX - 1);
+
+    fn place(self) -> Option<usize> {
+        (self != Self::ACKED && self != Self::EMPTY).then_some(self.0 as usize)
     }
 }
 
@@ -216,23 +213,33 @@ impl SentPackets {
     /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
     pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
-        self.records += usize::from(packet.is_some());
-        if packet.is_none() && self.ring.is_empty() {
-            self.first += 1;
-        } else {
-            self.ring.push_back(packet.map_or(Slot::Empty, Slot::InFlight));
+        match packet {
+            Some(packet) => {
+                let slot = self.place(packet);
+                self.ring.push_back(slot);
+            }
+            None if self.ring.is_empty() => self.first += 1,
+            None => self.ring.push_back(Slot::EMPTY),
         }
+    }
+
+    /// Finds a place for a record.
+    fn place(&mut self, packet: SentPacket) -> Slot {
+        if let Some(place) = self.free.pop() {
+            self.records[place as usize] = Some(packet);
+            return Slot(place);
+        }
+        self.records.push(Some(packet));
+        Slot(self.records.len() as u32 - 1)
     }
 
     pub(crate) fn get(&self, number: u64) -> Option<&SentPacket> {
-        self.ring.get(self.index(number)?)?.packet()
+        self.records[self.ring.get(self.index(number)?)?.place()?].as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut SentPacket> {
-        match self.ring.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)? {
-            Slot::InFlight(packet) => Some(packet),
-            Slot::Acked | Slot::Empty => None,
-        }
+        let place = self.ring.get(self.index(number)?)?.place()?;
+        self.records[place].as_mut()
     }
 
     fn index(&self, number: u64) -> Option<usize> {
@@ -242,27 +249,28 @@ impl SentPackets {
     /// Takes a record out, because its packet was `acked`, or lost.
     pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
         let index = self.index(number)?;
-        let slot = self.ring.get_mut(index).filter(|slot| slot.packet().is_some())?;
-        let left = if acked { Slot::Acked } else { Slot::Empty };
-        let Slot::InFlight(packet) = core::mem::replace(slot, left) else { return None };
-        self.records -= 1;
-        while self.ring.front().is_some_and(|slot| slot.packet().is_none()) {
+        let slot = self.ring.get_mut(index)?;
+        let place = slot.place()?;
+        *slot = if acked { Slot::ACKED } else { Slot::EMPTY };
+        let packet = self.records[place].take();
+        self.free.push(place as u32);
+        while self.ring.front().is_some_and(|slot| slot.place().is_none()) {
             self.ring.pop_front();
             self.first += 1;
         }
-        Some(packet)
+        packet
     }
 
     /// Whether a packet between two numbers was acknowledged, as far as the records reach back.
     pub(crate) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
         let Some(start) = self.index(lower + 1) else { return true };
         let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
-        self.ring.iter().skip(start).take(len).any(|slot| matches!(slot, Slot::Acked))
+        self.ring.iter().skip(start).take(len).any(|slot| *slot == Slot::ACKED)
     }
 
     /// How many records there are.
     pub(crate) fn len(&self) -> usize {
-        self.records
+        self.records.len() - self.free.len()
     }
 
     /// Records in ascending number order.
@@ -276,15 +284,13 @@ impl SentPackets {
             usize::try_from(from.saturating_sub(self.first)).unwrap_or(usize::MAX).min(self.ring.len());
         let first = self.first + skip as u64;
         let slots = self.ring.range(skip..).enumerate();
-        slots.filter_map(move |(i, slot)| Some((first + i as u64, slot.packet()?)))
+        slots.filter_map(move |(i, slot)| Some((first + i as u64, self.records[slot.place()?].as_ref()?)))
     }
 
     /// Every record, ascending; for a space that is given up.
-    pub(crate) fn into_packets(self) -> impl Iterator<Item = SentPacket> {
-        self.ring.into_iter().filter_map(|slot| match slot {
-            Slot::InFlight(packet) => Some(packet),
-            Slot::Acked | Slot::Empty => None,
-        })
+    pub(crate) fn into_packets(mut self) -> impl Iterator<Item = SentPacket> {
+        let places = self.ring.into_iter().filter_map(Slot::place);
+        places.filter_map(move |place| self.records[place].take())
     }
 
     /// Number of the oldest record.
@@ -327,5 +333,17 @@ mod tests {
             sent.insert(n, None);
         }
         assert_eq!((sent.ring.len(), sent.next_number()), (0, 1_000));
+    }
+
+    #[test]
+    fn places_of_records_are_used_again() {
+        let mut sent = SentPackets::default();
+        for n in 0..10_000 {
+            sent.insert(n, (n % 100 == 0).then(packet));
+            if n > 200 && n % 100 == 50 {
+                assert!(sent.remove(n - 250, true).is_some());
+            }
+        }
+        assert!(sent.records.len() <= 4 && sent.len() <= 3, "{} places", sent.records.len());
     }
 }

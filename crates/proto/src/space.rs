@@ -19,9 +19,9 @@ const MAX_SKIPPED: usize = 4;
 /// Packets between left-out numbers: this many and as many again at random.
 const SKIP_EVERY: u32 = 256;
 
-/// Packet numbers without a record that may lie among the records, beyond those in flight. More are there only when the peer has us send
-/// ACKs by the ten thousand and acknowledges nothing.
-const MAX_UNRECORDED: u64 = 8_192;
+/// Packet numbers without a record that may lie among the records, beyond those in flight: more than the ACKs of a round trip at any rate. More
+/// are there only when the peer has us send ACKs by the ten thousand and acknowledges nothing.
+const MAX_UNRECORDED: u64 = 32_768;
 
 /// One packet number space.
 #[derive(Debug, Default)]

@@ -152,7 +152,7 @@ fn a_first_visit_cannot_begin_early() {
 fn rejected_early_data_leaves_no_trace() {
     let (client, server) = configs(true);
     visit(&client, &server);
-    let (mut pair, id) = early_pair(&client, &refusing(&server), &[7; 50_000]);
+    let (mut pair, id) = early_pair(&client, &refusing(&server), &[7; 30_000]);
     pair.client().send_datagram(b"datagram".to_vec().into()).unwrap();
     pair.flush(true);
     assert!(zero_rtt_packets(&pair) > 5);

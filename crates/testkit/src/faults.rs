@@ -119,7 +119,7 @@ mod tests {
     fn corruption_hits_its_share_until_it_ends() {
         let (a, b) = (SocketAddr::from(([1, 1, 1, 1], 1)), SocketAddr::from(([2, 2, 2, 2], 2)));
         let mut faults = Faults::new(Rng::new(netsim::Seed(1)));
-        let mut damaged = |faults: &mut Faults| {
+        let damaged = |faults: &mut Faults| {
             let hit = |_: &usize| {
                 let mut packet = vec![0; 100];
                 assert!(faults.hit(a, b, &mut packet).is_none(), "damaged or not, it goes its way");

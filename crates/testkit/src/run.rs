@@ -27,6 +27,8 @@ use crate::{
 
 /// Nothing reaches an application for so long: the run hangs.
 const STALL: Duration = Duration::from_secs(150);
+/// If chance has lost all packets of a direction meanwhile, it may take so long once they arrive.
+const RELIEF: Duration = Duration::from_secs(30);
 /// Books and buffers must be empty so long after the last byte.
 const SETTLE: Duration = Duration::from_secs(120);
 /// Both sides must have forgotten a closed connection after the idle timeout and this.
@@ -178,6 +180,10 @@ struct Run<'a> {
     /// Each side has abandoned the other's last path, which ended the connection.
     stranded: bool,
     progress: (u64, Instant),
+    /// What had reached each host at that time.
+    arrived: Vec<u64>,
+    /// Losses have ended, because nothing got through.
+    relieved: bool,
     steps: u64,
     seen: BTreeSet<&'static str>,
 }
@@ -288,6 +294,8 @@ impl<'a> Run<'a> {
             abandoned: [false; 2],
             stranded: false,
             progress: (0, Instant::ORIGIN),
+            arrived: Vec::new(),
+            relieved: false,
             steps: 0,
             seen: BTreeSet::new(),
         }
@@ -353,7 +361,15 @@ impl<'a> Run<'a> {
         let progress = progress + u64::from(self.connected.is_some());
         if progress != self.progress.0 || !self.agenda.is_empty() {
             self.progress = (progress, self.world.now());
+            self.arrived = self.world.arrived();
         } else if step == Step::Limit && self.world.now() >= stall {
+            let deaf = self.world.arrived().iter().zip(&self.arrived).any(|(now, then)| now == then);
+            if deaf && !core::mem::replace(&mut self.relieved, true) {
+                // Chance has lost every packet to a host for so long. Now they get through, and either side must find out.
+                self.end_losses();
+                self.progress.1 = self.world.now() + RELIEF - STALL;
+                return Ok(());
+            }
             if !self.is_unreachable() {
                 return Err(self.stalled());
             }
@@ -512,6 +528,8 @@ impl<'a> Run<'a> {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
                     // The last path stays: that is an answer, too.
                     let _ = self.world.with(id, |c, now| c.close_path(now, path, 5));
+                    // Known before the other side hears of it, which may be the next thing that happens.
+                    self.events_of(side)?;
                 }
             }
             Operation::Backup { side, path, backup } => {
@@ -652,14 +670,19 @@ impl<'a> Run<'a> {
 
     /// From here on the network is well: loss that takes the last ACKs time and again proves nothing.
     fn heal(&mut self) {
-        self.world.disarm();
+        self.end_losses();
         for link in 0..self.links.len() {
-            self.change(link, Way::Both, |link, now| {
-                link.restore(now);
-                link.set_loss(now, Loss::None);
-            });
+            self.change(link, Way::Both, |link, now| link.restore(now));
             let network = self.networks[link];
             self.world.set_mtu(network.local, network.remote, self.scenario.paths[link].mtu);
+        }
+    }
+
+    /// Neither chance nor faults take packets any more; what the scenario has cut stays cut.
+    fn end_losses(&mut self) {
+        self.world.disarm();
+        for link in 0..self.links.len() {
+            self.change(link, Way::Both, |link, now| link.set_loss(now, Loss::None));
         }
     }
 

@@ -14,7 +14,7 @@ use proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Ecn, Endpoint, EndpointOutput, Event, NetworkPath,
     PathStats, ServerConfig, Transmit, TransportConfig,
 };
-use units::Instant;
+use units::{Duration, Instant};
 
 use crate::{
     checks::{Checks, Violation},
@@ -55,6 +55,8 @@ struct Host {
     rng: Rng,
     /// It stands still until then.
     asleep_until: Instant,
+    /// Datagrams that reached it.
+    arrived: u64,
 }
 
 /// A packet that takes another time than its link gives it.
@@ -150,7 +152,10 @@ impl World {
         let id = HostId(self.hosts.len());
         let config = server.map(|transport| {
             let (tls, transport) = (tls::server(), transport.clone());
-            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, ..ServerConfig::new(tls, transport) })
+            // What is lost of a handshake takes its time: here nobody is in anybody's way.
+            let handshake_timeout = transport.max_idle_timeout;
+            let config = ServerConfig::new(tls, transport);
+            Arc::new(ServerConfig { max_connections: MAX_CONNECTIONS, handshake_timeout, ..config })
         });
         let mut rng = Rng::new(self.seed.child("host", id.0 as u64));
         let mut seed = [0; 32];
@@ -162,6 +167,7 @@ impl World {
             server: server.cloned(),
             rng,
             asleep_until: Instant::ORIGIN,
+            arrived: 0,
         });
         self.addresses.extend(addresses.iter().map(|address| (*address, id)));
         id
@@ -333,6 +339,11 @@ impl World {
         checks.for_each(|checks| checks.on_sleep(until));
     }
 
+    /// How many datagrams have reached each host.
+    pub fn arrived(&self) -> Vec<u64> {
+        self.hosts.iter().map(|host| host.arrived).collect()
+    }
+
     /// When the host wakes up, which may be in the past.
     pub fn asleep_until(&self, host: HostId) -> Instant {
         self.hosts[host.0].asleep_until
@@ -437,6 +448,7 @@ impl World {
         let Packet { bytes: mut data, ecn } = arrival.packet;
         let ecn = ecn.map(|mark| if arrival.ce { Ecn::Ce } else { mark });
         let mut reply = Vec::new();
+        self.hosts[host.0].arrived += 1;
         let datagram = Datagram { path, ecn, data: &mut data };
         let output = self.hosts[host.0].endpoint.handle_datagram(now, datagram, &mut reply);
         match output {

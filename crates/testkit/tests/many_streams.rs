@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
-use proto::{
-    Dir, Event, NetworkPath, Read, ReadError, StreamEvent, StreamId, TransportConfig, WriteError,
-};
+use proto::{Dir, Event, NetworkPath, Read, ReadError, StreamEvent, StreamId, TransportConfig, WriteError};
 use testkit::world::{ConnectionId, World};
 use units::{BitRate, Duration, Instant, LossRate};
 
@@ -153,7 +151,8 @@ impl Load {
         let download = self.downloads.get_mut(&id).expect("it was asked for");
         let mut buffer = vec![0; 64 << 10];
         while download.received < download.reads {
-            let most = buffer.len().min(usize::try_from(download.reads - download.received).unwrap_or(usize::MAX));
+            let most =
+                buffer.len().min(usize::try_from(download.reads - download.received).unwrap_or(usize::MAX));
             let buffer = &mut buffer[..most];
             match self.world.with(self.client, |client, _| client.read(id, buffer)) {
                 Ok(Read::Data(n)) => download.received += n as u64,
@@ -177,7 +176,10 @@ impl Load {
     /// How long a download took that is read to its end.
     fn time(&mut self, bytes: u64) -> Duration {
         let id = self.ask(bytes, u64::MAX);
-        assert!(self.run(Duration::from_secs(600), |load| load.downloads[&id].finished.is_some()), "it hangs");
+        assert!(
+            self.run(Duration::from_secs(600), |load| load.downloads[&id].finished.is_some()),
+            "it hangs"
+        );
         self.downloads[&id].finished.expect("it has") - self.downloads[&id].asked
     }
 
@@ -235,7 +237,10 @@ fn one_stream_fills_a_gigabit_over_300_ms() {
     })
     .time(BYTES);
     println!("{adaptive}, without limits {unlimited}");
-    assert!(unlimited.as_secs_f64() >= 0.9 * adaptive.as_secs_f64(), "{adaptive}, without limits {unlimited}");
+    assert!(
+        unlimited.as_secs_f64() >= 0.9 * adaptive.as_secs_f64(),
+        "{adaptive}, without limits {unlimited}"
+    );
 }
 
 /// Issue: answers that waited for 30 s behind the data of others.

@@ -75,7 +75,6 @@ fn random_scenarios() {
         "corrupt",
         "pause-reading",
         "rebind",
-        "~ no path left that neither side has abandoned",
     ];
     for event in rare {
         assert!(report.seen.contains_key(event), "{event}: not seen in {:?}", report.seen);

@@ -8,6 +8,7 @@ use tracing::debug;
 
 use super::interfaces::{PathSpec, WantedPath, local_addresses, usable_paths};
 use crate::{
+    backoff::{Backoff, pause},
     failure::{Failure, io_reason},
     identity::CERTIFICATE_NAME,
     invitation::Invitation,
@@ -21,6 +22,9 @@ use crate::{
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the next path is tried beside one that has not answered.
 const STAGGER: Duration = Duration::from_millis(500);
+/// How often a server that has no room at its door is asked, and the first wait between.
+const CROWDED_ATTEMPTS: u32 = 4;
+const CROWDED_WAIT: Duration = Duration::from_millis(250);
 /// Streams that the server may open: none are used.
 const PEER_STREAMS: u64 = 1;
 
@@ -89,7 +93,20 @@ pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     dialled.unwrap_or_else(|_| Err(explain(&mendpath::ConnectionError::TimedOut, &options.invitation.server)))
 }
 
+/// A server whose door is crowded is asked again some times: that passes within round trips, unless somebody wants it not to.
 async fn dial_without_limit(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
+    let mut backoff = Backoff::new(CROWDED_WAIT, CROWDED_WAIT * (1 << CROWDED_ATTEMPTS));
+    for _ in 1..CROWDED_ATTEMPTS {
+        match dial_once(options).await {
+            Err((failure, Retry::Soon)) => debug!(%failure, "asking again"),
+            ended => return ended,
+        }
+        pause(backoff.next_wait()).await;
+    }
+    dial_once(options).await
+}
+
+async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     let mut last = None;
     for server in resolve(options).await? {
         match dial_address(options, server).await {
@@ -158,7 +175,7 @@ async fn first_answer(
         } else if attempts.is_empty() {
             return Err(last.expect("there was a path"));
         }
-        let pause = crate::backoff::pause(if waiting.len() > 0 { STAGGER } else { options.timeout });
+        let hesitation = pause(if waiting.len() > 0 { STAGGER } else { options.timeout });
         tokio::select! {
             Some(finished) = attempts.join_next() => match finished {
                 Ok(Ok(connected)) => return Ok(connected),
@@ -172,7 +189,7 @@ async fn first_answer(
                 }
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             },
-            () = pause => {}
+            () = hesitation => {}
         }
     }
 }

@@ -52,7 +52,7 @@ impl Uplink {
     ) -> Result<(Self, impl Future<Output = Failure> + Send + 'static), Failure> {
         let dialled = match dial(&options).await {
             Ok(dialled) => dialled,
-            Err((failure, Retry::Useful)) if wait_for_server => {
+            Err((failure, retry)) if wait_for_server && retry != Retry::Useless => {
                 say(format_args!("{failure} Trying again"));
                 redial(&options).await?
             }
@@ -133,7 +133,7 @@ async fn redial(options: &DialOptions) -> Result<Dialled, Failure> {
         match dial(options).await {
             Ok(dialled) => return Ok(dialled),
             Err((failure, Retry::Useless)) => return Err(failure),
-            Err((failure, Retry::Useful)) => {
+            Err((failure, Retry::Soon | Retry::Useful)) => {
                 // The same trouble is told once, not every half minute.
                 let text = failure.to_string();
                 if text != told {

@@ -9,7 +9,7 @@ use crate::{
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
-    server::{Limits, ProxyServer, ServerOptions, Tally},
+    server::{Limits, ProxyServer, ServerOptions, Statistics},
     transport::Choice,
 };
 
@@ -38,7 +38,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     }
     if let Some(listener) = statistics {
         say(format_args!("statistics on {}", listener.address));
-        tokio::spawn(listener.serve(server.tally(), Tally::serve));
+        tokio::spawn(listener.serve(server.statistics(), Statistics::serve));
     }
     print(&format!("{}\n", server.invitation()));
     tokio::select! {

@@ -1,15 +1,22 @@
 //! Lets nobody in without a token: the control stream's hello, and its answer.
+//!
+//! Until then a client has one stream and 64 KiB ([`mendpath::Admission`]) and no seat: strangers cannot take the seats of those who were
+//! invited.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mendpath::{Connection, RecvStream, SendStream};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, timeout_at},
+};
 
 use crate::{
     protocol::{CloseCode, DecodeError, Hello, MAX_MESSAGE, Reply, read_frame, write_frame},
     token::{Service, TokenSecret},
 };
 
-/// How long a client may take from the handshake to its hello.
+/// How long a client may take from its first packet to its hello.
 pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks tokens for one service.
@@ -17,20 +24,49 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Gate {
     tokens: TokenSecret,
     service: Service,
+    seats: Option<Arc<Semaphore>>,
+}
+
+/// A client that was let in.
+#[derive(Debug)]
+pub struct Admitted {
+    /// The control stream: its end is the client's goodbye.
+    pub control: (SendStream, RecvStream),
+    /// Its seat, if they are counted; dropped when the client is gone.
+    pub seat: Option<OwnedSemaphorePermit>,
 }
 
 impl Gate {
     /// A gate for the tokens of this secret.
     pub fn new(tokens: TokenSecret, service: Service) -> Self {
-        Self { tokens, service }
+        Self { tokens, service, seats: None }
     }
 
-    /// Waits for the client's hello and answers it. The control stream is returned: its end is the client's goodbye.
+    /// Lets in only so many clients at a time.
+    #[must_use]
+    pub fn with_seats(mut self, seats: usize) -> Self {
+        self.seats = Some(Arc::new(Semaphore::new(seats)));
+        self
+    }
+
+    /// Waits for the client's hello and answers it.
     ///
     /// # Errors
     /// The code with which the connection was closed.
-    pub async fn admit(&self, connection: &Connection) -> Result<(SendStream, RecvStream), CloseCode> {
-        let admitted = match tokio::time::timeout(HELLO_TIMEOUT, self.hear(connection)).await {
+    pub async fn admit(&self, connection: &Connection) -> Result<Admitted, CloseCode> {
+        self.admit_before(connection, Instant::now() + HELLO_TIMEOUT).await
+    }
+
+    /// The same, with a hello that must come before `deadline`.
+    ///
+    /// # Errors
+    /// The code with which the connection was closed.
+    pub async fn admit_before(
+        &self,
+        connection: &Connection,
+        deadline: Instant,
+    ) -> Result<Admitted, CloseCode> {
+        let admitted = match timeout_at(deadline, self.hear(connection)).await {
             Ok(result) => result,
             Err(_) => Err(CloseCode::HelloTimeout),
         };
@@ -40,7 +76,7 @@ impl Gate {
         admitted
     }
 
-    async fn hear(&self, connection: &Connection) -> Result<(SendStream, RecvStream), CloseCode> {
+    async fn hear(&self, connection: &Connection) -> Result<Admitted, CloseCode> {
         let (mut send, mut receive) = connection.accept_bi().await.map_err(|_| CloseCode::Done)?;
         let body = read_frame(&mut receive, MAX_MESSAGE).await.ok().flatten().ok_or(CloseCode::Protocol)?;
         let hello = Hello::decode(&body).map_err(|error| match error {
@@ -53,8 +89,14 @@ impl Gate {
         if !self.tokens.accepts(self.service, hello.token.as_bytes()) {
             return Err(CloseCode::TokenRefused);
         }
+        let seat = match &self.seats {
+            Some(seats) => Some(seats.clone().try_acquire_owned().map_err(|_| CloseCode::Unavailable)?),
+            None => None,
+        };
+        // Before the client hears of it: what it does next may need more than strangers have.
+        connection.admit();
         write_frame(&mut send, &Reply::ok().encode()).await.map_err(|_| CloseCode::Done)?;
-        Ok((send, receive))
+        Ok(Admitted { control: (send, receive), seat })
     }
 }
 
@@ -67,6 +109,6 @@ fn reason(code: CloseCode) -> &'static str {
         CloseCode::Version => "unknown protocol version",
         CloseCode::HelloTimeout => "no hello in time",
         CloseCode::WrongService => "another service",
-        CloseCode::Unavailable => "unavailable",
+        CloseCode::Unavailable => "as many clients as the server takes",
     }
 }

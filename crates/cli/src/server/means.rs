@@ -111,6 +111,25 @@ mod tests {
     use super::*;
 
     #[tokio::test]
+    async fn a_client_has_few_lookups_under_way_and_few_that_wait() {
+        let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        let means = Means::new(20_000, 256, Names::new(&[silent.local_addr().unwrap()]));
+        let greedy = Arc::new(means.allowance());
+        let mut tasks = tokio::task::JoinSet::new();
+        for i in 0..LOOKUPS_EACH + WAITING_LOOKUPS {
+            let greedy = greedy.clone();
+            tasks.spawn(async move { greedy.lookup(&format!("name{i}.invalid.")).await });
+        }
+        while greedy.lookups.used_and_waiting() != (LOOKUPS_EACH, WAITING_LOOKUPS) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(greedy.lookup("one-more.invalid.").await.unwrap_err().status, Status::TooMany);
+        assert!(!means.allowance().lookup("localhost").await.unwrap().is_empty(), "others go on");
+        tasks.shutdown().await;
+        assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
+    }
+
+    #[tokio::test]
     async fn few_descriptors_are_shared_out_too() {
         for descriptors in [0, 64, 128, 256, 1_024, 20_000, 1 << 20] {
             let means = Means::new(descriptors, 256, Names::new(&[]));

@@ -11,15 +11,13 @@ mod shares;
 mod tally;
 
 pub use advertise::advertised;
-pub use gate::{Gate, HELLO_TIMEOUT};
+pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
-pub(crate) use tally::Tally;
+pub(crate) use tally::{Statistics, Tally};
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use mendpath::{Endpoint, ServerConfig};
-use tokio::sync::Semaphore;
-use tracing::info;
+use mendpath::{AddressValidation, Admission, Endpoint, ServerConfig};
 
 use self::means::Means;
 use crate::{
@@ -28,7 +26,7 @@ use crate::{
     failure::{Failure, io_reason},
     identity::Identity,
     invitation::Invitation,
-    protocol::{ALPN, CloseCode},
+    protocol::ALPN,
     target::Target,
     token::Service,
     transport::Choice,
@@ -124,12 +122,12 @@ impl ProxyServer {
             server: advertised(options.advertise.as_ref(), listening),
             pin: identity.server.pin(),
         };
-        let gate = Gate::new(identity.tokens, Service::Proxy);
+        let gate = Gate::new(identity.tokens, Service::Proxy).with_seats(options.limits.clients);
         let destinations = Destinations::new(options.policy);
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
-        let limits = options.limits;
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally: Arc::default() });
+        let (limits, tally) = (options.limits, Arc::default());
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
         Ok(Self { endpoint, invitation, shared })
     }
 
@@ -143,28 +141,24 @@ impl ProxyServer {
         &self.endpoint
     }
 
-    /// What its clients' connections have sent and received.
-    pub(crate) fn tally(&self) -> Arc<Tally> {
-        Arc::clone(&self.shared.tally)
+    /// What its clients' connections have sent and received, and how strangers were dealt with.
+    pub(crate) fn statistics(&self) -> Arc<Statistics> {
+        Arc::new(Statistics { tally: self.shared.tally.clone(), endpoint: self.endpoint.clone() })
     }
 
     /// Serves until the endpoint is closed.
     pub async fn run(self) {
-        let room = Arc::new(Semaphore::new(self.shared.limits.clients));
         while let Some(connecting) = self.endpoint.accept().await {
-            let Ok(seat) = room.clone().try_acquire_owned() else {
-                connecting.refuse(CloseCode::Unavailable as u64, "too many clients");
-                continue;
-            };
+            // As many of these as the transport keeps connections: the seats, and those who wait to be let in.
             let shared = self.shared.clone();
-            tokio::spawn(async move {
-                let from = connecting.remote_address();
-                let ended = session::serve(connecting, &shared).await;
-                info!(%from, "client gone: {ended}");
-                drop(seat);
-            });
+            tokio::spawn(async move { session::serve(connecting, &shared).await });
         }
     }
+}
+
+/// How many may wait at a time to show their token: enough for a crowd that comes at once from one address, which has a quarter.
+fn waiting_room(clients: usize) -> usize {
+    clients.saturating_mul(2).clamp(64, 512)
 }
 
 /// Listens for QUIC with the proxy protocol.
@@ -178,12 +172,17 @@ pub fn listen(
     clients: usize,
 ) -> Result<Endpoint, Failure> {
     let tried = format!("cannot listen on UDP {addr}");
+    let waiting = waiting_room(clients);
     let config = ServerConfig::with_identity(&identity.server)
         .map_err(|error| Failure::new(&tried, error, "Delete the key in the state directory for a new one"))?
         .alpn([ALPN])
         .transport(transport)
-        // Those that have not shown a token yet need room as well.
-        .max_connections(clients.saturating_mul(2).saturating_add(64));
+        .admission(Admission::default())
+        .max_half_open(waiting)
+        .address_validation(AddressValidation::WhenBusy { half_open: waiting / 4 })
+        .handshake_timeout(HELLO_TIMEOUT)
+        // Those that leave need room for a moment, too.
+        .max_connections(clients.saturating_mul(2).saturating_add(waiting));
     let endpoint = Endpoint::builder().server(config).reset_key(identity.reset_key.clone()).bind(addr);
     endpoint.build().map_err(|error| {
         let next = match error.kind() {

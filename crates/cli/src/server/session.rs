@@ -3,29 +3,30 @@
 use std::sync::Arc;
 
 use mendpath::{Connecting, ConnectionError, RecvStream, SendStream};
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::Instant};
 use tracing::{debug, info};
 
-use super::{HELLO_TIMEOUT, Shared, associate, connect, means::Allowance};
+use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, means::Allowance};
 use crate::{
     association::Hub,
-    protocol::{MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
+    protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
     splice::Abort as _,
 };
 
-/// Serves one client until it is gone; says why it went.
-pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) -> String {
-    let from = connecting.remote_address();
-    let connection = match tokio::time::timeout(HELLO_TIMEOUT, connecting).await {
-        Ok(Ok(connection)) => connection,
-        Ok(Err(error)) => return error.to_string(),
-        Err(_) => return "the handshake took too long".into(),
+/// Serves one client until it is gone. Who is not let in is no news: strangers would fill the log.
+pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) {
+    let (from, deadline) = (connecting.remote_address(), Instant::now() + HELLO_TIMEOUT);
+    let connection = match connecting.await {
+        Ok(connection) => connection,
+        Err(error) => return debug!(%from, "handshake failed: {error}"),
     };
-    let (_control, mut control) = match shared.gate.admit(&connection).await {
-        Ok(streams) => streams,
-        Err(code) => return format!("not let in: {code:?}"),
+    let admitted = match shared.gate.admit_before(&connection, deadline).await {
+        Ok(admitted) => admitted,
+        Err(CloseCode::Unavailable) => return shared.tally.turned_away(from),
+        Err(code) => return debug!(%from, "not let in: {code:?}"),
     };
     info!(%from, "client let in");
+    let Admitted { control: (_send, mut control), seat: _seat } = admitted;
     let hub = Arc::new(Hub::new(connection.clone()));
     let _entry = shared.tally.enter(&connection, Some(hub.clone()));
     let streams = Arc::new(Semaphore::new(shared.limits.streams));
@@ -49,8 +50,8 @@ pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) -> Strin
         error = goodbye => error,
         () = hub.run() => ConnectionError::LocallyClosed,
     };
-    connection.close(crate::protocol::CloseCode::Done as u64, b"");
-    error.to_string()
+    connection.close(CloseCode::Done as u64, b"");
+    info!(%from, "client gone: {error}");
 }
 
 /// Answers one stream's request.

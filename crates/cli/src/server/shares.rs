@@ -88,6 +88,12 @@ impl Share {
         }
     }
 
+    /// How much this client has, and how many of its wait.
+    #[cfg(test)]
+    pub(super) fn used_and_waiting(&self) -> (usize, usize) {
+        (self.used.load(Relaxed), self.waiting.load(Relaxed))
+    }
+
     fn queue(&self, most: usize) -> Result<Place<'_>, TooMany> {
         let one_more = |waiting: usize| (waiting < most).then_some(waiting + 1);
         self.waiting.fetch_update(Relaxed, Relaxed, one_more).map_err(|_| TooMany)?;

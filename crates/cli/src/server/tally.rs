@@ -2,12 +2,14 @@
 
 use std::{
     collections::BTreeMap,
+    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use mendpath::Connection;
+use mendpath::{Connection, Endpoint, EndpointStats};
 use serde::Serialize;
 use tokio::net::TcpStream;
+use tracing::info;
 
 use crate::{
     admin::{self, Counters, json},
@@ -19,6 +21,14 @@ use crate::{
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<Books>);
 
+/// What `--admin` shows.
+pub(crate) struct Statistics {
+    /// The clients'.
+    pub(crate) tally: Arc<Tally>,
+    /// Knows of those who are not let in.
+    pub(crate) endpoint: Endpoint,
+}
+
 #[derive(Default)]
 struct Books {
     ended: Counters,
@@ -26,6 +36,7 @@ struct Books {
     /// Numbered in the order of their arrival.
     open: BTreeMap<u64, (Connection, Option<Arc<Hub>>)>,
     next: u64,
+    turned_away: u64,
 }
 
 /// A connection on the books; dropping this ends its account.
@@ -38,12 +49,51 @@ pub(crate) struct Entry {
 #[derive(Serialize)]
 struct StatsRow {
     clients: usize,
+    /// Clients with a token for whom there was no seat.
+    turned_away: u64,
+    door: DoorRow,
     association_packets_dropped: u64,
     #[serde(flatten)]
     counters: Counters,
 }
 
+/// How strangers are dealt with.
+#[derive(Serialize)]
+struct DoorRow {
+    waiting: usize,
+    evicted: u64,
+    evicted_by_network: u64,
+    refused: u64,
+    retries_sent: u64,
+}
+
+impl From<EndpointStats> for DoorRow {
+    fn from(stats: EndpointStats) -> Self {
+        Self {
+            waiting: stats.half_open,
+            evicted: stats.evicted,
+            evicted_by_network: stats.evicted_by_network,
+            refused: stats.refused,
+            retries_sent: stats.retries_sent,
+        }
+    }
+}
+
+impl Statistics {
+    /// Answers one request.
+    pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
+        let row = || json(&statistics.tally.row(statistics.endpoint.stats()));
+        admin::serve(tcp, place, "GET /stats", |path| (path == "/stats").then(row)).await;
+    }
+}
+
 impl Tally {
+    /// A client had a token, but there was no seat.
+    pub(crate) fn turned_away(&self, from: SocketAddr) {
+        info!(%from, "client turned away: all seats are taken");
+        self.books().turned_away += 1;
+    }
+
     /// Counts a connection, and its associations if it has any, from now on.
     pub(crate) fn enter(self: &Arc<Self>, connection: &Connection, hub: Option<Arc<Hub>>) -> Entry {
         let mut books = self.books();
@@ -53,19 +103,20 @@ impl Tally {
         Entry { tally: Arc::clone(self), number }
     }
 
-    /// Answers one request.
-    pub(crate) async fn serve(tcp: TcpStream, place: Place, tally: Arc<Self>) {
-        admin::serve(tcp, place, "GET /stats", |path| (path == "/stats").then(|| json(&tally.row()))).await;
-    }
-
-    fn row(&self) -> StatsRow {
+    fn row(&self, door: EndpointStats) -> StatsRow {
         let books = self.books();
         let (mut counters, mut dropped) = (books.ended, books.ended_dropped);
         for (connection, hub) in books.open.values() {
             counters += (&connection.stats()).into();
             dropped += hub.as_ref().map_or(0, |hub| hub.dropped());
         }
-        StatsRow { clients: books.open.len(), association_packets_dropped: dropped, counters }
+        StatsRow {
+            clients: books.open.len(),
+            turned_away: books.turned_away,
+            door: door.into(),
+            association_packets_dropped: dropped,
+            counters,
+        }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {

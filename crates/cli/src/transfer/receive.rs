@@ -120,10 +120,7 @@ impl Receiver {
             ));
         }
         let identity = Identity::load_or_create(&options.state)?;
-        let mut transport = options.transport.config(STALL, 4);
-        // A file is worth more memory than a proxied connection: a full window of a fast and long path.
-        transport.receive_window = transport.receive_window.max(32 << 20);
-        transport.stream_receive_window = transport.receive_window;
+        let transport = options.transport.config(STALL, 4);
         let endpoint = listen(options.listen, &identity, transport, CONNECTIONS)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
@@ -230,7 +227,7 @@ impl Shelf {
 
     async fn admit(&self, connecting: Connecting) -> Option<(Connection, (SendStream, RecvStream))> {
         let connection = timeout(HELLO_TIMEOUT, connecting).await.ok()?.ok()?;
-        let control = self.gate.admit(&connection).await.ok()?;
+        let control = self.gate.admit(&connection).await.ok()?.control;
         Some((connection, control))
     }
 

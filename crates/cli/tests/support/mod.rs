@@ -54,8 +54,14 @@ pub struct Server {
 
 impl Server {
     pub fn start(policy: DestinationPolicy) -> Self {
+        Self::start_with(policy, |_| {})
+    }
+
+    pub fn start_with(policy: DestinationPolicy, change: impl FnOnce(&mut ServerOptions)) -> Self {
         let state = tempfile::tempdir().unwrap();
-        let server = ProxyServer::bind(&server_options(state.path(), policy)).unwrap();
+        let mut options = server_options(state.path(), policy);
+        change(&mut options);
+        let server = ProxyServer::bind(&options).unwrap();
         Self {
             invitation: server.invitation().clone(),
             endpoint: server.endpoint().clone(),

@@ -9,4 +9,5 @@ mod handshake;
 mod paths;
 mod repair;
 mod siege;
+mod strangers;
 mod streams;

@@ -43,8 +43,8 @@ const WORK_AT_FIRST: u64 = 32 << 20;
 /// What decoding has cost is paid for by the bytes that came. Nobody has shown a token by now: the handshake is all that these peers have done.
 fn assert_work_is_paid_for(siege: &mut Siege, before: u64) {
     let work = siege.victim().stats().decoder_work - before;
-    // A symbol that is paid for as one may cost three times as much, should its block come to be solved from the end.
-    let limit = 3 * (WORK_PER_BYTE * siege.sent.bytes + WORK_AT_FIRST);
+    // What a block's last symbols cost to solve it is small beside what all of them cost.
+    let limit = (WORK_PER_BYTE * siege.sent.bytes + WORK_AT_FIRST) / 4 * 5;
     assert!(work <= limit, "{work} bytes of work for {:?}", siege.sent);
 }
 

@@ -8,7 +8,7 @@ use std::{
 use fuzz_targets::pair::{Pair, Settings, network};
 use peak_alloc::PeakAlloc;
 use proto::{
-    Connection, ConnectionError, Event, PathId, RepairConfig, TransportConfig, TransportErrorCode,
+    Admission, Connection, ConnectionError, Event, PathId, RepairConfig, TransportConfig, TransportErrorCode,
     wire::{Frame, PacketKind},
 };
 use units::{Duration, Instant};
@@ -112,17 +112,23 @@ pub fn config() -> TransportConfig {
 impl Siege {
     /// A server whose client attacks.
     pub fn of_server(config: &TransportConfig) -> Self {
-        Self::new(config, true)
+        Self::new(&Settings::new(config.clone()), true)
+    }
+
+    /// A server whose client attacks before it is let in.
+    pub fn of_door(config: &TransportConfig) -> Self {
+        let admission = Some(Admission::default());
+        Self::new(&Settings { admission, ..Settings::new(config.clone()) }, true)
     }
 
     /// A client whose server attacks.
     pub fn of_client(config: &TransportConfig) -> Self {
-        Self::new(config, false)
+        Self::new(&Settings::new(config.clone()), false)
     }
 
-    fn new(config: &TransportConfig, victim_is_server: bool) -> Self {
+    fn new(settings: &Settings, victim_is_server: bool) -> Self {
         let mut meter = Meter::start();
-        let mut pair = Pair::new(&Settings::new(config.clone()));
+        let mut pair = Pair::new(settings);
         pair.run(Duration::from_secs(1));
         assert!(pair.is_up());
         pair.wire = VecDeque::new();

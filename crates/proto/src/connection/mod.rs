@@ -241,7 +241,9 @@ impl Connection {
         client: Introduction,
         seed: Seed,
     ) -> Result<Self, rustls::Error> {
-        let transport = config.transport.clone();
+        let wide = &config.transport;
+        let transport =
+            config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
         let mut parameters = handshake::local_parameters(&transport, local_cid);
         parameters.original_destination_connection_id = Some(client.original);
         parameters.retry_source_connection_id = client.retried.then_some(client.destination);
@@ -255,7 +257,9 @@ impl Connection {
         connection.path_zero().address_validated = client.address_validated;
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
         connection.handshake_deadline = Some(now + config.handshake_timeout);
-        connection.awaiting = config.admission;
+        if let Some(admission) = config.admission {
+            connection.await_admission(admission, wide);
+        }
         Ok(connection)
     }
 

@@ -1,6 +1,7 @@
 //! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21 section 3).
 
 use rand_chacha::rand_core::RngCore;
+use smallvec::SmallVec;
 use units::{Duration, Instant};
 
 use super::{
@@ -159,7 +160,7 @@ impl Connection {
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
         let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
-        let allowed = allowed && self.config.migration;
+        let allowed = allowed && self.config.migration && self.is_admitted();
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
         }
@@ -296,6 +297,17 @@ impl Connection {
             self.on_abandon_told(id);
         }
         self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
+    }
+
+    /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned the only one left, then it answers nothing on
+    /// that, and what was lost there is never found out.
+    pub(super) fn abandon_again(&mut self) {
+        let untold = |p: &&Path| matches!(p.lifecycle, Lifecycle::Closing { told: false, .. });
+        let ids: SmallVec<[PathId; 8]> = self.paths.values().filter(untold).map(|p| p.id).collect();
+        for path in ids {
+            // A full queue has its own end.
+            let _ = self.queue_control(ControlFrame::PathAbandon { path });
+        }
     }
 
     /// The peer knows that a path is abandoned: it has acknowledged the news, or told us the same.

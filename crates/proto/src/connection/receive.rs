@@ -332,7 +332,8 @@ impl Connection {
                 if context.level == Level::ZeroRtt {
                     self.note_early_stream(s.id);
                 }
-                self.streams.on_stream(s.id, s.offset, s.data, s.fin)
+                self.streams.on_stream(s.id, s.offset, s.data, s.fin)?;
+                self.check_gaps_of_stranger()
             }
             Frame::ResetStream(f) => self.streams.on_reset_stream(f.id, f.error_code, f.final_size),
             Frame::StopSending(f) => self.streams.on_stop_sending(f.id, f.error_code),

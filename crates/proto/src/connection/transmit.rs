@@ -316,6 +316,7 @@ impl Connection {
         self.write_ack(now, id, &mut builder, out);
         // Nothing is entrusted to a path that is not validated: once the amplification limit is reached, nobody would miss it there.
         if carries_data {
+            self.abandon_again();
             if self.has_pending() {
                 self.write_all(&mut builder, out);
             } else {

@@ -169,7 +169,11 @@ mod tests {
             lobby.enter(ConnectionHandle(n), ip("192.0.2.1"), true);
         }
         assert_eq!(rival(&lobby, "192.0.2.1", 16), Some((1, Full::Network)));
-        assert_eq!(rival(&lobby, "::ffff:192.0.2.1", 16), Some((1, Full::Network)), "the same in other dress");
+        assert_eq!(
+            rival(&lobby, "::ffff:192.0.2.1", 16),
+            Some((1, Full::Network)),
+            "the same in other dress"
+        );
         for n in 5..=8 {
             assert_eq!(rival(&lobby, "192.0.2.2", 16), None);
             lobby.enter(ConnectionHandle(n), ip("192.0.2.2"), n != 7);

@@ -54,13 +54,7 @@ fn knock(endpoint: &mut Endpoint, now: Instant, data: &mut [u8], out: &mut Vec<u
 }
 
 /// The same from one of many hosts; neighbours in number are of different networks.
-fn knock_from(
-    endpoint: &mut Endpoint,
-    host: u64,
-    now: Instant,
-    data: &mut [u8],
-    out: &mut Vec<u8>,
-) -> usize {
+fn knock_from(endpoint: &mut Endpoint, host: u64, now: Instant, data: &mut [u8], out: &mut Vec<u8>) -> usize {
     match endpoint.handle_datagram(now, Datagram { path: path(host), ecn: None, data }, out) {
         Some(EndpointOutput::Reply(transmit)) => transmit.size,
         _ => 0,

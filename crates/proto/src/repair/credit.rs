@@ -4,7 +4,7 @@
 //! symbols are a part of what arrives, so that a credit for every byte that arrives never runs out for them; for whoever sends nothing else, it
 //! bounds what a byte of theirs costs us (docs/wire-format.md).
 
-/// What looking up a member costs, in bytes multiplied and added.
+/// What looking up a member costs, in bytes multiplied and added. It happens twice: when a symbol comes, and when its block is decoded.
 pub(super) const LOOKUP: u64 = 64;
 /// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the largest blocks, should every packet that they
 /// protect have been lost.
@@ -33,7 +33,7 @@ impl Credit {
     /// Pays for a symbol of `len` bytes over so many members, whatever it may come to cost; `coefficients` are those that an equation over them
     /// has. False if the credit is used up.
     pub(super) fn spend(&mut self, members: u64, len: usize, coefficients: u64) -> bool {
-        let cost = members * (len as u64 + LOOKUP + coefficients);
+        let cost = members * (len as u64 + 2 * LOOKUP + coefficients);
         let paid = self.left >= cost;
         if paid {
             self.left -= cost;
@@ -75,7 +75,7 @@ mod tests {
                 credit.earn(len + 60);
                 paid += u64::from(credit.spend(128, len as usize, 0));
             }
-            let (work, bytes) = (paid * 128 * (len + LOOKUP), 1_000_000 * (len + 60));
+            let (work, bytes) = (paid * 128 * (len + 2 * LOOKUP), 1_000_000 * (len + 60));
             assert!(work <= 64 * bytes + LARGEST, "{work} for {bytes}");
         }
     }

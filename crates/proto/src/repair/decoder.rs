@@ -89,6 +89,13 @@ impl Decoder {
         }
     }
 
+    /// Changes how many bytes are kept from now on.
+    pub(crate) fn set_budget(&mut self, budget: u64) {
+        self.budget = budget;
+        self.sources.set_budget(budget);
+        self.make_room();
+    }
+
     pub(crate) fn counters(&self) -> Counters {
         Counters { work: self.counters.work + self.sources.moved(), ..self.counters }
     }
@@ -316,13 +323,14 @@ impl Decoder {
         self.make_room();
     }
 
-    /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2 relies on; then the oldest blocks. A
+    /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2 relies on; then the oldest blocks, also if so
+    /// little of the plaintexts is free to go that moving the others costs more than that gains. A
     /// block of scheme 1 that needs a plaintext which is gone is found out when it is to be decoded.
     fn make_room(&mut self) {
         let mut slabs = self.sources.slabs();
         while self.memory() > self.budget {
             // Pinned plaintexts move to the end: once around is enough to know that the rest is pinned.
-            if slabs > 0 && self.sources.evict_oldest() {
+            if slabs > 0 && self.sources.is_mostly_free() && self.sources.evict_oldest() {
                 slabs -= 1;
                 continue;
             }

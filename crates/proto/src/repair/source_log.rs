@@ -61,12 +61,15 @@ pub(super) struct SourceLog {
     spare: Option<Slab>,
 }
 
+fn largest_slab(budget: u64) -> usize {
+    usize::try_from(budget / 8).unwrap_or(usize::MAX).min(*SLAB_SIZES.end())
+}
+
 impl SourceLog {
     /// A log that is to stay within `budget` bytes; its owner evicts.
     pub(super) fn new(budget: u64) -> Self {
-        let eighth = usize::try_from(budget / 8).unwrap_or(usize::MAX);
         Self {
-            largest_slab: eighth.min(*SLAB_SIZES.end()),
+            largest_slab: largest_slab(budget),
             slabs: VecDeque::new(),
             gone: 0,
             index: BTreeMap::new(),
@@ -75,6 +78,11 @@ impl SourceLog {
             moved: 0,
             spare: None,
         }
+    }
+
+    /// Another budget: later slabs follow it.
+    pub(super) fn set_budget(&mut self, budget: u64) {
+        self.largest_slab = largest_slab(budget);
     }
 
     /// Bytes held.
@@ -91,6 +99,11 @@ impl SourceLog {
     /// Bytes held that blocks rely on.
     pub(super) fn pinned(&self) -> u64 {
         self.pinned
+    }
+
+    /// Whether giving up the oldest slabs is worth moving what blocks rely on: at most four bytes for each that is gained.
+    pub(super) fn is_mostly_free(&self) -> bool {
+        (self.memory - self.pinned.min(self.memory)) * 4 >= self.pinned
     }
 
     /// Bytes moved so far to make room around those that blocks rely on.

@@ -40,7 +40,7 @@ mod sent;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
@@ -244,8 +244,9 @@ pub struct Streams {
     queue: SendQueue,
     /// Control frames waiting.
     control: BTreeSet<ControlKey>,
-    /// Streams whose writes wait for the connection, in the order they came.
-    writers: VecDeque<StreamId>,
+    /// Streams whose writes wait for the connection, by number in the order they came.
+    writers: BTreeMap<u64, StreamId>,
+    next_writer: u64,
     events: EventQueue,
 }
 
@@ -277,7 +278,8 @@ impl Streams {
             requeued: 0,
             queue: SendQueue::default(),
             control: BTreeSet::new(),
-            writers: VecDeque::new(),
+            writers: BTreeMap::new(),
+            next_writer: 0,
             events: EventQueue::default(),
         }
     }
@@ -378,6 +380,11 @@ impl Streams {
         }
     }
 
+    /// Gaps in received data now.
+    pub fn gaps(&self) -> usize {
+        self.gaps
+    }
+
     fn is_local(&self, id: StreamId) -> bool {
         id.initiator() == self.side
     }
@@ -446,8 +453,8 @@ impl Streams {
         for class in half.queued() {
             self.queue.remove(half.priority, class, id);
         }
-        if half.in_writers {
-            self.writers.retain(|&waiting| waiting != id);
+        if let Some(number) = half.writer {
+            self.writers.remove(&number);
         }
         self.send.remove(&id);
         self.control.remove(&ControlKey::ResetStream(id));
@@ -501,6 +508,7 @@ impl Streams {
             if std::mem::take(&mut half.wants_credit) {
                 self.add_writer(id);
                 self.wake_writers();
+                self.wake_if_room(id);
             }
         }
     }
@@ -572,9 +580,11 @@ impl Streams {
     /// Lets a blocked write wait for the connection's credit or for room in the send buffer.
     fn add_writer(&mut self, id: StreamId) {
         if let Some(half) = self.send.get_mut(&id)
-            && !std::mem::replace(&mut half.in_writers, true)
+            && half.writer.is_none()
         {
-            self.writers.push_back(id);
+            half.writer = Some(self.next_writer);
+            self.writers.insert(self.next_writer, id);
+            self.next_writer += 1;
         }
     }
 
@@ -588,9 +598,9 @@ impl Streams {
         if self.credit.available() == 0 || !self.room.is_ample(self.totals.held) {
             return;
         }
-        for id in self.writers.drain(..) {
+        for id in std::mem::take(&mut self.writers).into_values() {
             if let Some(half) = self.send.get_mut(&id) {
-                half.in_writers = false;
+                half.writer = None;
                 self.events.push(StreamEvent::Writable(id));
             }
         }
@@ -607,21 +617,31 @@ impl Streams {
             self.wake_if_room(range.id);
         }
         for _ in 0..WRITERS_ASKED.min(self.writers.len()) {
-            // Who left the queue by the loop above is skipped here.
-            let Some(id) = self.writers.pop_front() else { break };
-            if self.send.get(&id).is_some_and(|half| half.in_writers) {
-                self.writers.push_back(id);
-                self.wake_if_room(id);
+            let Some((_, &id)) = self.writers.first_key_value() else { break };
+            if !self.wake_if_room(id) {
+                self.requeue_writer(id);
             }
         }
     }
 
-    fn wake_if_room(&mut self, id: StreamId) {
+    /// Returns whether there was room.
+    fn wake_if_room(&mut self, id: StreamId) -> bool {
         let held = self.totals.held;
-        let Some(half) = self.send.get_mut(&id) else { return };
-        if half.in_writers && self.room.is_worth_waking(held, half.held()) {
-            half.in_writers = false;
-            self.events.push(StreamEvent::Writable(id));
+        let Some(half) = self.send.get_mut(&id) else { return false };
+        let Some(number) = half.writer.filter(|_| self.room.is_worth_waking(held, half.held())) else {
+            return false;
+        };
+        half.writer = None;
+        self.writers.remove(&number);
+        self.events.push(StreamEvent::Writable(id));
+        true
+    }
+
+    /// Lets a writer wait behind the others.
+    fn requeue_writer(&mut self, id: StreamId) {
+        if let Some(number) = self.send.get_mut(&id).and_then(|half| half.writer.take()) {
+            self.writers.remove(&number);
         }
+        self.add_writer(id);
     }
 }

@@ -45,7 +45,7 @@ impl Room {
 
     /// Whether a writer that waits may take enough to be worth it: waking it for every acknowledged packet would cut data into crumbs.
     pub(super) fn is_worth_waking(&self, held: u64, own: u64) -> bool {
-        self.available(held, own) >= (self.used / 8).min(SMALL / 2).max(1)
+        self.available(held, own) >= (self.used / 8).clamp(1, SMALL / 2)
     }
 }
 

@@ -95,8 +95,8 @@ pub(super) struct SendHalf {
     pub(super) app_done: bool,
     /// Whether a blocked write waits for credit of the stream.
     pub(super) wants_credit: bool,
-    /// Whether the stream is in the queue of those whose writes wait for the connection.
-    pub(super) in_writers: bool,
+    /// Its number among those whose writes wait for the connection.
+    pub(super) writer: Option<u64>,
     pub(super) priority: i32,
     /// Whether the stream is in the queue for lost data.
     pub(super) queued_lost: bool,
@@ -122,7 +122,7 @@ impl SendHalf {
             credit,
             app_done: false,
             wants_credit: false,
-            in_writers: false,
+            writer: None,
             priority: 0,
             queued_lost: false,
             queued_new: None,

@@ -72,8 +72,7 @@ fn half_open_connections_are_bounded_and_the_oldest_makes_room() {
     let lost = std::rc::Rc::new(std::cell::Cell::new(true));
     let lossy = lost.clone();
     net.passes = Box::new(move |packet| packet.from != server_addr() || !lossy.get());
-    let waiting: Vec<_> =
-        (4..8).map(|n| net.connect_from(SocketAddr::from(([198, 51, n, 1], 1)))).collect();
+    let waiting: Vec<_> = (4..8).map(|n| net.connect_from(SocketAddr::from(([198, 51, n, 1], 1)))).collect();
     net.run(Duration::from_millis(5));
     assert_eq!(net.hosts[SERVER].endpoint.stats().half_open, 4);
     lost.set(false);

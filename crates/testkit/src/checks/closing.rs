@@ -1,6 +1,6 @@
 //! A closed connection is gone within three probe timeouts (RFC 9000 section 10.2).
 
-use proto::PathStats;
+use proto::{PathState, PathStats};
 use units::{Duration, Instant};
 
 use super::Broken;
@@ -9,6 +9,8 @@ use super::Broken;
 const GRANULARITY: Duration = Duration::from_millis(1);
 /// The most that ACKs are delayed (RFC 9000 section 18.2: the default).
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
+/// A peer whose last path is silent probes it twice within this.
+const PROBES_OF_A_PEER: Duration = Duration::from_secs(8);
 
 /// When the connection was closed by either side, and by when it must be drained.
 #[derive(Debug, Default)]
@@ -30,7 +32,7 @@ impl Closing {
         if !is_closed {
             return Ok(());
         }
-        let (at, until) = *self.closed.get_or_insert_with(|| (now, now + slowest_probe(&paths()) * 3));
+        let (at, until) = *self.closed.get_or_insert_with(|| (now, now + longest_period(&paths())));
         if is_drained || now <= until.max(self.asleep) {
             Ok(())
         } else {
@@ -42,6 +44,13 @@ impl Closing {
     pub(super) fn on_sleep(&mut self, until: Instant) {
         self.asleep = self.asleep.max(until);
     }
+}
+
+/// Three probe timeouts; without a path, long enough to answer one of the peer's probes.
+fn longest_period(paths: &[PathStats]) -> Duration {
+    let stranded = paths.iter().all(|p| matches!(p.state, PathState::Closing | PathState::Validating));
+    let least = if stranded { PROBES_OF_A_PEER } else { Duration::ZERO };
+    (slowest_probe(paths) * 3).max(least)
 }
 
 fn slowest_probe(paths: &[PathStats]) -> Duration {

@@ -50,6 +50,16 @@ impl Value for Option<Duration> {
     }
 }
 
+impl Value for Option<u64> {
+    fn print(&self) -> String {
+        self.map_or_else(|| "auto".to_owned(), |value| value.to_string())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "auto" { Some(None) } else { text.parse().ok().map(Some) }
+    }
+}
+
 /// One line per setting: everything else follows from the list.
 macro_rules! settings {
     ($($name:literal = $($field:ident).+),+ $(,)?) => {
@@ -89,6 +99,7 @@ settings! {
     "keep_alive" = keep_alive,
     "receive_window" = receive_window,
     "stream_receive_window" = stream_receive_window,
+    "initial_stream_window" = initial_stream_window,
     "send_buffer" = send_buffer,
     "max_concurrent_bidi" = max_concurrent_bidi,
     "max_concurrent_uni" = max_concurrent_uni,

@@ -162,7 +162,11 @@ impl<T> Guard<T> {
 
     /// Whether the program has taken too long.
     fn poll_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(deadline) = self.deadline() else { return Poll::Pending };
+        let Some(deadline) = self.deadline() else {
+            // The time begins to run with the end of the answer, and hyper need not ask again then.
+            let _ = self.visit.wait_for_rest(cx);
+            return Poll::Pending;
+        };
         if self.timer.deadline() != deadline {
             self.timer.as_mut().reset(deadline);
         }

@@ -251,6 +251,7 @@ impl Endpoint {
         let stats = self.streams.stats();
         assert!(stats.send_buffered <= self.config.send_buffer);
         assert!(stats.receive_buffered <= self.config.receive_window);
+        assert!(self.streams.writers.len() <= stats.open, "each writer waits once");
     }
 
     fn is_done(&self) -> bool {
