@@ -59,10 +59,11 @@ async fn contest(kind: Kind, args: &ContestArgs) -> Outcome<Row> {
     if by_name {
         resolver::start()?;
     }
+    let program = ends::Program { file: args.program.clone(), verbose: args.verbose };
     let state = tempfile::tempdir()?;
     let dir = state.path().to_str().ok_or("the temporary directory has a strange name")?;
-    let (server, invitation) = ends::server(dir, by_name.then_some(resolver::ADDRESS), args.verbose).await?;
-    let (mut client, proxy) = ends::client(&invitation, args.verbose)?;
+    let (server, invitation) = ends::server(&program, dir, by_name.then_some(resolver::ADDRESS)).await?;
+    let (mut client, proxy) = ends::client(&program, &invitation)?;
     probe::wait_for(&mut client, proxy).await?;
     let size = args.size.get();
     let scene = Scene {
@@ -71,6 +72,7 @@ async fn contest(kind: Kind, args: &ContestArgs) -> Outcome<Row> {
         wait: Duration::from_millis(args.pause_ms),
         proxy,
         invitation,
+        newcomers: ends::Program { verbose: false, ..program },
     };
     // What is only done once is none of the flood's business.
     let _ = probe::visit(proxy, scene.errand, scene.wait, Instant::now() + MARGIN).await;
@@ -90,13 +92,16 @@ struct Scene {
     wait: Duration,
     proxy: SocketAddr,
     invitation: Invitation,
+    /// What new clients run, in silence.
+    newcomers: ends::Program,
 }
 
 impl Scene {
     /// One turn of the client that stays and of those that come and go.
     async fn turn(&self) -> Outcome<Noticed> {
         let end = Instant::now() + self.turn;
-        let newcomers = tokio::spawn(probe::newcomers(self.invitation.clone(), self.errand, end));
+        let newcomers =
+            tokio::spawn(probe::newcomers(self.newcomers.clone(), self.invitation.clone(), self.errand, end));
         let stays = probe::visit(self.proxy, self.errand, self.wait, end).await;
         let new = newcomers.await??;
         Ok(Noticed { newcomers_ms: new.newcomers_ms, turned_away: new.turned_away, ..stays })

@@ -2,6 +2,7 @@
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::PathBuf,
     process::Stdio,
 };
 
@@ -87,27 +88,46 @@ impl Process {
     }
 }
 
+/// Which program is judged, and whether it may speak.
+#[derive(Clone, Default)]
+pub struct Program {
+    /// Not the one that this example was built with.
+    pub file: Option<PathBuf>,
+    /// Shows what it has to say.
+    pub verbose: bool,
+}
+
+impl Program {
+    /// How this program is told to become it.
+    fn line(&self) -> Vec<String> {
+        let mut line = vec!["mendpath".to_owned()];
+        line.extend(self.file.iter().map(|file| format!("--program={}", file.display())));
+        line
+    }
+}
+
 /// The server, and how to reach it.
 pub async fn server(
+    program: &Program,
     state: &str,
     resolver: Option<Ipv4Addr>,
-    verbose: bool,
 ) -> Outcome<(Process, Invitation)> {
-    let mut line = vec!["mendpath".to_owned()];
+    let mut line = program.line();
     line.extend(resolver.map(|address| format!("--resolver={address}")));
     let command =
         ["--", "mendpath", "server", "--listen", "127.0.0.1:0", "--allow-private", "--state", state];
     line.extend(command.map(str::to_owned));
-    let mut server = Process::start(&line, verbose)?;
+    let mut server = Process::start(&line, program.verbose)?;
     let invitation = server.line().await?.parse()?;
     Ok((server, invitation))
 }
 
 /// A client, and where its SOCKS5 proxy will be.
-pub fn client(invitation: &Invitation, verbose: bool) -> Outcome<(Process, SocketAddr)> {
+pub fn client(program: &Program, invitation: &Invitation) -> Outcome<(Process, SocketAddr)> {
     // Free now: nothing else on this machine takes ports so fast that it would be a worry.
     let socks5 = TcpListener::bind(ANY)?.local_addr()?;
-    let line = ["mendpath", "--", "mendpath", "client"].map(str::to_owned).into_iter();
-    let line = line.chain([invitation.to_string(), format!("--socks5={socks5}")]);
-    Ok((Process::start(&line.collect::<Vec<_>>(), verbose)?, socks5))
+    let mut line = program.line();
+    line.extend(["--", "mendpath", "client"].map(str::to_owned));
+    line.extend([invitation.to_string(), format!("--socks5={socks5}")]);
+    Ok((Process::start(&line, program.verbose)?, socks5))
 }

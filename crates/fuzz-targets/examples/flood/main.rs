@@ -30,7 +30,9 @@ use std::{
     error::Error,
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr},
-    process::ExitCode,
+    os::unix::process::CommandExt as _,
+    path::PathBuf,
+    process::{Command, ExitCode},
 };
 
 use clap::{Parser, Subcommand};
@@ -75,6 +77,9 @@ struct ContestArgs {
     /// Another seed makes other sources and another order.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Judge this program `mendpath` instead of the one that this example was built with.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
     /// Print what the processes have to say.
     #[arg(long)]
     verbose: bool,
@@ -89,6 +94,9 @@ enum Role {
         /// Asks the name server at this address instead of the machine's own.
         #[arg(long)]
         resolver: Option<Ipv4Addr>,
+        /// Becomes this program instead.
+        #[arg(long)]
+        program: Option<PathBuf>,
         #[arg(last = true)]
         line: Vec<String>,
     },
@@ -100,7 +108,7 @@ enum Role {
 fn main() -> ExitCode {
     let args = Args::parse();
     let outcome = match args.role {
-        Some(Role::Mendpath { resolver, line }) => mendpath(resolver, line),
+        Some(Role::Mendpath { resolver, program, line }) => mendpath(resolver, program, line),
         Some(Role::Attack(orders)) => attacker::run(&orders).map(|()| ExitCode::SUCCESS),
         None => contest::run(&args.contest),
     };
@@ -111,9 +119,13 @@ fn main() -> ExitCode {
 }
 
 /// A command of `mendpath`, which ends when whoever started this process does.
-fn mendpath(resolver: Option<Ipv4Addr>, line: Vec<String>) -> Outcome<ExitCode> {
+fn mendpath(resolver: Option<Ipv4Addr>, program: Option<PathBuf>, line: Vec<String>) -> Outcome<ExitCode> {
     if let Some(resolver) = resolver {
         resolver::ask(resolver)?;
+    }
+    if let Some(program) = program {
+        // It is killed when its parent ends in order, which is all that can be asked of a program that is not this one.
+        return Err(Command::new(program).args(&line[1..]).exec().into());
     }
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -106,11 +106,16 @@ pub async fn visit(proxy: SocketAddr, errand: Errand, wait: Duration, end: Insta
 }
 
 /// Starts a new client again and again until `end`; each fetches once and ends.
-pub async fn newcomers(invitation: Invitation, errand: Errand, end: Instant) -> Outcome<Noticed> {
+pub async fn newcomers(
+    program: ends::Program,
+    invitation: Invitation,
+    errand: Errand,
+    end: Instant,
+) -> Outcome<Noticed> {
     let mut noticed = Noticed::default();
     while Instant::now() < end {
         let began = Instant::now();
-        match timeout(PATIENCE, newcomer(&invitation, &errand)).await {
+        match timeout(PATIENCE, newcomer(&program, &invitation, &errand)).await {
             Ok(Ok(())) => noticed.newcomers_ms.push(began.elapsed().as_secs_f64() * 1e3),
             _ => noticed.turned_away += 1,
         }
@@ -119,8 +124,8 @@ pub async fn newcomers(invitation: Invitation, errand: Errand, end: Instant) -> 
     Ok(noticed)
 }
 
-async fn newcomer(invitation: &Invitation, errand: &Errand) -> Outcome<()> {
-    let (mut client, proxy) = ends::client(invitation, false)?;
+async fn newcomer(program: &ends::Program, invitation: &Invitation, errand: &Errand) -> Outcome<()> {
+    let (mut client, proxy) = ends::client(program, invitation)?;
     wait_for(&mut client, proxy).await?;
     fetch(proxy, errand).await
 }
