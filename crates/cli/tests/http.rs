@@ -579,6 +579,7 @@ async fn requests_do_not_wait_for_the_connection() {
             let connection = silent.endpoint().accept().await.unwrap().await.unwrap();
             let (mut control, mut hello) = connection.accept_bi().await.unwrap();
             read_frame(&mut hello, MAX_MESSAGE).await.unwrap();
+            connection.admit();
             write_frame(&mut control, &Reply::ok().encode()).await.unwrap();
             for (begins, answer, said) in [
                 ("GET /", Reply::ok(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"),

@@ -95,6 +95,7 @@ async fn a_forwarded_program_need_not_wait_for_the_server_s_answer() {
             let connection = silent.endpoint().accept().await.unwrap().await.unwrap();
             let (mut control, mut hello) = connection.accept_bi().await.unwrap();
             read_frame(&mut hello, MAX_MESSAGE).await.unwrap();
+            connection.admit();
             write_frame(&mut control, &Reply::ok().encode()).await.unwrap();
             for answer in [Reply::ok(), Reply::new(Status::Refused, "nobody is there")] {
                 let (mut send, mut receive) = connection.accept_bi().await.unwrap();

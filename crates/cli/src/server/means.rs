@@ -118,12 +118,12 @@ mod tests {
         let mut tasks = tokio::task::JoinSet::new();
         for i in 0..LOOKUPS_EACH + WAITING_LOOKUPS {
             let greedy = greedy.clone();
-            tasks.spawn(async move { greedy.lookup(&format!("name{i}.invalid.")).await });
+            tasks.spawn(async move { greedy.lookup(&format!("name{i}.example.org.")).await });
         }
         while greedy.lookups.used_and_waiting() != (LOOKUPS_EACH, WAITING_LOOKUPS) {
             tokio::task::yield_now().await;
         }
-        assert_eq!(greedy.lookup("one-more.invalid.").await.unwrap_err().status, Status::TooMany);
+        assert_eq!(greedy.lookup("one-more.example.org.").await.unwrap_err().status, Status::TooMany);
         assert!(!means.allowance().lookup("localhost").await.unwrap().is_empty(), "others go on");
         tasks.shutdown().await;
         assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
