@@ -107,7 +107,8 @@ fn any_controller_and_small_transfers_will_do() {
 #[test]
 fn reset_streams_leave_their_blocks() {
     let paths = [path(0.2)];
-    let mut exchange = Exchange::establish(Seed(8), &paths, &transport());
+    let transport = TransportConfig { initial_stream_window: Some(100_000), ..transport() };
+    let mut exchange = Exchange::establish(Seed(8), &paths, &transport);
     exchange.request(200_000, &paths).unwrap();
     let (client, server) = (exchange.client, exchange.server);
     let id = exchange.world.with(server, |c, _| {
