@@ -22,10 +22,10 @@ use crate::failure::{Failure, io_reason};
 
 /// Connections that are being served, per listener, at a time; more wait.
 const SEATS: usize = 1_024;
-/// Connections that have not asked for anything; more make the oldest go.
-pub(crate) const WAITING: usize = 256;
+/// Connections that have not asked for anything; more make the oldest go. A program that opens a thousand at once is none to be thrown out.
+pub(crate) const WAITING: usize = 2_048;
 /// From so many on it is crowded, and nobody may wait for longer than [`CROWDED_PATIENCE`].
-const CROWDED: usize = WAITING / 2;
+const CROWDED: usize = 128;
 /// Long enough for any program on this machine that means to ask.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(3);
 
