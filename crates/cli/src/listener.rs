@@ -12,7 +12,7 @@ use std::{
 };
 
 use tokio::{
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
@@ -49,7 +49,7 @@ impl Listener {
                 format!("Stop it or choose another address with {option}"),
             )
         };
-        let tcp = TcpListener::bind(address).await.map_err(failed)?;
+        let tcp = listen(address).map_err(failed)?;
         let address = tcp.local_addr().map_err(failed)?;
         Ok(Self { tcp, address })
     }
@@ -84,6 +84,14 @@ impl Listener {
             }
         }
     }
+}
+
+/// The kernel keeps as many as may wait here: one that it drops is tried again after a second only.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(WAITING as u32)
 }
 
 /// The places of a listener.
