@@ -1,9 +1,9 @@
 //! Every packet and byte is accounted for: what the statistics say is what the network saw, and each packet of a path was acknowledged, lost,
 //! is in flight, or never was to be acknowledged.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use proto::{NetworkPath, PathState, PathStats, Transmit};
+use proto::{NetworkPath, PathId, PathState, PathStats, Transmit};
 
 use super::Broken;
 
@@ -14,6 +14,8 @@ pub(super) struct Accounts {
     arrived: u64,
     /// Where datagrams came from. An entry per address of the scenario.
     sources: BTreeSet<NetworkPath>,
+    /// Where each path was seen to run when something was sent. An entry per address of the scenario and path.
+    ran: BTreeMap<PathId, BTreeSet<NetworkPath>>,
 }
 
 impl Accounts {
@@ -30,11 +32,16 @@ impl Accounts {
     ) -> Result<(), Broken> {
         self.sent += transmit.size as u64;
         let mut counted = 0;
+        for path in before.iter().chain(after) {
+            self.ran.entry(path.id).or_default().insert(path.network);
+        }
         for path in after {
             let Some(earlier) = before.iter().find(|p| p.id == path.id) else { continue };
             let grown = path.bytes_sent.saturating_sub(earlier.bytes_sent);
-            let here = path.network == transmit.path || earlier.network == transmit.path;
-            if grown > 0 && !here && !self.may_be_probed(transmit, after) {
+            let ran_there = self.ran[&path.id].contains(&transmit.path);
+            // It may have moved on within the instant it came, before anything was sent.
+            let moved = !path.address_validated && self.sources.contains(&transmit.path);
+            if grown > 0 && !ran_there && !moved && !self.may_be_answered(transmit, after) {
                 return Err(Broken::Accounts(format!("{transmit:?} was booked on another path: {path:?}")));
             }
             counted += grown;
@@ -45,9 +52,9 @@ impl Accounts {
         after.iter().try_for_each(every_packet)
     }
 
-    /// A peer that seems to have moved is challenged where it was and answered where it probes from (RFC 9000 section 9.3). An abandoned
-    /// path may have run there, too: the client may open another in its place.
-    fn may_be_probed(&self, transmit: &Transmit, paths: &[PathStats]) -> bool {
+    /// A peer is answered where it probes from (RFC 9000 section 9.3), and challenged where it was. An abandoned path may have run there,
+    /// too: the client may open another in its place.
+    fn may_be_answered(&self, transmit: &Transmit, paths: &[PathStats]) -> bool {
         let runs_there = |p: &PathStats| p.network == transmit.path && p.state != PathState::Closing;
         self.sources.contains(&transmit.path) && !paths.iter().any(runs_there)
     }
@@ -107,6 +114,45 @@ mod tests {
         assert!(left.on_transmit(&sent, &before, &elsewhere).is_err(), "another path runs there");
         elsewhere[0].state = PathState::Closing;
         assert_eq!(left.on_transmit(&sent, &before, &elsewhere), Ok(()), "and was abandoned");
+    }
+
+    #[test]
+    fn a_path_that_moved_is_challenged_where_it_was_even_if_another_runs_there() {
+        let before = paths();
+        let there = before[0].network;
+        let mut after = before.clone();
+        let book = |paths: &mut [PathStats]| {
+            paths[1].bytes_sent += 1_000;
+            paths[1].packets_sent += 1;
+            paths[1].packets_outstanding += 1;
+        };
+        book(&mut after);
+        let mut accounts = Accounts::default();
+        accounts.on_arrival(there, 100);
+        assert!(
+            accounts.on_transmit(&transmit(&before[0], 1_000), &before, &after).is_err(),
+            "it never ran there"
+        );
+        // The client lost its first path without our knowing, and opened the second from the same socket.
+        let mut accounts = Accounts::default();
+        let mut twins = before.clone();
+        twins[1].network = there;
+        let mut sent = twins.clone();
+        book(&mut sent);
+        assert_eq!(accounts.on_transmit(&transmit(&twins[1], 1_000), &twins, &sent), Ok(()));
+        assert_eq!(
+            accounts.on_transmit(&transmit(&twins[1], 1_000), &before, &after),
+            Ok(()),
+            "it has moved since"
+        );
+        let mut accounts = Accounts::default();
+        accounts.on_arrival(there, 100);
+        after[1].address_validated = false;
+        assert_eq!(
+            accounts.on_transmit(&transmit(&before[0], 1_000), &before, &after),
+            Ok(()),
+            "it may have moved at once"
+        );
     }
 
     #[test]
