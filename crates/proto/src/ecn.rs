@@ -9,6 +9,8 @@
 //!   and not three.
 //! - A 1-RTT packet that asks for no acknowledgement leaves unmarked, as TCP's pure ACKs do (RFC 3168 section 6.1.4): nobody would
 //!   tell its sender that marked packets are dropped, and a peer that waits for those ACKs would take the path for dead.
+//! - A path whose move to other addresses is not settled yet sends unmarked: a network that drops marked packets would keep the
+//!   challenge from arriving, and the path would move back and forth without end.
 //! - A second probe timeout in a row puts a capable path to the test again, because its route may have changed.
 //! - A test whose only marked packets went down with their packet number space stays without a result, and the path without marks.
 //! - Where every mark that arrives is CE, the network writes them without looking ([`EcnProblem::AllCe`]).

@@ -67,6 +67,11 @@ impl Faults {
         self.corrupting.clear();
     }
 
+    /// Packets that faults still wait for.
+    pub(crate) fn left(&self) -> u64 {
+        self.armed.values().flatten().map(|armed| u64::from(armed.skip) + u64::from(armed.count)).sum()
+    }
+
     /// Decides about the next packet of a link, and damages it; `None` if nothing waits for it.
     pub(crate) fn hit(&mut self, from: SocketAddr, to: SocketAddr, packet: &mut Vec<u8>) -> Option<Fate> {
         if let Some(share) = self.corrupting.get(&(from, to))
@@ -138,6 +143,7 @@ mod tests {
         let (a, b) = (SocketAddr::from(([1, 1, 1, 1], 1)), SocketAddr::from(([2, 2, 2, 2], 2)));
         let mut faults = Faults::new(Rng::new(netsim::Seed(1)));
         faults.arm(a, b, Armed { skip: 1, count: 2, what: Fault::Drop });
+        assert_eq!(faults.left(), 3);
         faults.arm(a, b, Armed { skip: 3, count: 1, what: Fault::Truncate(5) });
         faults.arm(a, b, Armed { skip: 4, count: 1, what: Fault::Flip(1) });
         assert!(faults.hit(b, a, &mut vec![0; 9]).is_none(), "the other way");

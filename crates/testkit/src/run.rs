@@ -310,6 +310,8 @@ impl<'a> Run<'a> {
         let paths = SIDES.map(|s| self.id(s).map(|id| self.world.connection(id).paths()).unwrap_or_default());
         if !self.closed {
             self.settle()?;
+        }
+        if !self.closed {
             self.cross_check()?;
             self.perform(Operation::Close(SIDES[(self.scenario.seed % 2) as usize]), 0)?;
         }
@@ -358,7 +360,8 @@ impl<'a> Run<'a> {
         }
         self.act()?;
         let progress = self.applications.iter().map(|a| a.progress).sum::<u64>() + self.agenda_count as u64;
-        let progress = progress + u64::from(self.connected.is_some());
+        // Each fault may cost a handshake one of the few packets that it sends in ever longer intervals.
+        let progress = progress + if self.connected.is_some() { 1 } else { self.world.faults_left() };
         if progress != self.progress.0 || !self.agenda.is_empty() {
             self.progress = (progress, self.world.now());
             self.arrived = self.world.arrived();
@@ -648,11 +651,15 @@ impl<'a> Run<'a> {
 
     // ---- the end
 
-    /// After the last byte everything comes to rest: no bytes in flight, no stream, no buffer.
+    /// After the last byte everything comes to rest: no bytes in flight, no stream, no buffer. Or the connection ends meanwhile, because
+    /// news of abandoned paths crossed.
     fn settle(&mut self) -> Result<(), Failure> {
         let end = self.world.now() + SETTLE;
         self.heal();
         loop {
+            if self.closed {
+                return Ok(());
+            }
             let unrest = SIDES.iter().find_map(|side| Some((*side, self.unrest(*side)?)));
             let Some((side, report)) = unrest else { return Ok(()) };
             if self.world.now() >= end {

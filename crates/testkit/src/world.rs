@@ -331,6 +331,11 @@ impl World {
         self.faults.clear();
     }
 
+    /// Packets that faults still wait for.
+    pub fn faults_left(&self) -> u64 {
+        self.faults.left()
+    }
+
     /// Stops a host: its timers and packets wait until `until`. The caller keeps its application still.
     pub fn sleep(&mut self, host: HostId, until: Instant) {
         let asleep = &mut self.hosts[host.0].asleep_until;

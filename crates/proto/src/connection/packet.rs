@@ -202,7 +202,9 @@ impl Connection {
         let off_path = purpose == PacketPurpose::OffPath;
         let unmeasured = off_path || purpose == PacketPurpose::MtuProbe;
         let carries_marks = builder.ack_eliciting || builder.level != Level::OneRtt;
-        let marked = !off_path && carries_marks && path.ecn.marks(path.pto_count);
+        // Where a move is not settled, lost challenges bring the path back before a second timeout could blame the marks.
+        let settled = path.previous.is_none();
+        let marked = !off_path && settled && carries_marks && path.ecn.marks(path.pto_count);
         path.ecn.on_packet(now, marked, builder.ack_eliciting);
         let packet = builder.ack_eliciting.then(|| SentPacket {
             sent_at: now,
