@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use mendpath_cli::{args::Cli, commands, console};
 
+/// Gives memory back once a burst of traffic is over; the system's allocator keeps what the busiest moment needed
+/// (docs/decisions/0016).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     console::init_logs(cli.verbose);

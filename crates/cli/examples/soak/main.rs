@@ -46,6 +46,10 @@ use units::{BitRate, Bytes, Duration, LossRate};
 
 use pair::Pair;
 
+/// As in the binary `mendpath`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
