@@ -1,0 +1,3 @@
+//! Programs for work on Mendpath itself.
+
+fn main() {}
