@@ -1,24 +1,25 @@
-//! How many packets per second one core analyses, and how much memory it takes: `speed_of_analysis [--packets N]`.
+//! How many packets per second one core analyses, and how much memory it takes.
 //!
 //! It makes a capture of modelled connections in memory and reads it over and over, each time with other addresses and later,
 //! as one endless capture would be. Run it with `--release`.
 
-#[path = "../tests/support/tcp_model.rs"]
+#[path = "../../trace/tests/support/tcp_model.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod tcp_model;
-#[path = "../tests/support/wire.rs"]
+#[path = "../../trace/tests/support/wire.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
 mod wire;
 
 use std::io::Read;
 
-use clap::Parser;
+use clap::Args;
 use tcp_model::{mix, ordinary};
 use trace::{Analyzer, Options, read_capture};
 use wire::{Capture, Packet};
 
-#[derive(Parser)]
-struct Arguments {
+/// How many packets per second one core analyses, and how much memory it takes.
+#[derive(Args)]
+pub struct Arguments {
     /// Packets to be analysed.
     #[arg(long, default_value_t = 20_000_000)]
     packets: u64,
@@ -88,9 +89,9 @@ impl Read for Endless {
     }
 }
 
+/// Runs it.
 #[allow(clippy::disallowed_methods, reason = "it measures time")]
-fn main() {
-    let arguments = Arguments::parse();
+pub fn run(arguments: &Arguments) {
     let mut endless = Endless::new(1);
     endless.rounds = arguments.packets.div_ceil(endless.per_round()).max(1);
     println!("{} packets per round, {} rounds", endless.per_round(), endless.rounds);

@@ -1,10 +1,5 @@
 //! What one client of the proxy notices while somebody floods its server.
 //!
-//! ```text
-//! cargo run --release -p mendpath-fuzz-targets --example flood -- initials
-//! cargo run --release -p mendpath-fuzz-targets --example flood -- all --rate 10mbit --seconds 20
-//! ```
-//!
 //! For each kind of flood there are a fresh server, a client that behaves and has an origin behind the server, and an attacker, each in
 //! a process of its own. The client fetches 60 kB after 60 kB while all is quiet, while the attacker floods, and when it has stopped;
 //! beside it, again and again, a new client starts, fetches 60 kB and ends. The table says what both noticed and what it cost the server.
@@ -35,18 +30,27 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use clap::{Parser, Subcommand};
+use clap::{Parser as _, Subcommand};
 use kind::Kind;
 use mendpath_cli::{args::Cli, commands, console::say};
 use units::{BitRate, Bytes};
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools flood initials
+  mendpath-tools flood all --rate 10mbit --seconds 20
+
+Exits with 1 if the flooded 99th percentile is beyond --goal times the quiet one, or if a request or
+a new client failed.";
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-#[derive(Parser)]
-#[command(args_conflicts_with_subcommands = true)]
-struct Args {
+/// What one client of the proxy notices while somebody floods its server: its requests in turns quiet, flooded and quiet.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
+pub struct Args {
     #[command(subcommand)]
     role: Option<Role>,
     #[command(flatten)]
@@ -77,7 +81,7 @@ struct ContestArgs {
     /// Another seed makes other sources and another order.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Judge this program `mendpath` instead of the one that this example was built with.
+    /// Judge this program `mendpath` instead of the one that this program was built with.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
     /// Print what the processes have to say.
@@ -105,8 +109,8 @@ enum Role {
     Attack(attacker::Orders),
 }
 
-fn main() -> ExitCode {
-    let args = Args::parse();
+/// Runs it.
+pub fn run(args: Args) -> ExitCode {
     let outcome = match args.role {
         Some(Role::Mendpath { resolver, program, line }) => mendpath(resolver, program, line),
         Some(Role::Attack(orders)) => attacker::run(&orders).map(|()| ExitCode::SUCCESS),

@@ -1,10 +1,11 @@
-//! Writes first seeds for every target to a folder: `cargo run -p mendpath-fuzz-targets --example seeds -- fuzz/corpus`.
+//! Writes first seeds for every fuzz target to a folder.
 //!
 //! Real encodes for the targets that read bytes from the wire, scripts for those that draw from them. `fuzz/keep` then picks
 //! from these and what the fuzzer found what is worth committing.
 
 use std::{error::Error, fs, path::PathBuf};
 
+use clap::Args;
 use fuzz_targets::{
     TARGETS,
     input::Input,
@@ -24,10 +25,18 @@ use proto::{
 };
 use units::Duration;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(std::env::args().nth(1).ok_or("which folder?")?);
+/// Writes first seeds for every fuzz target to a folder.
+#[derive(Args)]
+#[command(after_help = "Example:\n  mendpath-tools fuzz-seeds fuzz/corpus")]
+pub struct Arguments {
+    /// Where they go: a folder per target is made in it.
+    folder: PathBuf,
+}
+
+/// Runs it.
+pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     for (name, _) in TARGETS {
-        let folder = folder.join(name);
+        let folder = arguments.folder.join(name);
         fs::create_dir_all(&folder)?;
         for (n, seed) in seeds(name).into_iter().enumerate() {
             fs::write(folder.join(format!("first-{n:02}")), seed)?;

@@ -1,10 +1,5 @@
 //! Puts emulated paths before a UDP server, and prints what they do once a second.
 //!
-//! ```text
-//! cargo run -p mendpath-emulator --example relay -- --server 127.0.0.1:4433 \
-//!     --path rate=50mbit,delay=20ms --path rate=20mbit,delay=40ms,loss=1%,burst=3
-//! ```
-//!
 //! The printed addresses stand in for the server's, one per path.
 
 use std::{
@@ -14,13 +9,20 @@ use std::{
     time::Duration,
 };
 
-use clap::Parser;
 use emulator::{Emulator, PathId, Seed, UdpPath};
 use netsim::LinkConfig;
 
+const EXAMPLES: &str = "\
+Example:
+  mendpath-tools relay --server 127.0.0.1:4433 \\
+    --path rate=50mbit,delay=20ms --path rate=20mbit,delay=40ms,loss=1%,burst=3
+
+The printed addresses stand in for the server's, one per path.";
+
 /// Emulated paths before a UDP server.
-#[derive(Parser)]
-struct Args {
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
     /// Where packets go.
     #[arg(long, value_name = "ADDR")]
     server: SocketAddr,
@@ -32,8 +34,8 @@ struct Args {
     seed: u64,
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let args = Args::parse();
+/// Runs until it is ended.
+pub fn run(args: &Args) -> Result<(), Box<dyn Error>> {
     let paths = args.paths.iter().map(|link| UdpPath::new(args.server, link.clone(), link.clone()));
     let emulator = Emulator::start(paths, Seed(args.seed))?;
     let mut out = io::stdout();

@@ -1,13 +1,5 @@
 //! The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and what memory it takes.
 //!
-//! ```text
-//! cargo run --release -p mendpath-cli --example soak -- transfer --size 1GiB --loss 5% --cut 3s
-//! cargo run --release -p mendpath-cli --example soak -- load
-//! cargo run --release -p mendpath-cli --example soak -- interactive
-//! cargo run --release -p mendpath-cli --example soak -- dns
-//! cargo run --release -p mendpath-cli --example soak -- endure --minutes 60 --rate 30mbit --rtt 20ms --loss 2% --figure hour.svg
-//! ```
-//!
 //! Three processes: this one, which emulates the paths and plays both the programs that use the proxy and the hosts that they
 //! reach, and one for each end of the proxy.
 //!
@@ -39,12 +31,21 @@ use std::{
     time::Duration as StdDuration,
 };
 
-use clap::{Parser, ValueEnum};
+use clap::ValueEnum;
 use emulator::PathId;
 use mendpath_cli::{backoff::pause, console::say};
 use units::{BitRate, Bytes, Duration, LossRate};
 
 use pair::Pair;
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools soak transfer --size 1GiB --loss 5% --cut 3s
+  mendpath-tools soak load
+  mendpath-tools soak endure --minutes 60 --rate 30mbit --rtt 20ms --loss 2% --figure hour.svg
+
+Exits with 1 if anything is missing or wrong, or if a process needed more memory than --memory;
+`endure` also if memory grows.";
 
 type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
@@ -53,9 +54,10 @@ const PATHS: [PathId; 2] = [PathId(0), PathId(1)];
 /// Without a byte for this long, a transfer has failed.
 const STALL: StdDuration = StdDuration::from_secs(40);
 
-/// The proxy pair over two lossy emulated paths.
-#[derive(Clone, Parser)]
-struct Args {
+/// The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and what memory it takes.
+#[derive(Clone, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
     /// What to do.
     #[arg(default_value = "transfer")]
     mode: Mode,
@@ -130,8 +132,8 @@ enum Mode {
     Client,
 }
 
-fn main() -> ExitCode {
-    let args = Args::parse();
+/// Runs it.
+pub fn run(args: Args) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("threads");
     let outcome = match args.mode {
         Mode::Server => runtime.block_on(ends::server_process(args)),

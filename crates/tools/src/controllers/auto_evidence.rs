@@ -1,18 +1,9 @@
 //! What `auto` is chosen by: goodput alone, shares beside others, what others lose; the figures of
 //! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-congestion --example auto_evidence
-//! SEEDS=8 cargo run --release -p mendpath-congestion --example auto_evidence -- bursts auto ctcp
-//! ```
-//!
-//! Names of tables and controllers choose among them; `SEEDS` is the number of runs per figure.
 
-#[path = "../tests/network/mod.rs"]
-mod network;
-
+use super::network::{self, Chain, Link, Network, Path};
+use clap::Args;
 use congestion::ControllerKind::{self, Auto, Ctcp, Cubic, NewReno};
-use network::{Chain, Link, Network, Path};
 use units::Duration;
 
 const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
@@ -51,13 +42,13 @@ fn pair(kinds: (ControllerKind, ControllerKind), rate: u64, buffer: f64, path: P
     (mean(|seed| run(seed).0), mean(|seed| run(seed).1))
 }
 
-fn goodputs() {
+fn goodputs(kinds: &[ControllerKind]) {
     println!("\nOne flow, 30 s from its start: goodput in per cent of the capacity\n");
     println!("| Mbit/s, RTT | buffer | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     let cases = [(25, 25, 1.25, 0), (25, 25, 1.25, 5), (25, 25, 0.25, 5), (5, 20, 1.0, 0), (100, 50, 1.0, 0)];
     for (rate, rtt, buffer, jitter) in cases {
-        for kind in kinds() {
+        for &kind in kinds {
             let cells: Vec<String> = [0.0, 0.01, 0.05, 0.1, 0.2]
                 .into_iter()
                 .map(|loss| {
@@ -130,7 +121,7 @@ fn overflow(kind: ControllerKind, buffer: f64, path: Path) -> f64 {
     })
 }
 
-fn overflows() {
+fn overflows(kinds: &[ControllerKind]) {
     println!("\nOne flow, 25 Mbit/s, 30 s: packets that find the queue full, in per cent\n");
     println!(
         "| RTT | buffer | loss | controller | no jitter | 2 ms | 5 ms | 8 ms | sender runs every 2 ms | 3 ms |"
@@ -138,7 +129,7 @@ fn overflows() {
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
     for (rtt, buffer) in [(10, 1.0), (25, 1.0), (25, 0.25), (50, 0.25)] {
         for loss in [0.0, 0.05] {
-            for kind in kinds() {
+            for &kind in kinds {
                 let cells: Vec<String> = [0, 2, 5, 8]
                     .into_iter()
                     .map(|jitter| Path::new(rtt).loss(loss).jitter(jitter, false))
@@ -189,13 +180,13 @@ const CHAINED: [(u64, u64, f64); 6] =
     [(50, 40, 1.0), (50, 40, 0.25), (10, 40, 1.0), (200, 40, 1.0), (50, 10, 1.0), (50, 150, 1.0)];
 
 /// Goodput alone where losses come in bursts.
-fn bursts() {
+fn bursts(kinds: &[ControllerKind]) {
     println!("\nOne flow, losses in bursts, 20 s from its start: goodput in per cent of the capacity\n");
     print!("| good to bad / bad to good / loss while bad | mean loss | controller |");
     CHAINED.iter().for_each(|(rate, rtt, buffer)| print!(" {rate} Mbit/s, {rtt} ms, {buffer} |"));
     println!("\n| --- | --- | --- |{}", " --- |".repeat(CHAINED.len()));
     for chain in CHAINS {
-        for kind in kinds() {
+        for &kind in kinds {
             let cell = |&(rate, rtt, buffer): &(u64, u64, f64)| {
                 let run = |seed| {
                     let mut network = Network::new(&[link(rate, rtt, buffer)], seed);
@@ -236,16 +227,36 @@ fn bursty_harm() {
     }
 }
 
-/// The controllers to show: all, or those named on the command line.
-fn kinds() -> Vec<ControllerKind> {
-    let named: Vec<ControllerKind> = std::env::args().filter_map(|name| name.parse().ok()).collect();
-    if named.is_empty() { KINDS.to_vec() } else { named }
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools auto-evidence
+  SEEDS=8 mendpath-tools auto-evidence bursts auto ctcp
+
+The environment's SEEDS is the number of runs per figure.";
+
+/// What the controller `auto` is chosen by: goodput alone, shares beside others, what others lose.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Tables (goodput, shares, harm, overflow, bursts, burst-harm, route) and controllers; all otherwise.
+    #[arg(value_name = "TABLE|CONTROLLER")]
+    names: Vec<String>,
 }
 
-fn main() {
-    let wanted = |table: &str| std::env::args().len() == 1 || std::env::args().any(|name| name == table);
+impl Arguments {
+    /// The controllers to show: all, or those that are named.
+    fn kinds(&self) -> Vec<ControllerKind> {
+        let named: Vec<ControllerKind> = self.names.iter().filter_map(|name| name.parse().ok()).collect();
+        if named.is_empty() { KINDS.to_vec() } else { named }
+    }
+}
+
+/// Prints what is asked for.
+pub fn run(arguments: &Arguments) {
+    let kinds = arguments.kinds();
+    let wanted = |table: &str| arguments.names.is_empty() || arguments.names.iter().any(|name| name == table);
     if wanted("goodput") {
-        goodputs();
+        goodputs(&kinds);
     }
     if wanted("shares") {
         shares();
@@ -254,10 +265,10 @@ fn main() {
         harm();
     }
     if wanted("overflow") {
-        overflows();
+        overflows(&kinds);
     }
     if wanted("bursts") {
-        bursts();
+        bursts(&kinds);
     }
     if wanted("burst-harm") {
         bursty_harm();

@@ -1,14 +1,7 @@
 //! What jitter, loss and route changes do to `ctcp`: the figures of docs/decisions/0008-ctcp-delay-signal.md.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-congestion --example ctcp_jitter
-//! ```
 
-#[path = "../tests/network/mod.rs"]
-mod network;
-
+use super::network::{Link, Network, Path};
 use congestion::ControllerKind;
-use network::{Link, Network, Path};
 use units::Duration;
 
 /// Rate of the bottleneck in Mbit/s.
@@ -22,14 +15,15 @@ fn buffer(rtt_ms: u64) -> u64 {
 }
 
 /// Goodput as a share of the capacity, from second 2 to 32, and the mean time in the queue in ms.
-fn run(kind: ControllerKind, path: Path) -> (f64, f64) {
+fn share_and_queue(kind: ControllerKind, path: Path) -> (f64, f64) {
     let mut network = Network::new(&[Link::new(RATE, buffer(path.rtt.as_millis()))], 1);
     network.flow(kind, &[path], Duration::ZERO);
     let share = network.goodput(2, 32)[0][0] / RATE as f64;
     (share, network.mean_rtt(0, 0) - path.rtt.as_millis_f64())
 }
 
-fn main() {
+/// Prints them.
+pub fn run() {
     let kinds = [ControllerKind::Ctcp, ControllerKind::NewReno, ControllerKind::Cubic];
     println!(
         "One flow, {RATE} Mbit/s, buffer 1.25 BDP, 30 s: goodput in per cent of the capacity / mean time in the queue in ms,\nthat behind late packets included\n"
@@ -43,7 +37,7 @@ fn main() {
             for kind in kinds {
                 let cell = |loss: u64| {
                     let path = Path::new(rtt).loss(loss as f64 / 100.0).jitter(span, reorder);
-                    let (share, queue) = run(kind, path);
+                    let (share, queue) = share_and_queue(kind, path);
                     format!("{:.1} / {queue:.1}", 100.0 * share)
                 };
                 let cells: Vec<String> = LOSSES.into_iter().map(cell).collect();

@@ -12,7 +12,7 @@ use std::{
 use mendpath_cli::invitation::Invitation;
 use units::{BitRate, Duration, Instant};
 
-use crate::{Outcome, kind::Kind, print};
+use crate::flood::{Outcome, kind::Kind, print};
 use army::Army;
 use tactics::Tactics;
 

@@ -9,7 +9,7 @@ use std::{
 use mendpath_cli::{backoff::pause, console::say, invitation::Invitation};
 use tokio::time::Instant;
 
-use crate::{
+use crate::flood::{
     ANY, ContestArgs, Outcome,
     attacker::Deeds,
     ends::{self, Process},

@@ -12,7 +12,7 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-use crate::{ANY, Outcome};
+use crate::flood::{ANY, Outcome};
 
 /// This program in another role. It ends with its parent.
 pub struct Process {
@@ -24,6 +24,7 @@ impl Process {
     /// Starts it.
     pub fn start(line: &[String], verbose: bool) -> Outcome<Self> {
         let mut child = Command::new(std::env::current_exe()?)
+            .arg("flood")
             .args(line)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -91,7 +92,7 @@ impl Process {
 /// Which program is judged, and whether it may speak.
 #[derive(Clone, Default)]
 pub struct Program {
-    /// Not the one that this example was built with.
+    /// Not the one that this program was built with.
     pub file: Option<PathBuf>,
     /// Shows what it has to say.
     pub verbose: bool,

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{ANY, Outcome, ends, resolver};
+use crate::flood::{ANY, Outcome, ends, resolver};
 
 /// A request, or a new client, that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(15);

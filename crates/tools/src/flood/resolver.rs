@@ -5,7 +5,7 @@ use std::{
     thread,
 };
 
-use crate::Outcome;
+use crate::flood::Outcome;
 
 /// The name that is known: it has the address 127.0.0.1.
 pub const QUICK_NAME: &str = "origin.flood.test";

@@ -2,7 +2,7 @@
 
 use units::percentile;
 
-use crate::{contest::Cost, kind::Kind, print as line, probe::Noticed};
+use crate::flood::{contest::Cost, kind::Kind, print as line, probe::Noticed};
 
 /// The result of one contest.
 pub struct Row {

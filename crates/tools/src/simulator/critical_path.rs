@@ -3,18 +3,13 @@
 //! From the moment a flow is complete its history is walked back: the packet that completed it, the acknowledgement that let that packet go, the
 //! packet that caused the acknowledgement, and so on to the start. Every nanosecond of the completion time belongs to one step: on the way
 //! (sending and propagation), waiting in a queue, waiting for a timer, held by a layer below TCP.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example critical_path                  # load 0.8, 2,000 flows, one seed
-//! cargo run --release -p mendpath-tcpsim --example critical_path 1.2 2000 htpc    # load, flows, one scheme
-//! ```
 
 use std::{
     collections::BTreeMap,
-    process::ExitCode,
     sync::{Arc, Mutex},
 };
 
+use clap::Args;
 use netsim::fabric::{
     Balancing, Line, Node, Options, Packet, PortId, Topology, topology::LeafSpine, workload::FlowSpec,
 };
@@ -24,7 +19,20 @@ use tcpsim::{
 };
 use units::{Duration, Instant};
 
-mod htpc_fabric;
+use super::htpc_fabric;
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools critical-path                  # load 0.8, 2,000 flows, one seed
+  mendpath-tools critical-path 1.2 2000 htpc    # load, flows, one scheme";
+
+/// What the completion times of short flows are made of, on HTPC's fabric of 256 hosts under web-search traffic.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    what: htpc_fabric::Arguments,
+}
 
 /// Where packets wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,14 +272,9 @@ fn line(name: &str, flows: &[(FlowRecord, Parts, u32)], shares: (f64, f64)) {
     );
 }
 
-fn main() -> ExitCode {
-    let (load, flows, schemes) = match htpc_fabric::arguments("critical_path", 2_000) {
-        Ok(asked) => asked,
-        Err(usage) => {
-            eprintln!("{usage}");
-            return ExitCode::from(2);
-        }
-    };
+/// Prints the table.
+pub fn run(Arguments { what }: &Arguments) {
+    let (load, flows, schemes) = (what.load, what.flows(2_000), what.schemes());
     println!(
         "Short flows at load {load}, {flows} flows of all sizes. Means in ms over the flows of these ranks; shares in %.\n"
     );
@@ -286,5 +289,4 @@ fn main() -> ExitCode {
             line(name, &flows, shares);
         }
     }
-    ExitCode::SUCCESS
 }

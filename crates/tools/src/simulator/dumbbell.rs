@@ -1,9 +1,6 @@
 //! Long TCP flows over a dumbbell, for comparison with `bench/simulators/dumbbell.tcl` and `dumbbell.cc`, which take the same
 //! arguments.
 //!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example dumbbell -- flows=1 mbps=100 rtt_ms=50 queue=10000 loss=0.01 seconds=60 warmup=5
-//! ```
 //! One line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what was sent again and timeouts in
 //! the whole run, and the mean of the packets that waited at the bottleneck after the warm-up. `linux=1` has the rest of TCP as in
 //! Linux: segments of 1,448 bytes, RACK, probes, delayed acknowledgements; with `quick=1` beside it every segment is acknowledged
@@ -11,6 +8,7 @@
 
 use std::{collections::BTreeMap, process::ExitCode};
 
+use clap::Args;
 use congestion::CubicRules;
 use netsim::{
     Loss, Seed,
@@ -37,17 +35,37 @@ const DEFAULTS: [(&str, f64); 14] = [
     ("rfc9438", 0.0),
 ];
 
-struct Arguments {
+const EXAMPLES: &str = "\
+Example:
+  mendpath-tools dumbbell flows=1 mbps=100 rtt_ms=50 queue=10000 loss=0.01 seconds=60 warmup=5
+
+Prints a line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what
+was sent again and timeouts in the whole run, and the mean of the packets that waited.";
+
+/// Long TCP flows over a dumbbell, as `bench/simulators/dumbbell.tcl` and `dumbbell.cc` have them.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Of flows, mbps, rtt_ms, queue, loss, seed, warmup, seconds, window, mark, min_rto_ms, linux, quick, rfc9438, tcp.
+    ///
+    /// Queue and mark are in packets, window in segments, warmup and seconds in seconds. `tcp` is reno, dctcp, cubic or
+    /// another controller; `linux=1` has the rest of TCP as in Linux; with `quick=1` beside it every segment is
+    /// acknowledged at once, with `rfc9438=1` CUBIC is not the kernel's but the specification's.
+    #[arg(value_name = "KEY=VALUE")]
+    words: Vec<String>,
+}
+
+struct Setting {
     numbers: BTreeMap<String, f64>,
     tcp: CongestionKind,
 }
 
-impl Arguments {
-    fn read() -> Result<Self, String> {
+impl Setting {
+    fn read(words: &[String]) -> Result<Self, String> {
         let mut numbers: BTreeMap<_, _> =
             DEFAULTS.iter().map(|(key, value)| (key.to_string(), *value)).collect();
         let mut tcp = CongestionKind::Reno;
-        for word in std::env::args().skip(1) {
+        for word in words {
             let (key, value) = word.split_once('=').ok_or_else(|| format!("not key=value: {word}"))?;
             if key == "tcp" {
                 tcp = match value {
@@ -93,9 +111,10 @@ impl Arguments {
     }
 }
 
-fn main() -> ExitCode {
-    let arguments = match Arguments::read() {
-        Ok(arguments) => arguments,
+/// Runs it.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    let setting = match Setting::read(&arguments.words) {
+        Ok(setting) => setting,
         Err(error) => {
             eprintln!(
                 "{error}\nthere are: tcp=reno|dctcp|cubic|..., {}",
@@ -104,18 +123,18 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut sim = Sim::new(&arguments.network().build(), &arguments.options()).expect("a sound topology");
-    let base = if arguments.number("linux") > 0.0 { Tcp::linux() } else { Tcp::default() };
+    let mut sim = Sim::new(&setting.network().build(), &setting.options()).expect("a sound topology");
+    let base = if setting.number("linux") > 0.0 { Tcp::linux() } else { Tcp::default() };
     let profile = sim.add_profile(Profile::tcp(Tcp {
-        congestion: arguments.tcp,
-        ecn: arguments.number("mark") > 0.0,
-        receive_window: arguments.number("window") as u32,
-        min_rto: arguments.time("min_rto_ms", 1e6),
-        cubic_rules: if arguments.number("rfc9438") > 0.0 { CubicRules::Rfc9438 } else { base.cubic_rules },
-        ack_every: if arguments.number("quick") > 0.0 { 1 } else { base.ack_every },
+        congestion: setting.tcp,
+        ecn: setting.number("mark") > 0.0,
+        receive_window: setting.number("window") as u32,
+        min_rto: setting.time("min_rto_ms", 1e6),
+        cubic_rules: if setting.number("rfc9438") > 0.0 { CubicRules::Rfc9438 } else { base.cubic_rules },
+        ack_every: if setting.number("quick") > 0.0 { 1 } else { base.ack_every },
         ..base
     }));
-    let pairs = arguments.number("flows") as u32;
+    let pairs = setting.number("flows") as u32;
     let start = |pair: u32| Instant::ORIGIN + Duration::from_micros(u64::from(pair) * 10);
     let connections: Vec<_> = (0..pairs)
         .map(|pair| {
@@ -127,10 +146,10 @@ fn main() -> ExitCode {
     let acknowledged = |sim: &Sim| -> Vec<u64> {
         connections.iter().map(|id| sim.connection(*id).map_or(0, |conn| conn.acknowledged())).collect()
     };
-    let warmup = arguments.time("warmup", 1e9);
+    let warmup = setting.time("warmup", 1e9);
     sim.run(Instant::ORIGIN + warmup).expect("within limits");
     let before = acknowledged(&sim);
-    let (port, until) = (Dumbbell::BOTTLENECK.forward(), Instant::ORIGIN + arguments.time("seconds", 1e9));
+    let (port, until) = (Dumbbell::BOTTLENECK.forward(), Instant::ORIGIN + setting.time("seconds", 1e9));
     let (mut sum, mut looks) = (0_u64, 0_u64);
     // A prime number of nanoseconds, so that looking falls into no step with the packets.
     sim.run_watching(until, Duration::from_nanos(37_003), |sim| {

@@ -3,10 +3,6 @@
 //!
 //! The hold model: `size` events wait; each step takes the first and adds one, after a wait drawn like those of a fabric:
 //! a hop of 1-20 us (nineteen of twenty), or a timer of 1-200 ms.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-netsim --example event_queues
-//! ```
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -141,7 +137,8 @@ fn nanoseconds_per_step(queue: &mut dyn Queue, size: u64) -> (f64, u64) {
     (start.elapsed().as_nanos() as f64 / steps as f64, check)
 }
 
-fn main() {
+/// Prints how long each takes.
+pub fn run() {
     println!("events  four-ary+hole  four-ary  binary heap  calendar   (ns per step, best of 5)");
     for size in [50, 300, 2_000, 20_000, 200_000] {
         let make: [fn() -> Box<dyn Queue>; 4] = [

@@ -1,17 +1,24 @@
 //! HTPC's fabric of 256 hosts under web-search traffic: every scheme in turn, one line each.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example htpc                 # load 0.8, 10,000 flows
-//! cargo run --release -p mendpath-tcpsim --example htpc 0.5 1000 htpc   # load, flows, one scheme
-//! ```
 
-use std::process::ExitCode;
-
+use clap::Args;
 use netsim::fabric::{Balancing, Options};
 use tcpsim::{Profile, SchemeKind, Sim, Tcp, quantile};
 use units::{Duration, Instant};
 
-mod htpc_fabric;
+use super::htpc_fabric;
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools htpc                 # load 0.8, 10,000 flows
+  mendpath-tools htpc 0.5 1000 htpc   # load, flows, one scheme";
+
+/// HTPC's fabric of 256 hosts under web-search traffic: every scheme in turn, one line each.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    what: htpc_fabric::Arguments,
+}
 
 fn simulate(scheme: SchemeKind, balancing: Balancing, load: f64, flows: usize) -> Sim {
     let network = htpc_fabric::network();
@@ -56,16 +63,10 @@ fn report(name: &str, run: impl FnOnce() -> Sim) {
     );
 }
 
-fn main() -> ExitCode {
-    let (load, flows, schemes) = match htpc_fabric::arguments("htpc", 10_000) {
-        Ok(asked) => asked,
-        Err(usage) => {
-            eprintln!("{usage}");
-            return ExitCode::from(2);
-        }
-    };
+/// Prints a line per scheme.
+pub fn run(Arguments { what }: &Arguments) {
+    let (load, flows, schemes) = (what.load, what.flows(10_000), what.schemes());
     for (name, scheme, balancing) in schemes {
         report(name, || simulate(scheme, balancing, load, flows));
     }
-    ExitCode::SUCCESS
 }

@@ -1,5 +1,6 @@
 //! HTPC's simulated data centre: what `htpc` and `critical_path` run.
 
+use clap::{Args, builder::PossibleValuesParser};
 use netsim::{
     Seed,
     fabric::{
@@ -57,19 +58,29 @@ pub fn traffic(network: &LeafSpine, load: f64, flows: usize) -> Vec<FlowSpec> {
     poisson.flows(Seed(1))
 }
 
-/// The command line of `program`: `[LOAD [FLOWS [SCHEME]]]`, 0.8 and `flows` otherwise. Load, flows, and the schemes asked for; an error says what may stand there.
-pub fn arguments(program: &str, flows: usize) -> Result<(f64, usize, Vec<Scheme>), String> {
-    let known = schemes();
-    let names: Vec<&str> = known.iter().map(|(name, ..)| *name).collect();
-    let usage = || format!("usage: {program} [LOAD [FLOWS [SCHEME]]], schemes: {}", names.join(", "));
-    let mut words = std::env::args().skip(1);
-    let load = words.next().map_or(Some(0.8), |word| word.parse().ok()).ok_or_else(usage)?;
-    let flows = words.next().map_or(Some(flows), |word| word.parse().ok()).ok_or_else(usage)?;
-    let wanted = words.next();
-    let chosen: Vec<Scheme> = known
-        .iter()
-        .filter(|(name, ..)| wanted.as_deref().is_none_or(|wanted| wanted == *name))
-        .copied()
-        .collect();
-    if chosen.is_empty() { Err(usage()) } else { Ok((load, flows, chosen)) }
+/// What to run. No group of its own: whoever takes these has one.
+#[derive(Args)]
+#[group(skip)]
+pub struct Arguments {
+    /// Share of the capacity of all links between leaves and spines.
+    #[arg(default_value_t = 0.8)]
+    pub load: f64,
+    /// Flows of all sizes.
+    flows: Option<usize>,
+    /// Only this scheme.
+    #[arg(value_parser = PossibleValuesParser::new(schemes().into_iter().map(|(name, ..)| name)))]
+    scheme: Option<String>,
+}
+
+impl Arguments {
+    /// The flows that were asked for, or `usual`.
+    pub fn flows(&self, usual: usize) -> usize {
+        self.flows.unwrap_or(usual)
+    }
+
+    /// The scheme that was asked for, or all.
+    pub fn schemes(&self) -> Vec<Scheme> {
+        let wanted = |name| self.scheme.as_deref().is_none_or(|wanted| wanted == name);
+        schemes().into_iter().filter(|(name, ..)| wanted(*name)).collect()
+    }
 }

@@ -1,8 +1,4 @@
 //! The papers' curves that are worked out and not simulated, as tables: HTPC's Fig. 5, the theory of CTCP's Fig. 3, SLP's section II-A.
-//!
-//! ```sh
-//! cargo run -p mendpath-tcpsim --example models
-//! ```
 
 use recovery::{
     ctcp_efficiency::{self, Rounding},
@@ -75,7 +71,8 @@ fn slp() {
     }
 }
 
-fn main() {
+/// Prints them.
+pub fn run() {
     htpc();
     ctcp();
     slp();

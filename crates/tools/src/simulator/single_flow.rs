@@ -1,9 +1,6 @@
 //! One flow over 12 Mbit/s and 10 ms each way, with losses at given packets: the network of `tests/timelines.rs`, for
 //! comparison with `bench/simulators/single_flow.tcl`.
 //!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example single_flow 100 40 41 42
-//! ```
 //! The first argument is the flow's length in segments, the others are the data packets that the link loses, from 0. Prints when
 //! the last acknowledgement is back at the sender, in ms, and the timeouts. Words before the numbers: with `handshake`, time counts
 //! from the end of a handshake, which has given a first sample of the round-trip time; with `plain`, there is no Early Retransmit. With
@@ -12,6 +9,7 @@
 
 use std::process::ExitCode;
 
+use clap::Args;
 use netsim::{
     Loss,
     fabric::{Direction, Failure, Fault, Line, LinkId, Options, Topology},
@@ -25,11 +23,29 @@ use units::{BitRate, Duration, Instant};
 /// Words before the numbers.
 const WORDS: [&str; 6] = ["handshake", "plain", "linux", "linux-reno", "quick", "timeline"];
 
-fn main() -> ExitCode {
+/// One flow over 12 Mbit/s and 10 ms each way, with losses at given packets.
+///
+/// Prints when the last acknowledgement is back at the sender, in ms, and the timeouts.
+#[derive(Args)]
+#[command(after_help = "Example:\n  mendpath-tools single-flow 100 40 41 42")]
+pub struct Arguments {
+    /// [handshake] [plain] [linux | linux-reno] [quick] [timeline] SEGMENTS [LOST_PACKET]...
+    ///
+    /// The flow's length in segments, and the data packets that the link loses, from 0. Words before them: with
+    /// `handshake`, time counts from the end of a handshake, which has given a first sample of the round-trip time;
+    /// with `plain`, there is no Early Retransmit. With `linux` or `linux-reno`, TCP is Linux's, segments have 1,448
+    /// bytes, and what is printed is when the last byte is with a receiver that asked for it by a short request. With
+    /// `quick`, every segment is acknowledged at once. With `timeline`, what happened to every packet follows.
+    #[arg(value_name = "WORD|NUMBER", required = true)]
+    words: Vec<String>,
+}
+
+/// Runs it.
+pub fn run(arguments: &Arguments) -> ExitCode {
     let (words, numbers): (Vec<_>, Vec<_>) =
-        std::env::args().skip(1).partition(|word| WORDS.contains(&word.as_str()));
+        arguments.words.iter().partition(|word| WORDS.contains(&word.as_str()));
     let [handshake, plain, linux, reno, quick, timeline] =
-        WORDS.map(|option| words.iter().any(|word| word == option));
+        WORDS.map(|option| words.iter().any(|word| *word == option));
     let arguments: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
     let Ok(arguments) = arguments else { return usage() };
     let Some((segments, lost)) = arguments.split_first() else { return usage() };
@@ -66,7 +82,7 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!(
-        "usage: single_flow [handshake] [plain] [linux | linux-reno] [quick] [timeline] SEGMENTS [LOST_PACKET]..."
+        "usage: mendpath-tools single-flow [handshake] [plain] [linux | linux-reno] [quick] [timeline] SEGMENTS [LOST_PACKET]..."
     );
     ExitCode::from(2)
 }

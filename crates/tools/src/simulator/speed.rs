@@ -1,15 +1,8 @@
 //! How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON per run.
-//!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example speed            # all of them
-//! cargo run --release -p mendpath-tcpsim --example speed dumbbell   # one
-//! cargo run --release -p mendpath-tcpsim --example speed curve      # a table: cost per packet-hop by the number of hosts
-//! cargo run --release -p mendpath-tcpsim --example speed curve cost.svg   # and a figure of it
-//! cargo run --release -p mendpath-tcpsim --example speed flows      # the flows of leaf-spine, for other simulators
-//! ```
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
+use clap::{Args, builder::PossibleValuesParser};
 use figures::{Axis, Chart, Layer, Picture, Sheet};
 use netsim::{
     Seed,
@@ -215,36 +208,54 @@ fn draw(found: &[Vec<(f64, f64, f64)>; 2]) -> String {
     .svg()
 }
 
-fn main() -> ExitCode {
-    let chosen = std::env::args().nth(1);
-    let runs: [(&str, &dyn Fn() -> Sim); 7] = [
-        ("dumbbell", &dumbbell),
-        ("leaf-spine", &|| leaf_spine(64)),
-        ("hosts-128", &|| leaf_spine(128)),
-        ("hosts-256", &|| leaf_spine(256)),
-        ("hosts-512", &|| leaf_spine(512)),
-        ("hosts-1024", &|| leaf_spine(1_024)),
-        ("idle", &idle),
-    ];
-    match chosen.as_deref() {
+/// The runs by their names.
+const RUNS: [(&str, fn() -> Sim); 7] = [
+    ("dumbbell", dumbbell),
+    ("leaf-spine", || leaf_spine(64)),
+    ("hosts-128", || leaf_spine(128)),
+    ("hosts-256", || leaf_spine(256)),
+    ("hosts-512", || leaf_spine(512)),
+    ("hosts-1024", || leaf_spine(1_024)),
+    ("idle", idle),
+];
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools simulator-speed                  # all runs
+  mendpath-tools simulator-speed dumbbell         # one
+  mendpath-tools simulator-speed curve            # a table: cost per packet-hop by hosts
+  mendpath-tools simulator-speed curve cost.svg   # and a figure of it
+  mendpath-tools simulator-speed flows            # the flows of leaf-spine, for other simulators";
+
+/// How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON per run.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// One run instead of all; or `curve` or `flows`, see below.
+    #[arg(value_parser = PossibleValuesParser::new(RUNS.map(|(name, _)| name).into_iter().chain(["curve", "flows"])))]
+    run: Option<String>,
+    /// For `curve`: where to draw it, as SVG.
+    #[arg(value_name = "FILE")]
+    figure: Option<PathBuf>,
+}
+
+/// Runs what is asked for.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match arguments.run.as_deref() {
         Some("curve") => {
             let found = curve();
-            if let Some(file) = std::env::args().nth(2)
-                && let Err(error) = std::fs::write(&file, draw(&found))
+            if let Some(file) = &arguments.figure
+                && let Err(error) = std::fs::write(file, draw(&found))
             {
-                eprintln!("{file}: {error}");
+                eprintln!("{}: {error}", file.display());
                 return ExitCode::FAILURE;
             }
         }
         Some("flows") => print_flows(),
-        Some(name) => match runs.iter().find(|(known, _)| *known == name) {
-            Some((name, run)) => measure(name, run),
-            None => {
-                eprintln!("there are {}, curve, flows", runs.map(|(name, _)| name).join(", "));
-                return ExitCode::from(2);
-            }
-        },
-        None => runs.iter().for_each(|(name, run)| measure(name, run)),
+        chosen => {
+            let wanted = RUNS.iter().filter(|(name, _)| chosen.is_none_or(|chosen| chosen == *name));
+            wanted.for_each(|(name, run)| measure(name, run));
+        }
     }
     ExitCode::SUCCESS
 }

@@ -1,17 +1,12 @@
 //! The share of flows with a timeout, beside FUSO's models: Fig. 2 (TCP on one lossy path) and Fig. 4 (three paths, one of
 //! them lossy).
 //!
-//! ```sh
-//! cargo run --release -p mendpath-tcpsim --example timeouts -- 20000   # flows per cell
-//! ```
-//!
 //! The network is FUSO's testbed (section VI-A), loss on data packets only, as the model's one-way loss. Every flow has a
 //! connection of its own with a handshake, and starts 5 ms (50 ms for
 //! 1 MB) after the one before. The models neglect lost whole windows, count
 //! some cases twice, and assume that one duplicate ACK is enough wherever a loss happens.
 
-use std::process::ExitCode;
-
+use clap::Args;
 use netsim::{
     Loss, Seed,
     fabric::{Failure, Fault, Options, topology::ParallelPaths},
@@ -63,15 +58,18 @@ fn multipath_models(p: f64, segments: f64) -> (f64, f64) {
     (mptcp, fuso)
 }
 
-fn main() -> ExitCode {
-    let flows = match std::env::args().nth(1).map(|word| word.parse::<u32>()) {
-        None => 5_000,
-        Some(Ok(flows)) if flows > 0 => flows,
-        Some(_) => {
-            eprintln!("usage: timeouts [FLOWS_PER_CELL]");
-            return ExitCode::from(2);
-        }
-    };
+/// The share of flows with a timeout, beside FUSO's models of Figs. 2 and 4.
+#[derive(Args)]
+#[command(after_help = "Example:\n  mendpath-tools timeouts 20000")]
+pub struct Arguments {
+    /// Flows of each cell of the tables.
+    #[arg(value_name = "FLOWS_PER_CELL", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
+    flows: u32,
+}
+
+/// Prints both tables.
+pub fn run(arguments: &Arguments) {
+    let flows = arguments.flows;
     println!("Fig. 2, TCP on one lossy path: share of flows that time out, simulated / model");
     println!("loss      10 KB                100 KB               1 MB");
     for loss in [0.001, 0.005, 0.01, 0.02, 0.04, 0.1] {
@@ -96,5 +94,4 @@ fn main() -> ExitCode {
             find(SchemeKind::Fuso(Fuso::new(SUBFLOWS))),
         );
     }
-    ExitCode::SUCCESS
 }

@@ -7,7 +7,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{
+use crate::soak::{
     ANY, Outcome,
     pair::Pair,
     print, print_times,

@@ -19,7 +19,7 @@ use mendpath_cli::{
 };
 use units::Bytes;
 
-use crate::{ANY, Args, Outcome};
+use crate::soak::{ANY, Args, Outcome};
 
 /// `mendpath server`, until the parent ends.
 pub async fn server_process(args: Args) -> Outcome<ExitCode> {
@@ -87,7 +87,7 @@ impl End {
     /// Starts this program in another mode.
     pub fn start(mode: &str, args: &Args, more: &[&str]) -> Outcome<Self> {
         let mut child = Command::new(std::env::current_exe()?)
-            .args([mode, "--recovery", &args.recovery])
+            .args(["soak", mode, "--recovery", &args.recovery])
             .args(more)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -20,7 +20,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use crate::{Args, Outcome, PATHS, host::mix, print};
+use crate::soak::{Args, Outcome, PATHS, host::mix, print};
 use growth::{Growth, Sample};
 use ledger::Ledger;
 use stage::{Role, Stage};

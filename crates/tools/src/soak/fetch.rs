@@ -8,9 +8,9 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{Outcome, STALL, host::fill};
+use crate::soak::{Outcome, STALL, host::fill};
 
-/// A download from [`source`](crate::host::source).
+/// A download from [`source`](crate::soak::host::source).
 pub struct Fetch {
     tcp: TcpStream,
     seed: u64,
@@ -25,7 +25,7 @@ pub struct Fetch {
 }
 
 impl Fetch {
-    /// Asks a [`source`](crate::host::source) on the other end of `tcp`.
+    /// Asks a [`source`](crate::soak::host::source) on the other end of `tcp`.
     pub async fn start(tcp: TcpStream, seed: u64, size: u64) -> Outcome<Self> {
         let mut tcp = tcp;
         tcp.write_all(&[seed.to_be_bytes(), size.to_be_bytes()].concat()).await?;

@@ -7,7 +7,7 @@ use tokio::{
     net::{TcpListener, UdpSocket},
 };
 
-use crate::ANY;
+use crate::soak::ANY;
 
 /// A host that sends as many pseudo-random bytes as it is asked for.
 pub async fn source() -> io::Result<SocketAddr> {

@@ -9,7 +9,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::{ANY, Outcome, STALL, pair::Pair, print_times};
+use crate::soak::{ANY, Outcome, STALL, pair::Pair, print_times};
 
 /// Single bytes, each after the echo of the last.
 pub async fn interactive(pair: &Arc<Pair>) -> Outcome<()> {

@@ -4,7 +4,7 @@ use std::{error::Error, sync::Arc};
 
 use tokio::{task::JoinSet, time::Instant};
 
-use crate::{Outcome, fetch::Fetch, host::source, pair::Pair, print_times};
+use crate::soak::{Outcome, fetch::Fetch, host::source, pair::Pair, print_times};
 
 /// Pages of 50 parallel requests.
 pub async fn load(pair: &Arc<Pair>) -> Outcome<()> {

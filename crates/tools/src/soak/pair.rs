@@ -14,7 +14,7 @@ use tokio::{
 };
 use units::Bytes;
 
-use crate::{Args, Outcome, PATHS, ends::End, print, program::socks5};
+use crate::soak::{Args, Outcome, PATHS, ends::End, print, program::socks5};
 
 /// Everything a run needs.
 pub struct Pair {

@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::Outcome;
+use crate::soak::Outcome;
 
 /// Asks a SOCKS5 proxy for something (RFC 1928); returns the connection and the address that it names.
 pub async fn socks5(proxy: SocketAddr, command: u8, host: SocketAddr) -> Outcome<(TcpStream, SocketAddr)> {

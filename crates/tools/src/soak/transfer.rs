@@ -8,7 +8,7 @@ use netsim::link::OutageKind;
 use tokio::time::Instant;
 use units::Duration;
 
-use crate::{Args, Outcome, PATHS, fetch::Fetch, host::source, pair::Pair, print};
+use crate::soak::{Args, Outcome, PATHS, fetch::Fetch, host::source, pair::Pair, print};
 
 /// Fetches and says how it went.
 pub async fn transfer(pair: &Arc<Pair>, args: &Args) -> Outcome<()> {

@@ -1,13 +1,10 @@
 //! Flow completion times of the transport's schemes and of the TCP family over FUSO's parallel paths (section VI-A), with the same
 //! losses: FUSO Fig. 6(a) with the code that ships beside the models.
 //!
-//! ```sh
-//! cargo run --release -p mendpath-testkit --example fabric -- --flows 2000 --loss 2%
-//! ```
 //! Every flow has a connection of its own, opened before it starts. The first path loses packets in both directions. TCP has FUSO's
 //! timeout of at least 5 ms and 16 segments of initial window; the transport has the timers of RFC 9002 and ten packets per path.
 
-use clap::Parser;
+use clap::Args;
 use netsim::{
     Seed,
     fabric::{Failure, Fault, Options, topology::ParallelPaths},
@@ -20,9 +17,14 @@ use tcpsim::{
 use testkit::fabric_host::Mixed;
 use units::{Duration, Instant, LossRate};
 
+const EXAMPLES: &str = "\
+Example:
+  mendpath-tools fabric --flows 2000 --loss 2%";
+
 /// Completion times over three parallel paths, of which the first loses packets.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// Flows of each row.
     #[arg(long, default_value_t = 1_000)]
     flows: u32,
@@ -109,8 +111,8 @@ fn print_row(name: &str, times: Vec<Option<Duration>>, extra: f64) {
     );
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Runs it.
+pub fn run(arguments: &Arguments) {
     let subs = arguments.subflows;
     println!(
         "{:<30} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}",

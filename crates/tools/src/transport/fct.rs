@@ -1,10 +1,8 @@
 //! The demo's default scenario in virtual time: completion times of short responses under each recovery scheme.
-//!
-//! `cargo run --release -p mendpath-testkit --example fct -- --count 1000`
 
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::Args;
 use netsim::{LinkConfig, Loss, Seed};
 use proto::{ControllerKind, RecoveryKind, SchedulerKind, TransportConfig};
 use testkit::{
@@ -13,9 +11,15 @@ use testkit::{
 };
 use units::{BitRate, Duration, LossRate, percentile};
 
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools fct --count 1000
+  mendpath-tools fct --congestion cubic --row auto";
+
 /// Completion times of responses over two paths, of which the second loses packets.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// Responses per row; the n-th meets the same losses in every row.
     #[arg(long, default_value_t = 1_000)]
     count: u64,
@@ -151,8 +155,8 @@ impl Arguments {
     }
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Runs it.
+pub fn run(arguments: &Arguments) {
     println!(
         "{:<18} {:>8} {:>8} {:>8} {:>8} {:>6} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}",
         "",

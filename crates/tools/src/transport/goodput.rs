@@ -1,22 +1,24 @@
 //! CTCP's lab (section 6.1) in virtual time: goodput of one transfer through a bottleneck behind a lossy link.
 //!
-//! `cargo run --release -p mendpath-testkit --example goodput -- --size 50000000`
-//!
 //! With `--chain` losses come in bursts instead: chances per packet that the good and the bad state end, and the loss rate in the bad one.
-//!
-//! `cargo run --release -p mendpath-testkit --example goodput -- --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp`
 
 use std::str::FromStr;
 
-use clap::Parser;
+use clap::Args;
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
 use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools goodput --size 50000000
+  mendpath-tools goodput --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp";
+
 /// Goodput as a share of the bottleneck's rate, for each scheme and loss rate.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// Bytes of the transfer.
     #[arg(long, default_value_t = 50_000_000)]
     size: usize,
@@ -91,8 +93,8 @@ impl Arguments {
     }
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Runs it.
+pub fn run(arguments: &Arguments) {
     let heading = |(title, width): (&str, usize)| print!("{title:>width$}");
     [
         ("controller", 10),

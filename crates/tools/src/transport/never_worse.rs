@@ -1,15 +1,20 @@
 //! Two paths against the better one alone, in virtual time.
-//!
-//! `cargo run --release -p mendpath-testkit --example never_worse -- --random 40`
 
-use clap::Parser;
+use clap::Args;
 use netsim::Seed;
 use proto::{ControllerKind, RecoveryKind, SchedulerKind, TransportConfig};
 use testkit::pairs::{Comparison, Pair, compare};
 
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools never-worse                        # six named pairs, 20 MiB
+  mendpath-tools never-worse --swap --size 60000    # short, either path first
+  mendpath-tools never-worse --random 30 --seeds 1  # pairs drawn from a seed";
+
 /// Responses over two paths, and over each alone: how much faster are both, and how near to the sum?
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// Runs of every pair, each with other losses.
     #[arg(long, default_value_t = 3)]
     seeds: u64,
@@ -101,8 +106,8 @@ impl Mean {
     }
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Runs it.
+pub fn run(arguments: &Arguments) {
     let transport = arguments.transport();
     println!(
         "{} over {}, {} bytes, means of {} runs",

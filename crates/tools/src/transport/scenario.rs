@@ -1,24 +1,29 @@
 //! Runs random scenarios by their seeds, or one from a file; prints what breaks, as small as it can be made.
-//!
-//! `cargo run --release -p mendpath-testkit --example scenario -- --seed 0 --count 1000000`
 
 use std::{
     io::{IsTerminal, Write, stderr},
     path::PathBuf,
-    process::exit,
+    process::{ExitCode, exit},
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use clap::Parser;
+use clap::Args;
 use testkit::{
     Scenario,
     run::run_twice,
     sweep::{Report, Sweep, shrink_failure},
 };
 
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools scenario --seed 0 --count 1000000
+  mendpath-tools scenario --seed 123 --verbose
+  mendpath-tools scenario --file broken.scenario --verbose";
+
 /// Random scenarios of the transport on a simulated network. Exit code 0: all passed; 1: some failed; 2: a file could not be read.
-#[derive(Parser)]
-struct Arguments {
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -42,8 +47,8 @@ struct Arguments {
     verbose: bool,
 }
 
-fn main() {
-    let arguments = Arguments::parse();
+/// Runs them.
+pub fn run(arguments: Arguments) -> ExitCode {
     let single = match &arguments.file {
         Some(file) => Some(read(file)),
         None if arguments.count == 1 => Some(Scenario::generate(arguments.seed)),
@@ -59,7 +64,7 @@ fn main() {
         Some(scenario) => run_one(&scenario, arguments.verbose),
         None => run_many(&arguments),
     };
-    exit(i32::from(!passed));
+    ExitCode::from(u8::from(!passed))
 }
 
 fn read(file: &PathBuf) -> Scenario {

@@ -19,7 +19,7 @@ use rustls::{
 use units::{Duration, Instant};
 
 use super::wire::Wire;
-use crate::Outcome;
+use crate::flood::Outcome;
 
 /// Connections that are kept at most; further ones are not begun until some have ended.
 const MOST: usize = 4_096;

@@ -18,7 +18,7 @@ use super::{
     Orders,
     army::{Army, Says},
 };
-use crate::{Outcome, kind::Kind};
+use crate::flood::{Outcome, kind::Kind};
 
 /// First flights that are made before the flood; the rest are made while it lasts.
 const PREPARED: u64 = 50_000;

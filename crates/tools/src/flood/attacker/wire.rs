@@ -10,7 +10,7 @@ use proto::NetworkPath;
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use tokio::{io::Interest, net::UdpSocket, time::timeout};
 
-use crate::Outcome;
+use crate::flood::Outcome;
 
 /// The longest datagram that is heard whole; QUIC's are shorter.
 const LONGEST: usize = 2_048;

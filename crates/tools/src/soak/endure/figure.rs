@@ -7,7 +7,7 @@ use super::{
     ledger::{Kind, Ledger},
     stage::Role,
 };
-use crate::Args;
+use crate::soak::Args;
 
 /// Points in a line: more would not be seen.
 const POINTS: usize = 600;

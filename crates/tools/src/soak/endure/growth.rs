@@ -10,7 +10,7 @@ use super::{
     LIVES,
     stage::{Look, Role},
 };
-use crate::print;
+use crate::soak::print;
 
 /// What was seen at some time.
 pub struct Sample {

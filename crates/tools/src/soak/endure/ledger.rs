@@ -9,7 +9,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::stage::Role;
-use crate::print;
+use crate::soak::print;
 
 /// What a program does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

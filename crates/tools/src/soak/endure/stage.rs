@@ -14,7 +14,7 @@ use netsim::LinkConfig;
 use tokio::{net::TcpStream, sync::Mutex as AsyncMutex, task::spawn_blocking};
 use units::Bytes;
 
-use crate::{Args, Outcome, PATHS, ends::End, program::socks5};
+use crate::soak::{Args, Outcome, PATHS, ends::End, program::socks5};
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -13,7 +13,7 @@ use super::{
     ledger::{Done, Kind, Ledger, Wrong},
     stage::Stage,
 };
-use crate::{
+use crate::soak::{
     ANY, Outcome, STALL,
     fetch::Fetch,
     host::{self, fill, mix},
