@@ -12,6 +12,9 @@ mod simulator;
 mod soak;
 mod transport;
 
+// As the tests of the crate call it that `controllers` has its network from.
+extern crate congestion as mendpath_congestion;
+
 use std::process::{ExitCode, Termination as _};
 
 use clap::{Parser, Subcommand};
