@@ -1,4 +1,4 @@
-// Long TCP flows over a dumbbell in ns-3, with the arguments of `cargo run -p mendpath-tcpsim --example dumbbell`; tcp=1 is DCTCP.
+// Long TCP flows over a dumbbell in ns-3, with the arguments of `cargo run -p mendpath-tools -- dumbbell`; tcp=1 is DCTCP.
 // Prints segments delivered after the warm-up, in all and of each flow, what the senders sent again, timeouts, the mean queue.
 #include "network.h"
 

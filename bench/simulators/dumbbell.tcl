@@ -1,4 +1,4 @@
-# Long SACK TCP flows over a dumbbell in ns-2, with the arguments of `cargo run -p mendpath-tcpsim --example dumbbell`.
+# Long SACK TCP flows over a dumbbell in ns-2, with the arguments of `cargo run -p mendpath-tools -- dumbbell`.
 # Prints segments acknowledged after the warm-up, in all and of each flow, then what was sent again, timeouts, the mean queue.
 source [file join [file dirname [info script]] network.tcl]
 set flows 10

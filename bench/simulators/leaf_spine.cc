@@ -1,4 +1,4 @@
-// The flows of a file over a leaf-spine fabric in ns-3: four leaves of 16 hosts, four spines, as `cargo run -p mendpath-tcpsim --example speed leaf-spine`.
+// The flows of a file over a leaf-spine fabric in ns-3: four leaves of 16 hosts, four spines, as `cargo run -p mendpath-tools -- simulator-speed leaf-spine`.
 // A line of the file is a flow: start in ns, sender, receiver, bytes. Prints flows that arrived, the packet-hops that carried them, the mean completion time.
 #include "network.h"
 

@@ -1,14 +1,24 @@
 //! The command line. What `--help` prints is written to teach: what a command does, and how it is typed.
 
+#[cfg(feature = "experiment")]
+mod experiment;
+#[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "trace")]
+mod trace;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
-use units::{BitRate, Bytes, LossRate};
+use units::Bytes;
 
+#[cfg(feature = "experiment")]
+pub use self::experiment::{ExperimentCommand, ListArgs, RunArgs};
+#[cfg(feature = "lab")]
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
+#[cfg(feature = "trace")]
+pub use self::trace::{AnalyzeArgs, TraceCommand};
 
 use crate::{
     client::{Forward, PathSpec},
@@ -68,6 +78,7 @@ pub enum Command {
     #[command(long_about = "Wait for one file from `mendpath send`.\n\n\
                   Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
+    #[cfg(feature = "lab")]
     /// Compare with the kernel's TCP and MPTCP and other programs over emulated links (Linux, root).
     #[command(
         long_about = "Compare with the kernel's TCP and MPTCP and other programs over emulated links.\n\n\
@@ -76,162 +87,14 @@ pub enum Command {
                   is removed at the end."
     )]
     Lab(Box<LabArgs>),
+    #[cfg(feature = "trace")]
     /// Look into packet captures.
     #[command(subcommand)]
     Trace(TraceCommand),
+    #[cfg(feature = "experiment")]
     /// Simulate the papers' experiments, or your own.
     #[command(subcommand)]
     Experiment(ExperimentCommand),
-}
-
-/// What there is to do with plans of experiments.
-#[derive(Debug, Subcommand)]
-pub enum ExperimentCommand {
-    /// Show which plans there are.
-    List(ListArgs),
-    /// Run plans: simulate, and write tables and figures.
-    #[command(long_about = "Run plans: simulate, and write tables and figures.\n\n\
-                  Every finished run is kept; after an interruption the same command goes on, and with more --seeds only the new ones are \
-                  run. Results depend on plan and seed, not on --jobs.")]
-    Run(RunArgs),
-}
-
-/// Arguments of `experiment list`.
-#[derive(Debug, Args)]
-pub struct ListArgs {
-    /// Folder of the plans.
-    #[arg(long, value_name = "DIR", default_value = "plans")]
-    pub plans: PathBuf,
-    /// How much would be run: quick, medium or paper.
-    #[arg(long, default_value = "quick")]
-    pub scale: experiments::Scale,
-    /// Print JSON.
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// Arguments of `experiment run`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  mendpath experiment list\n  \
-                  mendpath experiment run fuso-fig6ab\n  \
-                  mendpath experiment run fuso-fig6ab cofuso-fig10 --scale paper --jobs 8\n  \
-                  mendpath experiment run my/plan.toml --seeds 20 --out my/results\n  \
-                  mendpath experiment run cofuso-fig10 --tail 2 --at sizes=mid    why are the slowest flows slow?")]
-pub struct RunArgs {
-    /// Names of plans, their folders or files.
-    #[arg(required = true, value_name = "PLAN")]
-    pub plan: Vec<PathBuf>,
-    /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the paper's numbers).
-    #[arg(long, default_value = "quick")]
-    pub scale: experiments::Scale,
-    /// Runs at a time [default: one per core].
-    #[arg(long, value_name = "N", value_parser = parse_jobs)]
-    pub jobs: Option<usize>,
-    /// Seeds of every point and scheme [default: the plan's].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub seeds: Option<u32>,
-    /// Where results go, in a folder per plan and scale.
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    pub out: PathBuf,
-    /// Folder of the plans.
-    #[arg(long, value_name = "DIR", default_value = "plans")]
-    pub plans: PathBuf,
-    /// Print the summaries as JSON instead of tables.
-    #[arg(long)]
-    pub json: bool,
-    /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
-    #[arg(long)]
-    pub publish: bool,
-    /// Instead: run one point, and tell packet by packet what happened to the N slowest flows of each scheme.
-    #[arg(long, value_name = "N", conflicts_with_all = ["jobs", "seeds", "json", "publish"],
-          value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    pub tail: Option<u32>,
-    /// With --tail: the value of an axis of the sweep, or a part of its name [default: the first value of every axis].
-    #[arg(long, value_name = "AXIS=VALUE", requires = "tail")]
-    pub at: Vec<String>,
-    /// With --tail: the seed.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "tail")]
-    pub seed: u64,
-    /// With --tail: only this scheme.
-    #[arg(long, value_name = "NAME", requires = "tail")]
-    pub scheme: Option<String>,
-}
-
-fn parse_jobs(text: &str) -> Result<usize, String> {
-    let jobs = text.parse().ok().filter(|jobs| (1..=1_024).contains(jobs));
-    jobs.ok_or_else(|| "use a number from 1 to 1024".to_owned())
-}
-
-/// What there is to do with captures.
-#[derive(Debug, Subcommand)]
-pub enum TraceCommand {
-    /// Find out which lost packets cost a timeout, and what duplicating them would save.
-    #[command(
-        long_about = "Find out which lost packets cost a timeout, and what duplicating them would save.\n\n\
-                  Reads packet captures (pcap, pcapng), follows their TCP connections, finds retransmissions, tells timeouts from fast \
-                  retransmissions by clustering, and shows which positions and flags cost timeouts, what sending SYN, PSH and the last \
-                  packets twice would have saved, and which lost packets SLP would have duplicated. Memory does not grow with the \
-                  captures. Several files are read in the given order, as one trace."
-    )]
-    Analyze(AnalyzeArgs),
-}
-
-/// Arguments of `trace analyze`.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                  tcpdump -i eth0 -s 96 -w trace.pcap tcp      capture some hours; headers suffice\n  \
-                  mendpath trace analyze trace.pcap\n  \
-                  mendpath trace analyze monday.pcapng tuesday.pcapng --html report.html --json report.json\n  \
-                  zstd -dc trace.pcap.zst | mendpath trace analyze -")]
-pub struct AnalyzeArgs {
-    /// Captures in the order of time; `-` for stdin.
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Write the results as JSON (`-` for stdout, instead of the tables).
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
-    /// Write a page with pictures and the numbers.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// What is clustered: linear (ms), log10 (of ms), round-trips [default: round-trips where handshakes were captured, else log10].
-    #[arg(long, value_name = "SCALE", value_parser = parse_scale)]
-    pub cluster: Option<trace::Scale>,
-    /// Take longer intervals for timeouts, without clustering.
-    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
-    pub timeout_at: Option<u64>,
-    /// Packets at each end of a connection that the what-if duplicates.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub tail: u32,
-    /// Loss rate that the arbiter assumes, such as 2% [default: that of the trace].
-    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
-    pub loss: Option<f64>,
-    /// Bandwidth that the arbiter assumes.
-    #[arg(long, value_name = "RATE", default_value = "10mbit")]
-    pub bandwidth: BitRate,
-    /// Let the arbiter use the shares of timeouts of this trace as q, in place of SLP's 1 for SYN and 0.1 for PSH.
-    #[arg(long)]
-    pub measured_odds: bool,
-    /// Lost packets that the JSON lists one by one.
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub list: usize,
-    /// Connections followed at a time; more take more memory, about 1 kB each and what they have under way.
-    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub max_connections: u32,
-}
-
-fn parse_scale(text: &str) -> Result<trace::Scale, String> {
-    match text {
-        "linear" => Ok(trace::Scale::Linear),
-        "log10" => Ok(trace::Scale::Log10),
-        "round-trips" => Ok(trace::Scale::RoundTrips),
-        other => Err(format!("there is no `{other}`: use one of linear, log10, round-trips")),
-    }
-}
-
-fn parse_share(text: &str) -> Result<f64, String> {
-    let rate: LossRate = text.parse().map_err(|error: units::ParseUnitError| error.to_string())?;
-    Ok(rate.get())
 }
 
 /// Arguments of `demo`.

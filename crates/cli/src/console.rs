@@ -24,8 +24,8 @@ pub fn init_logs(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let level = match verbose {
         0 => "error",
-        1 => "mendpath=info,mendpath_cli=info",
-        2 => "mendpath=debug,mendpath_cli=debug,proto=debug",
+        1 => "mendpath=info",
+        2 => "mendpath=debug",
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));

@@ -20,6 +20,7 @@ pub mod destination;
 pub mod failure;
 pub mod identity;
 pub mod invitation;
+#[cfg(feature = "lab")]
 pub mod lab_relay;
 mod listener;
 pub mod protocol;

@@ -7,7 +7,7 @@
 //! Start with [`Controller`], the trait, and [`ControllerKind`], which turns a name into a controller.
 //!
 //! ```
-//! use congestion::{Ack, Config, ControllerKind};
+//! use mendpath_congestion::{Ack, Config, ControllerKind};
 //! use units::Instant;
 //!
 //! let kind: ControllerKind = "cubic".parse().unwrap();

@@ -2,8 +2,8 @@
 
 mod network;
 
-use congestion::ControllerKind;
-use congestion::ControllerKind::{Auto, Cubic, NewReno};
+use mendpath_congestion::ControllerKind;
+use mendpath_congestion::ControllerKind::{Auto, Cubic, NewReno};
 use network::{Chain, Link, Network, Path};
 use units::Duration;
 

@@ -3,7 +3,7 @@
 
 mod network;
 
-use congestion::ControllerKind::{self, Balia, Lia, NewReno, Olia};
+use mendpath_congestion::ControllerKind::{self, Balia, Lia, NewReno, Olia};
 use network::{Link, Network, Path};
 use units::Duration;
 

@@ -2,8 +2,8 @@
 
 mod network;
 
-use congestion::ControllerKind;
-use congestion::ControllerKind::{Ctcp, Cubic, NewReno};
+use mendpath_congestion::ControllerKind;
+use mendpath_congestion::ControllerKind::{Ctcp, Cubic, NewReno};
 use network::{Link, Network, Path};
 use units::Duration;
 

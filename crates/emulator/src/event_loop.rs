@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, Read},
-    num::NonZeroU64,
     os::unix::net::UnixStream,
     sync::mpsc::{Receiver, TryRecvError},
 };
@@ -103,7 +102,7 @@ impl EventLoop {
 /// Asks the kernel not to round this thread's timeouts up by its usual 50 us. Best effort.
 fn wake_precisely() {
     #[cfg(target_os = "linux")]
-    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
 /// Asks for a place before ordinary threads: a link that wakes late is a link with jitter. Only root is heard; best effort.

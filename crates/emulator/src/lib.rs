@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use std::net::UdpSocket;
-//! use emulator::{Emulator, PathId, Seed, UdpPath};
+//! use mendpath_emulator::{Emulator, PathId, Seed, UdpPath};
 //!
 //! let server = UdpSocket::bind("127.0.0.1:0")?;
 //! let link: netsim::LinkConfig = "rate=50mbit,delay=1ms".parse()?;

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use emulator::{Direction, Emulator, EmulatorError, OutageKind, PathId, PathStats, Seed, UdpPath};
+use mendpath_emulator::{Direction, Emulator, EmulatorError, OutageKind, PathId, PathStats, Seed, UdpPath};
 use netsim::{LinkConfig, Loss};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 

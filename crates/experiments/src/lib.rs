@@ -12,7 +12,7 @@
 //! [`MODELS`]. Adding to one is a file and a line.
 //!
 //! ```
-//! use experiments::{Campaign, Plan, Scale, Summary};
+//! use mendpath_experiments::{Campaign, Plan, Scale, Summary};
 //!
 //! let plan = Plan::parse("example", r#"
 //!     title = "TCP and FUSO beside each other"
@@ -77,8 +77,3 @@ pub use summary::{Cell, Summary};
 pub use tail::{Tail, TailError};
 pub use topologies::{Network, TOPOLOGIES};
 pub use workloads::{Stage, StageError, WORKLOADS, Workload};
-
-/// The book's chapter: its code is tested with the crate's.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/experiments.md")]
-struct Book;

@@ -1,6 +1,6 @@
 //! What CTCP's figures need of plans: sharing, windows over time, videos, radio channels, values that belong together.
 
-use experiments::{Campaign, Plan, Row, Scale, Summary, write_all};
+use mendpath_experiments::{Campaign, Plan, Row, Scale, Summary, write_all};
 
 fn plan(text: &str) -> Plan {
     Plan::parse("test", text, Scale::Quick).unwrap()

@@ -5,8 +5,8 @@
 //! symbols; the time includes inverting the system.
 
 use divan::{Bencher, black_box, counter::BytesCount};
-use fec::{PREFIX, reed_solomon};
 use gf256::Kernels;
+use mendpath_fec::{PREFIX, reed_solomon};
 
 const LEN: usize = 1350;
 const BLOCKS: [Block; 6] =

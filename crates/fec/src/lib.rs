@@ -24,7 +24,7 @@
 //! Start with [`reed_solomon::encode`] and [`reed_solomon::decode`].
 //!
 //! ```
-//! use fec::{reed_solomon, symbol_len};
+//! use mendpath_fec::{reed_solomon, symbol_len};
 //!
 //! let sources: [&[u8]; 3] = [b"any", b"three", b"packets"];
 //! let mut repairs = vec![vec![0; symbol_len(&sources)]; 2];

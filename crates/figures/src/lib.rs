@@ -8,12 +8,12 @@
 //! numbers do. Nothing here reads or writes files.
 //!
 //! ```
-//! use figures::{Axis, Chart, Layer, Sheet, steps};
+//! use mendpath_figures::{Axis, Chart, Layer, Sheet, steps};
 //!
 //! let cdf = Chart {
 //!     label: "Completion times",
 //!     x: Axis::new("completion time (ms)", 1.0, 100.0).log(),
-//!     y: Axis::new("share of flows (%)", 0.0, 1.0).labelled(figures::percent),
+//!     y: Axis::new("share of flows (%)", 0.0, 1.0).labelled(mendpath_figures::percent),
 //!     layers: vec![Layer::Line { series: 0, points: steps(&[4.0, 2.0, 70.0]) }],
 //! };
 //! let svg = Sheet { title: "An example", notes: &[], panels: &[("(a)", &cdf)], key: &["tcp"] }.svg();

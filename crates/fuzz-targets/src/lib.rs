@@ -28,7 +28,7 @@ pub mod transport_parameters;
 /// The body of a target.
 pub type Target = fn(&[u8]);
 
-/// Every target with its name, which is also that of its folder of seeds.
+/// Every target with its name, which is also that of its file of seeds.
 pub const TARGETS: &[(&str, Target)] = &[
     ("connection", connection::run),
     ("datagrams", datagrams::run),

@@ -1,32 +1,35 @@
 //! Replays every committed input of every target: seeds, and whatever was found once.
 
-use std::{fs, path::Path};
+use std::{fs, path::PathBuf};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use fuzz_targets::TARGETS;
+
+/// Files named after their targets, a seed in each line: its name, a space, its bytes in base64.
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds")
+}
 
 #[test]
 fn every_seed_is_survived() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    for (name, target) in TARGETS {
-        let mut inputs: Vec<_> = fs::read_dir(seeds.join(name))
-            .unwrap_or_else(|error| panic!("seeds of {name}: {error}"))
-            .map(|entry| entry.unwrap().path())
-            .collect();
-        inputs.sort();
-        assert!(!inputs.is_empty(), "{name} has no seeds");
-        for input in inputs {
+    for (target, run) in TARGETS {
+        let seeds = fs::read_to_string(folder().join(format!("{target}.txt")))
+            .unwrap_or_else(|error| panic!("seeds of {target}: {error}"));
+        assert!(!seeds.is_empty(), "{target} has no seeds");
+        for line in seeds.lines() {
+            let (name, bytes) = line.split_once(' ').unwrap_or_else(|| panic!("{target}: {line}"));
             // Printed by a failing test only: it names the culprit.
-            println!("{}", input.display());
-            target(&fs::read(&input).unwrap());
+            println!("{target} {name}");
+            run(&STANDARD.decode(bytes).unwrap());
         }
     }
 }
 
 #[test]
-fn every_folder_of_seeds_has_a_target() {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    for folder in fs::read_dir(seeds).unwrap() {
-        let name = folder.unwrap().file_name();
+fn every_file_of_seeds_has_a_target() {
+    for file in fs::read_dir(folder()).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_stem().unwrap();
         assert!(TARGETS.iter().any(|(known, _)| name == *known), "{name:?}");
     }
 }

@@ -2,7 +2,7 @@
 //! `cargo bench -p mendpath-gf256`
 
 use divan::{Bencher, black_box, counter::BytesCount};
-use gf256::{Isa, Kernels};
+use mendpath_gf256::{Isa, Kernels};
 
 const LEN: usize = 1350;
 const SOURCES: usize = 30;

@@ -13,7 +13,7 @@
 //! Start with [`Kernels::detect`] and [`field::mul`].
 //!
 //! ```
-//! use gf256::{Kernels, field};
+//! use mendpath_gf256::{Kernels, field};
 //!
 //! let kernels = Kernels::detect();
 //! let mut data = [1, 2, 3];

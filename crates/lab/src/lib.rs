@@ -13,7 +13,7 @@
 //! Start with [`Plan`] and [`run`].
 //!
 //! ```
-//! use lab::{Plan, Scale};
+//! use mendpath_lab::{Plan, Scale};
 //!
 //! let plan = Plan::parse("example", r#"
 //!     title = "A lossy path"
@@ -24,7 +24,7 @@
 //! "#)?;
 //! let networks = plan.networks(Scale::Paper).unwrap();
 //! assert_eq!(networks[1].paths[0].to_string(), "rate=100mbit,delay=50ms,loss=2%");
-//! # Ok::<(), lab::LabError>(())
+//! # Ok::<(), mendpath_lab::LabError>(())
 //! ```
 
 mod adapter;

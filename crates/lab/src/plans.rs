@@ -1,8 +1,8 @@
-//! The plans that the lab comes with: files of `plans/lab`, one line each.
+//! The plans that the lab comes with: files of `plans`, one line each.
 
 macro_rules! plan {
     ($name:literal) => {
-        ($name, include_str!(concat!("../../../plans/lab/", $name, ".toml")))
+        ($name, include_str!(concat!("../plans/", $name, ".toml")))
     };
 }
 
@@ -30,7 +30,7 @@ mod tests {
 
     #[test]
     fn every_file_is_listed_and_can_be_used() {
-        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../plans/lab");
+        let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/plans");
         let mut files: Vec<String> = std::fs::read_dir(directory)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())

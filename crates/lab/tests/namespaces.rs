@@ -4,7 +4,7 @@
 
 use std::io::Write as _;
 
-use lab::{Cancel, LabError, Options, Plan, Report};
+use mendpath_lab::{Cancel, LabError, Options, Plan, Report};
 
 const PLAN: &str = r#"
     title = "test"
@@ -22,11 +22,11 @@ const PLAN: &str = r#"
 
 /// Runs the plan, or says why it cannot be. The program `mendpath` does not exist here: its row must say so.
 fn run(options: &Options) -> Option<Result<Report, LabError>> {
-    if let Err(reason) = lab::available() {
+    if let Err(reason) = mendpath_lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");
         return None;
     }
-    Some(lab::run(&Plan::parse("test", PLAN).unwrap(), options, &mut |_| {}))
+    Some(mendpath_lab::run(&Plan::parse("test", PLAN).unwrap(), options, &mut |_| {}))
 }
 
 #[test]

@@ -12,7 +12,7 @@ use units::Duration;
 
 use crate::{
     AddressValidation, Admission, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
-    TokenStore, TransportConfig, qlog::QlogDirectory, verifier::PinnedKey,
+    TokenStore, TransportConfig, verifier::PinnedKey,
 };
 
 /// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
@@ -91,8 +91,9 @@ macro_rules! shared_setters {
         }
 
         /// Writes a qlog file of every connection, for analysis of what it did and why.
+        #[cfg(feature = "qlog")]
         #[must_use]
-        pub fn qlog(mut self, directory: QlogDirectory) -> Self {
+        pub fn qlog(mut self, directory: crate::QlogDirectory) -> Self {
             self.transport.observe = Some(Arc::new(directory));
             self
         }

@@ -67,6 +67,7 @@ mod lock;
 mod migrate;
 mod open_path;
 mod path;
+#[cfg(feature = "qlog")]
 mod qlog;
 mod receive;
 mod recv_stream;
@@ -91,6 +92,7 @@ pub use proto::{
     PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
     StreamId, StreamsStats, TokenStore, TransportConfig, UnknownName,
 };
+#[cfg(feature = "qlog")]
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
 pub use rustls;

@@ -16,7 +16,7 @@
 //! Start with [`LinkConfig`] (also parsed from `rate=50mbit,delay=20ms,loss=1%`) and [`Network`].
 //!
 //! ```
-//! use netsim::{Link, LinkConfig, Seed};
+//! use mendpath_netsim::{Link, LinkConfig, Seed};
 //! use units::{Duration, Instant};
 //!
 //! let config: LinkConfig = "rate=8mbit,delay=20ms".parse().unwrap();

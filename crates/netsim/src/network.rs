@@ -3,7 +3,7 @@
 //! A small event loop for tests of whole protocols: a host is nothing but an address, its protocol lives with the caller.
 //!
 //! ```
-//! use netsim::{LinkConfig, Network, Seed};
+//! use mendpath_netsim::{LinkConfig, Network, Seed};
 //! use units::{Duration, Instant};
 //!
 //! let mut net = Network::new(Seed(1));

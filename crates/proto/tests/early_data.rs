@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Pair, tls};
-use proto::{
+use mendpath_proto::{
     AddressValidation, ClientConfig, ConnectionError, Datagram, Dir, Endpoint, EndpointOutput, Event, Read,
     ReadError, RecoveryKind, ServerConfig, StreamId, TransportConfig,
 };
@@ -47,7 +47,7 @@ fn early_pair(client: &ClientConfig, server: &ServerConfig, data: &[u8]) -> (Pai
     (pair, id)
 }
 
-fn read(connection: &mut proto::Connection, id: StreamId) -> Result<Vec<u8>, ReadError> {
+fn read(connection: &mut mendpath_proto::Connection, id: StreamId) -> Result<Vec<u8>, ReadError> {
     let mut buffer = vec![0; 65_536];
     match connection.read(id, &mut buffer)? {
         Read::Data(n) => Ok(buffer[..n].to_vec()),

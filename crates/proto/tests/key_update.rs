@@ -3,7 +3,7 @@
 mod common;
 
 use common::Pair;
-use proto::{RecoveryKind, TransportConfig};
+use mendpath_proto::{RecoveryKind, TransportConfig};
 use units::Duration;
 
 /// Spreads `n` evenly over 0 to 255.
@@ -89,7 +89,7 @@ fn a_dead_path_does_not_hold_up_updates() {
     pair.lose = Box::new(|_, _| false);
     pair.run(Duration::from_secs(10));
     pair.transfer(500_000, Duration::from_secs(5));
-    let suspect = |p: &proto::PathStats| p.pto_count > 0;
+    let suspect = |p: &mendpath_proto::PathStats| p.pto_count > 0;
     assert!(!pair.client().paths().iter().any(suspect), "the path that was gone for many phases is back");
 }
 
@@ -98,7 +98,7 @@ fn a_dead_path_does_not_hold_up_updates() {
 fn a_flipped_key_phase_bit_changes_nothing() {
     let mut pair = Pair::new(TransportConfig::default());
     pair.connect();
-    let id = pair.client().open(proto::Dir::Uni).unwrap();
+    let id = pair.client().open(mendpath_proto::Dir::Uni).unwrap();
     for round in 0..20 {
         pair.client().write(id, &[round; 500]).unwrap();
         pair.flush(true);

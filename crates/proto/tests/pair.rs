@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Pair, SERVER, addr};
-use proto::{
+use mendpath_proto::{
     ConnectionError, Dir, Event, NetworkPath, PathEvent, RecoveryKind, StreamEvent, TransportConfig,
 };
 use units::{Duration, Instant};

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Pair, Peer, tls};
-use proto::{ClientConfig, ConnectionError, Event, ServerConfig, TransportConfig};
+use mendpath_proto::{ClientConfig, ConnectionError, Event, ServerConfig, TransportConfig};
 use units::Duration;
 
 /// Connects with these protocols; the close codes that client and server saw.

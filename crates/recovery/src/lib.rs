@@ -8,7 +8,7 @@
 //! [`PathLoss`] per path.
 //!
 //! ```
-//! use recovery::{PathLoss, Weights, cofuso::{BlockParameters, BlockSize}};
+//! use mendpath_recovery::{PathLoss, Weights, cofuso::{BlockParameters, BlockSize}};
 //!
 //! let mut path = PathLoss::new(Weights::default());
 //! path.on_sent(10);

@@ -41,9 +41,3 @@ pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;
 pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
-
-/// The book's chapters: their code is tested with the crate's.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/simulator.md")]
-#[doc = include_str!("../../../docs/add-a-scheme.md")]
-struct Book;

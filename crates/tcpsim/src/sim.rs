@@ -117,7 +117,7 @@ struct World {
 ///
 /// ```
 /// use netsim::fabric::{Options, topology::Dumbbell};
-/// use tcpsim::{Profile, Sim, Tcp};
+/// use mendpath_tcpsim::{Profile, Sim, Tcp};
 /// use units::{BitRate, Duration, Instant};
 ///
 /// let topology = Dumbbell::new(1, BitRate::from_mbps(100), Duration::from_millis(10), 100).build();

@@ -4,15 +4,7 @@
 mod by_hand;
 
 use by_hand::{MS, THERE, ack};
-use netsim::{
-    Loss, Seed,
-    fabric::{
-        Balancing, Direction, Failure, Fault, Line, LinkId, Options, Topology,
-        topology::{LeafSpine, ParallelPaths},
-    },
-};
-use recovery::htpc_state::Sampling;
-use tcpsim::{
+use mendpath_tcpsim::{
     Profile, SchemeKind, Sim, Tcp, Totals,
     ctcp::Ctcp,
     schemes::Slp,
@@ -21,6 +13,14 @@ use tcpsim::{
         coding_layer::{Common, Delivery},
     },
 };
+use netsim::{
+    Loss, Seed,
+    fabric::{
+        Balancing, Direction, Failure, Fault, Line, LinkId, Options, Topology,
+        topology::{LeafSpine, ParallelPaths},
+    },
+};
+use recovery::htpc_state::Sampling;
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// A handshake: 40 bytes take 26,667 ns on the slow link and 27 ns on each of the three fast ones.

@@ -1,10 +1,10 @@
 //! How CTCP begins where a packet per round trip would take half a minute to fill the link (CTCP Fig. 3b).
 
+use mendpath_tcpsim::{Sim, ctcp::Ctcp};
 use netsim::{
     Loss, Seed,
     fabric::{Direction, Failure, Fault, Options, topology::Dumbbell},
 };
-use tcpsim::{Sim, ctcp::Ctcp};
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// Tokens after 5 s over 25 Mbit/s and 100 ms, where 208 packets fill the link, with data lost before it at `rate`.

@@ -2,6 +2,10 @@
 //! was looked at; a change to the model changes them, and then they are replaced in the same commit, which says why.
 
 use congestion::ControllerKind;
+use mendpath_tcpsim::{
+    CongestionKind, Profile, SchemeKind, Sim, Tcp,
+    schemes::{Cofuso, Fuso, Mptcp},
+};
 use netsim::{
     Seed,
     fabric::{
@@ -10,10 +14,6 @@ use netsim::{
         topology::{Dumbbell, FatTree, LeafSpine, ParallelPaths, TenRouters, Wiring},
         workload::{FlowSpec, Pairs, Poisson, SizeTable},
     },
-};
-use tcpsim::{
-    CongestionKind, Profile, SchemeKind, Sim, Tcp,
-    schemes::{Cofuso, Fuso, Mptcp},
 };
 use units::{BitRate, Duration, Instant, LossRate};
 

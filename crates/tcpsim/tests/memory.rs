@@ -1,8 +1,8 @@
 //! What an idle connection costs, counted by the allocator: nothing hides from it.
 
+use mendpath_tcpsim::{Profile, Sim, Tcp};
 use netsim::fabric::{Options, topology::Dumbbell};
 use peak_alloc::PeakAlloc;
-use tcpsim::{Profile, Sim, Tcp};
 use units::{BitRate, Duration};
 
 #[global_allocator]

@@ -1,6 +1,9 @@
 //! MPTCP on paths whose sharing can be worked out: coupled windows, the choice of sub-flows, opportunistic retransmission.
 
 use congestion::ControllerKind;
+use mendpath_tcpsim::{
+    CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, schemes::Mptcp, timeline::What,
+};
 use netsim::{
     Loss, Seed,
     fabric::{
@@ -8,7 +11,6 @@ use netsim::{
         topology::{Dumbbell, ParallelPaths},
     },
 };
-use tcpsim::{CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, schemes::Mptcp, timeline::What};
 use units::{BitRate, Duration, Instant, LossRate};
 
 const COUPLED: [ControllerKind; 3] = [ControllerKind::Lia, ControllerKind::Olia, ControllerKind::Balia];

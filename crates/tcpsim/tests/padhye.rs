@@ -5,11 +5,11 @@
 //! SACK recovers several losses of a window in one round trip and gets more where they are frequent (docs/validation.md has the
 //! comparison with ns-2 and ns-3, which do the same).
 
+use mendpath_tcpsim::{Profile, Sim, Tcp};
 use netsim::{
     Loss, Seed,
     fabric::{Direction, Failure, Fault, Options, topology::Dumbbell},
 };
-use tcpsim::{Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// Segments per second by the formula.

@@ -1,15 +1,15 @@
 //! Every scheme on lossy and clean networks: flows end, numbers add up, equal runs are equal.
 
+use mendpath_tcpsim::{
+    CongestionKind, FlowId, Profile, SchemeKind, Sim, Tcp, Totals,
+    schemes::{Cofuso, Corrective, Fuso, Mptcp, reactive},
+};
 use netsim::{
     Loss, Seed,
     fabric::{
         Direction, Failure, Fault, Options,
         topology::{Dumbbell, ParallelPaths},
     },
-};
-use tcpsim::{
-    CongestionKind, FlowId, Profile, SchemeKind, Sim, Tcp, Totals,
-    schemes::{Cofuso, Corrective, Fuso, Mptcp, reactive},
 };
 use units::{BitRate, Duration, Instant, LossRate};
 
@@ -61,7 +61,7 @@ fn run(profile: &Profile, loss: f64, seed: u64) -> (Totals, u64, Vec<Duration>) 
         sim.add_flow(id, 3 + n % 3, n / 3 % 3, bytes, at).unwrap();
     }
     sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100_000)).unwrap();
-    let time = |flow: &tcpsim::FlowRecord| {
+    let time = |flow: &mendpath_tcpsim::FlowRecord| {
         flow.completion_time().unwrap_or_else(|| panic!("does not end: {flow:?}, {profile:?}"))
     };
     let times = sim.flows().iter().map(time).collect();

@@ -4,7 +4,7 @@
 mod by_hand;
 
 use by_hand::{MS, THERE, ack};
-use tcpsim::{Profile, Tcp, schemes::reactive};
+use mendpath_tcpsim::{Profile, Tcp, schemes::reactive};
 use units::Duration;
 
 /// When `segments` full segments have arrived if the link loses the packets with these indices, and the timeouts.

@@ -1,6 +1,6 @@
 //! Several paths are never worse than the best of them alone, and a path that is cut costs no more than a moment.
 //!
-//! `--example never_worse` has longer transfers, more pairs and more seeds.
+//! `mendpath-tools never-worse` has longer transfers, more pairs and more seeds.
 
 use netsim::{Rng, Seed, network::Direction};
 use proto::{PathState, RecoveryKind, TransportConfig};

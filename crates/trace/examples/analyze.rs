@@ -3,7 +3,7 @@
 use std::{fs::File, path::PathBuf};
 
 use clap::Parser;
-use trace::{Analyzer, Options, html, read_capture, text};
+use mendpath_trace::{Analyzer, Options, html, read_capture, text};
 
 #[derive(Parser)]
 struct Arguments {

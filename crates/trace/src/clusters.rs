@@ -77,7 +77,7 @@ pub struct Split {
 /// Splits `intervals`, in milliseconds or round trips, in two groups; `None` if there are none.
 ///
 /// ```
-/// use trace::{Scale, Usable, two_means};
+/// use mendpath_trace::{Scale, Usable, two_means};
 ///
 /// let mut intervals = vec![20.0, 22.0, 25.0, 30.0].repeat(10);
 /// intervals.extend([220.0, 260.0, 400.0, 1_000.0]);

@@ -7,7 +7,7 @@
 //! Start with [`Analyzer`], which takes packets and gives a [`Report`], and [`read_capture`], which feeds it a file.
 //!
 //! ```
-//! use trace::{Analyzer, Options, read_capture};
+//! use mendpath_trace::{Analyzer, Options, read_capture};
 //!
 //! // A capture without packets: a header of the classic format, Ethernet.
 //! let file = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
@@ -15,7 +15,7 @@
 //! let read = read_capture("empty.pcap", &file[..], &mut analyzer, &mut |_| ());
 //! assert_eq!(read.packets, 0);
 //! let report = analyzer.finish();
-//! assert!(trace::text(&report).contains("no TCP"));
+//! assert!(mendpath_trace::text(&report).contains("no TCP"));
 //! ```
 
 mod analyzer;

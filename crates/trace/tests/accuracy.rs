@@ -4,12 +4,12 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use mendpath_trace::{Options, Report, Scale};
 use support::{
     analyse,
     tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
     wire::{Capture, Packet},
 };
-use trace::{Options, Report, Scale};
 
 fn report(packets: &[(Packet, Why)], options: Options) -> Report {
     let packets: Vec<Packet> = packets.iter().map(|(packet, _)| packet.clone()).collect();

@@ -2,12 +2,12 @@
 
 mod support;
 
+use mendpath_trace::{Analyzer, Options, Report, read_capture, text};
 use support::{
     analyse,
     tcp_model::{mix, ordinary},
     wire::{Capture, Format, Link, Packet, block, frame},
 };
-use trace::{Analyzer, Options, Report, read_capture, text};
 
 fn packets() -> Vec<Packet> {
     mix(&ordinary(40, 0.04, 5)).into_iter().map(|(packet, _)| packet).collect()

@@ -2,13 +2,13 @@
 
 mod support;
 
+use mendpath_trace::{Analyzer, LinkLayer, Options, html, text};
 use proptest::prelude::*;
 use support::{
     analyse,
     tcp_model::{mix, ordinary},
     wire::{Capture, Format, Link, Packet},
 };
-use trace::{Analyzer, LinkLayer, Options, html, text};
 use units::Instant;
 
 fn look_at(capture: &[u8]) {

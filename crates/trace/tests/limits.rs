@@ -2,12 +2,12 @@
 
 mod support;
 
+use mendpath_trace::{Limits, Options};
 use support::{
     analyse,
     tcp_model::{Why, mix, ordinary},
     wire::{Capture, Packet},
 };
-use trace::{Limits, Options};
 
 fn capture(connections: u32, loss: f64) -> (Vec<u8>, u64) {
     let packets = mix(&ordinary(connections, loss, 11));

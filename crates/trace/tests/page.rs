@@ -2,12 +2,12 @@
 
 mod support;
 
+use mendpath_trace::{Options, Report, html, text};
 use support::{
     analyse,
     tcp_model::{mix, ordinary},
     wire::{Capture, Packet},
 };
-use trace::{Options, Report, html, text};
 
 fn report() -> Report {
     let packets: Vec<Packet> = mix(&ordinary(400, 0.05, 9)).into_iter().map(|(packet, _)| packet).collect();

@@ -5,12 +5,12 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use mendpath_trace::{Analyzer, LinkLayer, Options, Report};
 use netsim::{
     Seed,
     fabric::{Failure, Fault, LinkId, Options as Network, topology::Dumbbell},
 };
 use tcpsim::{Profile, Sim, Tcp};
-use trace::{Analyzer, LinkLayer, Options, Report};
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// A capture in memory.
@@ -124,6 +124,6 @@ fn the_clusters_agree_with_the_simulators_own_record() {
             report.grouping.by
         );
         assert!(judged > 50 && timeouts > 10, "{judged} {timeouts}");
-        assert!(share >= 0.95, "{loss}: {share}\n{}", trace::text(&report));
+        assert!(share >= 0.95, "{loss}: {share}\n{}", mendpath_trace::text(&report));
     }
 }

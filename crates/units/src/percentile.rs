@@ -9,8 +9,8 @@ const NOISE: f64 = 1e-9;
 ///
 /// ```
 /// let times = [10, 20, 30, 40];
-/// assert_eq!(units::percentile(&times, 0.5), Some(20));
-/// assert_eq!(units::percentile(&times, 0.51), Some(30));
+/// assert_eq!(mendpath_units::percentile(&times, 0.5), Some(20));
+/// assert_eq!(mendpath_units::percentile(&times, 0.51), Some(30));
 /// ```
 pub fn percentile<T: Copy>(values: &[T], share: f64) -> Option<T> {
     let rank = (share * values.len() as f64 - NOISE).ceil().max(1.0) as usize;

@@ -2,11 +2,14 @@
 
 mod client;
 mod demo;
+#[cfg(feature = "experiment")]
 mod experiment;
+#[cfg(feature = "lab")]
 mod lab;
 mod receive;
 mod send;
 mod server;
+#[cfg(feature = "trace")]
 mod trace_analyze;
 
 use std::{
@@ -15,7 +18,7 @@ use std::{
 };
 
 use crate::{
-    args::{Cli, Command, DialArgs, TraceCommand},
+    args::{Cli, Command, DialArgs},
     client::DialOptions,
     failure::{Failure, io_reason},
     identity::default_state_dir,
@@ -37,9 +40,12 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Client(args) => client::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
+        #[cfg(feature = "experiment")]
         Command::Experiment(command) => experiment::run(command),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => lab::run(*args).await,
-        Command::Trace(TraceCommand::Analyze(args)) => trace_analyze::run(args),
+        #[cfg(feature = "trace")]
+        Command::Trace(crate::args::TraceCommand::Analyze(args)) => trace_analyze::run(args),
     }
 }
 

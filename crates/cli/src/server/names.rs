@@ -8,7 +8,7 @@
 use std::{
     fs,
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -22,7 +22,6 @@ use hickory_resolver::{
         op::Query,
         rr::{Name, RecordType},
     },
-    system_conf::parse_resolv_conf,
 };
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
@@ -134,8 +133,7 @@ impl Names {
     }
 
     fn name_servers(&self) -> (ResolverConfig, ResolverOpts) {
-        let of_system = fs::read(&self.resolv_conf).map_err(NetError::from).and_then(parse_resolv_conf);
-        let system = of_system.unwrap_or_else(|error| {
+        let system = system_conf(&self.resolv_conf).unwrap_or_else(|error| {
             if self.given.is_empty() {
                 warn!(%error, "cannot use /etc/resolv.conf; asking a name server on this machine");
             }
@@ -155,6 +153,17 @@ impl Names {
         });
         (ResolverConfig::from_parts(domain, search, given.collect()), options)
     }
+}
+
+#[cfg(not(target_vendor = "apple"))]
+fn system_conf(file: &Path) -> Result<(ResolverConfig, ResolverOpts), NetError> {
+    fs::read(file).map_err(NetError::from).and_then(hickory_resolver::system_conf::parse_resolv_conf)
+}
+
+/// Apple's systems are asked themselves: there the file is a courtesy to old programs.
+#[cfg(target_vendor = "apple")]
+fn system_conf(_: &Path) -> Result<(ResolverConfig, ResolverOpts), NetError> {
+    hickory_resolver::system_conf::read_system_conf().map_err(NetError::from)
 }
 
 impl Configured {

@@ -148,7 +148,8 @@ impl Bed {
     }
 }
 
-/// Waits a little between two looks at something.
+/// Waits a little between two looks at another process: its listening and its admin page change without an event that
+/// a test could wait for. Every caller looks until what it waits for is there, so that no test relies on the time.
 #[allow(clippy::disallowed_methods, reason = "only between looks at another process")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);

@@ -12,7 +12,7 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, Rtt};
+use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, Rtt};
 use units::{BitRate, Duration, Instant};
 
 /// Bytes of a packet.

@@ -3,7 +3,7 @@
 use crate::keys::{Keys, PlanError, names, number};
 
 /// Tables: their names and texts, comma-separated with a head.
-const TABLES: &[(&str, &str)] = &[("ctcp_fig3a_ns3", include_str!("../../../../data/ctcp_fig3a_ns3.csv"))];
+const TABLES: &[(&str, &str)] = &[("ctcp_fig3a_ns3", include_str!("../../data/ctcp_fig3a_ns3.csv"))];
 
 /// `value`.
 pub(super) fn stated(keys: &mut Keys<'_>) -> Result<f64, PlanError> {

@@ -7,6 +7,7 @@ mod datagrams;
 mod early;
 mod migration;
 mod paths;
+#[cfg(feature = "qlog")]
 mod qlog;
 mod strangers;
 mod streams;

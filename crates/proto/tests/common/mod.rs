@@ -6,7 +6,7 @@ mod tls;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use proto::{
+use mendpath_proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput, Event, NetworkPath,
     PathEvent, PathId, Read, ReadError, ServerConfig, TransportConfig, WriteError,
 };

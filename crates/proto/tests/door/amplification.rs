@@ -1,6 +1,6 @@
 //! At most three bytes for one until an address is validated (RFC 9000 section 8.1).
 
-use proto::{AddressValidation, RecoveryKind};
+use mendpath_proto::{AddressValidation, RecoveryKind};
 use units::{Duration, Instant};
 
 use crate::net::{DELAY, Net, SERVER, addr, server_addr};

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use proto::{
+use mendpath_proto::{
     AddressValidation, CID_LEN, ClientConfig, Connection, ConnectionError, ConnectionHandle, Datagram, Dir,
     Endpoint, EndpointOutput, Event, NetworkPath, RecoveryKind, ResetKey, ServerConfig, StreamId,
     TransportConfig,

@@ -1,6 +1,6 @@
 //! Stateless reset (RFC 9000 section 10.3).
 
-use proto::{AddressValidation, ConnectionError, NetworkPath};
+use mendpath_proto::{AddressValidation, ConnectionError, NetworkPath};
 use units::Duration;
 
 use crate::net::{CLIENT, DELAY, Net, SERVER, addr, server_addr};
@@ -43,7 +43,7 @@ fn a_reset_on_any_path_ends_the_connection_on_all() {
     let second = NetworkPath { local: addr(3, 1), remote: server_addr() };
     net.client(client).open_path(now, second).unwrap();
     net.run(Duration::from_millis(20));
-    assert!(net.client(client).paths().iter().all(|path| path.state == proto::PathState::Active));
+    assert!(net.client(client).paths().iter().all(|path| path.state == mendpath_proto::PathState::Active));
     net.restart_server();
     // Path 0 is cut: the news comes over the other.
     net.passes = Box::new(|packet| packet.to != addr(2, 1));
@@ -67,7 +67,8 @@ fn a_server_recognises_resets_of_its_clients() {
     host.connections.remove(&client);
     host.endpoint.forget(client);
     let server = *net.hosts[SERVER].connections.keys().next().unwrap();
-    let stream = net.hosts[SERVER].connections.get_mut(&server).unwrap().open(proto::Dir::Uni).unwrap();
+    let stream =
+        net.hosts[SERVER].connections.get_mut(&server).unwrap().open(mendpath_proto::Dir::Uni).unwrap();
     let data = vec![1; 20_000];
     net.hosts[SERVER].connections.get_mut(&server).unwrap().write(stream, &data).unwrap();
     net.run(Duration::from_secs(5));

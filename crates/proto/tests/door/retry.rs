@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use proto::{AddressValidation, Admission, ConnectionError, RecoveryKind, TransportErrorCode};
+use mendpath_proto::{AddressValidation, Admission, ConnectionError, RecoveryKind, TransportErrorCode};
 use units::Duration;
 
 use crate::net::{CLIENT, DELAY, Host, Net, SERVER, addr, server_addr};
@@ -23,7 +23,7 @@ fn a_client_answers_retry_and_connects() {
     net.run(Duration::from_millis(10));
     let server = net.hosts[SERVER].connections.values_mut().next().unwrap();
     let mut buffer = [0; 200];
-    assert_eq!(server.read(stream, &mut buffer), Ok(proto::Read::Data(100)));
+    assert_eq!(server.read(stream, &mut buffer), Ok(mendpath_proto::Read::Data(100)));
     assert_eq!(net.client(client).stats().packets_lost, 0, "what Retry discarded is no loss");
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use proto::AddressValidation;
+use mendpath_proto::AddressValidation;
 use units::Duration;
 
 use crate::net::{Net, SERVER, addr};
@@ -51,7 +51,7 @@ fn a_token_is_not_good_from_another_address_or_after_a_day() {
         let mut net = Net::new(AddressValidation::Always);
         net.establish();
         net.now += later;
-        let path = proto::NetworkPath {
+        let path = mendpath_proto::NetworkPath {
             local: addr(if elsewhere { 3 } else { 2 }, 1),
             remote: crate::net::server_addr(),
         };

@@ -1,6 +1,6 @@
 //! Version negotiation (RFC 9000 section 6).
 
-use proto::{AddressValidation, ConnectionError, ConnectionId, wire::encode_version_negotiation};
+use mendpath_proto::{AddressValidation, ConnectionError, ConnectionId, wire::encode_version_negotiation};
 use units::Duration;
 
 use crate::net::{CLIENT, Net, SERVER, addr, server_addr};
@@ -14,7 +14,7 @@ fn ids(initial: &[u8]) -> (ConnectionId, ConnectionId) {
 }
 
 /// A client whose first Initial did not arrive, and what a server would answer that speaks `versions` only.
-fn unanswered(versions: &[u32]) -> (Net, proto::ConnectionHandle, Vec<u8>) {
+fn unanswered(versions: &[u32]) -> (Net, mendpath_proto::ConnectionHandle, Vec<u8>) {
     let mut net = Net::new(AddressValidation::Never);
     let first = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let stash = first.clone();

@@ -1,6 +1,6 @@
 //! What a side that only receives sends: ACKs, which stay short because it learns which of them arrived (RFC 9000 section 13.2.4).
 
-use proto::{ControllerKind, RecoveryKind, TransportConfig};
+use mendpath_proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::Duration;
 
 use crate::net::Net;

@@ -1,6 +1,6 @@
 //! Connection ids under rotation, and what is said about their lack.
 
-use proto::{NetworkPath, PathError, PathId, TransportConfig};
+use mendpath_proto::{NetworkPath, PathError, PathId, TransportConfig};
 use units::Duration;
 
 use crate::net::{MS, Net, addr, server_addr};

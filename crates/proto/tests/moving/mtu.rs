@@ -1,6 +1,6 @@
 //! Path MTU discovery (RFC 8899) over links of limited size.
 
-use proto::{PathId, TransportConfig};
+use mendpath_proto::{PathId, TransportConfig};
 use units::Duration;
 
 use crate::net::{MS, Net, addr};

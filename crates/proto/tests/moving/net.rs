@@ -5,7 +5,7 @@ mod tls;
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
-use proto::{
+use mendpath_proto::{
     ClientConfig, Connection, ConnectionHandle, Datagram, Dir, Endpoint, EndpointOutput, Event, NetworkPath,
     PathEvent, PathId, Read, ServerConfig, TransportConfig,
 };
@@ -134,7 +134,7 @@ impl Net {
     }
 
     /// The path as the server sees it.
-    pub fn server_path(&mut self, id: PathId) -> proto::PathStats {
+    pub fn server_path(&mut self, id: PathId) -> mendpath_proto::PathStats {
         self.server().paths().into_iter().find(|p| p.id == id).unwrap()
     }
 

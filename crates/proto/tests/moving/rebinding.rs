@@ -1,6 +1,6 @@
 //! NAT rebinding, migration and forged sources (RFC 9000 section 9).
 
-use proto::{NetworkPath, PathError, PathId, TransportConfig};
+use mendpath_proto::{NetworkPath, PathError, PathId, TransportConfig};
 use units::Duration;
 
 use crate::net::{MS, Net, addr, home, server_addr};
@@ -117,7 +117,7 @@ fn a_path_returns_when_the_new_address_does_not_answer() {
         Box::new(move |to_server, _, _, _| (to_server && last.replace(()).is_none()).then_some(victim));
     net.dead.push(home());
     let now = net.now;
-    let id = net.client().open(proto::Dir::Uni).unwrap();
+    let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"copied, and lost itself").unwrap();
     net.run(MS * 15);
     assert_eq!(net.now, now + MS * 15);
@@ -140,11 +140,11 @@ fn servers_may_forbid_migration() {
     assert_eq!(net.client().open_path(now, other), Err(PathError::MigrationDisabled));
     // A rebinding NAT does not ask. The server ignores what comes from elsewhere.
     net.nat.insert(home(), addr(2, 9));
-    let id = net.client().open(proto::Dir::Uni).unwrap();
+    let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"from elsewhere").unwrap();
     net.run(Duration::from_secs(2));
     assert_eq!(net.server_path(PathId(0)).network.remote, home());
-    assert!(net.server().accept(proto::Dir::Uni).is_none());
+    assert!(net.server().accept(mendpath_proto::Dir::Uni).is_none());
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn clients_ignore_strange_servers_and_servers_do_not_migrate() {
     assert_eq!(net.server().migrate(now, PathId(0), addr(9, 9)), Err(PathError::NotClient));
     let strange = addr(99, 443);
     let mut caught = Vec::new();
-    let id = net.server().open(proto::Dir::Uni).unwrap();
+    let id = net.server().open(mendpath_proto::Dir::Uni).unwrap();
     net.server().write(id, b"hello").unwrap();
     let mut out = Vec::new();
     while let Some(transmit) = net.server().poll_transmit(now, 1, &mut out) {
@@ -163,11 +163,11 @@ fn clients_ignore_strange_servers_and_servers_do_not_migrate() {
     for (_, data) in &caught {
         net.inject(false, NetworkPath { local: home(), remote: strange }, data.clone());
     }
-    assert!(net.client().accept(proto::Dir::Uni).is_none(), "the sender's address was never used");
+    assert!(net.client().accept(mendpath_proto::Dir::Uni).is_none(), "the sender's address was never used");
     for (_, data) in caught {
         net.inject(false, NetworkPath { local: home(), remote: server_addr() }, data);
     }
-    assert!(net.client().accept(proto::Dir::Uni).is_some());
+    assert!(net.client().accept(mendpath_proto::Dir::Uni).is_some());
 }
 
 /// A translator forgets its binding, and what was on its way is lost with it: the server's probes go to where nobody is, and a client that only
@@ -216,7 +216,7 @@ fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
 fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
     let transport = TransportConfig { max_idle_timeout: Duration::from_secs(20), ..single_path() };
     let mut net = Net::new(transport);
-    let id = net.client().open(proto::Dir::Bi).unwrap();
+    let id = net.client().open(mendpath_proto::Dir::Bi).unwrap();
     net.client().write(id, b"who waits long").unwrap();
     net.run(MS * 200);
     let sent = |net: &mut Net| [net.client().stats().packets_sent, net.server().stats().packets_sent];
@@ -237,12 +237,12 @@ fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
 #[test]
 fn a_lost_challenge_leaves_budget_for_another() {
     // A copy of the client's packet would be another packet.
-    let mut net = Net::new(TransportConfig { recovery: proto::RecoveryKind::None, ..single_path() });
+    let mut net = Net::new(TransportConfig { recovery: mendpath_proto::RecoveryKind::None, ..single_path() });
     // What the path carries is found out, and nothing is under way.
     net.run(Duration::from_secs(5));
     let new = addr(2, 2_000);
     net.nat.insert(home(), new);
-    let id = net.client().open(proto::Dir::Uni).unwrap();
+    let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"a small packet").unwrap();
     // The client's packet arrives; of what the server answers, the first datagram does not, and the client is cut off from then on.
     net.run(MS * 10);
@@ -271,7 +271,7 @@ fn addresses_that_a_path_left_get_four_challenges() {
     net.run(Duration::from_secs(5));
     let before = net.traffic[&home()].1;
     net.nat.insert(home(), addr(2, 2_000));
-    let id = net.client().open(proto::Dir::Uni).unwrap();
+    let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"from elsewhere").unwrap();
     // The new address falls silent at once, so that the server has to wait for it until the move is settled.
     net.run(MS * 12);

@@ -8,7 +8,7 @@ impl Sim {
     ///
     /// ```
     /// use netsim::fabric::{Options, topology::Dumbbell};
-    /// use tcpsim::{Profile, Sim, Tcp, timeline::What};
+    /// use mendpath_tcpsim::{Profile, Sim, Tcp, timeline::What};
     /// use units::{BitRate, Duration, Instant};
     ///
     /// let topology = Dumbbell::new(1, BitRate::from_mbps(100), Duration::from_millis(10), 100).build();

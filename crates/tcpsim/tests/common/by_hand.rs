@@ -5,11 +5,11 @@
 //! later. All segments of the initial window are written at 0 and leave one per ms, so segment `k` arrives at
 //! `(k + 1) ms + 10,001 us`, and its acknowledgement at `(k + 1) ms + 20,001.054 us`.
 
+use mendpath_tcpsim::{FlowRecord, Profile, Sim, Totals};
 use netsim::{
     Loss,
     fabric::{Direction, Failure, Fault, Line, LinkId, Options, Topology},
 };
-use tcpsim::{FlowRecord, Profile, Sim, Totals};
 use units::{BitRate, Duration, Instant};
 
 /// A millisecond.

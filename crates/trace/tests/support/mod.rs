@@ -5,7 +5,7 @@
 pub mod tcp_model;
 pub mod wire;
 
-use trace::{Analyzer, Options, Report, read_capture};
+use mendpath_trace::{Analyzer, Options, Report, read_capture};
 
 /// Analyses one capture in memory.
 pub fn analyse(capture: &[u8], options: Options) -> Report {

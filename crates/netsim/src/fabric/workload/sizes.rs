@@ -38,38 +38,26 @@ pub struct SizeTable {
 
 /// The tables of the folder `data`, by the name of their file without its ending. Sources and grades: `data/README.md`.
 pub const TABLES: &[(&str, &str)] = &[
-    ("websearch_dctcp", include_str!("../../../../../data/websearch_dctcp.csv")),
-    ("websearch_pfabric_pkts", include_str!("../../../../../data/websearch_pfabric_pkts.csv")),
-    ("websearch_opera", include_str!("../../../../../data/websearch_opera.csv")),
-    ("datamining_vl2", include_str!("../../../../../data/datamining_vl2.csv")),
-    ("datamining_pfabric_pkts", include_str!("../../../../../data/datamining_pfabric_pkts.csv")),
-    ("datamining_opera", include_str!("../../../../../data/datamining_opera.csv")),
-    (
-        "baidu_mobile_search_SYNTHETIC_lo",
-        include_str!("../../../../../data/baidu_mobile_search_SYNTHETIC_lo.csv"),
-    ),
+    ("websearch_dctcp", include_str!("../../../data/websearch_dctcp.csv")),
+    ("websearch_pfabric_pkts", include_str!("../../../data/websearch_pfabric_pkts.csv")),
+    ("websearch_opera", include_str!("../../../data/websearch_opera.csv")),
+    ("datamining_vl2", include_str!("../../../data/datamining_vl2.csv")),
+    ("datamining_pfabric_pkts", include_str!("../../../data/datamining_pfabric_pkts.csv")),
+    ("datamining_opera", include_str!("../../../data/datamining_opera.csv")),
+    ("baidu_mobile_search_SYNTHETIC_lo", include_str!("../../../data/baidu_mobile_search_SYNTHETIC_lo.csv")),
     (
         "baidu_mobile_search_SYNTHETIC_mid",
-        include_str!("../../../../../data/baidu_mobile_search_SYNTHETIC_mid.csv"),
+        include_str!("../../../data/baidu_mobile_search_SYNTHETIC_mid.csv"),
     ),
-    (
-        "baidu_mobile_search_SYNTHETIC_hi",
-        include_str!("../../../../../data/baidu_mobile_search_SYNTHETIC_hi.csv"),
-    ),
-    (
-        "htpc_table2_web_search_SYNTHETIC",
-        include_str!("../../../../../data/htpc_table2_web_search_SYNTHETIC.csv"),
-    ),
+    ("baidu_mobile_search_SYNTHETIC_hi", include_str!("../../../data/baidu_mobile_search_SYNTHETIC_hi.csv")),
+    ("htpc_table2_web_search_SYNTHETIC", include_str!("../../../data/htpc_table2_web_search_SYNTHETIC.csv")),
     (
         "htpc_table2_data_mining_SYNTHETIC",
-        include_str!("../../../../../data/htpc_table2_data_mining_SYNTHETIC.csv"),
+        include_str!("../../../data/htpc_table2_data_mining_SYNTHETIC.csv"),
     ),
-    ("slp_web_object_SYNTHETIC", include_str!("../../../../../data/slp_web_object_SYNTHETIC.csv")),
-    ("fuso_lossy_link_rate_textfit", include_str!("../../../../../data/fuso_lossy_link_rate_textfit.csv")),
-    (
-        "fuso_lossy_link_rate_loguniform",
-        include_str!("../../../../../data/fuso_lossy_link_rate_loguniform.csv"),
-    ),
+    ("slp_web_object_SYNTHETIC", include_str!("../../../data/slp_web_object_SYNTHETIC.csv")),
+    ("fuso_lossy_link_rate_textfit", include_str!("../../../data/fuso_lossy_link_rate_textfit.csv")),
+    ("fuso_lossy_link_rate_loguniform", include_str!("../../../data/fuso_lossy_link_rate_loguniform.csv")),
 ];
 
 impl SizeTable {

@@ -1,0 +1,106 @@
+//! Programs for work on Mendpath itself, as subcommands of one: random scenarios, endurance, floods, and the measurements that
+//! decisions and documents quote.
+//!
+//! A tool is a module with its `Arguments`, whose documentation is its help, and `run`.
+
+mod analysis_speed;
+mod controllers;
+mod flood;
+mod fuzz_seeds;
+mod relay;
+mod simulator;
+mod soak;
+mod transport;
+
+// As the tests of the crate call it that `controllers` has its network from.
+extern crate congestion as mendpath_congestion;
+
+use std::process::{ExitCode, Termination as _};
+
+use clap::{Parser, Subcommand};
+use controllers::{auto_evidence, ctcp_jitter};
+use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
+use transport::{fabric, fct, goodput, never_worse, scenario};
+
+/// As in the binary `mendpath`, whose ends `soak` plays.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Programs for work on Mendpath itself: random scenarios, endurance, floods, and measurements.
+///
+/// What is measured needs a build with --release.
+#[derive(Parser)]
+#[command(name = "mendpath-tools", version)]
+struct Command {
+    #[command(subcommand)]
+    tool: Tool,
+}
+
+#[derive(Subcommand)]
+enum Tool {
+    // The transport in virtual time.
+    Scenario(scenario::Arguments),
+    Fct(fct::Arguments),
+    Goodput(goodput::Arguments),
+    NeverWorse(never_worse::Arguments),
+    Fabric(fabric::Arguments),
+    // The proxy pair in real time.
+    Soak(Box<soak::Args>),
+    Flood(Box<flood::Args>),
+    Relay(relay::Args),
+    // Congestion controllers.
+    AutoEvidence(auto_evidence::Arguments),
+    /// What jitter, loss and route changes do to the controller `ctcp`: the figures of docs/decisions/0008.
+    CtcpJitter,
+    // The simulated TCP and its fabric.
+    SimulatorSpeed(speed::Arguments),
+    /// Event queues beside each other: the figures of docs/decisions/0009.
+    EventQueues,
+    Dumbbell(dumbbell::Arguments),
+    SingleFlow(single_flow::Arguments),
+    Htpc(htpc::Arguments),
+    CriticalPath(critical_path::Arguments),
+    Timeouts(timeouts::Arguments),
+    /// The papers' curves that are worked out and not simulated: HTPC's Fig. 5, CTCP's Fig. 3, SLP's section II-A.
+    Models,
+    // The rest.
+    AnalysisSpeed(analysis_speed::Arguments),
+    FuzzSeeds(fuzz_seeds::Arguments),
+}
+
+fn main() -> ExitCode {
+    match Command::parse().tool {
+        Tool::Scenario(arguments) => scenario::run(arguments),
+        Tool::Fct(arguments) => fct::run(&arguments).report(),
+        Tool::Goodput(arguments) => goodput::run(&arguments).report(),
+        Tool::NeverWorse(arguments) => never_worse::run(&arguments).report(),
+        Tool::Fabric(arguments) => fabric::run(&arguments).report(),
+        Tool::Soak(args) => soak::run(*args),
+        Tool::Flood(args) => flood::run(*args),
+        Tool::Relay(args) => relay::run(&args).report(),
+        Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments).report(),
+        Tool::CtcpJitter => ctcp_jitter::run().report(),
+        Tool::SimulatorSpeed(arguments) => speed::run(&arguments),
+        Tool::EventQueues => event_queues::run().report(),
+        Tool::Dumbbell(arguments) => dumbbell::run(&arguments),
+        Tool::SingleFlow(arguments) => single_flow::run(&arguments),
+        Tool::Htpc(arguments) => htpc::run(&arguments).report(),
+        Tool::CriticalPath(arguments) => critical_path::run(&arguments).report(),
+        Tool::Timeouts(arguments) => timeouts::run(&arguments).report(),
+        Tool::Models => models::run().report(),
+        Tool::AnalysisSpeed(arguments) => analysis_speed::run(&arguments).report(),
+        Tool::FuzzSeeds(arguments) => fuzz_seeds::run(&arguments).report(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn every_command_line_is_sound() {
+        Command::command().debug_assert();
+    }
+}

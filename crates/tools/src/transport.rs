@@ -1,0 +1,7 @@
+//! The transport in virtual time, on simulated networks.
+
+pub mod fabric;
+pub mod fct;
+pub mod goodput;
+pub mod never_worse;
+pub mod scenario;

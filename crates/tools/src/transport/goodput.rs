@@ -1,0 +1,129 @@
+//! CTCP's lab (section 6.1) in virtual time: goodput of one transfer through a bottleneck behind a lossy link.
+//!
+//! With `--chain` losses come in bursts instead: chances per packet that the good and the bad state end, and the loss rate in the bad one.
+
+use std::str::FromStr;
+
+use clap::Args;
+use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
+use proto::{ControllerKind, RecoveryKind, TransportConfig};
+use testkit::response::{Exchange, PathPlan, Response};
+use units::{BitRate, Duration, LossRate};
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools goodput --size 50000000
+  mendpath-tools goodput --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp";
+
+/// Goodput as a share of the bottleneck's rate, for each scheme and loss rate.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// Bytes of the transfer.
+    #[arg(long, default_value_t = 50_000_000)]
+    size: usize,
+    /// Rate of the bottleneck.
+    #[arg(long, default_value = "25mbit")]
+    rate: BitRate,
+    /// Round-trip time without queues.
+    #[arg(long, default_value = "25ms")]
+    rtt: Duration,
+    /// Buffer in front of the bottleneck, in packets of 1,480 bytes; the default is one and a quarter BDP.
+    #[arg(long, default_value_t = 66)]
+    buffer: u64,
+    /// Loss rates, before the bottleneck.
+    #[arg(long, value_delimiter = ',', default_value = "0%,1%,5%,10%,20%")]
+    loss: Vec<LossRate>,
+    /// Losses in bursts, before the bottleneck: good to bad / bad to good / loss while bad.
+    #[arg(long, value_delimiter = ',', conflicts_with = "loss")]
+    chain: Vec<Chain>,
+    /// Number of such paths.
+    #[arg(long, default_value_t = 1)]
+    paths: usize,
+    /// Recovery schemes.
+    #[arg(long, value_delimiter = ',', default_value = "none,ctcp,auto")]
+    recovery: Vec<RecoveryKind>,
+    /// Congestion controllers.
+    #[arg(long, value_delimiter = ',', default_value = "cubic,ctcp")]
+    congestion: Vec<ControllerKind>,
+    /// Decides every loss.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// A Gilbert-Elliott channel as on the command line.
+#[derive(Clone, Debug)]
+struct Chain {
+    text: String,
+    channel: GilbertElliott,
+}
+
+impl FromStr for Chain {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let rates: Vec<LossRate> =
+            text.split('/').map(str::parse).collect::<Result<_, _>>().map_err(|e| format!("{e}"))?;
+        let &[good_to_bad, bad_to_good, loss_in_bad] = rates.as_slice() else {
+            return Err("write three rates, such as 1%/20%/100%".into());
+        };
+        let channel = GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good: LossRate::ZERO };
+        Ok(Self { text: text.into(), channel })
+    }
+}
+
+impl Arguments {
+    /// What the paths lose, with a name.
+    fn losses(&self) -> Vec<(String, Loss)> {
+        if !self.chain.is_empty() {
+            return self.chain.iter().map(|c| (c.text.clone(), Loss::GilbertElliott(c.channel))).collect();
+        }
+        let bernoulli = |&rate| if rate == LossRate::ZERO { Loss::None } else { Loss::Bernoulli(rate) };
+        self.loss.iter().map(|rate| (rate.to_string(), bernoulli(rate))).collect()
+    }
+
+    fn transfer(&self, recovery: RecoveryKind, controller: ControllerKind, loss: &Loss) -> Response {
+        let buffer = QueueSize::Packets(self.buffer);
+        let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(buffer);
+        let path = PathPlan { up: link.clone(), down: link, loss: loss.clone() };
+        let paths = vec![path; self.paths];
+        let transport = TransportConfig { recovery, controller, ..TransportConfig::default() };
+        let mut exchange = Exchange::establish(Seed(self.seed), &paths, &transport);
+        exchange.request(self.size, &paths).expect("the transfer ends")
+    }
+}
+
+/// Runs it.
+pub fn run(arguments: &Arguments) {
+    let heading = |(title, width): (&str, usize)| print!("{title:>width$}");
+    [
+        ("controller", 10),
+        ("recovery", 10),
+        ("loss", 16),
+        ("goodput", 10),
+        ("extra %", 9),
+        ("lost", 8),
+        ("wasted", 8),
+    ]
+    .into_iter()
+    .for_each(heading);
+    println!();
+    for &controller in &arguments.congestion {
+        for &recovery in &arguments.recovery {
+            for (name, loss) in arguments.losses() {
+                let response = arguments.transfer(recovery, controller, &loss);
+                let goodput = arguments.size as f64 * 8.0
+                    / response.completion.as_secs_f64()
+                    / (arguments.rate.bits_per_second() * arguments.paths as u64) as f64;
+                let extra = response.stats.recovery_bytes_sent as f64 / response.bytes_sent as f64 * 100.0;
+                let wasted = response.stats.repair_sent.saturating_sub(response.stats.peer_recovered);
+                println!(
+                    "{:>10}{:>10}{name:>16}{goodput:>10.3}{extra:>9.1}{:>8}{wasted:>8}",
+                    controller.name(),
+                    recovery.name(),
+                    response.stats.packets_lost
+                );
+            }
+        }
+    }
+}
