@@ -35,7 +35,6 @@ mod path;
 mod plan;
 mod plans;
 mod report;
-mod stats;
 
 #[cfg(target_os = "linux")]
 mod bed;
@@ -67,7 +66,6 @@ pub use plan::{
 };
 pub use plans::PLANS;
 pub use report::{Kind, Machine, PathUse, Repair, Report, Row, Sharing, html, json, table};
-pub use stats::Summary;
 
 #[cfg(target_os = "linux")]
 pub use bed::Namespace;

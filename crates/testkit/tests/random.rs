@@ -26,8 +26,7 @@ fn number(variable: &str) -> Option<u64> {
 fn pass(seeds: Range<u64>) -> Report {
     let report = Sweep { seeds: seeds.clone(), jobs: 0, twice_every: 50, max_failures: 3 }.run(|_| {});
     let tell = |f: &testkit::sweep::Failed| {
-        let command =
-            format!("cargo run --release -p mendpath-tools -- scenario --seed {}", f.seed);
+        let command = format!("cargo run --release -p mendpath-tools -- scenario --seed {}", f.seed);
         format!("seed {} ({}): {}\n{}\nreplay it: {command}\n", f.seed, f.failure.kind(), f.failure, f.shrunk)
     };
     let failures: String = report.failed.iter().map(tell).collect();
