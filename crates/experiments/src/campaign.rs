@@ -10,11 +10,11 @@ use std::{
 };
 
 use netsim::Seed;
+use plans::PlanError;
 use thiserror::Error;
 
 use crate::{
     journal::Journal,
-    keys::PlanError,
     plan::Plan,
     point::Point,
     row::Row,

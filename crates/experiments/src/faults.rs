@@ -9,12 +9,10 @@ use netsim::{
     fabric::{Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
     loss::{Gap, GilbertElliott, Interference},
 };
+use plans::{Keys, PlanError, names};
 use units::{BitRate, Duration, LossRate};
 
-use crate::{
-    keys::{Keys, PlanError, names},
-    topologies::Network,
-};
+use crate::topologies::Network;
 
 const DIRECTIONS: &[(&str, Direction)] =
     &[("both", Direction::Both), ("forward", Direction::Forward), ("backward", Direction::Backward)];

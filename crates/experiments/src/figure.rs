@@ -6,9 +6,9 @@
 //! names the connections then.
 
 use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
+use plans::{Keys, PlanError, names, number};
 
 use crate::{
-    keys::{Keys, PlanError, names},
     plan::Plan,
     point::{Point, Setting, SweepAxis},
     row::Row,
@@ -233,7 +233,7 @@ impl Panel {
                 None => return Err(PlanError::Missing { key: path, wanted: format!("one of {}", known()) }),
                 Some(value) => {
                     let text = value.as_str().map(str::to_owned);
-                    let wanted = text.map(Setting::Text).or(crate::keys::number(value).map(Setting::Number));
+                    let wanted = text.map(Setting::Text).or(number(value).map(Setting::Number));
                     let found = axis.values.iter().find(|known| Some(*known) == wanted.as_ref());
                     found.ok_or_else(|| PlanError::value(path, value, format!("one of {}", known())))?
                 }

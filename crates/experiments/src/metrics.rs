@@ -12,12 +12,10 @@ mod throughput;
 mod timeouts;
 mod worked_out;
 
+use plans::{PlanError, names};
 use units::percentile;
 
-use crate::{
-    keys::{PlanError, names},
-    outcome::{Measured, Outcome},
-};
+use crate::outcome::{Measured, Outcome};
 
 /// What a metric looks at.
 #[derive(Clone, Copy, Debug)]

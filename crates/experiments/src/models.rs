@@ -6,13 +6,10 @@ mod htpc;
 mod measured;
 mod slp;
 
+use plans::{Keys, PlanError, names};
 use toml::Table;
 
-use crate::{
-    keys::{Keys, PlanError, names},
-    metrics::MetricUse,
-    point::Point,
-};
+use crate::{metrics::MetricUse, point::Point};
 
 /// Works a model out.
 pub type Model = fn(&mut Keys<'_>) -> Result<f64, PlanError>;

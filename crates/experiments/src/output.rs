@@ -5,10 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use plans::Scale;
+
 use crate::{
     campaign::CampaignError,
     columns::{Columns, Data},
-    plan::{Plan, Scale},
+    plan::Plan,
     row::Row,
     summary::{Summary, settings},
 };

@@ -3,67 +3,26 @@
 use std::path::{Path, PathBuf};
 
 use netsim::TraceHash;
+use plans::{Keys, PlanError, Scale, names, number};
 use thiserror::Error;
 use toml::{Table, Value};
 
 use crate::{
     figure::FigurePlan,
-    keys::{Keys, PlanError, names},
     metrics::{Class, MetricUse},
     models::ModelPlan,
     point::{Point, SweepAxis},
     run::Scene,
 };
 
-/// How much is run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scale {
-    /// Minutes: few seeds, few flows, few points.
-    Quick,
-    /// An hour: enough for tails where the paper's numbers would take days.
-    Medium,
-    /// The paper's numbers.
-    Paper,
-}
-
-impl Scale {
-    /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("quick", Self::Quick), ("medium", Self::Medium), ("paper", Self::Paper)];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Medium => "medium",
-            Self::Paper => "paper",
-        }
-    }
-}
-
-/// A scale that there is not.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("there is no `{text}`: use {}", names(Scale::ALL.iter().map(|(name, _)| *name)))]
-pub struct UnknownScale {
-    /// What was asked for.
-    pub text: String,
-}
-
-impl std::str::FromStr for Scale {
-    type Err = UnknownScale;
-
-    fn from_str(text: &str) -> Result<Self, UnknownScale> {
-        let found = Self::ALL.into_iter().find(|(name, _)| *name == text);
-        found.map(|(_, scale)| scale).ok_or_else(|| UnknownScale { text: text.to_owned() })
-    }
-}
-
 /// A plan that cannot be used.
 #[derive(Clone, PartialEq, Debug, Error)]
-#[error("{}: {error}", file.display())]
+#[error("{}{}: {error}", file.display(), line.map_or_else(String::new, |line| format!(":{line}")))]
 pub struct PlanFileError {
     /// The file.
     pub file: PathBuf,
+    /// The line of the key, or of the nearest table around it.
+    pub line: Option<usize>,
     /// What is wrong with it.
     pub error: PlanError,
 }
@@ -121,14 +80,15 @@ impl Plan {
     /// Reads `file` for a scale.
     ///
     /// # Errors
-    /// With the file, the key and what is allowed there. A file that cannot be opened is one too.
+    /// With the file, the line, the key and what is allowed there. A file that cannot be opened is one too.
     pub fn load(file: &Path, scale: Scale) -> Result<Self, PlanFileError> {
-        let wrap = |error| PlanFileError { file: file.to_owned(), error };
+        let wrap = |line, error| PlanFileError { file: file.to_owned(), line, error };
         let text = std::fs::read_to_string(file)
-            .map_err(|error| wrap(PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
+            .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
         let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
         let name = folder.map_or("plan".into(), |name| name.to_string_lossy().into_owned());
-        let mut plan = Self::parse(&name, &text, scale).map_err(wrap)?;
+        let parsed = Self::parse(&name, &text, scale);
+        let mut plan = parsed.map_err(|error| wrap(line_of(&text, scale, &error), error))?;
         plan.file = file.to_owned();
         Ok(plan)
     }
@@ -138,9 +98,7 @@ impl Plan {
     /// # Errors
     /// With the key and what is allowed there.
     pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
-        let mut body: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| PlanError::Syntax { message: error.to_string() })?;
+        let mut body = plans::table(text)?;
         apply_scale(&mut body, scale)?;
         let hash = hash(&body);
         let mut plan = Self {
@@ -240,6 +198,13 @@ impl Plan {
     }
 }
 
+/// The line that an error is about: what the scale says, if it is that which is wrong, or what the plan says.
+fn line_of(text: &str, scale: Scale, error: &PlanError) -> Option<usize> {
+    let key = error.key()?;
+    let of_scale = plans::exact_line_of(text, &format!("scale.{}.{key}", scale.name()));
+    of_scale.or_else(|| plans::line_of(text, key))
+}
+
 /// Puts what the scale says in the place of what the plan says, key by key.
 fn apply_scale(body: &mut Table, scale: Scale) -> Result<(), PlanError> {
     let Some(scales) = body.remove("scale") else { return Ok(()) };
@@ -291,7 +256,7 @@ fn classes(table: &Table) -> Result<Vec<Class>, PlanError> {
     let class = |(name, value): (&String, &Value)| {
         let limits = value.as_array().and_then(|list| match list.as_slice() {
             [low, high] => {
-                let (low, high) = (crate::keys::number(low)?, crate::keys::number(high)?);
+                let (low, high) = (number(low)?, number(high)?);
                 (low >= 0.0 && high > low).then_some((low as u64, high as u64))
             }
             _ => None,

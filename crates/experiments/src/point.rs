@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use crate::keys::{PlanError, names, number};
+use plans::{PlanError, names, number};
 
 /// A value of an axis.
 #[derive(Clone, PartialEq, PartialOrd, Debug, Serialize, Deserialize)]

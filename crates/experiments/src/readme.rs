@@ -2,11 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::{
-    plan::{Plan, Scale},
-    point::Point,
-    summary::Summary,
-};
+use plans::Scale;
+
+use crate::{plan::Plan, point::Point, summary::Summary};
 
 /// Between these lines of a README stands the summary of a scale.
 pub const MARKS: &[(Scale, &str, &str)] = &[

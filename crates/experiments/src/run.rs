@@ -9,6 +9,7 @@ use netsim::{
         topology::ParallelPaths,
     },
 };
+use plans::{Keys, PlanError};
 use tcpsim::{
     ConnectionId, Profile, SchemeKind, Sim, Tcp,
     timeline::{Timeline, text::PortNames},
@@ -19,7 +20,6 @@ use units::{Duration, Instant, LossRate};
 
 use crate::{
     faults::FaultPlan,
-    keys::{Keys, PlanError},
     outcome::{Measured, Outcome, Role, arrivals, measured},
     topologies::{Network, TOPOLOGIES},
     workloads::{Stage, StageError, WORKLOADS, Workload},

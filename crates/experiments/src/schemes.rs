@@ -19,7 +19,7 @@ mod tcp_ir;
 
 use tcpsim::{Profile, Tcp, schemes::Mptcp};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 /// Reads a scheme's parameters.
 pub type Read = fn(&mut Keys<'_>, Tcp) -> Result<Profile, PlanError>;

@@ -2,7 +2,7 @@
 
 use netsim::fabric::workload::{SizeTable, sizes::TABLES};
 
-use crate::keys::{Keys, PlanError, names};
+use plans::{Keys, PlanError, names};
 
 /// The table of the folder `data` that a key names.
 pub(crate) fn table(keys: &mut Keys<'_>, key: &'static str) -> Result<Option<SizeTable>, PlanError> {

@@ -1,10 +1,10 @@
 //! What rows say together: mean and confidence interval over the seeds, for every point, scheme and metric.
 
+use plans::PlanError;
 use serde::Serialize;
 
 use crate::{
     columns::{Columns, Data},
-    keys::PlanError,
     plan::Plan,
     point::{Point, Setting},
     row::Row,

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use netsim::Seed;
+use plans::{PlanError, names};
 use tcpsim::timeline::{Timeline, text::text};
 use thiserror::Error;
 use units::Duration;
 
 use crate::{
-    keys::{PlanError, names},
     outcome::Measured,
     plan::Plan,
     point::{Point, Setting},

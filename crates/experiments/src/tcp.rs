@@ -3,7 +3,7 @@
 use congestion::ControllerKind;
 use tcpsim::{CongestionKind, Tcp, Tlp};
 
-use crate::keys::{Keys, PlanError, names};
+use plans::{Keys, PlanError, names};
 
 type Preset = fn() -> Tcp;
 const PRESETS: &[(&str, Preset)] =

@@ -14,7 +14,7 @@ use std::ops::Range;
 use netsim::fabric::{Line, LinkId, Mark, QueueLimit, Topology};
 use units::{BitRate, Duration};
 
-use crate::keys::{Keys, PlanError, names};
+use plans::{Keys, PlanError, names};
 
 /// Reads a network's parameters and builds it.
 pub type Build = fn(&mut Keys<'_>) -> Result<Network, PlanError>;

@@ -15,16 +15,12 @@ use netsim::{
     Seed,
     fabric::{RunError, workload::FlowSpec},
 };
+use plans::{Keys, PlanError};
 use tcpsim::{ConnectionId, FlowId, ProfileId, Sim, SimError};
 use thiserror::Error;
 use units::{Duration, Instant};
 
-use crate::{
-    keys::{Keys, PlanError},
-    outcome::Role,
-    player::Player,
-    topologies::Network,
-};
+use crate::{outcome::Role, player::Player, topologies::Network};
 
 /// Reads a workload's parameters.
 pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanError>;

@@ -151,6 +151,18 @@ fn wrong_plans_say_what_is_allowed() {
         let found = error(from, to);
         assert!(found.contains(expected), "{from} -> {to}: {found}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plan.toml");
+    let scaled = format!("{PLAN}\n[scale.quick]\nseeds = 0");
+    for (text, wrong, key) in [
+        (PLAN.replacen("\"tlp\"", "\"tlb\"", 1), "\"tlb\"", "scheme[2].kind"),
+        (scaled, "seeds = 0", "seeds"),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        let line = 1 + text.lines().position(|line| line.contains(wrong)).unwrap();
+        let error = Plan::load(&file, Scale::Quick).unwrap_err().to_string();
+        assert!(error.contains(&format!("plan.toml:{line}: `{key}` is ")), "{error}");
+    }
     let missing = Plan::load(Path::new("nowhere/plan.toml"), Scale::Quick).unwrap_err().to_string();
     assert!(missing.starts_with("nowhere/plan.toml: cannot be read"), "{missing}");
 }

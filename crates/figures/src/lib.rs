@@ -1,10 +1,12 @@
-//! Charts as SVG, and the skeleton of a page that needs nothing from elsewhere.
+//! What the reports of Mendpath's tools have in common: charts as SVG, pages, tables for terminals, and summaries of numbers.
 //!
-//! What the reports of Mendpath's tools have in common: [`Chart`] draws lines, dots, error bars and histograms over axes that
+//! [`Chart`] draws lines, dots, error bars and histograms over axes that
 //! may be logarithmic, [`Bars`] horizontal bars with names. Both come in two dresses: for a [`page`], where styles give the
 //! colours and light and dark backgrounds work, and on a [`Sheet`], a file of its own with title, panels and key.
 //!
-//! Drawing is plotters' business. Equal charts give equal text, so that a figure under version control changes only when its
+//! A [`page`] needs nothing from elsewhere; a [`TextTable`] is for a terminal; a [`Summary`] is what a set of times comes to.
+//!
+//! Drawing is plotters' business, filling templates askama's, aligning columns comfy-table's. Equal charts give equal text, so that a figure under version control changes only when its
 //! numbers do. Nothing here reads or writes files.
 //!
 //! ```
@@ -27,6 +29,8 @@ mod labels;
 pub mod page;
 mod sheet;
 mod size;
+mod summary;
+mod text_table;
 
 pub use bars::{Bars, NamedBar};
 pub use chart::{Axis, Chart, ErrorBar, Layer, steps};
@@ -34,6 +38,8 @@ pub use dress::{COLOURS, DASHES};
 pub use labels::{percent, short, whole};
 pub use sheet::{PANEL, Sheet};
 pub use size::Size;
+pub use summary::Summary;
+pub use text_table::TextTable;
 
 /// Something that can be drawn in either dress.
 pub trait Picture {

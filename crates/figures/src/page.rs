@@ -1,6 +1,8 @@
 //! The skeleton of a page: no scripts, nothing from elsewhere, light and dark, from a phone's width on.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+
+use askama::{Template, filters::HtmlSafe};
 
 use crate::{Picture, Size, dress::look};
 
@@ -37,56 +39,60 @@ const BODY: &str = "body{margin:0;background:var(--bg);color:var(--fg);font:16px
 const NARROW: &str = "@media(max-width:560px){.wide{display:none}.narrow{display:block}\
     th,td{padding:.3rem .35rem;font-size:.8rem}th:first-child,td:first-child{white-space:normal;min-width:5.5rem}}";
 
-/// The whole page: `body` below the heading. `title` and `heading` are text, `body` is HTML.
-pub fn page(title: &str, heading: &str, style: &str, body: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>{style}</style></head><body><main>\n<h1>{}</h1>\n{body}</main></body></html>\n",
-        escape(title),
-        escape(heading)
-    )
+/// A part of a page that is HTML: templates take it as it is, while text is escaped.
+#[derive(Clone, Default, Debug)]
+pub struct Html(String);
+
+impl Html {
+    /// What a template makes.
+    pub fn of(template: &impl Template) -> Self {
+        Self(template.render().expect("it is written to memory, and numbers and texts can be shown"))
+    }
 }
 
-/// A picture in both sizes, with its key (series and name) and caption. Key and caption are HTML.
-pub fn figure(out: &mut String, caption: &str, key: &[(usize, &str)], picture: &dyn Picture) {
-    out.push_str("<figure>");
-    for size in Size::PAGE {
-        out.push_str(&picture.for_page(size));
+impl fmt::Display for Html {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
-    if !key.is_empty() {
-        out.push_str("<ul class=\"key\">");
-        for (series, name) in key {
-            let _ = write!(
-                out,
-                "<li><svg viewBox=\"0 0 44 10\" aria-hidden=\"true\"><line class=\"line s{series}\" x1=\"0\" y1=\"5\" x2=\"44\" y2=\"5\"/></svg>{name}</li>"
-            );
-        }
-        out.push_str("</ul>");
-    }
-    let _ = writeln!(out, "<figcaption>{caption}</figcaption></figure>");
 }
 
-/// A table. Headings are HTML, cells are text.
-pub fn table(out: &mut String, headings: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    out.push_str("<div class=\"scroll\"><table><thead><tr>");
-    for heading in headings {
-        let _ = write!(out, "<th>{heading}</th>");
+impl HtmlSafe for Html {}
+
+/// The whole page: `body` below the heading.
+pub fn page(title: &str, heading: &str, style: &str, body: &Html) -> String {
+    #[derive(Template)]
+    #[template(path = "page.html")]
+    struct Page<'a> {
+        title: &'a str,
+        heading: &'a str,
+        style: &'a str,
+        body: &'a Html,
     }
-    out.push_str("</tr></thead><tbody>\n");
-    for row in rows {
-        out.push_str("<tr>");
-        for cell in row {
-            let _ = write!(out, "<td>{}</td>", escape(&cell));
-        }
-        out.push_str("</tr>\n");
-    }
-    out.push_str("</tbody></table></div>\n");
+    Html::of(&Page { title, heading, style, body }).0 + "\n"
 }
 
-/// Text as HTML.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+/// A picture in both sizes, with its key (series and name) and caption.
+pub fn figure(caption: &str, key: &[(usize, &str)], picture: &dyn Picture) -> Html {
+    #[derive(Template)]
+    #[template(path = "figure.html")]
+    struct Figure<'a> {
+        drawings: Vec<Html>,
+        key: &'a [(usize, &'a str)],
+        caption: &'a str,
+    }
+    let drawings = Size::PAGE.into_iter().map(|size| Html(picture.for_page(size))).collect();
+    Html::of(&Figure { drawings, key, caption })
+}
+
+/// A table.
+pub fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Html {
+    #[derive(Template)]
+    #[template(path = "table.html")]
+    struct Table<'a> {
+        headings: &'a [&'a str],
+        rows: Vec<Vec<String>>,
+    }
+    Html::of(&Table { headings, rows: rows.collect() })
 }
 
 #[cfg(test)]
@@ -96,21 +102,26 @@ mod tests {
 
     #[test]
     fn it_needs_nothing_from_elsewhere() {
-        let mut body = String::new();
         let chart = Chart {
             label: "Something",
             x: Axis::new("x", 0.0, 1.0),
             y: Axis::new("y", 0.0, 1.0),
             layers: vec![Layer::Line { series: 0, points: vec![(0.0, 0.0), (1.0, 1.0)] }],
         };
-        figure(&mut body, "A caption", &[(0, "tcp")], &chart);
-        table(&mut body, &["name"], [vec!["<b>".to_owned()]].into_iter());
-        let page = page("t", "h", &style(1), &body);
+        let figure = figure("A \"caption\"", &[(0, "<tcp>")], &chart);
+        let table = table(&["na<me"], [vec!["<b>".to_owned()]].into_iter());
+        let page = page("<t>", "h & h", &style(1), &Html(format!("{figure}{table}")));
         for elsewhere in ["src=", "href=", "url(", "@import", "<script", "http:", "https:"] {
             let allowed = if elsewhere == "http:" { "http://www.w3.org/2000/svg" } else { "\u{0}" };
             assert!(!page.replace(allowed, "").contains(elsewhere), "{elsewhere}");
         }
         assert_eq!(page.matches("class=\"line s0\"").count(), 3); // two sizes and the key
-        assert!(page.contains("&lt;b&gt;") && page.contains("prefers-color-scheme:dark"));
+        for escaped in
+            ["A &#34;caption&#34;", "&#60;tcp&#62;", "na&#60;me", "&#60;b&#62;", "&#60;t&#62;", "h &#38; h"]
+        {
+            assert!(page.contains(escaped), "{escaped}");
+        }
+        assert!(page.contains("prefers-color-scheme:dark"));
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::{Picture, Size, dress::look, page::escape};
+use crate::{Picture, Size, dress::look};
 
 /// Size of a panel.
 pub const PANEL: Size = Size { class: "panel", width: 460, height: 330, text: 15, labels: 6 };
@@ -105,6 +105,11 @@ fn paragraph(body: &mut String, mut y: u32, (width, letter): (u32, u32), style: 
 
 fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
     let _ = writeln!(body, "<text x=\"{x}\" y=\"{y}\" {style}>{}</text>", escape(text));
+}
+
+/// Text as SVG has it.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Adapter {
     /// # Panics
     /// Never: a test reads them all.
     pub fn built_in() -> BTreeMap<String, Self> {
-        let read = |text| toml::from_str(text).expect("the lab's own adapters are well-formed");
+        let read = |text| plans::read(text).expect("the lab's own adapters are well-formed");
         BUILT_IN.into_iter().map(|(name, text)| (name.to_owned(), read(text))).collect()
     }
 
@@ -53,7 +53,7 @@ impl Adapter {
     /// # Errors
     /// What is wrong, in words.
     pub fn parse(name: &str, text: &str) -> Result<Self, String> {
-        let adapter: Self = toml::from_str(text).map_err(|error| format!("adapter `{name}`: {error}"))?;
+        let adapter: Self = plans::read(text).map_err(|error| format!("adapter `{name}`: {error}"))?;
         adapter.check(name).map(|()| adapter)
     }
 

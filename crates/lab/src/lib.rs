@@ -35,7 +35,6 @@ mod path;
 mod plan;
 mod plans;
 mod report;
-mod stats;
 
 #[cfg(target_os = "linux")]
 mod bed;
@@ -56,6 +55,7 @@ mod running;
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+pub use self::plans::PLANS;
 pub use adapter::Adapter;
 pub use cancel::Cancel;
 pub use contender::{Contender, ParseContenderError, PathChoice};
@@ -65,9 +65,7 @@ pub use plan::{
     Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, MAX_PATHS, Network, NetworkTemplate,
     PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
 };
-pub use plans::PLANS;
 pub use report::{Kind, Machine, PathUse, Repair, Report, Row, Sharing, html, json, table};
-pub use stats::Summary;
 
 #[cfg(target_os = "linux")]
 pub use bed::Namespace;
@@ -78,7 +76,7 @@ pub use run::{available, execute, run};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How much of it.
+    /// How much of it. The lab has no medium scale of its own: it is what the plan says, as the paper's.
     pub scale: Scale,
     /// Instead of the plan's counts of fetches.
     pub count: Option<u32>,

@@ -11,6 +11,7 @@ use serde::Deserialize;
 pub use measure::{
     Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, PathOrEach, SetUp, Share, Sizes, TimeRange,
 };
+pub use plans::Scale;
 pub use vary::Network;
 
 use crate::{Adapter, Contender, LabError};
@@ -81,15 +82,6 @@ pub struct NetworkTemplate {
     pub contenders: Vec<Contender>,
 }
 
-/// How much is measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scale {
-    /// A few minutes: too few fetches for tails worth the name.
-    Quick,
-    /// What the plan says.
-    Paper,
-}
-
 fn one() -> u64 {
     1
 }
@@ -134,8 +126,7 @@ impl Plan {
     /// [`LabError::Plan`].
     pub fn parse(name: &str, text: &str) -> Result<Self, LabError> {
         let wrong = |reason: String| LabError::Plan { name: name.to_owned(), reason };
-        let plan: Self =
-            toml::from_str(text).map_err(|error| wrong(error.to_string().trim_end().to_owned()))?;
+        let plan: Self = plans::read(text).map_err(|error| wrong(error.to_string()))?;
         plan.check().map_err(wrong)?;
         Ok(plan)
     }
@@ -265,7 +256,11 @@ mod tests {
             ("paths = [0]", "paths = [7]", "names a path"),
             ("order = \"each\"", "order = \"all\"", "unknown variant `all`"),
             ("0.3s-1.5s", "1.5s-0.3s", "the earlier one first"),
-            ("count = 200", "cuont = 200", "unknown field `cuont`"),
+            (
+                "count = 200",
+                "cuont = 200",
+                "line 14: `fetch[1].cuont`: unknown field `cuont`, expected one of",
+            ),
             ("size = \"60kB\"", "size = \"0kB\"", "1 byte"),
             ("[quick_vary]\n        loss", "[quick_vary]\n        lost", "which vary has not"),
             ("[\"tcp:cubic\", \"mendpath:auto\"]", "[]", "it has no contenders"),

@@ -5,9 +5,8 @@ mod table;
 
 use std::collections::BTreeMap;
 
+use figures::Summary;
 use serde::Serialize;
-
-use crate::Summary;
 
 pub use html::html;
 pub use table::table;

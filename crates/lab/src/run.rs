@@ -66,7 +66,7 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
         version: env!("CARGO_PKG_VERSION"),
         title: plan.title.clone(),
         about: plan.about.clone(),
-        scale: if options.scale == crate::Scale::Quick { "quick" } else { "paper" },
+        scale: options.scale.name(),
         seed: plan.seed,
         machine,
         rows,

@@ -70,27 +70,28 @@ enum Tool {
 
 fn main() -> ExitCode {
     match Command::parse().tool {
-        Tool::Scenario(arguments) => scenario::run(arguments),
-        Tool::Fct(arguments) => fct::run(&arguments).report(),
-        Tool::Goodput(arguments) => goodput::run(&arguments).report(),
-        Tool::NeverWorse(arguments) => never_worse::run(&arguments).report(),
-        Tool::Fabric(arguments) => fabric::run(&arguments).report(),
-        Tool::Soak(args) => soak::run(*args),
-        Tool::Flood(args) => flood::run(*args),
-        Tool::Relay(args) => relay::run(&args).report(),
-        Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments).report(),
-        Tool::CtcpJitter => ctcp_jitter::run().report(),
-        Tool::SimulatorSpeed(arguments) => speed::run(&arguments),
-        Tool::EventQueues => event_queues::run().report(),
-        Tool::Dumbbell(arguments) => dumbbell::run(&arguments),
-        Tool::SingleFlow(arguments) => single_flow::run(&arguments),
-        Tool::Htpc(arguments) => htpc::run(&arguments).report(),
-        Tool::CriticalPath(arguments) => critical_path::run(&arguments).report(),
-        Tool::Timeouts(arguments) => timeouts::run(&arguments).report(),
-        Tool::Models => models::run().report(),
-        Tool::AnalysisSpeed(arguments) => analysis_speed::run(&arguments).report(),
-        Tool::FuzzSeeds(arguments) => fuzz_seeds::run(&arguments).report(),
+        Tool::Scenario(arguments) => return scenario::run(arguments),
+        Tool::Fct(arguments) => fct::run(&arguments),
+        Tool::Goodput(arguments) => goodput::run(&arguments),
+        Tool::NeverWorse(arguments) => never_worse::run(&arguments),
+        Tool::Fabric(arguments) => fabric::run(&arguments),
+        Tool::Soak(args) => return soak::run(*args),
+        Tool::Flood(args) => return flood::run(*args),
+        Tool::Relay(args) => return relay::run(&args).report(),
+        Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments),
+        Tool::CtcpJitter => ctcp_jitter::run(),
+        Tool::SimulatorSpeed(arguments) => return speed::run(&arguments),
+        Tool::EventQueues => event_queues::run(),
+        Tool::Dumbbell(arguments) => return dumbbell::run(&arguments),
+        Tool::SingleFlow(arguments) => return single_flow::run(&arguments),
+        Tool::Htpc(arguments) => htpc::run(&arguments),
+        Tool::CriticalPath(arguments) => critical_path::run(&arguments),
+        Tool::Timeouts(arguments) => timeouts::run(&arguments),
+        Tool::Models => models::run(),
+        Tool::AnalysisSpeed(arguments) => analysis_speed::run(&arguments),
+        Tool::FuzzSeeds(arguments) => return fuzz_seeds::run(&arguments).report(),
     }
+    ExitCode::SUCCESS
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use figures::TextTable;
 use units::Bytes;
 
 use crate::{
@@ -119,25 +120,9 @@ pub(crate) fn boundary(grouping: &Grouping) -> String {
     }
 }
 
-/// Columns that are as wide as they must be; the first to the left, the others to the right.
-pub(crate) fn table(headings: &[&str], rows: &[Vec<String>], out: &mut String) {
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0).max(headings[column].chars().count())
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
-    let mut line = |cells: Vec<&str>| {
-        let mut text = String::from(" ");
-        for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
-            text += &if column == 0 { format!(" {cell:<width$}") } else { format!("  {cell:>width$}") };
-        }
-        out.push_str(text.trim_end());
-        out.push('\n');
-    };
-    line(headings.to_vec());
-    for row in rows {
-        line(row.iter().map(String::as_str).collect());
-    }
+/// The first column to the left, numbers to the right.
+fn table(headings: &[&str], rows: &[Vec<String>], out: &mut String) {
+    out.push_str(&TextTable { headings, words: &[0], indent: 2 }.text(rows.iter().cloned()));
 }
 
 fn files(report: &Report, out: &mut String) {

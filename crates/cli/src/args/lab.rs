@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Args, Subcommand};
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use mendpath::{ControllerKind, RecoveryKind};
 use units::Bytes;
 
@@ -92,8 +95,8 @@ pub enum LabCommand {
         /// A plan's name from `mendpath lab list`, or a file.
         plan: String,
         /// `quick`: few fetches, in minutes; `paper`: as many as the plan says.
-        #[arg(long, default_value = "quick", value_parser = ["quick", "paper"])]
-        scale: String,
+        #[arg(long, default_value = "quick", value_parser = scales())]
+        scale: lab::Scale,
         /// What runs have in common.
         #[command(flatten)]
         run: LabRunArgs,
@@ -159,4 +162,9 @@ pub struct RelayArgs {
     /// Congestion controller of what this side sends.
     #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+}
+
+/// The scales that plans of the lab have.
+fn scales() -> impl TypedValueParser<Value = lab::Scale> {
+    PossibleValuesParser::new(["quick", "paper"]).try_map(|name| name.parse::<lab::Scale>())
 }

@@ -22,10 +22,7 @@ pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
             print(&list());
             Ok(())
         }
-        Some(LabCommand::Run { plan, scale, run }) => {
-            let scale = if scale == "paper" { Scale::Paper } else { Scale::Quick };
-            measure(find(&plan)?, scale, run).await
-        }
+        Some(LabCommand::Run { plan, scale, run }) => measure(find(&plan)?, scale, run).await,
         Some(LabCommand::Exec { paths, server, seed, words }) => {
             let server: Option<Vec<String>> =
                 server.map(|server| server.split_whitespace().map(str::to_owned).collect());

@@ -1,26 +1,34 @@
 //! The results as one page: no scripts, nothing from elsewhere, light and dark, from a phone's width on.
 
-use std::fmt::Write as _;
-
+use askama::Template;
 use figures::{
     Axis, Chart, Layer,
-    page::{self, escape, figure, table},
+    page::{self, Html, figure, table},
     percent, steps, whole,
 };
+use units::Bytes;
 
 use super::{Report, ReportRow};
 
+#[derive(Template)]
+#[template(path = "demo.html")]
+struct Body<'a> {
+    report: &'a Report,
+    distribution: Html,
+    numbers: Html,
+    size: Bytes,
+}
+
 /// The page.
 pub fn html(report: &Report) -> String {
-    let mut out = format!("<p>{}</p>\n", escape(&report.summary));
-    distribution(report, &mut out);
-    numbers(report, &mut out);
-    conditions(report, &mut out);
-    page::page("mendpath demo", "How long do responses take?", &page::style(report.rows.len()), &out)
+    let (distribution, numbers) = (distribution(report), numbers(report));
+    let size = Bytes(report.scenario.size_bytes);
+    let body = Html::of(&Body { report, distribution, numbers, size });
+    page::page("mendpath demo", "How long do responses take?", &page::style(report.rows.len()), &body)
 }
 
 /// The cumulative distribution of completion times.
-fn distribution(report: &Report, out: &mut String) {
+fn distribution(report: &Report) -> Html {
     let (from, to) = time_range(report);
     let layer = |(series, row): (usize, &ReportRow)| {
         let points = [vec![(from, 0.0)], steps(&row.fct_ms), vec![(to, 1.0)]].concat();
@@ -32,11 +40,11 @@ fn distribution(report: &Report, out: &mut String) {
         y: Axis::new("share of responses (%)", 0.0, 1.0).labelled(percent).with_labels(6),
         layers: report.rows.iter().enumerate().map(layer).collect(),
     };
-    let names: Vec<String> = report.rows.iter().map(|row| escape(&row.label())).collect();
+    let names: Vec<String> = report.rows.iter().map(ReportRow::label).collect();
     let key: Vec<(usize, &str)> = names.iter().map(String::as_str).enumerate().collect();
     let caption = "Share of responses that were complete within a time: the further left and the steeper, the better. The tail, the last \
                    percent, is at the top.";
-    figure(out, caption, &key, &chart);
+    figure(caption, &key, &chart)
 }
 
 /// A little more than all times; at least 10 ms wide.
@@ -50,8 +58,7 @@ fn time_range(report: &Report) -> (f64, f64) {
     ((least - room).max(0.0), most + room)
 }
 
-fn numbers(report: &Report, out: &mut String) {
-    out.push_str("<h2>Numbers</h2>\n");
+fn numbers(report: &Report) -> Html {
     let headings =
         ["row", "mean ms", "p50 ms", "p99 ms", "max ms", "Mbit/s", "extra bytes", "lost", "mended"];
     let rows = report.rows.iter().map(|row| {
@@ -67,30 +74,7 @@ fn numbers(report: &Report, out: &mut String) {
             row.mended.to_string(),
         ]
     });
-    table(out, &headings, rows);
-}
-
-fn conditions(report: &Report, out: &mut String) {
-    let scenario = &report.scenario;
-    out.push_str("<h2>What was measured</h2>\n<ul>");
-    for (place, path) in scenario.paths.iter().enumerate() {
-        let _ = write!(out, "<li>Path #{}: {}</li>", place + 1, escape(&path.text));
-    }
-    let _ = write!(
-        out,
-        "</ul>\n<p class=\"note\">{} responses of {} per row over real UDP sockets and emulated links, congestion control {}, packets of \
-         up to {} bytes, seed {}. \
-         Each response has a connection of its own, whose paths are open before the request is sent; losses begin with the request. The time runs from the request \
-         to the last byte. The n-th response of every row meets links that draw the same losses. Lost: by the links. Mended: the data of \
-         a lost packet had arrived by a copy or a repair symbol before it would have been retransmitted. Extra bytes: copies and repair \
-         symbols per other byte of the server. mendpath {}.</p>\n",
-        scenario.count,
-        units::Bytes(scenario.size_bytes),
-        escape(&scenario.congestion),
-        scenario.datagram_bytes,
-        report.seed,
-        escape(report.version)
-    );
+    table(&headings, rows)
 }
 
 #[cfg(test)]
@@ -126,7 +110,10 @@ mod tests {
         for (i, row) in report.rows.iter().enumerate() {
             // Twice in the charts, once in the key.
             assert_eq!(page.matches(&format!("class=\"line s{i}\"")).count(), 3, "row {i}");
-            assert!(page.contains(&format!("<td>{}</td>", escape(&row.label()))));
+            assert!(page.contains(&format!(
+                "<td>{}</td>",
+                askama::filters::escape(&row.label(), askama::filters::Html).unwrap()
+            )));
         }
         assert!(page.contains("flow completion time (ms)") && page.contains("share of responses (%)"));
     }

@@ -12,7 +12,6 @@ mod response;
 mod row;
 mod run;
 mod scenario;
-mod stats;
 mod table;
 mod verdict;
 
@@ -22,6 +21,5 @@ pub use report::{Report, ReportRow, SCHEMA};
 pub use row::{Row, rows};
 pub use run::run;
 pub use scenario::{ParseSpecError, PathSpec};
-pub use stats::Summary;
 pub use table::table;
 pub use verdict::verdict;

@@ -1,9 +1,10 @@
 //! The results as data; `docs/json.md` describes the fields.
 
+use figures::Summary;
 use serde::Serialize;
 use units::Bytes;
 
-use super::{DemoOptions, PathSpec, Row, Summary, response::Measured, verdict};
+use super::{DemoOptions, PathSpec, Row, response::Measured, verdict};
 
 /// Names the form of the JSON; a new number means that a field changed its meaning or is gone.
 pub const SCHEMA: &str = "mendpath-demo/1";
@@ -112,7 +113,8 @@ pub struct ReportRow {
 impl ReportRow {
     pub(super) fn new(row: &Row, measured: &[Measured], size: Bytes) -> Self {
         let fct_ms: Vec<f64> = measured.iter().map(|one| round(one.fct.as_secs_f64() * 1e3)).collect();
-        let summary = Summary::of(&fct_ms).unwrap_or(Summary { mean: 0.0, p50: 0.0, p99: 0.0, max: 0.0 });
+        let summary =
+            Summary::of(&fct_ms).unwrap_or(Summary { mean: 0.0, p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 });
         let sum = |field: fn(&Measured) -> u64| measured.iter().map(field).sum::<u64>();
         let (bytes, recovery_bytes) = (sum(|one| one.bytes), sum(|one| one.recovery_bytes));
         let seconds = fct_ms.iter().sum::<f64>() / 1e3;

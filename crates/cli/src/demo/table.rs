@@ -1,5 +1,7 @@
 //! The results as a table for a terminal of 80 columns.
 
+use figures::TextTable;
+
 use super::{Report, ReportRow};
 
 const HEADINGS: [&str; 10] =
@@ -7,26 +9,8 @@ const HEADINGS: [&str; 10] =
 
 /// The table, with a line above that says what its numbers are.
 pub fn table(report: &Report) -> String {
-    let cells: Vec<[String; 10]> = report.rows.iter().map(cells).collect();
-    let width = |column: usize| {
-        let longest = cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-        longest.max(HEADINGS[column].len())
-    };
-    let widths: [usize; 10] = std::array::from_fn(width);
-    let line = |row: &[String; 10]| {
-        let mut text = String::new();
-        for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
-            let gap = if column == 0 { "" } else { "  " };
-            text += &if column < 2 { format!("{gap}{cell:<width$}") } else { format!("{gap}{cell:>width$}") };
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut out = heading(report);
-    out += &line(&HEADINGS.map(str::to_owned));
-    for row in &cells {
-        out += &line(row);
-    }
-    out
+    let table = TextTable { headings: &HEADINGS, words: &[0, 1], indent: 0 };
+    heading(report) + &table.text(report.rows.iter().map(cells))
 }
 
 fn heading(report: &Report) -> String {

@@ -4,7 +4,7 @@
 
 use recovery::ctcp_efficiency::{Rounding, bound, square_root_share};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 /// Payload of a full packet over its size.
 const PAYLOAD: f64 = 1_460.0 / 1_500.0;

@@ -9,7 +9,7 @@
 //!
 //! A sum of probabilities is cut at 1 (section 1.4 of our notes on the paper; it can exceed 1).
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 const MSS: f64 = 1_460.0;
 

@@ -4,7 +4,7 @@
 
 use recovery::htpc_model::{Reading, blocked, long_extra, short_extra, timeout};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 /// r of a short and of a long flow, by k and b.
 type Extra = fn(u32, f64) -> u32;

@@ -1,6 +1,6 @@
 //! Values that were not worked out here: a number in the plan itself, such as one that the paper states, or one in a table of the folder `data`.
 
-use crate::keys::{Keys, PlanError, names, number};
+use plans::{Keys, PlanError, names, number};
 
 /// Tables: their names and texts, comma-separated with a head.
 const TABLES: &[(&str, &str)] = &[("ctcp_fig3a_ns3", include_str!("../../data/ctcp_fig3a_ns3.csv"))];

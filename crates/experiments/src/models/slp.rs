@@ -2,7 +2,7 @@
 
 use recovery::slp_goodput::{arq, fec, group_loss, redundancy_needed};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 fn loss(keys: &mut Keys<'_>) -> Result<f64, PlanError> {
     let loss = keys.float("loss", 0.0..=0.99)?;

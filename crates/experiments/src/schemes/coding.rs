@@ -6,7 +6,7 @@ use recovery::htpc_redundancy::{Parameters, Rounding};
 use tcpsim::shims::coding_layer::{Common, Delivery};
 use units::Duration;
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 const DELIVERIES: &[(&str, Delivery)] =
     &[("as-it-comes", Delivery::AsItComes), ("in-order", Delivery::InOrder)];

@@ -2,7 +2,7 @@
 
 use tcpsim::{Profile, SchemeKind, Tcp, ctcp::Ctcp};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
     let mut ctcp = Ctcp::default();

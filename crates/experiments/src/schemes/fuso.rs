@@ -1,10 +1,10 @@
 //! FUSO: MPTCP's keys, and the weights `alpha` and `beta` of section III-B.1.
 
+use plans::{Keys, PlanError};
 use recovery::Weights;
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Fuso};
 
 use super::sub_flows;
-use crate::keys::{Keys, PlanError};
 
 pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
     let base = Fuso::new(4);

@@ -2,7 +2,7 @@
 
 use tcpsim::{Profile, Tcp, schemes::reactive};
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 pub(super) fn read(_: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
     Ok(Profile::tcp(reactive(tcp)))

@@ -3,7 +3,7 @@
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Slp};
 use units::BitRate;
 
-use crate::keys::{Keys, PlanError};
+use plans::{Keys, PlanError};
 
 pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
     let mut slp = Slp::default();

@@ -1,10 +1,10 @@
 //! Pairs of hosts over one bottleneck. Its queue is `queue_packets` (100), or `queue_bdp` bandwidth-delay products, but at least ten packets. Lines: `access`, `bottleneck`. Hosts: `left`, `right`. Links: `bottleneck`, `access`.
 
 use netsim::fabric::topology::Dumbbell;
+use plans::{Keys, PlanError};
 use units::{BitRate, Duration};
 
 use super::{Network, line};
-use crate::keys::{Keys, PlanError};
 
 pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let pairs = keys.count("pairs", 1..=100_000)?.unwrap_or(1);

@@ -1,9 +1,9 @@
 //! Three layers in pods (FUSO section VI-C). Lines: `up`, `down`, `fabric`. Links: `access`, `tor-agg`, `agg-spine`, `fabric`.
 
 use netsim::fabric::topology::FatTree;
+use plans::{Keys, PlanError};
 
 use super::{Network, line};
-use crate::keys::{Keys, PlanError};
 
 pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let fuso = FatTree::fuso();

@@ -2,10 +2,10 @@
 //! first spine, in those of the other spines (HTPC-A14).
 
 use netsim::fabric::{Line, topology::LeafSpine};
+use plans::{Keys, PlanError};
 use units::{BitRate, Duration};
 
 use super::{Network, line};
-use crate::keys::{Keys, PlanError};
 
 pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let mut count = |key, default| Ok(keys.count(key, 1..=10_000)?.unwrap_or(default));

@@ -3,9 +3,9 @@
 //! Hosts: `first` and `second` rack. Links: `paths` (P1 is number 0), `access`, `access-first`, `access-second`.
 
 use netsim::fabric::{LinkId, topology::ParallelPaths};
+use plans::{Keys, PlanError};
 
 use super::{Network, line};
-use crate::keys::{Keys, PlanError};
 
 pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let fuso = ParallelPaths::fuso();

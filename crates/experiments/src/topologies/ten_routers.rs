@@ -3,10 +3,10 @@
 //! Hosts: `receivers` (H1-H10), `senders` (H11-H20). Links: `core` (between R2-R9), `edge` (to R1 and R10), `access`.
 
 use netsim::fabric::topology::{TenRouters, Wiring, ten_routers::CORE};
+use plans::{Keys, PlanError};
 use units::{BitRate, Duration};
 
 use super::Network;
-use crate::keys::{Keys, PlanError};
 
 const WIRINGS: &[(&str, Wiring)] = &[("mesh-4x4", Wiring::Mesh4x4), ("layers-2-4-2", Wiring::Layers242)];
 

@@ -6,10 +6,10 @@
 //! data and acknowledgements of one channel are not modelled.
 
 use netsim::fabric::topology::Dumbbell;
+use plans::{Keys, PlanError};
 use units::{BitRate, Duration};
 
 use super::Network;
-use crate::keys::{Keys, PlanError};
 
 /// What 802.11b adds to every frame: DIFS (50 us), half of a window of 31 slots of 20 us, a long preamble (192 us), SIFS (10 us) and the
 /// acknowledgement at 1 Mbit/s with its own preamble (304 us). IEEE 802.11-1999 and 802.11b-1999, section 18.

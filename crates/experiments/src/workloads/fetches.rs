@@ -2,10 +2,10 @@
 //! from the hosts of `clients` to those of `servers` in turn, a new one every `apart_ms`. Measured from the SYN (SLP section III).
 
 use netsim::fabric::workload::{HostRange, SizeTable};
+use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Fetches {

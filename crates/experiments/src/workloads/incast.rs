@@ -3,10 +3,10 @@
 //! times, `apart_ms` apart.
 
 use netsim::fabric::{HostId, workload::Incast as Answers};
+use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Incast {

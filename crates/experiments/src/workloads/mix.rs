@@ -2,10 +2,10 @@
 //! `long` ones from the start, with sizes in `short_sizes` and `long_sizes`.
 
 use netsim::fabric::workload::{Mix as Flows, Pairs};
+use plans::{Keys, PlanError};
 use units::Duration;
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Mix(Flows);

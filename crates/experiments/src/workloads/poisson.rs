@@ -3,10 +3,10 @@
 //! n-th). Flows above `tested_bytes` stand in the background and use plain TCP. Completion times include `request_ms`.
 
 use netsim::fabric::workload::{Pairs, Poisson as Arrivals};
+use plans::{Keys, PlanError};
 use units::{BitRate, Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Poisson {

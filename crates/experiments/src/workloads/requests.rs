@@ -13,11 +13,11 @@ use netsim::{
     Rng,
     fabric::workload::{HostRange, SizeTable},
 };
+use plans::{Keys, PlanError};
 use tcpsim::ConnectionId;
 use units::{BitRate, Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload, poisson::load};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Requests {

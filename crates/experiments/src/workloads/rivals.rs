@@ -3,10 +3,10 @@
 //! host of `from` to the n-th of `to`; rivals come after the measured ones. `rivals_later_ms` lets them start later.
 
 use netsim::fabric::workload::HostRange;
+use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 /// More than any run carries.
 const ENDLESS: u64 = 1 << 40;

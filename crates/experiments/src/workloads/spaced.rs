@@ -6,10 +6,10 @@ use netsim::fabric::{
     HostId,
     workload::{FlowSpec, HostRange, SizeTable},
 };
+use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::keys::{Keys, PlanError};
 
 #[derive(Clone, Debug)]
 struct Spaced {

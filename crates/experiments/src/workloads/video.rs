@@ -2,13 +2,11 @@
 //! server that is `paced` (true) writes every piece when it is due, as one that encodes or streams in real time; else all at once, as one that
 //! serves a file. The player starts, and goes on after it has run dry, with `buffer_ms` of video (see [`Player`]).
 
+use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
 use super::{Network, Stage, StageError, Workload};
-use crate::{
-    keys::{Keys, PlanError},
-    player::Player,
-};
+use crate::player::Player;
 
 /// Most pieces of a video.
 const MOST_PIECES: u64 = 1_000_000;

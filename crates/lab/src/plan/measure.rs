@@ -277,7 +277,7 @@ impl Fetch {
     /// Fetches per contender.
     pub fn count(&self, scale: Scale) -> u32 {
         match scale {
-            Scale::Paper => self.count,
+            Scale::Medium | Scale::Paper => self.count,
             Scale::Quick => self.quick.unwrap_or_else(|| (self.count / 10).max(5)).min(self.count),
         }
     }
@@ -330,12 +330,12 @@ impl Bulk {
 
     /// Transfers per contender.
     pub fn count(&self, scale: Scale) -> u32 {
-        if scale == Scale::Paper { self.count } else { self.quick.unwrap_or(1) }
+        if scale == Scale::Quick { self.quick.unwrap_or(1) } else { self.count }
     }
 
     /// When to stop one.
     pub fn limit(&self, scale: Scale) -> Duration {
-        if scale == Scale::Paper { self.limit } else { self.quick_limit.unwrap_or(self.limit) }
+        if scale == Scale::Quick { self.quick_limit.unwrap_or(self.limit) } else { self.limit }
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -347,7 +347,7 @@ impl Bulk {
 impl Share {
     /// How long both send.
     pub fn time(&self, scale: Scale) -> Duration {
-        if scale == Scale::Paper { self.time } else { self.quick_time.unwrap_or(self.time / 4) }
+        if scale == Scale::Quick { self.quick_time.unwrap_or(self.time / 4) } else { self.time }
     }
 
     pub(super) fn check(&self) -> Result<(), String> {

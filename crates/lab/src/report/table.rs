@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use figures::TextTable;
+
 use super::{Kind, Report, Row};
 
 /// One table for each network and measurement, with a line above that says what its numbers are.
@@ -13,7 +15,9 @@ pub fn table(report: &Report) -> String {
         for (index, path) in first.path_texts.iter().enumerate() {
             let _ = writeln!(out, "  path {index}: {path}");
         }
-        out += &align(&headings(first), &rows.iter().map(cells).collect::<Vec<_>>());
+        let headings = headings(first);
+        let words = [0, headings.len() - 1];
+        out += &TextTable { headings: &headings, words: &words, indent: 2 }.text(rows.iter().map(cells));
         for row in rows {
             if let Some(error) = &row.error {
                 let _ = writeln!(out, "  {}: {error}", row.contender);
@@ -135,29 +139,6 @@ fn notes(row: &Row) -> String {
         }
     }
     notes.join("; ")
-}
-
-/// The first column and the last to the left, numbers to the right.
-fn align(headings: &[&str], rows: &[Vec<String>]) -> String {
-    let widths: Vec<usize> = (0..headings.len())
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-            cells.max().unwrap_or(0).max(headings[column].len())
-        })
-        .collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut text = String::new();
-        for (column, (cell, &width)) in cells.zip(&widths).enumerate() {
-            let left = column == 0 || column + 1 == widths.len();
-            text += &if left { format!("  {cell:<width$}") } else { format!("  {cell:>width$}") };
-        }
-        text.trim_end().to_owned() + "\n"
-    };
-    let mut out = line(&mut headings.iter().copied());
-    for row in rows {
-        out += &line(&mut row.iter().map(String::as_str));
-    }
-    out
 }
 
 #[cfg(test)]

@@ -208,8 +208,11 @@ fn draw(found: &[Vec<(f64, f64, f64)>; 2]) -> String {
     .svg()
 }
 
-/// The runs by their names.
-const RUNS: [(&str, fn() -> Sim); 7] = [
+/// A run and its name.
+type Run = (&'static str, fn() -> Sim);
+
+/// All of them.
+const RUNS: [Run; 7] = [
     ("dumbbell", dumbbell),
     ("leaf-spine", || leaf_spine(64)),
     ("hosts-128", || leaf_spine(128)),

@@ -2,57 +2,11 @@
 
 use std::{ops::RangeInclusive, sync::LazyLock};
 
-use thiserror::Error;
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 use units::Duration;
 
-/// What is wrong with a plan. Keys are written with their tables: `workload.flows`, `scheme[2].subflows`.
-#[derive(Clone, PartialEq, Debug, Error)]
-pub enum PlanError {
-    /// Not TOML.
-    #[error("{message}")]
-    Syntax {
-        /// The parser's message, with line and column.
-        message: String,
-    },
-    /// A key that must be there is not.
-    #[error("`{key}` is missing: {wanted}")]
-    Missing {
-        /// The key.
-        key: String,
-        /// What it should be.
-        wanted: String,
-    },
-    /// A key that nobody knows.
-    #[error("there is no key `{key}`: here are {known}")]
-    UnknownKey {
-        /// The key.
-        key: String,
-        /// The keys that may stand there.
-        known: String,
-    },
-    /// A value that cannot be there.
-    #[error("`{key}` is {found}: it must be {allowed}")]
-    Value {
-        /// The key.
-        key: String,
-        /// What it is.
-        found: String,
-        /// What is allowed.
-        allowed: String,
-    },
-}
-
-impl PlanError {
-    /// A value that cannot be there.
-    pub fn value(
-        key: impl Into<String>,
-        found: impl std::fmt::Display,
-        allowed: impl std::fmt::Display,
-    ) -> Self {
-        Self::Value { key: key.into(), found: found.to_string(), allowed: allowed.to_string() }
-    }
-}
+use crate::{PlanError, value};
 
 /// Reads one table.
 #[derive(Debug)]
@@ -86,6 +40,17 @@ impl<'a> Keys<'a> {
         Err(PlanError::value(self.path(key), found, allowed))
     }
 
+    /// A value that serde reads, or an error that says what is allowed.
+    fn read<T: DeserializeOwned>(
+        &mut self,
+        key: &'static str,
+        fits: impl FnOnce(&T) -> bool,
+        allowed: impl std::fmt::Display,
+    ) -> Result<Option<T>, PlanError> {
+        let Some(found) = self.look(key) else { return Ok(None) };
+        value(found).filter(fits).map_or_else(|| self.wrong(key, found, allowed), |value| Ok(Some(value)))
+    }
+
     /// Any value.
     pub fn value(&mut self, key: &'static str) -> Option<&'a Value> {
         self.look(key)
@@ -96,10 +61,8 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// If it is none, or outside.
     pub fn float(&mut self, key: &'static str, range: RangeInclusive<f64>) -> Result<Option<f64>, PlanError> {
-        let allowed = || format!("a number from {} to {}", range.start(), range.end());
-        let Some(found) = self.look(key) else { return Ok(None) };
-        let Some(value) = number(found) else { return self.wrong(key, found, allowed()) };
-        if range.contains(&value) { Ok(Some(value)) } else { self.wrong(key, found, allowed()) }
+        let allowed = format!("a number from {} to {}", range.start(), range.end());
+        self.read(key, |value| range.contains(value), allowed)
     }
 
     /// A whole number within a range.
@@ -107,12 +70,8 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// If it is none, or outside.
     pub fn int(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Result<Option<u64>, PlanError> {
-        let allowed = || format!("a whole number from {} to {}", range.start(), range.end());
-        let Some(found) = self.look(key) else { return Ok(None) };
-        match found.as_integer().and_then(|value| u64::try_from(value).ok()) {
-            Some(value) if range.contains(&value) => Ok(Some(value)),
-            _ => self.wrong(key, found, allowed()),
-        }
+        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+        self.read(key, |value| range.contains(value), allowed)
     }
 
     /// A whole number that fits 32 bits.
@@ -129,8 +88,7 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// If it is neither.
     pub fn flag(&mut self, key: &'static str) -> Result<Option<bool>, PlanError> {
-        let Some(found) = self.look(key) else { return Ok(None) };
-        found.as_bool().map_or_else(|| self.wrong(key, found, "true or false"), |value| Ok(Some(value)))
+        self.read(key, |_| true, "true or false")
     }
 
     /// A text.
@@ -195,9 +153,7 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// If it is none.
     pub fn floats(&mut self, key: &'static str) -> Result<Option<Vec<f64>>, PlanError> {
-        let Some(found) = self.look(key) else { return Ok(None) };
-        let numbers = found.as_array().and_then(|list| list.iter().map(number).collect());
-        numbers.map_or_else(|| self.wrong(key, found, "a list of numbers"), |numbers| Ok(Some(numbers)))
+        self.read(key, |list: &Vec<f64>| list.iter().all(|number| number.is_finite()), "a list of numbers")
     }
 
     /// A list of texts.
@@ -205,11 +161,7 @@ impl<'a> Keys<'a> {
     /// # Errors
     /// If it is none.
     pub fn texts(&mut self, key: &'static str) -> Result<Vec<String>, PlanError> {
-        let Some(found) = self.look(key) else { return Ok(Vec::new()) };
-        let texts = found
-            .as_array()
-            .and_then(|list| list.iter().map(|text| text.as_str().map(str::to_owned)).collect());
-        texts.map_or_else(|| self.wrong(key, found, "a list of texts"), Ok)
+        Ok(self.read(key, |_| true, "a list of texts")?.unwrap_or_default())
     }
 
     /// A table below, empty if it is not there.
@@ -264,16 +216,8 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The number that a value is, whole or not.
-pub(crate) fn number(value: &Value) -> Option<f64> {
-    value
-        .as_float()
-        .or_else(|| value.as_integer().map(|whole| whole as f64))
-        .filter(|value| value.is_finite())
-}
-
 /// Names as a list for people.
-pub(crate) fn names<'n>(all: impl Iterator<Item = &'n str>) -> String {
+pub fn names<'n>(all: impl Iterator<Item = &'n str>) -> String {
     let all: Vec<&str> = all.collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
 }
