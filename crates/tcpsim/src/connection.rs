@@ -1,7 +1,9 @@
 //! A connection: one or several sub-flows, and the data level above them (MPTCP, RFC 8684). Plain TCP is the case of one
 //! sub-flow whose sequence numbers are those of the data.
 
+pub mod mptcp;
 mod receive;
+pub mod scheme;
 mod send;
 mod timers;
 
@@ -15,11 +17,13 @@ use netsim::fabric::HostId;
 use recovery::{Exposed, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
+use self::{
+    mptcp::Mptcp,
+    scheme::{Io, Scheme},
+};
 use crate::{
     Profile,
     ranges::Ranges,
-    scheme::{Io, Scheme},
-    schemes::mptcp::Mptcp,
     scoreboard::{CODED, COPY, PROTECTED, SACKED},
     subflow::{Phase, Subflow},
 };

@@ -34,8 +34,7 @@ use units::{Duration, Instant};
 use self::{receiver::Receiver, sender::Sender};
 use crate::{
     Profile, Tcp,
-    connection::Message,
-    scheme::Io,
+    connection::{Message, scheme::Io},
     segment::{Kind, Segment},
 };
 

@@ -18,7 +18,6 @@ pub mod capture;
 pub mod connection;
 pub mod ctcp;
 pub mod record;
-pub mod scheme;
 pub mod schemes;
 pub mod segment;
 pub mod shim;

@@ -19,18 +19,17 @@
 pub mod cofuso;
 pub mod corrective;
 pub mod fuso;
-pub mod mptcp;
 pub mod proactive;
 pub mod reactive;
 pub mod repflow;
 pub mod slp;
 
-use crate::{ctcp::Ctcp, scheme::Scheme, shims::ShimKind};
+use crate::{connection::scheme::Scheme, ctcp::Ctcp, shims::ShimKind};
 
+pub use crate::connection::mptcp::{self, Mptcp};
 pub use cofuso::Cofuso;
 pub use corrective::Corrective;
 pub use fuso::Fuso;
-pub use mptcp::Mptcp;
 pub use proactive::Proactive;
 pub use reactive::reactive;
 pub use slp::Slp;

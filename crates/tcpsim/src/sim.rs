@@ -18,10 +18,9 @@ use units::{Duration, Instant};
 use crate::{
     Profile,
     capture::{self, CaptureError, Captured},
-    connection::Connection,
+    connection::{Connection, scheme::Io},
     ctcp,
     record::{FlowId, FlowRecord, Totals},
-    scheme::Io,
     schemes::SchemeKind,
     segment::Segment,
     shim::{HostStates, Shim, Wire},

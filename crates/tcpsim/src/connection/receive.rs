@@ -2,10 +2,9 @@
 
 use netsim::fabric::{Ecn, Packet};
 
-use super::Connection;
+use super::{Connection, scheme::Io};
 use crate::{
     receiver::Reply,
-    scheme::Io,
     segment::{COPIED, Kind, PARITY, Segment},
     subflow::Phase,
 };

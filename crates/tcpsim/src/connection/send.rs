@@ -3,9 +3,8 @@
 use netsim::fabric::{Class, Ecn, Packet};
 use units::Instant;
 
-use super::{Connection, Reinjection};
+use super::{Connection, Reinjection, scheme::Io};
 use crate::{
-    scheme::Io,
     scoreboard::{CODED, COPY, Sent},
     segment::{COPIED, CWR, Kind, PARITY, PSH, Segment},
     subflow::{Phase, Subflow},

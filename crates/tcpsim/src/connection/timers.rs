@@ -2,9 +2,8 @@
 
 use units::Instant;
 
-use super::{Connection, MAX_REINJECTIONS, Reinjection};
+use super::{Connection, MAX_REINJECTIONS, Reinjection, scheme::Io};
 use crate::{
-    scheme::Io,
     scoreboard::{CODED, SACKED},
     subflow::Phase,
 };

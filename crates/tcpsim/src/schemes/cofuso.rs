@@ -24,8 +24,10 @@ use recovery::{
 use super::{Mptcp, fuso};
 use crate::{
     Tcp,
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{
+        Connection,
+        scheme::{Io, Scheme},
+    },
     segment::{PARITY, Segment},
 };
 

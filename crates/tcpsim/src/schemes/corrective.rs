@@ -11,8 +11,10 @@ use std::collections::VecDeque;
 use units::{Duration, Instant};
 
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{
+        Connection,
+        scheme::{Io, Scheme},
+    },
     segment::Segment,
 };
 

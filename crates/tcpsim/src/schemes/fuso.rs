@@ -15,8 +15,8 @@
 use recovery::{PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 
 use super::Mptcp;
-use crate::{
-    connection::Connection,
+use crate::connection::{
+    Connection,
     scheme::{Io, Scheme},
 };
 

@@ -25,8 +25,10 @@ use recovery::{
 use units::{BitRate, Instant};
 
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{
+        Connection,
+        scheme::{Io, Scheme},
+    },
     scoreboard::SACKED,
     subflow::Phase,
 };

@@ -4,7 +4,7 @@ use netsim::fabric::{Fabric, HostId, Hosts, Packet};
 
 use super::{FOREIGN_TIMER, NEXT_WRITE, World};
 use crate::{
-    scheme::SCHEME_SLOT,
+    connection::scheme::SCHEME_SLOT,
     segment::{Kind, Segment},
     shim::SHIM_SLOT,
 };
