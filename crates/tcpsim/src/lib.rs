@@ -23,9 +23,11 @@ pub mod segment;
 pub mod shim;
 pub mod shims;
 pub mod timeline;
+pub mod transport;
 
 mod config;
 mod control;
+mod profile;
 mod prr;
 mod rack;
 mod ranges;
@@ -35,11 +37,13 @@ mod scoreboard;
 mod sim;
 mod subflow;
 
-pub use config::{CongestionKind, Profile, Tcp, Tlp};
+pub use config::{CongestionKind, Tcp, Tlp};
+pub use profile::Profile;
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;
-pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
+pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
+pub use transport::MAX_CONNECTIONS;
 
 /// The book's chapters: their code is tested with the crate's.
 #[cfg(doctest)]

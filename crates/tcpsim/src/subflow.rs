@@ -40,7 +40,6 @@ pub(crate) struct Outcome {
 /// Both ends of a sub-flow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
-    pub(crate) label: u32,
     pub(crate) phase: Phase,
     pub(crate) board: Scoreboard,
     pub(crate) control: Control,
@@ -80,9 +79,8 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    pub(crate) fn new(tcp: &Tcp, label: u32, window: u32) -> Self {
+    pub(crate) fn new(tcp: &Tcp, window: u32) -> Self {
         Self {
-            label,
             phase: if tcp.handshake { Phase::Opening } else { Phase::Open },
             board: Scoreboard::default(),
             control: Control::new(tcp, window),

@@ -285,9 +285,7 @@ impl Log {
                 if timeline.events.len() >= MAX_EVENTS {
                     timeline.left_out += 1;
                 } else {
-                    timeline
-                        .events
-                        .insert(*mark, Event { at, conn, sub: if sub < 14 { sub } else { 0 }, what });
+                    timeline.events.insert(*mark, Event { at, conn, sub, what });
                     *mark += 1;
                 }
             }

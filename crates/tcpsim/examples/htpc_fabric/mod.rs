@@ -69,7 +69,7 @@ pub fn arguments(program: &str, flows: usize) -> Result<(f64, usize, Vec<Scheme>
     let chosen: Vec<Scheme> = known
         .iter()
         .filter(|(name, ..)| wanted.as_deref().is_none_or(|wanted| wanted == *name))
-        .copied()
+        .cloned()
         .collect();
     if chosen.is_empty() { Err(usage()) } else { Ok((load, flows, chosen)) }
 }

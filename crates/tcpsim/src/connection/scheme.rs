@@ -1,77 +1,9 @@
-//! The hook for what is built on TCP: one file per scheme in `schemes`.
+//! The hook for what is built on TCP: one file per scheme in [`schemes`](crate::schemes).
 
 use std::fmt;
 
-use netsim::fabric::{Fabric, Packet};
-use units::Instant;
-
-use crate::{
-    connection::Connection,
-    record::{FlowRecord, Totals},
-    segment::Segment,
-    shim::{HostStates, Shim, Wire},
-};
-
-/// The world around a connection.
-pub struct Io<'a> {
-    /// The network.
-    pub fabric: &'a mut Fabric<Segment>,
-    /// Sums over all connections.
-    pub totals: &'a mut Totals,
-    pub(crate) records: &'a mut Vec<FlowRecord>,
-    /// Records of flows that arrived just now.
-    pub(crate) arrived: &'a mut Vec<u32>,
-    pub(crate) shim: Option<&'a mut Box<dyn Shim>>,
-    pub(crate) states: &'a mut HostStates,
-    pub(crate) conn: u32,
-}
-
-/// Timer slot of the scheme.
-pub(crate) const SCHEME_SLOT: u32 = 15;
-
-impl Io<'_> {
-    /// The time.
-    pub fn now(&self) -> Instant {
-        self.fabric.now()
-    }
-
-    /// Sends a packet, through the layer below TCP if there is one; `window` is the sender's in segments, 0 at the receiving end.
-    #[inline]
-    pub(crate) fn send(&mut self, packet: Packet<Segment>, window: u32) {
-        let Some(shim) = &mut self.shim else {
-            self.fabric.send(packet);
-            return;
-        };
-        let (fabric, totals, records) = (&mut *self.fabric, &mut *self.totals, &mut *self.records);
-        let mut wire = Wire { fabric, totals, records, states: self.states, conn: self.conn };
-        shim.on_send(&mut wire, packet, window);
-    }
-
-    /// Flow `record` is complete now, unless it was before.
-    pub(crate) fn finish(&mut self, record: u32) {
-        let now = self.now();
-        if let Some(flow) = self.records.get_mut(record as usize)
-            && flow.finished == Instant::MAX
-        {
-            flow.finished = now;
-            self.totals.finished += 1;
-            self.arrived.push(record);
-        }
-    }
-
-    /// Has [`Scheme::on_timer`] called at `at`. There may be several; none can be taken back.
-    pub fn set_scheme_timer(&mut self, at: Instant) {
-        self.fabric.set_timer(at, self.conn << 4 | SCHEME_SLOT);
-    }
-
-    pub(crate) fn set_sub_timer(&mut self, at: Instant, sub: usize) {
-        self.fabric.set_timer(at, self.conn << 4 | sub as u32);
-    }
-
-    pub(crate) fn record(&mut self, index: u32) -> Option<&mut FlowRecord> {
-        self.records.get_mut(index as usize)
-    }
-}
+use super::Connection;
+use crate::{segment::Segment, transport::Io};
 
 /// Both ends of a scheme on one connection. Every hook has an empty default.
 ///
@@ -113,7 +45,7 @@ pub trait Scheme: Send + fmt::Debug {
         let _ = (conn, io, sub, answer);
     }
 
-    /// A timer of [`Io::set_scheme_timer`].
+    /// A timer that was set as [`Timer::Scheme`](crate::transport::Timer::Scheme).
     fn on_timer(&mut self, conn: &mut Connection, io: &mut Io<'_>) {
         let _ = (conn, io);
     }

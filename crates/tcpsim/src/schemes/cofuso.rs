@@ -24,11 +24,9 @@ use recovery::{
 use super::{Mptcp, fuso};
 use crate::{
     Tcp,
-    connection::{
-        Connection,
-        scheme::{Io, Scheme},
-    },
+    connection::{Connection, scheme::Scheme},
     segment::{PARITY, Segment},
+    transport::Io,
 };
 
 /// Header of a parity (section 5.1), in bytes.

@@ -11,11 +11,9 @@ use std::collections::VecDeque;
 use units::{Duration, Instant};
 
 use crate::{
-    connection::{
-        Connection,
-        scheme::{Io, Scheme},
-    },
+    connection::{Connection, scheme::Scheme},
     segment::Segment,
+    transport::{Io, Timer},
 };
 
 /// RTT assumed before the first sample.
@@ -79,7 +77,7 @@ impl State {
         let Some(block) = self.open.take() else { return };
         let at = io.now() + Self::rtt(conn).mul_f64(self.parameters.delay_rtt);
         self.due.push_back(Block { at, ..block });
-        io.set_scheme_timer(at);
+        io.set_timer(at, Timer::Scheme);
     }
 
     /// Repairs a block if exactly one segment is missing. True if the block needs nothing more.
@@ -111,7 +109,7 @@ impl Scheme for State {
             None => {
                 let at = now + Self::rtt(conn).mul_f64(self.parameters.ir_bin_rtt);
                 self.open = Some(Block { first: seq, end: seq + 1, at });
-                io.set_scheme_timer(at);
+                io.set_timer(at, Timer::Scheme);
             }
         }
     }
@@ -123,21 +121,21 @@ impl Scheme for State {
         }
         while let Some(block) = self.due.front().copied().filter(|block| block.at <= now) {
             self.due.pop_front();
-            let mss = conn.profile.tcp.mss;
+            let mss = conn.ends.tcp.mss;
             conn.send_extra(io, 0, mss, [(block.first, block.end), (0, 0), (0, 0)]);
         }
     }
 
     fn on_extra(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         let before = conn.subs[0].receiver.next;
-        let repaired = io.totals.repaired;
+        let repaired = io.totals().repaired;
         if !Self::decode(conn, io, segment.blocks[0]) {
             self.waiting.push_back(segment.blocks[0]);
             if self.waiting.len() > MAX_BLOCKS {
                 self.waiting.pop_front();
             }
         }
-        if io.totals.repaired > repaired {
+        if io.totals().repaired > repaired {
             conn.on_repaired_in_place(io, before);
         }
     }

@@ -15,9 +15,9 @@
 use recovery::{PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 
 use super::Mptcp;
-use crate::connection::{
-    Connection,
-    scheme::{Io, Scheme},
+use crate::{
+    connection::{Connection, scheme::Scheme},
+    transport::Io,
 };
 
 /// Parameters.

@@ -2,9 +2,9 @@
 //!
 //! FUSO section VI-A. The copy follows the original at once, outside the window: TCP below does not know of it.
 
-use crate::connection::{
-    Connection,
-    scheme::{Io, Scheme},
+use crate::{
+    connection::{Connection, scheme::Scheme},
+    transport::Io,
 };
 
 /// Sends everything twice.
