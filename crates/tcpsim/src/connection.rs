@@ -19,7 +19,7 @@ use crate::{
     ranges::Ranges,
     record::FlowId,
     scoreboard::{CODED, COPY, PROTECTED, SACKED},
-    segment::Segment,
+    segment::{Segment, Words},
     subflow::{Phase, Subflow},
     transport::{Endpoints, Io, Timer, Transport},
 };
@@ -72,7 +72,7 @@ pub struct Connection {
     /// Receiver: out of order segments of each sub-flow that wait for their order (not with FUSO's receiver).
     held: Vec<BTreeMap<u32, u32>>,
     /// Contents of coded segments under way, by sub-flow and number.
-    coded: BTreeMap<(usize, u32), [(u32, u32); 3]>,
+    coded: BTreeMap<(usize, u32), Words>,
     opened: bool,
     finished: bool,
 }

@@ -6,9 +6,9 @@
 //! | paper                   | here                                              |
 //! |-------------------------|---------------------------------------------------|
 //! | seqno                   | [`Segment::seq`] of a data packet                  |
-//! | block number, seed      | `blocks[0].0`                                     |
+//! | block number, seed      | `header::Data`                                    |
 //! | ack_seqno               | [`Segment::seq`] of an acknowledgement             |
-//! | ack_currblk, ack_currdof| `blocks[0]` of an acknowledgement                  |
+//! | ack_currblk, ack_currdof| `header::Acknowledgement`                          |
 //! | tokens                  | the controller's window, less what is under way (CTCP-A6) |
 //! | T(seqno)                | travels with the packet and returns                |
 //!
@@ -21,6 +21,7 @@
 //! # Bounds
 //! The sender's blocks by [`Limits`]; the receiver keeps as many, and ignores packets of later ones.
 
+mod header;
 mod receiver;
 mod sender;
 
@@ -31,7 +32,7 @@ use netsim::fabric::{Class, Packet};
 use recovery::ctcp_blocks::Limits;
 use units::{Duration, Instant};
 
-use self::{receiver::Receiver, sender::Sender};
+use self::{header::Symbol, receiver::Receiver, sender::Sender};
 use crate::{
     Profile, SchemeKind, Tcp,
     connection::Message,
@@ -103,11 +104,11 @@ impl Connection {
     /// Sends what the tokens allow and the blocks need.
     fn push(&mut self, io: &mut Io<'_>) {
         let now = io.now();
-        while let Some(body) = self.sender.next(&self.ends.tcp, now) {
+        while let Some((body, header)) = self.sender.next(&self.ends.tcp, now) {
             let payload = self.ends.tcp.mss; // shorter ones are padded
             let body = Segment { payload, ..body };
             let packet = self.ends.packet(Direction::ToReceiver, Class::Data, body);
-            self.count(io, packet.size, sender::is_coded(&body));
+            self.count(io, packet.size, matches!(header.symbol, Symbol::Coded { .. }));
             io.send(packet, self.sender.window());
         }
         self.arm(io);

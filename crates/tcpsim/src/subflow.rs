@@ -214,9 +214,9 @@ impl Subflow {
     /// How many segments are newly SACKed, and when the first of those was sent that were sent only once.
     fn on_sack(&mut self, now: Instant, ack: &Segment) -> (u32, Option<Instant>) {
         let (mut fresh, mut first) = (0, None::<Instant>);
-        for (from, to) in ack.blocks.iter().take(usize::from(ack.sacks)) {
+        for (from, to) in ack.sack_blocks() {
             let (rack, rtt, high) = (&mut self.rack, &self.rtt, self.board.high_sacked());
-            fresh += self.board.sack(*from, *to, |seq, sent| {
+            fresh += self.board.sack(from, to, |seq, sent| {
                 if !sent.has(EVER_RESENT) {
                     first = Some(first.map_or(sent.at, |first| first.min(sent.at)));
                 }

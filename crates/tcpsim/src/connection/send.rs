@@ -6,7 +6,7 @@ use units::Instant;
 use super::{Connection, Reinjection};
 use crate::{
     scoreboard::{CODED, COPY, Sent},
-    segment::{COPIED, CWR, Kind, PARITY, PSH, Segment},
+    segment::{COPIED, CWR, Header, Kind, PARITY, PSH, Segment},
     subflow::{Phase, Subflow},
     transport::{Direction, Io, Role},
 };
@@ -182,9 +182,9 @@ impl Connection {
     }
 
     /// A coded packet with this content as a new segment of sub-flow `on`.
-    pub(crate) fn send_coded(&mut self, io: &mut Io<'_>, on: usize, payload: u16, content: [(u32, u32); 3]) {
+    pub(crate) fn send_coded(&mut self, io: &mut Io<'_>, on: usize, payload: u16, content: &impl Header) {
         self.count_extra(io, payload, true);
-        self.coded.insert((on, self.subs[on].board.nxt), content);
+        self.coded.insert((on, self.subs[on].board.nxt), content.pack());
         self.send_new(io, on, u32::MAX, payload, CODED);
     }
 
@@ -199,9 +199,9 @@ impl Connection {
     }
 
     /// A packet outside the sequence space (TCP-IR).
-    pub(crate) fn send_extra(&mut self, io: &mut Io<'_>, sub: usize, payload: u16, blocks: [(u32, u32); 3]) {
-        let body = Segment { payload, sub: sub as u8, kind: Kind::Extra, blocks, ..Segment::default() };
-        let packet = self.ends.packet(Direction::ToReceiver, Class::Data, body);
+    pub(crate) fn send_extra(&mut self, io: &mut Io<'_>, sub: usize, payload: u16, header: &impl Header) {
+        let body = Segment { payload, sub: sub as u8, kind: Kind::Extra, ..Segment::default() };
+        let packet = self.ends.packet(Direction::ToReceiver, Class::Data, body.with(header));
         self.count_extra(io, payload, true);
         self.count_packet(io, packet.size);
         let window = self.window(sub);
@@ -252,7 +252,7 @@ impl Connection {
         };
         if sent.flags & (COPY | CODED) != 0 {
             body.flags = if sent.has(CODED) { PARITY } else { body.flags | COPIED };
-            body.blocks = self.coded.get(&(index, seq)).copied().unwrap_or_default();
+            body.words = self.coded.get(&(index, seq)).copied().unwrap_or_default();
         }
         let mut packet = self.ends.packet(Direction::ToReceiver, Class::Data, body);
         if self.ends.tcp.ecn {

@@ -12,7 +12,7 @@ use units::{Duration, Instant};
 
 use crate::{
     connection::{Connection, scheme::Scheme},
-    segment::Segment,
+    segment::{Header, Segment, Words},
     transport::{Io, Timer},
 };
 
@@ -53,6 +53,23 @@ struct Block {
     at: Instant,
 }
 
+/// What a coded packet says: the XOR of segments `first..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Coded {
+    first: u32,
+    end: u32,
+}
+
+impl Header for Coded {
+    fn pack(&self) -> Words {
+        [self.first, self.end, 0, 0, 0, 0]
+    }
+
+    fn unpack(words: &Words) -> Self {
+        Self { first: words[0], end: words[1] }
+    }
+}
+
 /// Both ends' state.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -60,7 +77,7 @@ pub(crate) struct State {
     open: Option<Block>,
     due: VecDeque<Block>,
     /// Receiver: blocks whose coded packet is here and which miss more than one segment.
-    waiting: VecDeque<(u32, u32)>,
+    waiting: VecDeque<Coded>,
 }
 
 impl State {
@@ -81,9 +98,9 @@ impl State {
     }
 
     /// Repairs a block if exactly one segment is missing. True if the block needs nothing more.
-    fn decode(conn: &mut Connection, io: &mut Io<'_>, (first, end): (u32, u32)) -> bool {
+    fn decode(conn: &mut Connection, io: &mut Io<'_>, block: Coded) -> bool {
         let receiver = &mut conn.subs[0].receiver;
-        let mut missing = (first..end).filter(|seq| !receiver.has(*seq));
+        let mut missing = (block.first..block.end).filter(|seq| !receiver.has(*seq));
         let (seq, more) = (missing.next(), missing.next().is_some());
         if let (Some(seq), false) = (seq, more) {
             receiver.arrive(seq);
@@ -122,15 +139,16 @@ impl Scheme for State {
         while let Some(block) = self.due.front().copied().filter(|block| block.at <= now) {
             self.due.pop_front();
             let mss = conn.ends.tcp.mss;
-            conn.send_extra(io, 0, mss, [(block.first, block.end), (0, 0), (0, 0)]);
+            conn.send_extra(io, 0, mss, &Coded { first: block.first, end: block.end });
         }
     }
 
     fn on_extra(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         let before = conn.subs[0].receiver.next;
         let repaired = io.totals().repaired;
-        if !Self::decode(conn, io, segment.blocks[0]) {
-            self.waiting.push_back(segment.blocks[0]);
+        let block = segment.header();
+        if !Self::decode(conn, io, block) {
+            self.waiting.push_back(block);
             if self.waiting.len() > MAX_BLOCKS {
                 self.waiting.pop_front();
             }
@@ -142,8 +160,8 @@ impl Scheme for State {
 
     fn on_data(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         if !self.waiting.is_empty() {
-            self.waiting.retain(|(first, end)| {
-                !(*first..*end).contains(&segment.seq) || !Self::decode(conn, io, (*first, *end))
+            self.waiting.retain(|block| {
+                !(block.first..block.end).contains(&segment.seq) || !Self::decode(conn, io, *block)
             });
         }
     }

@@ -22,7 +22,11 @@ use netsim::fabric::{Class, Ecn, Packet};
 use recovery::htpc_state::{NetworkState, Sampling};
 use units::{Duration, Instant};
 
-use super::{order::Order, unit_decoder::UnitDecoder};
+use super::{
+    header::{Coded, Stamp},
+    order::Order,
+    unit_decoder::UnitDecoder,
+};
 use crate::{
     record::FlowId,
     segment::{Kind, PSH, Segment},
@@ -100,7 +104,7 @@ pub(super) struct CodingLayer<R> {
     decoder: UnitDecoder,
     order: Order,
     /// The stamp that the next acknowledgement returns.
-    echo: u32,
+    echo: Stamp,
     /// The deadline of a hole for which a timer is set.
     armed: Instant,
     rebuilt: Vec<u32>,
@@ -109,13 +113,6 @@ pub(super) struct CodingLayer<R> {
 
 /// How long a hole is waited for before the first RTT sample.
 const UNKNOWN_RTT: Duration = Duration::from_millis(1);
-
-/// Time stamps count 256 ns, so that 32 bits last for 18 minutes.
-const STAMP_BITS: u32 = 8;
-
-fn stamp(at: Instant) -> u32 {
-    (at.as_nanos() >> STAMP_BITS) as u32
-}
 
 impl<R: Rule> CodingLayer<R> {
     pub(super) fn new(common: Common, rule: R) -> Self {
@@ -130,7 +127,7 @@ impl<R: Rule> CodingLayer<R> {
             unit: None,
             decoder: UnitDecoder::default(),
             order: Order::new(common.delivery),
-            echo: 0,
+            echo: Stamp::default(),
             armed: Instant::MAX,
             rebuilt: Vec::new(),
             released: Vec::new(),
@@ -145,7 +142,7 @@ impl<R: Rule> CodingLayer<R> {
             io.state_of(packet.src, self.common.sampling).on_sent(now, again);
         }
         packet.class = self.rule.class(self.flow_bytes);
-        packet.body.blocks[2] = (stamp(now), 0);
+        packet.body = packet.body.with(&Stamp::at(now));
         io.send(packet, window);
         if !again {
             self.next = packet.body.seq + 1;
@@ -193,9 +190,9 @@ impl<R: Rule> CodingLayer<R> {
                 conn: io.connection(),
                 payload: model.body.payload,
                 kind: Kind::Extra,
-                blocks: [(first, first + packets), (index, 0), (stamp(now), 0)],
                 ..Segment::default()
-            };
+            }
+            .with(&Coded { first, end: first + packets, index, stamp: Stamp::at(now) });
             io.send_coded(packet, self.flow);
         }
     }
@@ -204,23 +201,29 @@ impl<R: Rule> CodingLayer<R> {
     fn receive_data(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
         self.decoder.on_source(packet.body.seq, &mut self.rebuilt);
         self.order.arrive(io.now(), packet, &mut self.released);
-        self.hand_up(io, &packet, up);
+        self.hand_up(io, &packet, packet.body.header(), up);
     }
 
     fn receive_coded(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
-        let [(first, end), (index, _), _] = packet.body.blocks;
+        let Coded { first, end, index, stamp } = packet.body.header();
         self.decoder.on_coded(first, end, index, &mut self.rebuilt);
-        self.hand_up(io, &packet, up);
+        self.hand_up(io, &packet, stamp, up);
     }
 
     /// How long a hole is waited for: one average RTT, which in reality the sending end would have to tell.
-    fn patience(&self) -> Duration {
+    fn hole_timeout(&self) -> Duration {
         let rtt = self.state.mean_rtt();
         if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
     }
 
-    /// Hands up what was rebuilt, as if it had come with `by`, and what may go up in order.
-    fn hand_up(&mut self, io: &mut Io<'_>, by: &Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+    /// Hands up what was rebuilt, as if it had come with `by` and its stamp, and what may go up in order.
+    fn hand_up(
+        &mut self,
+        io: &mut Io<'_>,
+        by: &Packet<Segment>,
+        stamp: Stamp,
+        up: &mut Vec<Packet<Segment>>,
+    ) {
         let now = io.now();
         let mut rebuilt = std::mem::take(&mut self.rebuilt);
         for seq in rebuilt.drain(..) {
@@ -231,13 +234,13 @@ impl<R: Rule> CodingLayer<R> {
                 seq,
                 dsn: seq,
                 payload: by.body.payload,
-                blocks: [(0, 0), (0, 0), by.body.blocks[2]],
                 ..Segment::default()
-            };
+            }
+            .with(&stamp);
             self.order.arrive(now, packet, &mut self.released);
         }
         self.rebuilt = rebuilt;
-        if let Some(at) = self.order.deadline(self.patience()).filter(|at| *at != self.armed) {
+        if let Some(at) = self.order.deadline(self.hole_timeout()).filter(|at| *at != self.armed) {
             self.armed = at;
             io.set_timer(at, Timer::Layer);
         }
@@ -247,8 +250,8 @@ impl<R: Rule> CodingLayer<R> {
 
 /// The packet with a stamp that leaves the time it waited out of the RTT.
 fn with_delay(mut packet: Packet<Segment>, waited: Duration) -> Packet<Segment> {
-    let stamp = &mut packet.body.blocks[2].0;
-    *stamp = stamp.wrapping_add((waited.as_nanos() >> STAMP_BITS) as u32);
+    let stamp: Stamp = packet.body.header();
+    packet.body = packet.body.with(&stamp.later_by(waited));
     packet
 }
 
@@ -261,7 +264,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
         match packet.body.kind {
             Kind::Data => return self.send_data(io, packet, window),
             // With one sub-flow the data level's number repeats the sub-flow's: the stamp travels in its place.
-            Kind::Ack => packet.body.dsn = self.echo,
+            Kind::Ack => packet.body.dsn = self.echo.0,
             Kind::Syn | Kind::SynAck | Kind::Extra | Kind::Foreign => {}
         }
         io.send(packet, window);
@@ -273,8 +276,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
             Kind::Extra => self.receive_coded(io, packet, up),
             Kind::Ack => {
                 let now = io.now();
-                let ticks = stamp(now).wrapping_sub(packet.body.dsn);
-                let rtt = Duration::from_nanos(u64::from(ticks) << STAMP_BITS);
+                let rtt = Stamp(packet.body.dsn).age(now);
                 self.state.on_ack(now, rtt);
                 if self.common.host_wide {
                     io.state_of(packet.dst, self.common.sampling).on_ack(now, rtt);
@@ -288,7 +290,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
 
     fn on_deliver(&mut self, packet: &Packet<Segment>) {
         if packet.body.kind == Kind::Data {
-            self.echo = packet.body.blocks[2].0;
+            self.echo = packet.body.header();
         }
     }
 
@@ -297,7 +299,7 @@ impl<R: Rule> Shim for CodingLayer<R> {
         if self.unit.is_some_and(|unit| unit.until <= now) {
             self.close_unit(io);
         }
-        if self.order.deadline(self.patience()).is_some_and(|at| at <= now) {
+        if self.order.deadline(self.hole_timeout()).is_some_and(|at| at <= now) {
             self.order.flush(now, &mut self.released);
             up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
         }
