@@ -11,7 +11,7 @@
 //! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
 //! | [`slp`]       | duplicates of SYN and PSH packets        | SLP sections II-C1, II-C2                  |
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
-//! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP                                       |
+//! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP: a [`Transport`]                      |
 //!
 //! A new scheme is a file with a parameter type and, if it does something on a connection, an implementation of
 //! [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
