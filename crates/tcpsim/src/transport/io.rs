@@ -47,7 +47,7 @@ impl<'a> Io<'a> {
         Self { fabric, books, outbox: None, conn, closed: false }
     }
 
-    /// The same world for whatever is on top of a layer, which takes the packets. Whether the connection ended.
+    /// The same world for whatever is on top of a layer, which takes the packets.
     pub(crate) fn above(&mut self, outbox: &mut Vec<Outgoing>, act: impl FnOnce(&mut Io<'_>)) {
         let (fabric, books) = (&mut *self.fabric, &mut *self.books);
         let mut io = Io { fabric, books, outbox: Some(outbox), conn: self.conn, closed: false };
