@@ -18,7 +18,7 @@ use crate::{
     plan::Plan,
     point::Point,
     row::Row,
-    run::{Scene, SceneError},
+    run::{Scenario, ScenarioError},
 };
 
 /// Most runs of a plan.
@@ -38,13 +38,13 @@ pub enum CampaignError {
     },
     /// A run.
     #[error("{scheme}, seed {seed}: {error}")]
-    Scene {
+    Scenario {
         /// The scheme's name.
         scheme: String,
         /// The seed.
         seed: u64,
         /// What went wrong.
-        error: SceneError,
+        error: ScenarioError,
     },
     /// A file.
     #[error("{}: {error}", file.display())]
@@ -78,7 +78,7 @@ struct Job {
 pub struct Campaign<'a> {
     plan: &'a Plan,
     points: Vec<Point>,
-    scenes: Vec<Vec<Scene>>,
+    scenarios: Vec<Vec<Scenario>>,
     versions: Vec<Vec<String>>,
     journal: PathBuf,
 }
@@ -94,14 +94,15 @@ impl<'a> Campaign<'a> {
         if runs > MOST_RUNS {
             return Err(CampaignError::TooMany { runs });
         }
-        let scene = |point: &Point, scheme| plan.scene(point, scheme, &mut Vec::new());
-        let of_point = |point| (0..plan.schemes.len()).map(|scheme| scene(point, scheme)).collect();
-        let scenes: Vec<Vec<Scene>> = points.iter().map(of_point).collect::<Result<_, PlanError>>()?;
-        let versions = scenes.iter().map(|scenes| scenes.iter().map(Scene::version).collect()).collect();
+        let scenario = |point: &Point, scheme| plan.scenario(point, scheme, &mut Vec::new());
+        let of_point = |point| (0..plan.schemes.len()).map(|scheme| scenario(point, scheme)).collect();
+        let scenarios: Vec<Vec<Scenario>> = points.iter().map(of_point).collect::<Result<_, PlanError>>()?;
+        let versions =
+            scenarios.iter().map(|scenarios| scenarios.iter().map(Scenario::version).collect()).collect();
         std::fs::create_dir_all(folder)
             .map_err(|error| CampaignError::File { file: folder.to_owned(), error })?;
         let journal = folder.join(format!("rows-{:016x}.jsonl", plan.hash));
-        Ok(Self { plan, points, scenes, versions, journal })
+        Ok(Self { plan, points, scenarios, versions, journal })
     }
 
     fn jobs(&self) -> Vec<Job> {
@@ -170,8 +171,8 @@ impl<'a> Campaign<'a> {
 
     fn row(&self, job: &Job) -> Result<Row, CampaignError> {
         let (point, scheme) = (&self.points[job.point], &self.plan.schemes[job.scheme].name);
-        let wrap = |error| CampaignError::Scene { scheme: scheme.clone(), seed: job.seed, error };
-        let outcome = self.scenes[job.point][job.scheme].run(Seed(job.seed)).map_err(wrap)?;
+        let wrap = |error| CampaignError::Scenario { scheme: scheme.clone(), seed: job.seed, error };
+        let outcome = self.scenarios[job.point][job.scheme].run(Seed(job.seed)).map_err(wrap)?;
         let metric = |metric: &crate::metrics::MetricUse| (metric.name.clone(), metric.compute(&outcome));
         Ok(Row {
             plan: self.plan.name.clone(),

@@ -62,7 +62,7 @@ pub use figure::FigurePlan;
 pub use journal::Journal;
 pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};
 pub use models::{MODELS, Model, ModelPlan};
-pub use outcome::{Measured, Outcome};
+pub use outcome::{Measured, Outcome, Role};
 pub use output::{Files, distributions_table, publish, runs_table, write_all};
 pub use plan::{Plan, PlanFileError, SchemeEntry};
 pub use plans::{Keys, PlanError, Scale, UnknownScale};
@@ -70,9 +70,14 @@ pub use player::{Playback, Player};
 pub use point::{Point, Setting, SweepAxis};
 pub use readme::{MARKS, filled, tables};
 pub use row::Row;
-pub use run::{Scene, SceneError};
+pub use run::{Scenario, ScenarioError};
 pub use schemes::SCHEMES;
 pub use summary::{Cell, Summary};
 pub use tail::{Tail, TailError};
 pub use topologies::{Network, TOPOLOGIES};
-pub use workloads::{Stage, StageError, WORKLOADS, Workload};
+pub use workloads::{Party, Traffic, TrafficError, WORKLOADS, Workload};
+
+/// The book's chapter: its code is tested with the crate's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/experiments.md")]
+struct Book;

@@ -7,7 +7,7 @@ use crate::player::Playback;
 
 /// What a flow of the simulation stands for. A response names its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Role {
+pub enum Role {
     /// Not looked at by itself: warming up, requests.
     Unmeasured,
     /// Carried by the scheme under test.

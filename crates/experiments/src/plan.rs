@@ -12,7 +12,7 @@ use crate::{
     metrics::{Class, MetricUse},
     models::ModelPlan,
     point::{Point, SweepAxis},
-    run::Scene,
+    run::Scenario,
 };
 
 /// A plan that cannot be used.
@@ -122,7 +122,7 @@ impl Plan {
         };
         plan.read(&body)?;
         plan.body = body;
-        plan.check_scenes()?;
+        plan.check_scenarios()?;
         Ok(plan)
     }
 
@@ -150,18 +150,18 @@ impl Plan {
             return Err(PlanError::Missing { key: "scheme".into(), wanted });
         }
         self.figures = FigurePlan::read_all(keys.tables("figure")?, self)?;
-        for part in Scene::KEYS {
+        for part in Scenario::KEYS {
             keys.value(part);
         }
         keys.finish()
     }
 
-    /// Builds every scene once, so that a plan fails before its runs and not in their midst.
-    fn check_scenes(&self) -> Result<(), PlanError> {
+    /// Builds every scenario once, so that a plan fails before its runs and not in their midst.
+    fn check_scenarios(&self) -> Result<(), PlanError> {
         let mut used = Vec::new();
         for point in Point::all(&self.axes) {
             for scheme in 0..self.schemes.len() {
-                self.scene(&point, scheme, &mut used)?;
+                self.scenario(&point, scheme, &mut used)?;
             }
             // An axis that only models depend on would repeat the same runs.
             let mut of_models = Vec::new();
@@ -180,21 +180,21 @@ impl Plan {
     }
 
     /// What is simulated at a point with a scheme.
-    pub(crate) fn scene(
+    pub(crate) fn scenario(
         &self,
         point: &Point,
         scheme: usize,
         used: &mut Vec<String>,
-    ) -> Result<Scene, PlanError> {
+    ) -> Result<Scenario, PlanError> {
         let mut body = Table::new();
-        for key in Scene::KEYS {
+        for key in Scenario::KEYS {
             if let Some(value) = self.body.get(key) {
                 body.insert(key.to_owned(), value.clone());
             }
         }
         let body = point.fill(&body, used)?;
         let table = point.fill(&self.schemes[scheme].table, used)?;
-        Scene::read(&body, &table, &format!("scheme[{}]", scheme + 1))
+        Scenario::read(&body, &table, &format!("scheme[{}]", scheme + 1))
     }
 }
 

@@ -11,7 +11,7 @@ pub struct Row {
     pub plan: String,
     /// Hash of the plan, without what is only shown, as 16 hexadecimal digits.
     pub plan_hash: String,
-    /// Version of what ran ([`Scene::version`](crate::Scene::version)).
+    /// Version of what ran ([`Scenario::version`](crate::Scenario::version)).
     pub version: String,
     /// The scheme's name in the plan.
     pub scheme: String,

@@ -22,23 +22,23 @@ use crate::{
     faults::FaultPlan,
     outcome::{Measured, Outcome, Role, arrivals, measured},
     topologies::{Network, TOPOLOGIES},
-    workloads::{Stage, StageError, WORKLOADS, Workload},
+    workloads::{Traffic, TrafficError, WORKLOADS, Workload},
 };
 
 /// Why a run failed. Plans are checked before, so this is a plan that asks for more than the simulator holds.
 #[derive(Clone, PartialEq, Debug, Error)]
-pub enum SceneError {
+pub enum ScenarioError {
     /// The network cannot be.
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// The traffic cannot be.
     #[error(transparent)]
-    Stage(#[from] StageError),
+    Traffic(#[from] TrafficError),
 }
 
 /// Everything about a run but its seed.
 #[derive(Debug)]
-pub struct Scene {
+pub struct Scenario {
     network: Network,
     faults: Vec<FaultPlan>,
     balancing: Balancing,
@@ -54,7 +54,7 @@ pub struct Scene {
 const MOST_SAMPLES: usize = 100_000;
 
 /// A simulation with all its traffic, before it begins.
-struct Played {
+struct Prepared {
     sim: Sim,
     roles: Vec<Role>,
     head_start: Duration,
@@ -87,12 +87,12 @@ impl Balancer for BySubflow {
     }
 }
 
-impl Scene {
-    /// The keys of a plan that a scene is made of.
+impl Scenario {
+    /// The keys of a plan that a scenario is made of.
     pub(crate) const KEYS: [&'static str; 7] =
         ["topology", "balancing", "fault", "workload", "tcp", "limit_s", "sample_ms"];
 
-    /// Reads a scene whose scheme stands at `at`.
+    /// Reads a scenario whose scheme stands at `at`.
     pub(crate) fn read(body: &Table, scheme: &Table, at: &str) -> Result<Self, PlanError> {
         let mut keys = Keys::new(body, "");
         let tcp = crate::tcp::read(keys.table("tcp")?, Tcp::default())?;
@@ -130,9 +130,9 @@ impl Scene {
     ///
     /// # Errors
     /// If the simulator refuses something.
-    pub fn run(&self, seed: Seed) -> Result<Outcome, SceneError> {
-        let Played { mut sim, roles, head_start, watched } = self.play(seed)?;
-        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(StageError::from)?;
+    pub fn run(&self, seed: Seed) -> Result<Outcome, ScenarioError> {
+        let Prepared { mut sim, roles, head_start, watched } = self.prepare(seed)?;
+        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(TrafficError::from)?;
         let arrivals = arrivals(sim.flows(), &roles);
         Ok(Outcome {
             flows: measured(sim.flows(), &roles, head_start),
@@ -155,17 +155,17 @@ impl Scene {
         &self,
         seed: Seed,
         most: usize,
-    ) -> Result<(Outcome, Vec<(Measured, Timeline)>), SceneError> {
+    ) -> Result<(Outcome, Vec<(Measured, Timeline)>), ScenarioError> {
         let outcome = self.run(seed)?;
         let mut slow: Vec<Measured> = outcome.flows.iter().filter(|flow| !flow.background).copied().collect();
         slow.sort_by_key(|flow| (Reverse(flow.time.unwrap_or(Duration::MAX)), flow.flow));
         slow.truncate(most);
         let watched: Vec<_> =
             slow.iter().flat_map(|flow| flow.request.into_iter().chain([flow.flow])).collect();
-        let mut again = self.play(seed)?;
+        let mut again = self.prepare(seed)?;
         let timelines = again.sim.watch(&watched);
-        let Played { sim, roles, watched: windows, .. } = &mut again;
-        self.run_to_the_end(sim, roles, windows).map_err(StageError::from)?;
+        let Prepared { sim, roles, watched: windows, .. } = &mut again;
+        self.run_to_the_end(sim, roles, windows).map_err(TrafficError::from)?;
         let of = |flow: Measured| {
             let request = flow.request.map_or(Timeline::default(), |request| timelines.of(request));
             (flow, request.with(timelines.of(flow.flow)))
@@ -179,7 +179,7 @@ impl Scene {
     }
 
     /// Everything ready to be run.
-    fn play(&self, seed: Seed) -> Result<Played, SceneError> {
+    fn prepare(&self, seed: Seed) -> Result<Prepared, ScenarioError> {
         let mut faults = Vec::new();
         for (n, fault) in (0..).zip(&self.faults) {
             fault.faults(&self.network, seed.child("plan fault", n), &mut faults);
@@ -190,10 +190,10 @@ impl Scene {
             (sim.add_profile(self.profile.clone()), sim.add_profile(self.background.clone()));
         let head_start = Duration::ZERO;
         let (roles, watched) = (Vec::new(), Vec::new());
-        let mut stage = Stage { sim: &mut sim, scheme, background, seed, head_start, roles, watched };
-        self.workload.play(&mut stage)?;
-        let Stage { roles, head_start, watched, .. } = stage;
-        Ok(Played { sim, roles, head_start, watched })
+        let mut traffic = Traffic { sim: &mut sim, scheme, background, seed, head_start, roles, watched };
+        self.workload.generate(&mut traffic)?;
+        let Traffic { roles, head_start, watched, .. } = traffic;
+        Ok(Prepared { sim, roles, head_start, watched })
     }
 
     fn delivered(&self, sim: &Sim, watched: &[ConnectionId]) -> Vec<u64> {

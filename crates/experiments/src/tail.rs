@@ -12,7 +12,7 @@ use crate::{
     outcome::Measured,
     plan::Plan,
     point::{Point, Setting},
-    run::SceneError,
+    run::ScenarioError,
 };
 
 /// Which flows to look at.
@@ -70,7 +70,7 @@ pub enum TailError {
     Plan(#[from] PlanError),
     /// The run.
     #[error(transparent)]
-    Scene(#[from] SceneError),
+    Scenario(#[from] ScenarioError),
 }
 
 impl Tail {
@@ -104,8 +104,8 @@ impl Tail {
         }
         let mut out = String::new();
         for scheme in schemes {
-            let scene = plan.scene(&point, scheme, &mut Vec::new())?;
-            let (outcome, slow) = scene.slowest(Seed(self.seed), self.flows)?;
+            let scenario = plan.scenario(&point, scheme, &mut Vec::new())?;
+            let (outcome, slow) = scenario.slowest(Seed(self.seed), self.flows)?;
             let tested = outcome.flows.iter().filter(|flow| !flow.background).count();
             let values = point.values.iter().map(|(axis, value)| format!(", {axis} {value}"));
             let heading = format!(
@@ -116,7 +116,7 @@ impl Tail {
                 self.seed
             );
             let _ = writeln!(out, "{heading}\n{}", "=".repeat(heading.chars().count()));
-            let ports = scene.port_names();
+            let ports = scenario.port_names();
             for (flow, timeline) in &slow {
                 let _ = writeln!(out, "\n{}", summary(flow, timeline));
                 out += &text(timeline, &ports, self.lines);

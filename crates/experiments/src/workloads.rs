@@ -39,11 +39,11 @@ pub const WORKLOADS: &[(&str, Read)] = &[
 
 /// Puts flows on a simulation.
 pub trait Workload: fmt::Debug + Send + Sync {
-    /// Adds all flows; randomness comes from the stage's seed.
+    /// Adds all flows; randomness comes from [`Traffic::seed`].
     ///
     /// # Errors
     /// If the simulation refuses one, or ends while it is prepared.
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError>;
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError>;
 
     /// Who watches what arrives, if it is a video whose pieces are the measured flows.
     fn player(&self) -> Option<&Player> {
@@ -53,7 +53,7 @@ pub trait Workload: fmt::Debug + Send + Sync {
 
 /// Why a run cannot go on.
 #[derive(Clone, Copy, PartialEq, Debug, Error)]
-pub enum StageError {
+pub enum TrafficError {
     /// A flow cannot be added.
     #[error(transparent)]
     Flow(#[from] SimError),
@@ -62,9 +62,18 @@ pub enum StageError {
     Run(#[from] RunError),
 }
 
-/// What a workload plays on.
+/// Whose traffic it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Party {
+    /// That of the scheme under test.
+    Tested,
+    /// Plain TCP's, in the background.
+    Background,
+}
+
+/// The traffic of a run, as a workload adds it.
 #[derive(Debug)]
-pub struct Stage<'a> {
+pub struct Traffic<'a> {
     /// The simulation.
     pub sim: &'a mut Sim,
     /// The scheme under test.
@@ -81,7 +90,25 @@ pub struct Stage<'a> {
     pub(crate) watched: Vec<ConnectionId>,
 }
 
-impl Stage<'_> {
+impl Party {
+    /// What a flow that answers `request` is looked at as.
+    fn role(self, request: Option<FlowId>) -> Role {
+        match self {
+            Self::Tested => Role::Tested(request),
+            Self::Background => Role::Background(request),
+        }
+    }
+}
+
+impl Traffic<'_> {
+    /// The profile of a party's connections.
+    pub fn profile(&self, party: Party) -> ProfileId {
+        match party {
+            Party::Tested => self.scheme,
+            Party::Background => self.background,
+        }
+    }
+
     fn note(&mut self, flow: FlowId, role: Role) {
         let place = flow.0 as usize;
         if self.roles.len() <= place {
@@ -94,10 +121,10 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the simulation refuses it.
-    pub fn flow(&mut self, flow: &FlowSpec, background: bool) -> Result<FlowId, StageError> {
-        let profile = if background { self.background } else { self.scheme };
+    pub fn flow(&mut self, flow: &FlowSpec, party: Party) -> Result<FlowId, TrafficError> {
+        let profile = self.profile(party);
         let id = self.sim.add_flow(profile, flow.from.0, flow.to.0, flow.bytes, flow.at)?;
-        self.note(id, if background { Role::Background(None) } else { Role::Tested(None) });
+        self.note(id, party.role(None));
         Ok(id)
     }
 
@@ -110,15 +137,12 @@ impl Stage<'_> {
         (there, back): (ConnectionId, ConnectionId),
         (request, response): (u64, u64),
         at: Instant,
-        background: bool,
-    ) -> Result<(), StageError> {
+        party: Party,
+    ) -> Result<(), TrafficError> {
         let asked = self.sim.write(there, request, at)?;
         let answered = self.sim.write_after(asked, back, response)?;
         self.note(asked, Role::Unmeasured);
-        self.note(
-            answered,
-            if background { Role::Background(Some(asked)) } else { Role::Tested(Some(asked)) },
-        );
+        self.note(answered, party.role(Some(asked)));
         Ok(())
     }
 
@@ -131,7 +155,7 @@ impl Stage<'_> {
         (client, server): (u32, u32),
         (request, response): (u64, u64),
         at: Instant,
-    ) -> Result<(), StageError> {
+    ) -> Result<(), TrafficError> {
         let opened = self.sim.without_handshake(self.scheme)?;
         let there = self.sim.connect(self.scheme, client, server)?;
         let back = self.sim.connect(opened, server, client)?;
@@ -147,7 +171,7 @@ impl Stage<'_> {
         self.watched.push(connection);
     }
 
-    /// A flow of plain TCP or of the scheme under test on a connection that is watched; looked at as tested if `measured`, whichever it is.
+    /// A flow of either party on a connection that is watched; what it is looked at as is its `role`, whoever's it is.
     ///
     /// # Errors
     /// If the simulation refuses it.
@@ -156,14 +180,13 @@ impl Stage<'_> {
         (from, to): (u32, u32),
         bytes: u64,
         at: Instant,
-        tcp: bool,
-        measured: bool,
-    ) -> Result<(), StageError> {
-        let profile = if tcp { self.background } else { self.scheme };
-        let connection = self.sim.connect(profile, from, to)?;
+        party: Party,
+        role: Role,
+    ) -> Result<(), TrafficError> {
+        let connection = self.sim.connect(self.profile(party), from, to)?;
         self.watch(connection);
         let id = self.sim.write(connection, bytes, at)?;
-        self.note(id, if measured { Role::Tested(None) } else { Role::Unmeasured });
+        self.note(id, role);
         Ok(())
     }
 
@@ -171,7 +194,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the simulation refuses them.
-    pub fn warm(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), StageError> {
+    pub fn warm(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), TrafficError> {
         let flow = self.sim.write(connection, bytes, at)?;
         self.note(flow, Role::Unmeasured);
         Ok(())
@@ -181,7 +204,7 @@ impl Stage<'_> {
     ///
     /// # Errors
     /// If the simulation refuses them.
-    pub fn message(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), StageError> {
+    pub fn message(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<(), TrafficError> {
         let flow = self.sim.write(connection, bytes, at)?;
         self.note(flow, Role::Tested(None));
         Ok(())

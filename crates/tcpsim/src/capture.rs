@@ -123,8 +123,8 @@ fn headers(packet: &Packet<Segment>, mss: u16) -> Option<Vec<u8>> {
     if segment.has(CWR) {
         tcp = tcp.cwr();
     }
-    let blocks: Vec<(u32, u32)> = segment.blocks[..usize::from(segment.sacks)]
-        .iter()
+    let blocks: Vec<(u32, u32)> = segment
+        .sack_blocks()
         .map(|(a, b)| {
             (a.wrapping_mul(mss.into()).wrapping_add(1), b.wrapping_mul(mss.into()).wrapping_add(1))
         })

@@ -1,8 +1,6 @@
-//! What a connection is configured to do: plain data.
+//! TCP's parameters: plain data.
 
 use units::Duration;
-
-use crate::schemes::SchemeKind;
 
 /// Congestion control of a sub-flow.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -179,21 +177,5 @@ impl Tcp {
         let subs = subs.max(1) as u32;
         let rest = if sub == 0 { self.initial_window % subs } else { 0 };
         (self.initial_window / subs + rest).max(1)
-    }
-}
-
-/// Everything about a kind of connection.
-#[derive(Clone, Debug, Default)]
-pub struct Profile {
-    /// TCP's parameters.
-    pub tcp: Tcp,
-    /// What is built on TCP.
-    pub scheme: SchemeKind,
-}
-
-impl Profile {
-    /// TCP alone.
-    pub fn tcp(tcp: Tcp) -> Self {
-        Self { tcp, scheme: SchemeKind::None }
     }
 }

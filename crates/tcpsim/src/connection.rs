@@ -1,27 +1,27 @@
 //! A connection: one or several sub-flows, and the data level above them (MPTCP, RFC 8684). Plain TCP is the case of one
 //! sub-flow whose sequence numbers are those of the data.
 
+pub mod mptcp;
 mod receive;
+pub mod scheme;
 mod send;
 mod timers;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use congestion::PathWindow;
-use netsim::fabric::HostId;
+use netsim::fabric::Packet;
 use recovery::{Exposed, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
+use self::{mptcp::Mptcp, scheme::Scheme};
 use crate::{
-    Profile,
     ranges::Ranges,
-    scheme::{Io, Scheme},
-    schemes::mptcp::Mptcp,
+    record::FlowId,
     scoreboard::{CODED, COPY, PROTECTED, SACKED},
+    segment::{Segment, Words},
     subflow::{Phase, Subflow},
+    transport::{Endpoints, Io, Timer, Transport},
 };
 
 /// Most sub-flows of a connection.
@@ -37,7 +37,7 @@ pub(crate) struct Message {
     /// Payload of its last segment.
     pub(crate) tail: u16,
     /// Where its history is kept.
-    pub(crate) record: u32,
+    pub(crate) record: FlowId,
 }
 
 /// A segment to be sent on a sub-flow other than its own.
@@ -51,9 +51,7 @@ pub(crate) struct Reinjection {
 /// Both ends of a connection.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) from: HostId,
-    pub(crate) to: HostId,
-    pub(crate) profile: Arc<Profile>,
+    pub(crate) ends: Endpoints,
     pub(crate) subs: Vec<Subflow>,
     mptcp: Option<Mptcp>,
     pub(crate) scheme: Option<Box<dyn Scheme>>,
@@ -65,7 +63,7 @@ pub struct Connection {
     messages: VecDeque<Message>,
     /// How many of `messages`, from the front, the receiver has.
     reported: usize,
-    last_record: u32,
+    last_record: FlowId,
     /// Receiver: redundant packets that arrived.
     extras_arrived: u32,
     /// Receiver: everything below is here; what is here beyond.
@@ -74,59 +72,39 @@ pub struct Connection {
     /// Receiver: out of order segments of each sub-flow that wait for their order (not with FUSO's receiver).
     held: Vec<BTreeMap<u32, u32>>,
     /// Contents of coded segments under way, by sub-flow and number.
-    coded: BTreeMap<(usize, u32), [(u32, u32); 3]>,
+    coded: BTreeMap<(usize, u32), Words>,
     opened: bool,
-    /// All that it sends is redundant: RepFlow's second connection.
-    pub(crate) redundant: bool,
-    /// Ends when all data has arrived.
-    pub(crate) one_shot: bool,
-    pub(crate) finished: bool,
+    finished: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(from: HostId, to: HostId, profile: &Arc<Profile>, labels: u32) -> Self {
-        let mptcp = profile.scheme.mptcp();
+    /// A connection with the sub-flows of `mptcp`, or one, and what is built on that many.
+    pub(crate) fn new(
+        ends: Endpoints,
+        mptcp: Option<Mptcp>,
+        build: impl FnOnce(usize) -> Option<Box<dyn Scheme>>,
+    ) -> Self {
         let count = mptcp.map_or(1, |mptcp| mptcp.subflows.clamp(1, MAX_SUBFLOWS));
-        let tcp = &profile.tcp;
-        let sub = |i| Subflow::new(tcp, labels.wrapping_add(i as u32), tcp.window_of(i, count));
+        let tcp = &ends.tcp;
         Self {
-            from,
-            to,
-            profile: profile.clone(),
-            subs: (0..count).map(sub).collect(),
+            subs: (0..count).map(|sub| Subflow::new(tcp, tcp.window_of(sub, count))).collect(),
             mptcp,
-            scheme: profile.scheme.build(count),
+            scheme: build(count),
             dsn_next: 0,
             dsn_end: 0,
             dsn_una: 0,
             reinjections: VecDeque::new(),
             messages: VecDeque::new(),
             reported: 0,
-            last_record: u32::MAX,
+            last_record: FlowId::NONE,
             extras_arrived: 0,
             delivered: 0,
             ahead: Ranges::default(),
             held: Vec::new(),
             coded: BTreeMap::new(),
             opened: !tcp.handshake,
-            redundant: false,
-            one_shot: false,
             finished: false,
-        }
-    }
-
-    /// The application writes `bytes` (at least 1), remembered as record `record`.
-    pub(crate) fn write(&mut self, io: &mut Io<'_>, bytes: u64, record: u32) {
-        let mss = u64::from(self.profile.tcp.mss);
-        let segments = u32::try_from(bytes.max(1).div_ceil(mss)).unwrap_or(u32::MAX);
-        self.dsn_end = self.dsn_end.saturating_add(segments);
-        let tail = (bytes.max(1) - (u64::from(segments) - 1) * mss).min(mss) as u16;
-        self.messages.push_back(Message { end: self.dsn_end, tail, record });
-        self.last_record = record;
-        if self.opened {
-            self.push(io);
-        } else {
-            self.open(io);
+            ends,
         }
     }
 
@@ -137,7 +115,7 @@ impl Connection {
             Some(first) if dsn < first.end => Some(first),
             _ => self.messages.get(self.messages.partition_point(|message| message.end <= dsn)),
         };
-        message.filter(|message| message.end == dsn + 1).map_or(self.profile.tcp.mss, |message| message.tail)
+        message.filter(|message| message.end == dsn + 1).map_or(self.ends.tcp.mss, |message| message.tail)
     }
 
     /// Whether a data-level segment is the last of what the application wrote in one go.
@@ -155,7 +133,11 @@ impl Connection {
     /// What is special about a data-level segment (SLP's words).
     pub(crate) fn marks(&self, dsn: u32) -> Marks {
         let push = self.ends_message(dsn);
-        Marks { push, fin: push && self.one_shot && dsn + 1 == self.dsn_end, handshake: false }
+        Marks {
+            push,
+            fin: push && self.ends.ends_with_its_flow() && dsn + 1 == self.dsn_end,
+            handshake: false,
+        }
     }
 
     /// Whether there is data that was never sent.
@@ -167,7 +149,7 @@ impl Connection {
     /// Whether the next new segment may be sent as far as the receive window goes.
     #[inline]
     fn may_send_new(&self) -> bool {
-        self.dsn_next < self.dsn_end && self.dsn_next - self.dsn_una < self.profile.tcp.receive_window
+        self.dsn_next < self.dsn_end && self.dsn_next - self.dsn_una < self.ends.tcp.receive_window
     }
 
     /// Segments of the application's data that the sender knows to have arrived.
@@ -183,7 +165,7 @@ impl Connection {
     /// Room in a sub-flow's window, in segments; 0 while it opens or recovers from a timeout.
     pub fn room(&self, sub: usize) -> u32 {
         let sub = &self.subs[sub];
-        if matches!(sub.phase, Phase::Opening | Phase::Loss) { 0 } else { sub.room(&self.profile.tcp) }
+        if matches!(sub.phase, Phase::Opening | Phase::Loss) { 0 } else { sub.room(&self.ends.tcp) }
     }
 
     /// A sub-flow's congestion window in segments.
@@ -193,12 +175,7 @@ impl Connection {
 
     /// What the retransmission timer of a sub-flow is set to, backed off.
     pub fn rto(&self, sub: usize) -> Duration {
-        self.subs[sub].rtt.rto(&self.profile.tcp)
-    }
-
-    /// Segments that the receiver's application has.
-    pub fn delivered(&self) -> u32 {
-        self.delivered
+        self.subs[sub].rtt.rto(&self.ends.tcp)
     }
 
     /// Segments of a sub-flow that are in the network.
@@ -231,14 +208,14 @@ impl Connection {
         if self.subs.len() == 1 || !self.subs[index].control.looks_at_siblings() {
             return Vec::new();
         }
-        let mss = self.profile.tcp.mss;
+        let mss = self.ends.tcp.mss;
         let mut group: Vec<_> = (0..).zip(&self.subs).map(|(i, sub)| sub.path_window(i, mss)).collect();
         group[index].is_self = true;
         group
     }
 
     /// The history of the oldest message that is not finished, or of the last one.
-    fn record_index(&self) -> u32 {
+    fn record_index(&self) -> FlowId {
         self.messages.front().map_or(self.last_record, |message| message.record)
     }
 
@@ -256,15 +233,8 @@ impl Connection {
         let deadline = sub.next_deadline();
         if deadline < sub.event_at {
             sub.event_at = deadline;
-            io.set_sub_timer(deadline, index);
+            io.set_timer(deadline, Timer::Subflow(index as u8));
         }
-    }
-
-    /// Bytes of memory, without what is under way and a scheme's own.
-    pub fn memory(&self) -> usize {
-        size_of::<Self>()
-            + self.subs.capacity() * size_of::<Subflow>()
-            + self.messages.capacity() * size_of::<Message>()
     }
 
     fn sub_started_opening(&self) -> Instant {
@@ -278,6 +248,58 @@ impl Connection {
             let first = sub.board.from(from).find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
             sub.resend_from = first.map_or(sub.board.nxt, |(seq, _)| seq);
         }
+    }
+}
+
+impl Transport for Connection {
+    fn endpoints(&self) -> &Endpoints {
+        &self.ends
+    }
+
+    fn write(&mut self, io: &mut Io<'_>, bytes: u64, flow: FlowId) {
+        let mss = u64::from(self.ends.tcp.mss);
+        let segments = u32::try_from(bytes.max(1).div_ceil(mss)).unwrap_or(u32::MAX);
+        self.dsn_end = self.dsn_end.saturating_add(segments);
+        let tail = (bytes.max(1) - (u64::from(segments) - 1) * mss).min(mss) as u16;
+        self.messages.push_back(Message { end: self.dsn_end, tail, record: flow });
+        self.last_record = flow;
+        if self.opened {
+            self.push(io);
+        } else {
+            self.open(io);
+        }
+    }
+
+    fn on_packet(&mut self, io: &mut Io<'_>, packet: &Packet<Segment>) {
+        self.receive(io, packet);
+    }
+
+    fn on_timer(&mut self, io: &mut Io<'_>, timer: Timer) {
+        match timer {
+            Timer::Subflow(sub) => self.on_sub_timer(io, sub.into()),
+            Timer::Scheme => self.on_scheme_timer(io),
+            Timer::Layer => {}
+        }
+    }
+
+    /// Of the data level.
+    fn delivered(&self) -> u32 {
+        self.delivered
+    }
+
+    fn window(&self) -> u32 {
+        Self::window(self, 0)
+    }
+
+    /// Without what is under way and a scheme's own.
+    fn memory(&self) -> usize {
+        size_of::<Self>()
+            + self.subs.capacity() * size_of::<Subflow>()
+            + self.messages.capacity() * size_of::<Message>()
+    }
+
+    fn next_numbers(&self) -> Vec<u32> {
+        self.subs.iter().map(|sub| sub.board.nxt).collect()
     }
 }
 

@@ -6,9 +6,9 @@
 //! | paper                   | here                                              |
 //! |-------------------------|---------------------------------------------------|
 //! | seqno                   | [`Segment::seq`] of a data packet                  |
-//! | block number, seed      | `blocks[0].0`                                     |
+//! | block number, seed      | `header::Data`                                    |
 //! | ack_seqno               | [`Segment::seq`] of an acknowledgement             |
-//! | ack_currblk, ack_currdof| `blocks[0]` of an acknowledgement                  |
+//! | ack_currblk, ack_currdof| `header::Acknowledgement`                          |
 //! | tokens                  | the controller's window, less what is under way (CTCP-A6) |
 //! | T(seqno)                | travels with the packet and returns                |
 //!
@@ -21,22 +21,24 @@
 //! # Bounds
 //! The sender's blocks by [`Limits`]; the receiver keeps as many, and ignores packets of later ones.
 
+mod header;
 mod receiver;
 mod sender;
 
-use std::sync::Arc;
+use std::collections::VecDeque;
 
 use congestion::ControllerKind;
-use netsim::fabric::{Class, Ecn, HostId, Packet};
+use netsim::fabric::{Class, Packet};
 use recovery::ctcp_blocks::Limits;
 use units::{Duration, Instant};
 
-use self::{receiver::Receiver, sender::Sender};
+use self::{header::Symbol, receiver::Receiver, sender::Sender};
 use crate::{
-    Profile, Tcp,
+    Profile, SchemeKind, Tcp,
     connection::Message,
-    scheme::Io,
+    record::FlowId,
     segment::{Kind, Segment},
+    transport::{Direction, Endpoints, Io, Protocol, Timer, Transport},
 };
 
 /// Parameters.
@@ -64,132 +66,68 @@ impl Ctcp {
 
     /// A profile.
     pub fn profile(self) -> Profile {
-        Profile { tcp: Self::tcp(), scheme: crate::SchemeKind::Ctcp(self) }
+        Profile { tcp: Self::tcp(), scheme: SchemeKind::transport(self) }
+    }
+}
+
+impl Protocol for Ctcp {
+    fn name(&self) -> &'static str {
+        "ctcp"
+    }
+
+    fn connect(&self, ends: Endpoints) -> Box<dyn Transport> {
+        Box::new(Connection {
+            sender: Sender::new(&ends.tcp, *self),
+            receiver: Receiver::new(self.limits),
+            ends,
+            messages: VecDeque::new(),
+            last_record: FlowId::NONE,
+            event_at: Instant::MAX,
+        })
     }
 }
 
 /// Both ends of a CTCP connection.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) from: HostId,
-    pub(crate) to: HostId,
-    pub(crate) profile: Arc<Profile>,
-    label: u32,
+struct Connection {
+    ends: Endpoints,
     sender: Sender,
     receiver: Receiver,
     /// What was written and has not arrived yet.
-    messages: std::collections::VecDeque<Message>,
-    last_record: u32,
+    messages: VecDeque<Message>,
+    last_record: FlowId,
     /// When the next event is set; [`Instant::MAX`] if none is.
     event_at: Instant,
-    pub(crate) one_shot: bool,
-    pub(crate) finished: bool,
 }
 
 impl Connection {
-    pub(crate) fn new(
-        from: HostId,
-        to: HostId,
-        profile: &Arc<Profile>,
-        parameters: Ctcp,
-        label: u32,
-    ) -> Self {
-        Self {
-            from,
-            to,
-            profile: profile.clone(),
-            label,
-            sender: Sender::new(&profile.tcp, parameters),
-            receiver: Receiver::new(parameters.limits),
-            messages: std::collections::VecDeque::new(),
-            last_record: u32::MAX,
-            event_at: Instant::MAX,
-            one_shot: false,
-            finished: false,
-        }
-    }
-
-    /// The application writes `bytes` (at least 1), remembered as record `record`.
-    pub(crate) fn write(&mut self, io: &mut Io<'_>, bytes: u64, record: u32) {
-        let packets = bytes.max(1).div_ceil(u64::from(self.profile.tcp.mss));
-        let end = self.sender.add(u32::try_from(packets).unwrap_or(u32::MAX));
-        self.messages.push_back(Message { end, tail: 0, record });
-        self.last_record = record;
-        self.push(io);
-    }
-
-    /// Packets of data that the receiver has without a hole.
-    pub(crate) fn delivered(&self) -> u32 {
-        self.receiver.delivered()
-    }
-
-    /// Tokens in whole packets.
-    pub(crate) fn window(&self) -> u32 {
-        self.sender.window()
-    }
-
     /// Sends what the tokens allow and the blocks need.
     fn push(&mut self, io: &mut Io<'_>) {
         let now = io.now();
-        while let Some(body) = self.sender.next(&self.profile.tcp, now) {
-            let payload = self.profile.tcp.mss; // shorter ones are padded
-            let body = Segment { conn: io.conn, payload, ..body };
-            let size = u32::from(payload) + u32::from(self.profile.tcp.header);
-            self.count(io, size, sender::is_coded(&body));
-            let (src, dst, label) = (self.from, self.to, self.label);
-            let (ecn, class) = (Ecn::NotCapable, Class::Data);
-            io.send(Packet { src, dst, label, size, ecn, class, body }, self.sender.window());
+        while let Some((body, header)) = self.sender.next(&self.ends.tcp, now) {
+            let payload = self.ends.tcp.mss; // shorter ones are padded
+            let body = Segment { payload, ..body };
+            let packet = self.ends.packet(Direction::ToReceiver, Class::Data, body);
+            self.count(io, packet.size, matches!(header.symbol, Symbol::Coded { .. }));
+            io.send(packet, self.sender.window());
         }
         self.arm(io);
     }
 
     fn count(&self, io: &mut Io<'_>, size: u32, coded: bool) {
-        io.totals.packets += 1;
-        io.totals.bytes += u64::from(size);
-        io.totals.parities += u64::from(coded);
-        io.totals.extra_bytes += if coded { u64::from(size) } else { 0 };
-        let record = self.messages.front().map_or(self.last_record, |message| message.record);
-        if let Some(record) = io.record(record) {
+        io.totals().packets += 1;
+        io.totals().bytes += u64::from(size);
+        io.totals().parities += u64::from(coded);
+        io.totals().extra_bytes += if coded { u64::from(size) } else { 0 };
+        if let Some(record) = io.record(self.oldest_flow()) {
             record.packets += 1;
             record.extra += u32::from(coded);
         }
     }
 
-    /// A packet of this connection reached the host that it was for.
-    pub(crate) fn receive(&mut self, io: &mut Io<'_>, packet: &Packet<Segment>) {
-        if packet.body.kind == Kind::Ack {
-            self.sender.on_ack(&self.profile.tcp, io.now(), &packet.body);
-            self.finished = self.one_shot && self.sender.is_idle();
-            return self.push(io);
-        }
-        let repaired = self.receiver.on_packet(&packet.body);
-        io.totals.repaired += u64::from(repaired);
-        io.totals.useful += u64::from(repaired > 0);
-        while let Some(message) = self.messages.front().filter(|m| m.end <= self.receiver.delivered()) {
-            io.finish(message.record);
-            self.messages.pop_front();
-        }
-        let body = Segment { conn: io.conn, ..self.receiver.acknowledge(&packet.body) };
-        let size = u32::from(self.profile.tcp.header);
-        let (src, dst, label) = (self.to, self.from, self.label);
-        io.send(Packet { src, dst, label, size, ecn: Ecn::NotCapable, class: Class::Control, body }, 0);
-    }
-
-    /// The event is due. It may be one that no deadline belongs to any more.
-    pub(crate) fn on_timer(&mut self, io: &mut Io<'_>) {
-        let now = io.now();
-        if self.event_at != now {
-            return;
-        }
-        self.event_at = Instant::MAX;
-        if self.sender.on_deadline(&self.profile.tcp, now) {
-            io.totals.timeouts += 1;
-            let record = self.messages.front().map_or(self.last_record, |message| message.record);
-            if let Some(record) = io.record(record) {
-                record.timeouts += 1;
-            }
-        }
-        self.push(io);
+    /// The flow that whatever happens now is counted for: the oldest that has not arrived, or else the last.
+    fn oldest_flow(&self) -> FlowId {
+        self.messages.front().map_or(self.last_record, |message| message.record)
     }
 
     /// Sets the event of the next deadline, unless an earlier one is set: that one will look again.
@@ -198,7 +136,65 @@ impl Connection {
         let deadline = self.sender.deadline().max(io.now() + Duration::from_nanos(1));
         if deadline < self.event_at {
             self.event_at = deadline;
-            io.set_sub_timer(deadline, 0);
+            io.set_timer(deadline, Timer::Subflow(0));
         }
+    }
+}
+
+impl Transport for Connection {
+    fn endpoints(&self) -> &Endpoints {
+        &self.ends
+    }
+
+    fn write(&mut self, io: &mut Io<'_>, bytes: u64, flow: FlowId) {
+        let packets = bytes.max(1).div_ceil(u64::from(self.ends.tcp.mss));
+        let end = self.sender.add(u32::try_from(packets).unwrap_or(u32::MAX));
+        self.messages.push_back(Message { end, tail: 0, record: flow });
+        self.last_record = flow;
+        self.push(io);
+    }
+
+    fn on_packet(&mut self, io: &mut Io<'_>, packet: &Packet<Segment>) {
+        if packet.body.kind == Kind::Ack {
+            self.sender.on_ack(&self.ends.tcp, io.now(), &packet.body);
+            if self.ends.ends_with_its_flow() && self.sender.is_idle() {
+                io.close();
+            }
+            return self.push(io);
+        }
+        let repaired = self.receiver.on_packet(&packet.body);
+        io.totals().repaired += u64::from(repaired);
+        io.totals().useful += u64::from(repaired > 0);
+        while let Some(message) = self.messages.front().filter(|m| m.end <= self.receiver.delivered()) {
+            io.finish(message.record);
+            self.messages.pop_front();
+        }
+        let body = self.receiver.acknowledge(&packet.body);
+        io.send(self.ends.packet(Direction::ToSender, Class::Control, body), 0);
+    }
+
+    fn on_timer(&mut self, io: &mut Io<'_>, _timer: Timer) {
+        let now = io.now();
+        if self.event_at != now {
+            return;
+        }
+        self.event_at = Instant::MAX;
+        if self.sender.on_deadline(&self.ends.tcp, now) {
+            io.totals().timeouts += 1;
+            if let Some(record) = io.record(self.oldest_flow()) {
+                record.timeouts += 1;
+            }
+        }
+        self.push(io);
+    }
+
+    /// Padded packets included.
+    fn delivered(&self) -> u32 {
+        self.receiver.delivered()
+    }
+
+    /// Tokens in whole packets.
+    fn window(&self) -> u32 {
+        self.sender.window()
     }
 }

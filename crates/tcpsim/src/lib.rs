@@ -2,15 +2,16 @@
 //!
 //! TCP as the papers use it ([`Tcp`]): slow start and congestion avoidance (Reno, DCTCP, or a controller of the crate
 //! `congestion`), SACK recovery (RFC 6675), Limited Transmit, Early Retransmit, RFC 6298 timers with a configurable
-//! minimum, delayed acknowledgements, ECN, window restart after idle; as options the tail loss probe and RACK. On it the
-//! [`schemes`]: baselines, FUSO, CoFUSO and SLP; below it the coding layers of HTPC ([`shims`]); and beside it [`ctcp`]. Their decisions are those of the
-//! crate `recovery`, with codes from `fec`.
+//! minimum, delayed acknowledgements, ECN, window restart after idle; as options the tail loss probe, RACK and proportional
+//! rate reduction. On it the [`schemes`]: baselines, FUSO, CoFUSO and SLP; below it the coding layers of HTPC ([`shims`]);
+//! and in its place [`ctcp`]. Each of them is a [`transport::Transport`] to the simulation. Their decisions are those of
+//! the crate `recovery`, with codes from `fec`.
 //!
 //! Sequence numbers count segments. Payload bytes do not exist, but whether a coded packet repairs something depends on
 //! which packets arrived.
 //!
 //! What is not modelled: reneging, window scaling and the receiver's buffer in bytes, SYN cookies, urgent data, F-RTO,
-//! proportional rate reduction, pacing.
+//! pacing.
 //!
 //! Start with [`Sim`].
 
@@ -18,15 +19,16 @@ pub mod capture;
 pub mod connection;
 pub mod ctcp;
 pub mod record;
-pub mod scheme;
 pub mod schemes;
 pub mod segment;
 pub mod shim;
 pub mod shims;
 pub mod timeline;
+pub mod transport;
 
 mod config;
 mod control;
+mod profile;
 mod prr;
 mod rack;
 mod ranges;
@@ -36,8 +38,16 @@ mod scoreboard;
 mod sim;
 mod subflow;
 
-pub use config::{CongestionKind, Profile, Tcp, Tlp};
+pub use config::{CongestionKind, Tcp, Tlp};
+pub use profile::Profile;
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;
-pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_CONNECTIONS, MAX_FLOWS, ProfileId, Sim, SimError};
+pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
+pub use transport::MAX_CONNECTIONS;
+
+/// The book's chapters: their code is tested with the crate's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/simulator.md")]
+#[doc = include_str!("../../../docs/add-a-scheme.md")]
+struct Book;

@@ -134,11 +134,7 @@ impl Receiver {
     fn report(&mut self, ack: &mut Segment) {
         let recent = self.recent.iter().filter_map(|seq| self.ahead.around(*seq));
         for block in recent.chain(self.ahead.iter().rev().take(4)) {
-            let sent = &ack.blocks[..usize::from(ack.sacks)];
-            if usize::from(ack.sacks) < ack.blocks.len() && !sent.contains(&block) {
-                ack.blocks[usize::from(ack.sacks)] = block;
-                ack.sacks += 1;
-            }
+            ack.add_sack_block(block);
         }
     }
 }
@@ -164,8 +160,8 @@ mod tests {
         }
         let ack = arrive(&mut receiver, &tcp, 8).unwrap();
         assert_eq!((ack.seq, ack.sacks), (0, 3));
-        assert_eq!(ack.blocks, [(7, 9), (5, 6), (3, 4)]);
-        assert_eq!(arrive(&mut receiver, &tcp, 2).unwrap().blocks, [(1, 4), (7, 9), (5, 6)]);
+        assert!(ack.sack_blocks().eq([(7, 9), (5, 6), (3, 4)]));
+        assert!(arrive(&mut receiver, &tcp, 2).unwrap().sack_blocks().eq([(1, 4), (7, 9), (5, 6)]));
         let ack = arrive(&mut receiver, &tcp, 0).unwrap();
         assert_eq!((ack.seq, ack.sacks), (4, 2));
         let ack = arrive(&mut receiver, &tcp, 0).unwrap();

@@ -7,6 +7,11 @@ use units::{Duration, Instant, percentile};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FlowId(pub u32);
 
+impl FlowId {
+    /// No flow.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
 /// One flow's history.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowRecord {

@@ -11,7 +11,7 @@
 //! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
 //! | [`slp`]       | duplicates of SYN and PSH packets        | SLP sections II-C1, II-C2                  |
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
-//! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP                                       |
+//! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP: a [`Transport`]                      |
 //!
 //! A new scheme is a file with a parameter type and, if it does something on a connection, an implementation of
 //! [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
@@ -19,24 +19,30 @@
 pub mod cofuso;
 pub mod corrective;
 pub mod fuso;
-pub mod mptcp;
 pub mod proactive;
 pub mod reactive;
 pub mod repflow;
 pub mod slp;
 
-use crate::{ctcp::Ctcp, scheme::Scheme, shims::ShimKind};
+use std::sync::Arc;
 
+use crate::{
+    connection::{Connection, scheme::Scheme},
+    shim::Layered,
+    shims::ShimKind,
+    transport::{Endpoints, Protocol, Transport},
+};
+
+pub use crate::connection::mptcp::{self, Mptcp};
 pub use cofuso::Cofuso;
 pub use corrective::Corrective;
 pub use fuso::Fuso;
-pub use mptcp::Mptcp;
 pub use proactive::Proactive;
 pub use reactive::reactive;
 pub use slp::Slp;
 
 /// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself ([`reactive()`]).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub enum SchemeKind {
     /// Nothing: TCP.
     #[default]
@@ -57,15 +63,20 @@ pub enum SchemeKind {
     Slp(Slp),
     /// A coding layer below TCP.
     Shim(ShimKind),
-    /// CTCP instead of TCP.
-    Ctcp(Ctcp),
+    /// Another transport instead of TCP: CTCP, or one of your own.
+    Transport(Arc<dyn Protocol>),
     /// One of your own on MPTCP: its sub-flows, and what makes the scheme for that many.
     Custom(Mptcp, fn(usize) -> Box<dyn Scheme>),
 }
 
 impl SchemeKind {
+    /// `protocol` instead of TCP.
+    pub fn transport(protocol: impl Protocol + 'static) -> Self {
+        Self::Transport(Arc::new(protocol))
+    }
+
     /// The scheme's name.
-    pub const fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Self::None => "tcp",
             Self::Corrective(_) => "tcp-ir",
@@ -76,15 +87,27 @@ impl SchemeKind {
             Self::Cofuso(_) => "cofuso",
             Self::Slp(_) => "slp",
             Self::Shim(shim) => shim.name(),
-            Self::Ctcp(_) => "ctcp",
+            Self::Transport(protocol) => protocol.name(),
             Self::Custom(..) => "custom",
         }
     }
 
-    /// The scheme's state for a connection with `subflows` sub-flows.
-    pub(crate) fn build(&self, subflows: usize) -> Option<Box<dyn Scheme>> {
+    /// A connection.
+    pub(crate) fn connect(&self, ends: Endpoints) -> Box<dyn Transport> {
+        if let Self::Transport(protocol) = self {
+            return protocol.connect(ends);
+        }
+        let tcp = Box::new(Connection::new(ends, self.mptcp(), |subflows| self.build(subflows)));
         match self {
-            Self::None | Self::RepFlow | Self::Mptcp(_) | Self::Shim(_) | Self::Ctcp(_) => None,
+            Self::Shim(shim) => Box::new(Layered::new(tcp, shim.build())),
+            _ => tcp,
+        }
+    }
+
+    /// The scheme's state for a connection with `subflows` sub-flows.
+    fn build(&self, subflows: usize) -> Option<Box<dyn Scheme>> {
+        match self {
+            Self::None | Self::RepFlow | Self::Mptcp(_) | Self::Shim(_) | Self::Transport(_) => None,
             Self::Slp(parameters) => Some(Box::new(slp::State::new(*parameters))),
             Self::Corrective(parameters) => Some(Box::new(corrective::State::new(*parameters))),
             Self::Proactive => Some(Box::new(Proactive)),
@@ -95,7 +118,7 @@ impl SchemeKind {
     }
 
     /// The sub-flows, if it has any.
-    pub(crate) fn mptcp(&self) -> Option<Mptcp> {
+    fn mptcp(&self) -> Option<Mptcp> {
         match self {
             Self::Mptcp(mptcp) | Self::Custom(mptcp, _) => Some(*mptcp),
             Self::Fuso(fuso) => Some(fuso.mptcp),

@@ -14,6 +14,7 @@
 pub mod caps;
 pub mod coding_layer;
 pub mod corrective;
+pub mod header;
 pub mod htpc;
 
 mod order;

@@ -2,40 +2,30 @@
 
 mod hosts;
 mod watch;
+mod world;
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
-    sync::Arc,
-};
+use std::{any::Any, collections::BTreeMap};
 
 use netsim::fabric::{
-    Fabric, HostId, Hosts, Options, Packet, PortId, RunError, Topology, TopologyError, workload::FlowSpec,
+    Fabric, HostId, Hosts, Options, PortId, RunError, Topology, TopologyError, workload::FlowSpec,
 };
 use thiserror::Error;
 use units::{Duration, Instant};
 
+use self::world::{Target, World};
 use crate::{
     Profile,
     capture::{self, CaptureError, Captured},
     connection::Connection,
-    ctcp,
     record::{FlowId, FlowRecord, Totals},
-    scheme::Io,
-    schemes::SchemeKind,
     segment::Segment,
-    shim::{HostStates, Shim, Wire},
-    timeline::Timelines,
+    transport::{Lifetime, Token, Transport},
 };
 
-/// Most connections: their numbers and a slot share a timer's token.
-pub const MAX_CONNECTIONS: u32 = (1 << 28) - 1;
 /// Most writes that may be planned or unfinished.
 pub const MAX_FLOWS: usize = 1 << 28;
-/// The timer of the next write.
-const NEXT_WRITE: u32 = u32::MAX;
 /// The timer's token of a protocol beside TCP ([`Sim::run_beside`]): no connection's.
-pub const FOREIGN_TIMER: u32 = MAX_CONNECTIONS << 4;
+pub const FOREIGN_TIMER: u32 = Token::Foreign.pack();
 
 /// Which [`Profile`] a connection has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,7 +48,7 @@ pub enum SimError {
         /// How many hosts there are.
         hosts: u32,
     },
-    /// [`MAX_CONNECTIONS`] or [`MAX_FLOWS`] is reached.
+    /// [`MAX_CONNECTIONS`](crate::MAX_CONNECTIONS) or [`MAX_FLOWS`] is reached.
     #[error("too many flows")]
     TooMany,
     /// The profile or connection is not this simulation's.
@@ -70,47 +60,6 @@ pub enum SimError {
         /// What was asked for.
         bytes: u64,
     },
-}
-
-/// Where a write goes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Target {
-    /// A connection of its own, made when its time comes; `copy` if another one carries the same.
-    Fresh {
-        profile: u32,
-        copy: bool,
-    },
-    Existing(u32),
-}
-
-/// Planned writes: time, record, target, in this order.
-type Writes = BinaryHeap<Reverse<(Instant, u32, Target)>>;
-
-/// All connections; the protocol of the fabric's hosts.
-struct World {
-    profiles: Vec<Arc<Profile>>,
-    connections: Vec<Option<Box<Connection>>>,
-    /// Those that are CTCP's; their places in `connections` are empty.
-    coded: BTreeMap<u32, Box<ctcp::Connection>>,
-    /// The layers below TCP, by connection. As long as the last connection that has one.
-    shims: Vec<Option<Box<dyn Shim>>>,
-    /// What they know together, by host.
-    states: HostStates,
-    /// What a layer hands up.
-    up: Vec<Packet<Segment>>,
-    records: Vec<FlowRecord>,
-    writes: Writes,
-    /// The first time that a timer for the next write is set to; `Instant::MAX` if none is.
-    next_wake: Instant,
-    /// Writes that wait for a flow to arrive: by its record, the record and connection of the write.
-    followers: BTreeMap<u32, (u32, u32)>,
-    /// Records of flows that have arrived and may be waited for.
-    arrived: Vec<u32>,
-    /// The second connection of a long-lived connection that sends everything twice (RepFlow).
-    twins: BTreeMap<u32, u32>,
-    totals: Totals,
-    /// Of the flows that somebody watches.
-    timelines: Option<Timelines>,
 }
 
 /// A fabric with TCP on its hosts.
@@ -139,7 +88,7 @@ impl std::fmt::Debug for Sim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sim")
             .field("fabric", &self.fabric)
-            .field("totals", &self.world.totals)
+            .field("totals", &self.world.books.totals)
             .finish_non_exhaustive()
     }
 }
@@ -150,29 +99,13 @@ impl Sim {
     /// # Errors
     /// Those of [`Fabric::new`].
     pub fn new(topology: &Topology, options: &Options) -> Result<Self, TopologyError> {
-        let world = World {
-            profiles: Vec::new(),
-            connections: Vec::new(),
-            coded: BTreeMap::new(),
-            shims: Vec::new(),
-            states: HostStates::new(),
-            up: Vec::new(),
-            records: Vec::new(),
-            writes: BinaryHeap::new(),
-            next_wake: Instant::MAX,
-            followers: BTreeMap::new(),
-            arrived: Vec::new(),
-            twins: BTreeMap::new(),
-            totals: Totals::default(),
-            timelines: None,
-        };
+        let world = World::default();
         Ok(Self { fabric: Fabric::new(topology, options)?, world, opened: BTreeMap::new() })
     }
 
     /// Makes a kind of connection known.
     pub fn add_profile(&mut self, profile: Profile) -> ProfileId {
-        self.world.profiles.push(Arc::new(profile));
-        ProfileId(self.world.profiles.len() as u32 - 1)
+        ProfileId(self.world.add_profile(profile))
     }
 
     /// The profile whose connections are open from the start and which is otherwise the same: for the other direction of a connection.
@@ -184,7 +117,7 @@ impl Sim {
             return Ok(*known);
         }
         let known = self.world.profiles.get(profile.0 as usize).ok_or(SimError::Unknown)?;
-        let mut opened = Profile::clone(known);
+        let mut opened = known.profile.clone();
         opened.tcp.handshake = false;
         let opened = self.add_profile(opened);
         self.opened.insert(profile.0, opened);
@@ -216,10 +149,10 @@ impl Sim {
     ) -> Result<FlowId, SimError> {
         self.check(profile, from, to)?;
         let record = self.plan_record(HostId(from), HostId(to), bytes, at, profile)?;
-        for n in 0..self.world.profiles[profile.0 as usize].scheme.copies() {
-            self.plan(at, record, Target::Fresh { profile: profile.0, copy: n > 0 });
+        for role in self.world.roles(profile.0) {
+            self.plan(at, record, Target::Fresh { profile: profile.0, role });
         }
-        Ok(FlowId(record))
+        Ok(record)
     }
 
     /// The flows of a workload.
@@ -236,16 +169,13 @@ impl Sim {
     /// If it cannot be.
     pub fn connect(&mut self, profile: ProfileId, from: u32, to: u32) -> Result<ConnectionId, SimError> {
         self.check(profile, from, to)?;
-        let id = self.world.add_connection(profile.0, HostId(from), HostId(to)).ok_or(SimError::TooMany)?;
-        if self.world.profiles[profile.0 as usize].scheme.copies() > 1 {
-            let twin = self.world.add_connection(profile.0, HostId(from), HostId(to));
-            let twin = twin.ok_or(SimError::TooMany)?;
-            if let Some(conn) = &mut self.world.connections[twin as usize] {
-                conn.redundant = true;
-            }
-            self.world.twins.insert(id, twin);
+        let ends = (HostId(from), HostId(to));
+        let mut first = None;
+        for role in self.world.roles(profile.0) {
+            let id = self.world.connect(profile.0, ends, Lifetime::LongLived, role);
+            first = first.or(Some(id.ok_or(SimError::TooMany)?));
         }
-        Ok(ConnectionId(id))
+        first.map(ConnectionId).ok_or(SimError::Unknown)
     }
 
     /// Has a long-lived connection carry `bytes` more, from `at` on.
@@ -255,7 +185,7 @@ impl Sim {
     pub fn write(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<FlowId, SimError> {
         let record = self.write_record(connection, bytes, at)?;
         self.plan(at, record, Target::Existing(connection.0));
-        Ok(FlowId(record))
+        Ok(record)
     }
 
     /// Has a long-lived connection carry `bytes` more as soon as all of `request` has arrived: a response. A request has
@@ -274,12 +204,18 @@ impl Sim {
             return Err(SimError::Unknown);
         }
         let record = self.write_record(connection, bytes, Instant::MAX)?;
-        self.world.followers.insert(request.0, (record, connection.0));
-        Ok(FlowId(record))
+        self.world.followers.insert(request, (record, connection.0));
+        Ok(record)
     }
 
-    fn write_record(&mut self, connection: ConnectionId, bytes: u64, at: Instant) -> Result<u32, SimError> {
-        let (from, to, mss) = self.world.ends(connection.0).ok_or(SimError::Unknown)?;
+    fn write_record(
+        &mut self,
+        connection: ConnectionId,
+        bytes: u64,
+        at: Instant,
+    ) -> Result<FlowId, SimError> {
+        let ends = self.world.transport(connection.0).ok_or(SimError::Unknown)?.endpoints();
+        let (from, to, mss) = (ends.from, ends.to, ends.tcp.mss);
         self.push_record(FlowRecord::new(from, to, bytes, at), mss)
     }
 
@@ -290,23 +226,24 @@ impl Sim {
         bytes: u64,
         at: Instant,
         profile: ProfileId,
-    ) -> Result<u32, SimError> {
-        let mss = self.world.profiles[profile.0 as usize].tcp.mss;
+    ) -> Result<FlowId, SimError> {
+        let mss = self.world.profiles[profile.0 as usize].profile.tcp.mss;
         self.push_record(FlowRecord::new(from, to, bytes, at), mss)
     }
 
-    fn push_record(&mut self, record: FlowRecord, mss: u16) -> Result<u32, SimError> {
+    fn push_record(&mut self, record: FlowRecord, mss: u16) -> Result<FlowId, SimError> {
         if record.bytes / u64::from(mss.max(1)) >= 1 << 31 {
             return Err(SimError::TooLarge { bytes: record.bytes });
         }
-        if self.world.records.len() >= MAX_FLOWS {
+        let records = &mut self.world.books.records;
+        if records.len() >= MAX_FLOWS {
             return Err(SimError::TooMany);
         }
-        self.world.records.push(record);
-        Ok(self.world.records.len() as u32 - 1)
+        records.push(record);
+        Ok(FlowId(records.len() as u32 - 1))
     }
 
-    fn plan(&mut self, at: Instant, record: u32, target: Target) {
+    fn plan(&mut self, at: Instant, record: FlowId, target: Target) {
         self.world.plan(&mut self.fabric, at, record, target);
     }
 
@@ -375,7 +312,7 @@ impl Sim {
 
     /// Whether every flow is finished.
     pub fn is_done(&self) -> bool {
-        self.world.totals.finished == self.world.records.len() as u64
+        self.world.books.totals.finished == self.world.books.records.len() as u64
     }
 
     /// The time.
@@ -405,222 +342,59 @@ impl Sim {
 
     /// A flow's history.
     pub fn flow(&self, flow: FlowId) -> Option<&FlowRecord> {
-        self.world.records.get(flow.0 as usize)
+        self.world.books.records.get(flow.0 as usize)
     }
 
     /// All flows' histories, in the order in which they were added.
     pub fn flows(&self) -> &[FlowRecord] {
-        &self.world.records
+        &self.world.books.records
     }
 
     /// Sums over all connections.
     pub fn totals(&self) -> Totals {
-        self.world.totals
+        self.world.books.totals
     }
 
-    /// A long-lived connection; `None` also for CTCP's.
+    /// A long-lived connection of TCP, also if a layer is below it; `None` for another transport's.
     pub fn connection(&self, connection: ConnectionId) -> Option<&Connection> {
-        self.world.connections.get(connection.0 as usize)?.as_deref()
+        self.transport(connection)
+    }
+
+    /// A long-lived connection whose transport is `T`, also if a layer is below it.
+    pub fn transport<T: Transport>(&self, connection: ConnectionId) -> Option<&T> {
+        let mut transport = self.world.transport(connection.0)?;
+        while let Some(above) = transport.above() {
+            transport = above;
+        }
+        let transport: &dyn Any = transport;
+        transport.downcast_ref()
     }
 
     /// Segments that the receiver of a long-lived connection has without a hole; CTCP's padded ones included.
     pub fn delivered(&self, connection: ConnectionId) -> Option<u32> {
-        let coded = || self.world.coded.get(&connection.0).map(|conn| conn.delivered());
-        self.connection(connection).map(Connection::delivered).or_else(coded)
+        self.world.transport(connection.0).map(Transport::delivered)
     }
 
     /// A long-lived connection's congestion window in segments (of its first sub-flow), or CTCP's tokens.
     pub fn window(&self, connection: ConnectionId) -> Option<u32> {
-        let coded = || self.world.coded.get(&connection.0).map(|conn| conn.window());
-        self.connection(connection).map(|conn| conn.window(0)).or_else(coded)
+        self.world.transport(connection.0).map(Transport::window)
     }
 
     /// Memory of the connections that exist, in bytes: their number and the sum.
     pub fn connection_memory(&self) -> (usize, usize) {
-        let live = self.world.connections.iter().flatten();
+        let live = self.world.transports();
         live.fold((0, 0), |(count, sum), conn| (count + 1, sum + conn.memory()))
     }
 
     /// How many flows have each completion time, for tables: class boundaries in bytes to sorted times.
     pub fn completion_times(&self, classes: &[u64]) -> BTreeMap<u64, Vec<Duration>> {
         let mut times: BTreeMap<u64, Vec<Duration>> = BTreeMap::new();
-        for record in &self.world.records {
+        for record in &self.world.books.records {
             let class =
                 classes.iter().copied().filter(|limit| record.bytes <= *limit).min().unwrap_or(u64::MAX);
             times.entry(class).or_default().extend(record.completion_time());
         }
         times.values_mut().for_each(|times| times.sort_unstable());
         times
-    }
-}
-
-impl World {
-    /// Labels differ between connections, and between the sub-flows of one.
-    fn add_connection(&mut self, profile: u32, from: HostId, to: HostId) -> Option<u32> {
-        let id = u32::try_from(self.connections.len()).ok().filter(|id| *id < MAX_CONNECTIONS)?;
-        let profile = &self.profiles[profile as usize];
-        if let SchemeKind::Ctcp(parameters) = profile.scheme {
-            let conn = ctcp::Connection::new(from, to, profile, parameters, id << 4);
-            self.coded.insert(id, Box::new(conn));
-            self.connections.push(None);
-            return Some(id);
-        }
-        if let SchemeKind::Shim(shim) = profile.scheme {
-            self.shims.resize_with(id as usize, || None);
-            self.shims.push(Some(shim.build()));
-        }
-        self.connections.push(Some(Box::new(Connection::new(from, to, profile, id << 4))));
-        Some(id)
-    }
-
-    /// The hosts of a connection, and its MSS.
-    fn ends(&self, id: u32) -> Option<(HostId, HostId, u16)> {
-        let tcp = self.connections.get(id as usize)?.as_ref();
-        let tcp = tcp.map(|conn| (conn.from, conn.to, conn.profile.tcp.mss));
-        tcp.or_else(|| self.coded.get(&id).map(|conn| (conn.from, conn.to, conn.profile.tcp.mss)))
-    }
-
-    fn plan(&mut self, fabric: &mut Fabric<Segment>, at: Instant, record: u32, target: Target) {
-        let at = at.max(fabric.now());
-        self.writes.push(Reverse((at, record, target)));
-        self.wake(fabric, at);
-    }
-
-    /// Has the writes looked at by `at`. A timer that is set cannot be taken back: one that an earlier one has overtaken finds nothing to do, and must
-    /// not set another, or they would multiply.
-    fn wake(&mut self, fabric: &mut Fabric<Segment>, at: Instant) {
-        if at < self.next_wake {
-            self.next_wake = at;
-            fabric.set_timer(at, NEXT_WRITE);
-        }
-    }
-
-    /// The application writes a flow's bytes.
-    fn write(&mut self, fabric: &mut Fabric<Segment>, id: u32, record: u32, fresh: Option<bool>) {
-        let bytes = self.records[record as usize].bytes;
-        if let Some(timelines) = &self.timelines {
-            let conn = self.connections.get(id as usize).and_then(Option::as_deref);
-            let next = conn.map_or(Vec::new(), |conn| conn.subs.iter().map(|sub| sub.board.nxt).collect());
-            timelines.log().write(fabric.now(), id, record, bytes, &next);
-        }
-        if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
-            shim.on_write(bytes, record);
-        }
-        if !self.coded.is_empty() {
-            self.with_coded(fabric, id, |conn, io| {
-                conn.one_shot |= fresh.is_some();
-                conn.write(io, bytes, record);
-            });
-        }
-        self.with(fabric, id, |conn, io| {
-            if let Some(copy) = fresh {
-                (conn.one_shot, conn.redundant) = (true, copy);
-            }
-            conn.write(io, bytes, record);
-        });
-    }
-
-    /// Runs `act` on a connection, and forgets the connection if it is finished.
-    #[inline]
-    fn with(
-        &mut self,
-        fabric: &mut Fabric<Segment>,
-        id: u32,
-        act: impl FnOnce(&mut Connection, &mut Io<'_>),
-    ) {
-        let Some(slot) = self.connections.get_mut(id as usize) else { return };
-        let Some(conn) = slot else { return };
-        let shim = self.shims.get_mut(id as usize).and_then(Option::as_mut);
-        let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
-        let mut io = Io { fabric, totals, records, arrived, shim, states: &mut self.states, conn: id };
-        act(conn, &mut io);
-        if conn.finished {
-            *slot = None;
-            if let Some(shim) = self.shims.get_mut(id as usize) {
-                *shim = None;
-            }
-        }
-        while let Some(arrived) = self.arrived.pop() {
-            self.follow(fabric, arrived);
-        }
-    }
-
-    /// Plans the write that waited for this flow, for this very moment.
-    fn follow(&mut self, fabric: &mut Fabric<Segment>, arrived: u32) {
-        if let Some(timelines) = &self.timelines {
-            timelines.log().finish(fabric.now(), arrived);
-        }
-        let Some((record, connection)) = self.followers.remove(&arrived) else { return };
-        let now = fabric.now();
-        let flow = &mut self.records[record as usize];
-        (flow.asked, flow.started) = (now, now);
-        self.plan(fabric, now, record, Target::Existing(connection));
-    }
-
-    /// The same for a connection of CTCP.
-    fn with_coded(
-        &mut self,
-        fabric: &mut Fabric<Segment>,
-        id: u32,
-        act: impl FnOnce(&mut ctcp::Connection, &mut Io<'_>),
-    ) {
-        let Some(conn) = self.coded.get_mut(&id) else { return };
-        let (totals, records, arrived) = (&mut self.totals, &mut self.records, &mut self.arrived);
-        let states = &mut self.states;
-        act(conn, &mut Io { fabric, totals, records, arrived, shim: None, states, conn: id });
-        if conn.finished {
-            self.coded.remove(&id);
-        }
-        while let Some(arrived) = self.arrived.pop() {
-            self.follow(fabric, arrived);
-        }
-    }
-
-    /// Has a layer below TCP act, and hands up what it gives.
-    fn with_shim(
-        &mut self,
-        fabric: &mut Fabric<Segment>,
-        id: u32,
-        act: impl FnOnce(&mut dyn Shim, &mut Wire<'_>, &mut Vec<Packet<Segment>>),
-    ) {
-        let Some(Some(shim)) = self.shims.get_mut(id as usize) else { return };
-        let mut up = std::mem::take(&mut self.up);
-        let (totals, records, states) = (&mut self.totals, &mut self.records, &mut self.states);
-        act(shim.as_mut(), &mut Wire { fabric, totals, records, states, conn: id }, &mut up);
-        for packet in up.drain(..) {
-            if let Some(Some(shim)) = self.shims.get_mut(id as usize) {
-                shim.on_deliver(&packet);
-            }
-            self.with(fabric, id, |conn, io| conn.receive(io, &packet));
-        }
-        self.up = up;
-    }
-
-    /// Carries out the writes whose time has come.
-    fn write_due(&mut self, fabric: &mut Fabric<Segment>) {
-        let now = fabric.now();
-        if now >= self.next_wake {
-            self.next_wake = Instant::MAX;
-        }
-        while let Some(&Reverse((at, record, target))) = self.writes.peek() {
-            if at > now {
-                return self.wake(fabric, at);
-            }
-            self.writes.pop();
-            let FlowRecord { from, to, .. } = self.records[record as usize];
-            match target {
-                Target::Existing(id) => {
-                    self.write(fabric, id, record, None);
-                    if let Some(&twin) = self.twins.get(&id) {
-                        self.write(fabric, twin, record, None);
-                    }
-                }
-                Target::Fresh { profile, copy } => {
-                    if let Some(id) = self.add_connection(profile, from, to) {
-                        self.write(fabric, id, record, Some(copy));
-                    }
-                }
-            }
-        }
     }
 }

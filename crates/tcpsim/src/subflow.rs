@@ -40,7 +40,6 @@ pub(crate) struct Outcome {
 /// Both ends of a sub-flow.
 #[derive(Debug)]
 pub(crate) struct Subflow {
-    pub(crate) label: u32,
     pub(crate) phase: Phase,
     pub(crate) board: Scoreboard,
     pub(crate) control: Control,
@@ -80,9 +79,8 @@ pub(crate) struct Subflow {
 }
 
 impl Subflow {
-    pub(crate) fn new(tcp: &Tcp, label: u32, window: u32) -> Self {
+    pub(crate) fn new(tcp: &Tcp, window: u32) -> Self {
         Self {
-            label,
             phase: if tcp.handshake { Phase::Opening } else { Phase::Open },
             board: Scoreboard::default(),
             control: Control::new(tcp, window),
@@ -216,9 +214,9 @@ impl Subflow {
     /// How many segments are newly SACKed, and when the first of those was sent that were sent only once.
     fn on_sack(&mut self, now: Instant, ack: &Segment) -> (u32, Option<Instant>) {
         let (mut fresh, mut first) = (0, None::<Instant>);
-        for (from, to) in ack.blocks.iter().take(usize::from(ack.sacks)) {
+        for (from, to) in ack.sack_blocks() {
             let (rack, rtt, high) = (&mut self.rack, &self.rtt, self.board.high_sacked());
-            fresh += self.board.sack(*from, *to, |seq, sent| {
+            fresh += self.board.sack(from, to, |seq, sent| {
                 if !sent.has(EVER_RESENT) {
                     first = Some(first.map_or(sent.at, |first| first.min(sent.at)));
                 }

@@ -16,6 +16,7 @@ use units::Instant;
 
 use crate::{
     record::{FlowId, Totals},
+    schemes::cofuso::Parity,
     segment::{COPIED, Kind, PARITY, Segment},
 };
 
@@ -232,8 +233,8 @@ impl Log {
         let how = if again {
             Sending::Again
         } else if body.has(PARITY) {
-            let [(first, of), (head, _), _] = body.blocks;
-            Sending::Parity { of: of as u8, block: (first, head >> 16) }
+            let parity: Parity = body.header();
+            Sending::Parity { of: parity.sub as u8, block: (parity.first, parity.k.into()) }
         } else if body.kind == Kind::Extra {
             Sending::Parity { of: body.sub, block: (0, 0) }
         } else if body.has(COPIED) {
@@ -249,8 +250,7 @@ impl Log {
         let what = match body.kind {
             Kind::Ack => {
                 let mut blocks = [(0, 0); 3];
-                let used = usize::from(body.sacks).min(3);
-                blocks[..used].copy_from_slice(&body.blocks[..used]);
+                blocks.iter_mut().zip(body.sack_blocks()).for_each(|(to, block)| *to = block);
                 What::Acked { seq: body.seq, blocks }
             }
             Kind::SynAck => What::Open,
@@ -285,9 +285,7 @@ impl Log {
                 if timeline.events.len() >= MAX_EVENTS {
                     timeline.left_out += 1;
                 } else {
-                    timeline
-                        .events
-                        .insert(*mark, Event { at, conn, sub: if sub < 14 { sub } else { 0 }, what });
+                    timeline.events.insert(*mark, Event { at, conn, sub, what });
                     *mark += 1;
                 }
             }

@@ -147,7 +147,7 @@ fn units_that_wait_are_fewer() {
 #[test]
 fn ctcp_mends_at_the_first_gap() {
     let tcp = Tcp { initial_window: 10, ..Ctcp::tcp() };
-    let ctcp = Profile { tcp, scheme: SchemeKind::Ctcp(Ctcp::default()) };
+    let ctcp = Profile { tcp, scheme: SchemeKind::transport(Ctcp::default()) };
     let (time, totals) = run(ctcp.clone(), 10, &[]);
     assert_eq!((time, totals.parities), (9 * MS + THERE, 0));
     // The acknowledgement of 4 shows that 3 is lost: p = 1/128, five are on the fly and six are needed, so two go (CTCP-A19).
@@ -202,7 +202,7 @@ fn schemes() -> Vec<(&'static str, Profile, Balancing)> {
             slp(Tcp { handshake: true, ..tcp }, Slp { learn: true, ..Slp::default() }),
             Balancing::FlowHash,
         ),
-        ("ctcp", Profile { tcp, scheme: SchemeKind::Ctcp(Ctcp::default()) }, Balancing::FlowHash),
+        ("ctcp", Profile { tcp, scheme: SchemeKind::transport(Ctcp::default()) }, Balancing::FlowHash),
     ]
 }
 

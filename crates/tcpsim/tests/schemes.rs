@@ -138,7 +138,8 @@ fn two_paths(scheme: SchemeKind, lost: u64) -> (Duration, Totals) {
     for seed in 0..50 {
         let options = Options { seed: Seed(seed), faults: vec![fault.clone()], ..Options::default() };
         let mut sim = Sim::new(&network.build(), &options).unwrap();
-        let profile = sim.add_profile(Profile { tcp: Tcp { ecn: false, ..Tcp::default() }, scheme });
+        let profile =
+            sim.add_profile(Profile { tcp: Tcp { ecn: false, ..Tcp::default() }, scheme: scheme.clone() });
         let flow = sim.add_flow(profile, 0, 1, 19 * 1_460, Instant::ORIGIN).unwrap();
         sim.run(Instant::ORIGIN + Duration::from_micros(150)).unwrap();
         let mut sent = |path| sim.fabric().port_stats(ParallelPaths::path(path).forward()).unwrap().sent;

@@ -1,5 +1,9 @@
 //! Runs a scenario from the first packet to the last, and says what broke.
 
+mod end;
+mod failure;
+mod operations;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
@@ -8,38 +12,31 @@ use std::{
 };
 
 use netsim::{
-    Loss, Seed,
+    Seed,
     network::{Direction, PathId as LinkId},
 };
 use proto::{
-    ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
-    Side, TransportConfig, TransportErrorCode,
+    ConnectionError, ConnectionStats, Event, NetworkPath, PathEvent, PathStats, Side, TransportConfig,
+    TransportErrorCode,
 };
 use units::{Duration, Instant};
 
+use self::operations::{arm_from_the_start, is_armed_from_the_start, operation_side};
 use crate::{
     application::{Agreement, Application},
-    checks::{Violation, bytes::Wrong},
-    faults::Armed,
-    scenario::{Operation, Scenario, Way},
-    world::{ConnectionId, Packet, Step, World},
+    checks::bytes::Wrong,
+    scenario::{Operation, Scenario},
+    world::{ConnectionId, Step, World},
 };
+
+pub use failure::Failure;
 
 /// Nothing reaches an application for so long: the run hangs.
 const STALL: Duration = Duration::from_secs(150);
 /// If chance has lost all packets of a direction meanwhile, it may take so long once they arrive.
 const RELIEF: Duration = Duration::from_secs(30);
-/// Books and buffers must be empty so long after the last byte.
-const SETTLE: Duration = Duration::from_secs(120);
-/// Both sides must have forgotten a closed connection after the idle timeout and this.
-const DRAIN: Duration = Duration::from_secs(60);
-/// Pause before what could not be done yet is tried again, and how often.
-const AGAIN: Duration = Duration::from_millis(100);
-const ATTEMPTS: u32 = 100;
 /// Most steps of a run.
 const MAX_STEPS: u64 = 5_000_000;
-/// The code with which runs close.
-const CLOSE_CODE: u64 = 0xc105e;
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -56,78 +53,6 @@ pub struct Outcome {
     pub steps: u64,
     /// What happened to paths and to packets, each once.
     pub seen: BTreeSet<&'static str>,
-}
-
-/// What broke a run.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum Failure {
-    /// An invariant of the transport.
-    #[error("invariant broken: {0}")]
-    Violation(#[from] Violation),
-    /// An application saw what must not be.
-    #[error("{side:?}'s application at {at}: {wrong}")]
-    Application {
-        /// Whose.
-        side: Side,
-        /// When.
-        at: Instant,
-        /// What.
-        wrong: Wrong,
-    },
-    /// Nothing moved any more.
-    #[error("stalled at {at}: {report}")]
-    Stalled {
-        /// When it was given up.
-        at: Instant,
-        /// What was left.
-        report: String,
-    },
-    /// The connection ended by itself.
-    #[error("{side:?} lost the connection at {at}: {error}")]
-    Lost {
-        /// Who told.
-        side: Side,
-        /// When.
-        at: Instant,
-        /// Why.
-        error: ConnectionError,
-    },
-    /// Something stayed behind.
-    #[error("{side:?} is not at rest: {report}")]
-    Leak {
-        /// Who.
-        side: Side,
-        /// What is left.
-        report: String,
-    },
-    /// More steps than any scenario needs.
-    #[error("{0} steps and no end")]
-    Endless(u64),
-    /// The code panicked.
-    #[error("panic: {0}")]
-    Panic(String),
-    /// Two runs of the same scenario went differently.
-    #[error("two runs differ: trace hashes {:#x} and {:#x}", .hashes[0], .hashes[1])]
-    Differs {
-        /// The trace hash of each.
-        hashes: [u64; 2],
-    },
-}
-
-impl Failure {
-    /// A word for the kind of failure: what stays the same when a scenario is made smaller.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Violation(violation) => violation.kind.name(),
-            Self::Application { .. } => "application",
-            Self::Stalled { .. } => "stall",
-            Self::Lost { .. } => "connection lost",
-            Self::Leak { .. } => "leak",
-            Self::Endless(_) => "endless",
-            Self::Panic(_) => "panic",
-            Self::Differs { .. } => "determinism",
-        }
-    }
 }
 
 /// Runs a scenario twice, which must make no difference.
@@ -204,46 +129,9 @@ fn forgetful(transport: &TransportConfig) -> TransportConfig {
     TransportConfig { loss_store: Arc::default(), ..transport.clone() }
 }
 
-/// Faults at time zero wait for packets of the handshake, too.
-fn is_armed_from_the_start(after: Duration, operation: &Operation) -> bool {
-    after.is_zero() && matches!(operation, Operation::Fault { .. })
-}
-
-fn arm_from_the_start(world: &mut World, networks: &[NetworkPath], scenario: &Scenario) {
-    for (_, operation) in scenario.operations.iter().filter(|(after, o)| is_armed_from_the_start(*after, o)) {
-        arm(world, networks, operation);
-    }
-}
-
 fn is_for_want_of_a_path(error: &ConnectionError) -> bool {
     let wanted = TransportErrorCode::NO_VIABLE_PATH.0;
     matches!(error, ConnectionError::TransportClosed { code, .. } if *code == wanted)
-}
-
-fn arm(world: &mut World, networks: &[NetworkPath], operation: &Operation) {
-    let Operation::Fault { path, way, skip, count, what } = *operation else { return };
-    let Some(&NetworkPath { local, remote }) = networks.get(path) else { return };
-    if way != Way::Down {
-        world.arm(local, remote, Armed { skip, count, what });
-    }
-    if way != Way::Up {
-        world.arm(remote, local, Armed { skip, count, what });
-    }
-}
-
-/// Whose application carries out an operation; `None` is the network.
-fn operation_side(operation: &Operation) -> Option<Side> {
-    match operation {
-        Operation::Stream(plan) => Some(plan.opener),
-        Operation::Datagrams { side, .. }
-        | Operation::ClosePath { side, .. }
-        | Operation::Backup { side, .. }
-        | Operation::PauseReading { side, .. }
-        | Operation::UpdateKeys(side)
-        | Operation::Close(side) => Some(*side),
-        Operation::OpenPath(_) => Some(Side::Client),
-        _ => None,
-    }
 }
 
 /// The client's address on path `i`.
@@ -511,243 +399,5 @@ impl<'a> Run<'a> {
         let result = self.world.with(id, |c, _| act(app, c, agreed));
         let at = self.world.now();
         result.map_err(|wrong| Failure::Application { side, at, wrong })
-    }
-
-    // ---- operations
-
-    fn perform(&mut self, operation: Operation, attempt: u32) -> Result<(), Failure> {
-        match operation {
-            Operation::Stream(plan) => {
-                return self.with(plan.opener, |app, c, agreed| app.begin(c, plan, agreed));
-            }
-            Operation::Datagrams { side, count, size } => {
-                return self.with(side, |app, c, agreed| {
-                    app.begin_datagrams(c, count, size, agreed);
-                    Ok(())
-                });
-            }
-            Operation::OpenPath(path) => self.open_path(path, attempt),
-            Operation::ClosePath { side, path } => {
-                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    // The last path stays: that is an answer, too.
-                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5));
-                    // Known before the other side hears of it, which may be the next thing that happens.
-                    self.events_of(side)?;
-                }
-            }
-            Operation::Backup { side, path, backup } => {
-                if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
-                }
-            }
-            Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),
-            Operation::Restore { path, way } => self.change(path, way, |link, now| link.restore(now)),
-            Operation::Rate(path, rate) => {
-                self.change(path, Way::Both, |link, now| link.set_rate(now, Some(rate)));
-            }
-            Operation::Delay(path, delay) => {
-                self.change(path, Way::Both, |link, now| link.set_delay(now, delay));
-            }
-            Operation::Loss(path, loss) => {
-                self.change(path, Way::Both, |link, now| link.set_loss(now, loss.clone()));
-            }
-            Operation::Mtu(path, mtu) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.set_mtu(network.local, network.remote, mtu);
-                }
-            }
-            Operation::Ecn(path, treatment) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.set_ecn_treatment(network.local, network.remote, treatment);
-                }
-            }
-            Operation::Fault { .. } => arm(&mut self.world, &self.networks, &operation),
-            Operation::Sleep { side, time } => {
-                let until = self.world.now() + time;
-                for id in SIDES.into_iter().filter(|s| side.is_none_or(|side| side == *s)) {
-                    if let Some(id) = self.id(id) {
-                        self.world.sleep(id.host, until);
-                    }
-                }
-            }
-            Operation::Corrupt(path, share) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.corrupt(network.local, network.remote, share.get());
-                }
-            }
-            Operation::PauseReading { side, time } => {
-                let until = &mut self.reading_from[side as usize];
-                *until = (self.world.now() + time).max(*until);
-            }
-            Operation::Rebind(_)
-                if self.server.is_none_or(|id| self.world.connection(id).is_handshaking()) =>
-            {
-                // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-                self.postpone(operation, attempt);
-            }
-            Operation::Rebind(path) => {
-                if let Some(network) = self.networks.get(path) {
-                    self.world.rebind(network.local);
-                }
-            }
-            Operation::UpdateKeys(side) => {
-                if let Some(id) = self.id(side) {
-                    self.world.with(id, |c, _| c.force_key_update());
-                }
-            }
-            Operation::Close(side) => {
-                self.closed = true;
-                if let Some(id) = self.id(side) {
-                    self.world.with(id, |c, now| c.close(now, CLOSE_CODE, b"the scenario ends"));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn change(&mut self, path: usize, way: Way, mut change: impl FnMut(&mut netsim::Link<Packet>, Instant)) {
-        let Some(link) = self.links.get(path) else { return };
-        if way != Way::Down {
-            self.world.network_mut().change(*link, Direction::Forward, &mut change);
-        }
-        if way != Way::Up {
-            self.world.network_mut().change(*link, Direction::Backward, &mut change);
-        }
-    }
-
-    fn open_path(&mut self, path: usize, attempt: u32) {
-        let Some(&network) = self.networks.get(path) else { return };
-        let result = self.world.with(self.client, |c, now| c.open_path(now, network));
-        let later = matches!(result, Err(PathError::NoConnectionId | PathError::TooManyPaths { .. }));
-        if later {
-            self.postpone(Operation::OpenPath(path), attempt);
-        }
-    }
-
-    /// Tries an operation again later, unless it has been tried often enough.
-    fn postpone(&mut self, operation: Operation, attempt: u32) {
-        if attempt < ATTEMPTS {
-            let key = (self.world.now() + AGAIN, self.agenda_count);
-            self.agenda_count += 1;
-            self.agenda.insert(key, (operation, attempt + 1));
-        }
-    }
-
-    /// When the side's host stops standing still.
-    fn wakes(&self, side: Side) -> Instant {
-        self.id(side).map_or(Instant::ORIGIN, |id| self.world.asleep_until(id.host))
-    }
-
-    /// The open path between the addresses of path `index`.
-    fn path_id(&self, side: Side, index: usize) -> Option<PathId> {
-        let ours = *self.networks.get(index)?;
-        let network = match side {
-            Side::Client => ours,
-            Side::Server => NetworkPath { local: ours.remote, remote: self.world.seen_as(ours.local) },
-        };
-        let paths = self.world.connection(self.id(side)?).paths();
-        paths.iter().find(|p| p.network == network && p.state != PathState::Closing).map(|p| p.id)
-    }
-
-    // ---- the end
-
-    /// After the last byte everything comes to rest: no bytes in flight, no stream, no buffer. Or the connection ends meanwhile, because
-    /// news of abandoned paths crossed.
-    fn settle(&mut self) -> Result<(), Failure> {
-        let end = self.world.now() + SETTLE;
-        self.heal();
-        loop {
-            if self.closed {
-                return Ok(());
-            }
-            let unrest = SIDES.iter().find_map(|side| Some((*side, self.unrest(*side)?)));
-            let Some((side, report)) = unrest else { return Ok(()) };
-            if self.world.now() >= end {
-                let other = SIDES[1 - side as usize];
-                let report = format!("{report}\n{other:?}: {}", self.unrest(other).unwrap_or_default());
-                return Err(Failure::Leak { side, report });
-            }
-            self.world.step(end);
-            if let Some(violation) = self.world.violation() {
-                return Err(violation.clone().into());
-            }
-            self.act()?;
-        }
-    }
-
-    /// From here on the network is well: loss that takes the last ACKs time and again proves nothing.
-    fn heal(&mut self) {
-        self.end_losses();
-        for link in 0..self.links.len() {
-            self.change(link, Way::Both, |link, now| link.restore(now));
-            let network = self.networks[link];
-            self.world.set_mtu(network.local, network.remote, self.scenario.paths[link].mtu);
-        }
-    }
-
-    /// Neither chance nor faults take packets any more; what the scenario has cut stays cut.
-    fn end_losses(&mut self) {
-        self.world.disarm();
-        for link in 0..self.links.len() {
-            self.change(link, Way::Both, |link, now| link.set_loss(now, Loss::None));
-        }
-    }
-
-    fn unrest(&self, side: Side) -> Option<String> {
-        let connection = self.world.connection(self.id(side)?);
-        let streams = connection.stream_stats();
-        if streams.open > 0 || streams.send_buffered > 0 || streams.receive_buffered > 0 {
-            return Some(format!("{streams:?}"));
-        }
-        let paths = connection.paths();
-        let carries = |p: &&PathStats| !matches!(p.state, PathState::Closing | PathState::Validating);
-        let busy = paths.iter().filter(carries).find(|p| p.in_flight > 0);
-        busy.map(|path| format!("{path:?}"))
-    }
-
-    /// What one side says against what the other says.
-    fn cross_check(&self) -> Result<(), Failure> {
-        let (Some(client), Some(server)) = (self.id(Side::Client), self.id(Side::Server)) else {
-            return Ok(());
-        };
-        for (side, from, to) in [(Side::Client, client, server), (Side::Server, server, client)] {
-            let (sender, receiver) = (self.world.connection(from), self.world.connection(to));
-            let (s, r) = (sender.stats(), receiver.stats());
-            let possible = r.packets_received <= s.packets_sent
-                && r.repair_received <= s.repair_sent
-                && s.peer_recovered <= r.packets_recovered
-                && r.stream_bytes_received <= s.stream_bytes_sent;
-            if !possible {
-                return Err(Failure::Leak { side, report: format!("sender {s:?}\nreceiver {r:?}") });
-            }
-        }
-        Ok(self.world.check_at_end()?)
-    }
-
-    fn drain(&mut self) -> Result<(), Failure> {
-        let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
-        self.closed = true;
-        // Whoever is left without a path is told, and does not wait for the idle timeout.
-        let time = if self.stranded { SETTLE } else { timeout * 2 + DRAIN };
-        let end = self.world.now() + time;
-        while self.world.step(end) == Step::Advanced {
-            if let Some(violation) = self.world.violation() {
-                return Err(violation.clone().into());
-            }
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return Err(Failure::Endless(self.steps));
-            }
-        }
-        for side in SIDES {
-            let Some(id) = self.id(side) else { continue };
-            let connection = self.world.connection(id);
-            if !connection.is_drained() || self.world.open_connections(id.host) > 0 {
-                let timer = connection.poll_timeout();
-                let report = format!("not drained, timer {timer:?}, paths {:?}", connection.paths());
-                return Err(Failure::Leak { side, report });
-            }
-        }
-        Ok(())
     }
 }

@@ -15,5 +15,5 @@ pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> 
     ctcp.mu = keys.float("mu", 0.0..=1.0)?.unwrap_or(ctcp.mu);
     // CTCP-A14: 8 tokens to begin with, unless the plan says otherwise.
     let initial_window = keys.count("tokens", 1..=1 << 20)?.unwrap_or(Ctcp::tcp().initial_window);
-    Ok(Profile { tcp: Tcp { initial_window, ..tcp }, scheme: SchemeKind::Ctcp(ctcp) })
+    Ok(Profile { tcp: Tcp { initial_window, ..tcp }, scheme: SchemeKind::transport(ctcp) })
 }

@@ -5,7 +5,7 @@ use netsim::fabric::workload::{HostRange, SizeTable};
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Traffic, TrafficError, Workload};
 
 #[derive(Clone, Debug)]
 struct Fetches {
@@ -33,13 +33,13 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Fetches {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        let mut rng = stage.seed.stream("fetch sizes");
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        let mut rng = traffic.seed.stream("fetch sizes");
         let of = |range: &HostRange, n: u32| range.start + n % (range.end - range.start);
         for n in 0..self.flows {
             let at = Instant::ORIGIN + self.apart * u64::from(n);
             let hosts = (of(&self.clients, n), of(&self.servers, n));
-            stage.fetch(hosts, (self.request_bytes, self.sizes.sample(&mut rng)), at)?;
+            traffic.fetch(hosts, (self.request_bytes, self.sizes.sample(&mut rng)), at)?;
         }
         Ok(())
     }

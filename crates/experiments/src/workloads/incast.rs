@@ -6,7 +6,7 @@ use netsim::fabric::{HostId, workload::Incast as Answers};
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Party, Traffic, TrafficError, Workload};
 
 #[derive(Clone, Debug)]
 struct Incast {
@@ -40,26 +40,26 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Incast {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
         let Some(warm) = self.warm else {
             for round in 0..u64::from(self.rounds) {
                 let at = Instant::ORIGIN + self.apart * round;
                 let answers = Answers { at, ..self.answers.clone() }.flows();
-                answers.iter().try_for_each(|flow| stage.flow(flow, false).map(|_| ()))?;
+                answers.iter().try_for_each(|flow| traffic.flow(flow, Party::Tested).map(|_| ()))?;
             }
             return Ok(());
         };
         let apart = Duration::from_millis(20);
         let mut connections = Vec::new();
         for (n, flow) in (0..).zip(self.answers.flows()) {
-            let connection = stage.sim.connect(stage.scheme, flow.from.0, flow.to.0)?;
-            stage.warm(connection, warm, Instant::ORIGIN + apart * n)?;
+            let connection = traffic.sim.connect(traffic.scheme, flow.from.0, flow.to.0)?;
+            traffic.warm(connection, warm, Instant::ORIGIN + apart * n)?;
             connections.push(connection);
         }
         let first = Instant::ORIGIN + apart * connections.len() as u64 + self.apart;
         for round in 0..u64::from(self.rounds) {
             for connection in &connections {
-                stage.message(*connection, self.answers.bytes, first + self.apart * round)?;
+                traffic.message(*connection, self.answers.bytes, first + self.apart * round)?;
             }
         }
         Ok(())

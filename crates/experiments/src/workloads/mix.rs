@@ -5,7 +5,7 @@ use netsim::fabric::workload::{Mix as Flows, Pairs};
 use plans::{Keys, PlanError};
 use units::Duration;
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Party, Traffic, TrafficError, Workload};
 
 #[derive(Clone, Debug)]
 struct Mix(Flows);
@@ -32,7 +32,7 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Mix {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        self.0.flows(stage.seed).iter().try_for_each(|flow| stage.flow(flow, false).map(|_| ()))
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        self.0.flows(traffic.seed).iter().try_for_each(|flow| traffic.flow(flow, Party::Tested).map(|_| ()))
     }
 }

@@ -6,7 +6,7 @@ use netsim::fabric::workload::{Pairs, Poisson as Arrivals};
 use plans::{Keys, PlanError};
 use units::{BitRate, Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Party, Traffic, TrafficError, Workload};
 
 #[derive(Clone, Debug)]
 struct Poisson {
@@ -52,10 +52,11 @@ pub(super) fn load(keys: &mut Keys<'_>, capacity: BitRate) -> Result<(f64, BitRa
 }
 
 impl Workload for Poisson {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        stage.head_start = self.request;
-        for flow in self.arrivals.flows(stage.seed) {
-            stage.flow(&flow, flow.bytes > self.tested_bytes)?;
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        traffic.head_start = self.request;
+        for flow in self.arrivals.flows(traffic.seed) {
+            let party = if flow.bytes > self.tested_bytes { Party::Background } else { Party::Tested };
+            traffic.flow(&flow, party)?;
         }
         Ok(())
     }

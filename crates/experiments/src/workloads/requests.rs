@@ -17,7 +17,7 @@ use plans::{Keys, PlanError};
 use tcpsim::ConnectionId;
 use units::{BitRate, Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload, poisson::load};
+use super::{Network, Party, Traffic, TrafficError, Workload, poisson::load};
 
 #[derive(Clone, Debug)]
 struct Requests {
@@ -85,7 +85,7 @@ impl Requests {
     }
 
     /// Opens and warms all connections: tested and background pools by client and server.
-    fn connect(&self, stage: &mut Stage<'_>) -> Result<Vec<[Pool; 2]>, StageError> {
+    fn connect(&self, traffic: &mut Traffic<'_>) -> Result<Vec<[Pool; 2]>, TrafficError> {
         let servers = self.servers.len();
         let mut pools: Vec<[Pool; 2]> =
             (0..self.clients.len() * servers).map(|_| Default::default()).collect();
@@ -96,14 +96,17 @@ impl Requests {
                     (client - self.clients.start) as usize * servers + (server - self.servers.start) as usize;
                 for n in 0..self.connections.max(2) {
                     let tested = n < self.connections.div_ceil(2);
-                    let profile = if tested { stage.scheme } else { stage.background };
-                    let there = stage.sim.connect(profile, client, server)?;
-                    let back = stage.sim.connect(profile, server, client)?;
-                    pools[place][usize::from(!tested)].pairs.push((there, back));
-                    for connection in [there, back].into_iter().filter(|_| tested && self.warm_bytes > 0) {
-                        let at = Instant::ORIGIN + Duration::from_micros(1_500) * warmed;
-                        warmed += 1;
-                        stage.warm(connection, self.warm_bytes, at)?;
+                    let party = if tested { Party::Tested } else { Party::Background };
+                    let profile = traffic.profile(party);
+                    let there = traffic.sim.connect(profile, client, server)?;
+                    let back = traffic.sim.connect(profile, server, client)?;
+                    pools[place][party as usize].pairs.push((there, back));
+                    if tested && self.warm_bytes > 0 {
+                        for connection in [there, back] {
+                            let at = Instant::ORIGIN + Duration::from_micros(1_500) * warmed;
+                            warmed += 1;
+                            traffic.warm(connection, self.warm_bytes, at)?;
+                        }
                     }
                 }
             }
@@ -113,9 +116,9 @@ impl Requests {
 }
 
 impl Workload for Requests {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        let mut pools = self.connect(stage)?;
-        let own = stage.seed.child("requests", 0);
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        let mut pools = self.connect(traffic)?;
+        let own = traffic.seed.child("requests", 0);
         let (mut arrivals, mut sizes, mut hosts) =
             (own.stream("arrivals"), own.stream("sizes"), own.stream("hosts"));
         let pick = |range: &HostRange, rng: &mut Rng| {
@@ -127,11 +130,11 @@ impl Workload for Requests {
             let client = pick(&self.clients, &mut hosts);
             let server = pick(&self.servers_of(client), &mut hosts);
             let bytes = self.sizes.sample(&mut sizes);
-            let background = bytes > self.tested_bytes;
+            let party = if bytes > self.tested_bytes { Party::Background } else { Party::Tested };
             let place = (client - self.clients.start) as usize * self.servers.len()
                 + (server - self.servers.start) as usize;
-            let pair = pools[place][usize::from(background)].take();
-            stage.exchange(pair, (self.request_bytes, bytes), at, background)?;
+            let pair = pools[place][party as usize].take();
+            traffic.exchange(pair, (self.request_bytes, bytes), at, party)?;
         }
         Ok(())
     }

@@ -6,7 +6,8 @@ use netsim::fabric::workload::HostRange;
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Party, Traffic, TrafficError, Workload};
+use crate::outcome::Role;
 
 /// More than any run carries.
 const ENDLESS: u64 = 1 << 40;
@@ -46,16 +47,18 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Rivals {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        let mut draw = stage.seed.stream("rivals");
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        let mut draw = traffic.seed.stream("rivals");
         for n in 0..self.measured + self.rivals {
             let rival = n >= self.measured;
-            let tcp = if rival { self.rival_is_tcp } else { self.measured_is_tcp };
+            let is_tcp = if rival { self.rival_is_tcp } else { self.measured_is_tcp };
+            let party = if is_tcp { Party::Background } else { Party::Tested };
+            let role = if rival { Role::Unmeasured } else { Role::Tested(None) };
             let bytes = if rival { ENDLESS } else { self.bytes };
             let later = if rival { self.later } else { Duration::ZERO };
             // Flows that start at the same instant would lose the same packets.
             let at = Instant::ORIGIN + later + Duration::from_nanos(draw.below(1_000_000));
-            stage.long_flow((self.from.start + n, self.to.start + n), bytes, at, tcp, !rival)?;
+            traffic.long_flow((self.from.start + n, self.to.start + n), bytes, at, party, role)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use netsim::fabric::{
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Party, Traffic, TrafficError, Workload};
 
 #[derive(Clone, Debug)]
 struct Spaced {
@@ -39,14 +39,15 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Spaced {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        stage.head_start = self.request;
-        let mut sizes = stage.seed.stream("spaced sizes");
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        traffic.head_start = self.request;
+        let mut sizes = traffic.seed.stream("spaced sizes");
         let of = |range: &HostRange, n: u32| HostId(range.start + n % (range.end - range.start));
         for n in 0..self.flows {
             let at = Instant::ORIGIN + self.apart * u64::from(n);
             let bytes = self.sizes.sample(&mut sizes);
-            stage.flow(&FlowSpec { at, from: of(&self.from, n), to: of(&self.to, n), bytes }, false)?;
+            traffic
+                .flow(&FlowSpec { at, from: of(&self.from, n), to: of(&self.to, n), bytes }, Party::Tested)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};
 
-use super::{Network, Stage, StageError, Workload};
+use super::{Network, Traffic, TrafficError, Workload};
 use crate::player::Player;
 
 /// Most pieces of a video.
@@ -50,12 +50,12 @@ pub(super) fn read(keys: &mut Keys<'_>, network: &Network) -> Result<Box<dyn Wor
 }
 
 impl Workload for Video {
-    fn play(&self, stage: &mut Stage<'_>) -> Result<(), StageError> {
-        let connection = stage.sim.connect(stage.scheme, self.from, self.to)?;
-        stage.watch(connection);
+    fn generate(&self, traffic: &mut Traffic<'_>) -> Result<(), TrafficError> {
+        let connection = traffic.sim.connect(traffic.scheme, self.from, self.to)?;
+        traffic.watch(connection);
         for piece in 0..self.pieces {
             let due = if self.paced { self.player.piece * piece } else { Duration::ZERO };
-            stage.message(connection, self.bytes, Instant::ORIGIN + due)?;
+            traffic.message(connection, self.bytes, Instant::ORIGIN + due)?;
         }
         Ok(())
     }

@@ -5,9 +5,9 @@ use netsim::fabric::{Ecn, Packet};
 use super::Connection;
 use crate::{
     receiver::Reply,
-    scheme::Io,
     segment::{COPIED, Kind, PARITY, Segment},
     subflow::Phase,
+    transport::Io,
 };
 
 impl Connection {
@@ -38,7 +38,7 @@ impl Connection {
         let was = receiver.next;
         let fresh = receiver.arrive(segment.seq);
         if self.mptcp.is_none() {
-            io.totals.duplicates += u64::from(!fresh);
+            io.totals().duplicates += u64::from(!fresh);
             if fresh && self.scheme.is_some() {
                 self.with_scheme(|scheme, conn| scheme.on_data(conn, io, segment));
             }
@@ -48,7 +48,7 @@ impl Connection {
         }
         self.report_finished(io);
         let now = io.now();
-        let (receiver, tcp) = (&mut self.subs[index].receiver, &self.profile.tcp);
+        let (receiver, tcp) = (&mut self.subs[index].receiver, &self.ends.tcp);
         match receiver.reply(tcp, now, was, fresh, marked, segment.flags) {
             Reply::Now => self.acknowledge(io, index),
             Reply::Wait => self.arm(io, index),
@@ -89,7 +89,7 @@ impl Connection {
             self.ahead.insert(dsn, dsn.saturating_add(1), |_, _| fresh = true);
         }
         if !fresh {
-            io.totals.duplicates += 1;
+            io.totals().duplicates += 1;
         } else if by_repair {
             self.count_repair(io);
         }
@@ -98,8 +98,8 @@ impl Connection {
 
     /// A copy or coded packet brought a segment that was not here.
     pub(crate) fn count_repair(&mut self, io: &mut Io<'_>) {
-        io.totals.repaired += 1;
-        io.totals.useful += 1;
+        io.totals().repaired += 1;
+        io.totals().useful += 1;
         let before = self.extras_arrived.saturating_sub(1);
         if let Some(record) = io.record(self.record_index()) {
             if record.repaired == 0 {
@@ -122,7 +122,7 @@ impl Connection {
 
     #[inline]
     pub(crate) fn acknowledge(&mut self, io: &mut Io<'_>, index: usize) {
-        let accurate = self.profile.tcp.congestion.wants_each_mark();
+        let accurate = self.ends.tcp.congestion.wants_each_mark();
         let ack = self.subs[index].receiver.acknowledge(accurate);
         self.answer(io, index, ack);
     }
@@ -130,7 +130,7 @@ impl Connection {
     #[inline]
     fn receive_ack(&mut self, io: &mut Io<'_>, index: usize, ack: &Segment) {
         let (now, group, more) = (io.now(), self.group(index), self.may_send_new());
-        let (sub, tcp) = (&mut self.subs[index], &self.profile.tcp);
+        let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
         let outcome = sub.on_ack(tcp, now, ack, more, &group);
         if ack.dsn > self.dsn_una {
             self.on_data_ack(ack.dsn);
@@ -143,10 +143,10 @@ impl Connection {
             self.with_scheme(|scheme, conn| scheme.on_ack(conn, io, index));
         }
         if self.finished {
-            return;
+            return io.close();
         }
         if outcome.entered {
-            io.totals.recoveries += 1;
+            io.totals().recoveries += 1;
             self.retransmit_first(io, index);
         }
         if outcome.acked > 0 || outcome.newly_sacked > 0 || outcome.entered {
@@ -175,7 +175,7 @@ impl Connection {
             self.reported -= 1;
         }
         if self.messages.is_empty() {
-            self.finished = self.one_shot;
+            self.finished = self.ends.ends_with_its_flow();
             if self.subs.iter().all(|sub| sub.board.flight() == 0) {
                 self.release_memory();
             }

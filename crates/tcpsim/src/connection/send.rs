@@ -5,10 +5,10 @@ use units::Instant;
 
 use super::{Connection, Reinjection};
 use crate::{
-    scheme::Io,
     scoreboard::{CODED, COPY, Sent},
-    segment::{COPIED, CWR, Kind, PARITY, PSH, Segment},
+    segment::{COPIED, CWR, Header, Kind, PARITY, PSH, Segment},
     subflow::{Phase, Subflow},
+    transport::{Direction, Io, Role},
 };
 
 /// How a segment comes to be sent.
@@ -27,10 +27,10 @@ impl Connection {
         }
         let now = io.now();
         for index in 0..self.subs.len() {
-            let (sub, tcp) = (&mut self.subs[index], &self.profile.tcp);
+            let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
             sub.restart_if_idle(tcp, now);
             while self.subs[index].board.lost() > 0
-                && self.subs[index].room(&self.profile.tcp) > 0
+                && self.subs[index].room(&self.ends.tcp) > 0
                 && let Some(seq) = self.subs[index].board.next_lost()
             {
                 self.send_again(io, index, seq);
@@ -45,7 +45,7 @@ impl Connection {
         }
         self.push_rest(io);
         for index in 0..self.subs.len() {
-            let (sub, tcp) = (&mut self.subs[index], &self.profile.tcp);
+            let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
             sub.limited = sub.room(tcp) == 0;
             self.arm(io, index);
         }
@@ -58,7 +58,7 @@ impl Connection {
             return;
         }
         for index in 0..self.subs.len() {
-            while self.subs[index].phase == Phase::Recovery && self.subs[index].room(&self.profile.tcp) > 0 {
+            while self.subs[index].phase == Phase::Recovery && self.subs[index].room(&self.ends.tcp) > 0 {
                 let sub = &mut self.subs[index];
                 if let Some(seq) = sub.board.next_hole() {
                     self.send_again(io, index, seq);
@@ -83,7 +83,7 @@ impl Connection {
     /// one that failed to deliver it.
     #[inline]
     fn next_subflow(&mut self) -> Option<usize> {
-        let tcp = &self.profile.tcp;
+        let tcp = &self.ends.tcp;
         if let [only] = self.subs.as_mut_slice() {
             return only.takes_data(tcp).then_some(0);
         }
@@ -163,7 +163,7 @@ impl Connection {
     /// Sends an outstanding segment again.
     pub(super) fn send_again(&mut self, io: &mut Io<'_>, index: usize, seq: u32) {
         self.subs[index].board.on_resent(seq, io.now());
-        io.totals.retransmissions += 1;
+        io.totals().retransmissions += 1;
         if let Some(record) = io.record(self.record_index()) {
             record.retransmissions += 1;
         }
@@ -182,16 +182,16 @@ impl Connection {
     }
 
     /// A coded packet with this content as a new segment of sub-flow `on`.
-    pub(crate) fn send_coded(&mut self, io: &mut Io<'_>, on: usize, payload: u16, content: [(u32, u32); 3]) {
+    pub(crate) fn send_coded(&mut self, io: &mut Io<'_>, on: usize, payload: u16, content: &impl Header) {
         self.count_extra(io, payload, true);
-        self.coded.insert((on, self.subs[on].board.nxt), content);
+        self.coded.insert((on, self.subs[on].board.nxt), content.pack());
         self.send_new(io, on, u32::MAX, payload, CODED);
     }
 
     /// The same segment once more, outside of all accounting (Proactive).
     pub fn send_duplicate(&mut self, io: &mut Io<'_>, sub: usize, seq: u32) {
         let Some(sent) = self.subs[sub].board.segment(seq) else { return };
-        let packet = self.packet(io, sub, seq, *sent);
+        let packet = self.packet(sub, seq, *sent);
         self.count_extra(io, packet.body.payload, false);
         self.count_packet(io, packet.size);
         let window = self.window(sub);
@@ -199,39 +199,22 @@ impl Connection {
     }
 
     /// A packet outside the sequence space (TCP-IR).
-    pub(crate) fn send_extra(&mut self, io: &mut Io<'_>, sub: usize, payload: u16, blocks: [(u32, u32); 3]) {
-        let body = Segment {
-            conn: io.conn,
-            payload,
-            sub: sub as u8,
-            kind: Kind::Extra,
-            blocks,
-            ..Segment::default()
-        };
-        let size = u32::from(payload) + u32::from(self.profile.tcp.header);
-        let label = self.subs[sub].label;
-        let packet = Packet {
-            src: self.from,
-            dst: self.to,
-            label,
-            size,
-            ecn: Ecn::NotCapable,
-            class: Class::Data,
-            body,
-        };
+    pub(crate) fn send_extra(&mut self, io: &mut Io<'_>, sub: usize, payload: u16, header: &impl Header) {
+        let body = Segment { payload, sub: sub as u8, kind: Kind::Extra, ..Segment::default() };
+        let packet = self.ends.packet(Direction::ToReceiver, Class::Data, body.with(header));
         self.count_extra(io, payload, true);
-        self.count_packet(io, size);
+        self.count_packet(io, packet.size);
         let window = self.window(sub);
         io.send(packet, window);
     }
 
     fn count_extra(&self, io: &mut Io<'_>, payload: u16, coded: bool) {
         if coded {
-            io.totals.parities += 1;
+            io.totals().parities += 1;
         } else {
-            io.totals.copies += 1;
+            io.totals().copies += 1;
         }
-        io.totals.extra_bytes += u64::from(payload) + u64::from(self.profile.tcp.header);
+        io.totals().extra_bytes += u64::from(payload) + u64::from(self.ends.tcp.header);
         let now = io.now();
         if let Some(record) = io.record(self.record_index()) {
             record.extra += 1;
@@ -243,21 +226,23 @@ impl Connection {
 
     #[inline]
     fn count_packet(&self, io: &mut Io<'_>, size: u32) {
-        io.totals.packets += 1;
-        io.totals.bytes += u64::from(size);
-        io.totals.copies += u64::from(self.redundant);
-        io.totals.extra_bytes += if self.redundant { u64::from(size) } else { 0 };
+        let redundant = self.ends.role == Role::Copy;
+        let totals = io.totals();
+        totals.packets += 1;
+        totals.bytes += u64::from(size);
+        if redundant {
+            totals.copies += 1;
+            totals.extra_bytes += u64::from(size);
+        }
         if let Some(record) = io.record(self.record_index()) {
             record.packets += 1;
-            record.extra += u32::from(self.redundant);
+            record.extra += u32::from(redundant);
         }
     }
 
     #[inline]
-    fn packet(&self, io: &Io<'_>, index: usize, seq: u32, sent: Sent) -> Packet<Segment> {
-        let tcp = &self.profile.tcp;
+    fn packet(&self, index: usize, seq: u32, sent: Sent) -> Packet<Segment> {
         let mut body = Segment {
-            conn: io.conn,
             seq,
             dsn: sent.dsn,
             payload: sent.payload,
@@ -267,25 +252,21 @@ impl Connection {
         };
         if sent.flags & (COPY | CODED) != 0 {
             body.flags = if sent.has(CODED) { PARITY } else { body.flags | COPIED };
-            body.blocks = self.coded.get(&(index, seq)).copied().unwrap_or_default();
+            body.words = self.coded.get(&(index, seq)).copied().unwrap_or_default();
         }
-        Packet {
-            src: self.from,
-            dst: self.to,
-            label: self.subs[index].label,
-            size: u32::from(sent.payload) + u32::from(tcp.header),
-            ecn: if tcp.ecn { Ecn::Capable } else { Ecn::NotCapable },
-            class: Class::Data,
-            body,
+        let mut packet = self.ends.packet(Direction::ToReceiver, Class::Data, body);
+        if self.ends.tcp.ecn {
+            packet.ecn = Ecn::Capable;
         }
+        packet
     }
 
     #[inline]
     fn transmit(&mut self, io: &mut Io<'_>, index: usize, seq: u32, how: How) {
         let now = io.now();
         let Some(sent) = self.subs[index].board.segment(seq) else { return };
-        let mut packet = self.packet(io, index, seq, *sent);
-        let (sub, tcp) = (&mut self.subs[index], &self.profile.tcp);
+        let mut packet = self.packet(index, seq, *sent);
+        let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
         if how == How::New && sub.say_cwr {
             sub.say_cwr = false;
             packet.body.flags |= CWR;
@@ -319,35 +300,32 @@ impl Connection {
 
     pub(super) fn send_syn(&mut self, io: &mut Io<'_>, index: usize) {
         let now = io.now();
-        let (sub, tcp) = (&mut self.subs[index], &self.profile.tcp);
+        let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
         sub.last_sent = now;
         sub.rto_at = now + sub.rtt.rto(tcp);
-        let body = Segment { conn: io.conn, sub: index as u8, kind: Kind::Syn, ..Segment::default() };
-        let (label, size) = (sub.label, u32::from(tcp.header));
-        let (ecn, class) = (Ecn::NotCapable, Class::Control);
-        io.send(Packet { src: self.from, dst: self.to, label, size, ecn, class, body }, 0);
+        let body = Segment { sub: index as u8, kind: Kind::Syn, ..Segment::default() };
+        io.send(self.ends.packet(Direction::ToReceiver, Class::Control, body), 0);
         self.arm(io, index);
         self.with_scheme(|scheme, conn| scheme.on_handshake(conn, io, index, false));
     }
 
     /// The opening of a sub-flow once more, outside of all accounting (SLP); `answer` for the receiver's part of it.
     pub(crate) fn send_handshake_again(&mut self, io: &mut Io<'_>, index: usize, answer: bool) {
-        io.totals.copies += 1;
-        let kind = if answer { Kind::SynAck } else { Kind::Syn };
-        let (src, dst) = if answer { (self.to, self.from) } else { (self.from, self.to) };
-        let body = Segment { conn: io.conn, sub: index as u8, kind, ..Segment::default() };
-        let (label, size) = (self.subs[index].label, u32::from(self.profile.tcp.header));
-        let (ecn, class) = (Ecn::NotCapable, Class::Control);
-        io.totals.extra_bytes += u64::from(size);
-        io.send(Packet { src, dst, label, size, ecn, class, body }, 0);
+        io.totals().copies += 1;
+        let (kind, direction) = match answer {
+            false => (Kind::Syn, Direction::ToReceiver),
+            true => (Kind::SynAck, Direction::ToSender),
+        };
+        let body = Segment { sub: index as u8, kind, ..Segment::default() };
+        let packet = self.ends.packet(direction, Class::Control, body);
+        io.totals().extra_bytes += u64::from(packet.size);
+        io.send(packet, 0);
     }
 
     /// A control packet from the receiver.
     #[inline]
     pub(super) fn answer(&mut self, io: &mut Io<'_>, index: usize, body: Segment) {
-        let body = Segment { conn: io.conn, sub: index as u8, dsn: self.delivered, ..body };
-        let (label, size) = (self.subs[index].label, u32::from(self.profile.tcp.header));
-        let (ecn, class) = (Ecn::NotCapable, Class::Control);
-        io.send(Packet { src: self.to, dst: self.from, label, size, ecn, class, body }, 0);
+        let body = Segment { sub: index as u8, dsn: self.delivered, ..body };
+        io.send(self.ends.packet(Direction::ToSender, Class::Control, body), 0);
     }
 }

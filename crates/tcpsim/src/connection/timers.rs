@@ -4,9 +4,9 @@ use units::Instant;
 
 use super::{Connection, MAX_REINJECTIONS, Reinjection};
 use crate::{
-    scheme::Io,
     scoreboard::{CODED, SACKED},
     subflow::Phase,
+    transport::Io,
 };
 
 impl Connection {
@@ -22,8 +22,8 @@ impl Connection {
         }
         if self.subs[index].reorder_at <= now {
             let (group, more) = (self.group(index), self.may_send_new());
-            if self.subs[index].on_reorder_timer(&self.profile.tcp, now, more, &group) {
-                io.totals.recoveries += 1;
+            if self.subs[index].on_reorder_timer(&self.ends.tcp, now, more, &group) {
+                io.totals().recoveries += 1;
                 self.retransmit_first(io, index);
             }
             self.push(io);
@@ -39,7 +39,7 @@ impl Connection {
 
     /// RFC 8985 section 7.3: new data if there is any, otherwise the last segment again.
     fn probe(&mut self, io: &mut Io<'_>, index: usize) {
-        io.totals.probes += 1;
+        io.totals().probes += 1;
         let again = !self.may_send_new();
         if !again {
             let dsn = self.dsn_next;
@@ -48,7 +48,7 @@ impl Connection {
         } else if let Some(last) = self.subs[index].board.nxt.checked_sub(1) {
             self.send_again(io, index, last);
         }
-        self.subs[index].on_probe_sent(&self.profile.tcp, io.now(), again);
+        self.subs[index].on_probe_sent(&self.ends.tcp, io.now(), again);
     }
 
     fn time_out(&mut self, io: &mut Io<'_>, index: usize) {
@@ -57,14 +57,14 @@ impl Connection {
             self.send_syn(io, index);
             return;
         }
-        io.totals.timeouts += 1;
+        io.totals().timeouts += 1;
         // One that comes after the flow's last byte has arrived costs the flow nothing (FUSO-A12).
         if let Some(record) = io.record(self.record_index())
             && record.finished == units::Instant::MAX
         {
             record.timeouts += 1;
         }
-        self.subs[index].on_timeout(&self.profile.tcp, io.now());
+        self.subs[index].on_timeout(&self.ends.tcp, io.now());
         self.with_scheme(|scheme, conn| scheme.on_timeout(conn, io, index));
         if self.mptcp.is_some_and(|mptcp| mptcp.reinject_on_timeout) {
             self.reinject(index);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fec::{PREFIX, random_linear::MissingDecoder};
 use recovery::ctcp_blocks::Limits;
 
+use super::header::{Acknowledgement, Data, Symbol};
 use crate::{
     ranges::Ranges,
     segment::{Kind, Segment},
@@ -56,21 +57,22 @@ impl Receiver {
 
     /// A data packet arrived. How many packets of data were rebuilt by it.
     pub(super) fn on_packet(&mut self, body: &Segment) -> u32 {
-        let [(number, coded), (index, size), _] = body.blocks;
+        let Data { block: number, symbol, size, .. } = body.header();
         let blocks = u32::try_from(self.limits.max_blocks).unwrap_or(u32::MAX);
         if number < self.current || number - self.current >= blocks {
             return 0;
         }
         let block = self.blocks.entry(number).or_default();
-        if size > 0 {
-            block.size = Some(size);
-        }
-        if coded == 0 {
-            block.first = body.dsn.saturating_sub(index);
-            self.on_source(number, index);
-        } else {
-            block.first = body.dsn;
-            self.on_combination(number, index, size);
+        block.size = size.or(block.size);
+        match symbol {
+            Symbol::Source { index } => {
+                block.first = body.dsn.saturating_sub(index);
+                self.on_source(number, index);
+            }
+            Symbol::Coded { seed } => {
+                block.first = body.dsn;
+                self.on_combination(number, seed, size.unwrap_or(0));
+            }
         }
         let rebuilt = self.take_rebuilt(number);
         let full = u32::from(self.limits.block_size);
@@ -124,27 +126,37 @@ impl Receiver {
 
     /// The acknowledgement of the packet that has just arrived.
     pub(super) fn acknowledge(&self, body: &Segment) -> Segment {
+        let Data { sent_at, .. } = body.header();
         let dof = self.blocks.get(&self.current).map_or(0, Block::rank);
-        Segment {
-            kind: Kind::Ack,
-            seq: body.seq,
-            dsn: self.delivered,
-            blocks: [(self.current, dof), (0, 0), body.blocks[2]],
-            ..Segment::default()
-        }
+        Segment { kind: Kind::Ack, seq: body.seq, dsn: self.delivered, ..Segment::default() }
+            .with(&Acknowledgement { block: self.current, dof, sent_at })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use units::Instant;
+
     use super::*;
 
-    fn source(block: u32, index: u32, first: u32, size: u32) -> Segment {
-        Segment { dsn: first + index, blocks: [(block, 0), (index, size), (0, 0)], ..Segment::default() }
+    fn packet(dsn: u32, block: u32, symbol: Symbol, size: u32) -> Segment {
+        let size = Some(size).filter(|size| *size > 0);
+        let header = Data { block, symbol, size, sent_at: Instant::ORIGIN };
+        Segment { dsn, ..Segment::default() }.with(&header)
     }
 
-    fn combination(block: u32, index: u32, first: u32, size: u32) -> Segment {
-        Segment { dsn: first, blocks: [(block, 1), (index, size), (0, 0)], ..Segment::default() }
+    fn source(block: u32, index: u32, first: u32, size: u32) -> Segment {
+        packet(first + index, block, Symbol::Source { index }, size)
+    }
+
+    fn combination(block: u32, seed: u32, first: u32, size: u32) -> Segment {
+        packet(first, block, Symbol::Coded { seed }, size)
+    }
+
+    /// The block that is wanted, and its degrees of freedom.
+    fn state(receiver: &Receiver) -> (u32, u32) {
+        let Acknowledgement { block, dof, .. } = receiver.acknowledge(&source(0, 0, 0, 0)).header();
+        (block, dof)
     }
 
     #[test]
@@ -152,12 +164,12 @@ mod tests {
         let mut receiver = Receiver::new(Limits { block_size: 4, ..Limits::default() });
         receiver.on_packet(&source(0, 0, 0, 0));
         receiver.on_packet(&source(0, 3, 0, 4));
-        assert_eq!((receiver.delivered(), receiver.acknowledge(&Segment::default()).blocks[0]), (1, (0, 2)));
+        assert_eq!((receiver.delivered(), state(&receiver)), (1, (0, 2)));
         assert_eq!(receiver.on_packet(&combination(0, 0, 0, 4)), 0);
-        assert_eq!(receiver.acknowledge(&Segment::default()).blocks[0], (0, 3));
+        assert_eq!(state(&receiver), (0, 3));
         assert_eq!(receiver.on_packet(&combination(0, 0, 0, 4)), 0); // not innovative
         assert_eq!(receiver.on_packet(&combination(0, 1, 0, 4)), 2);
-        assert_eq!((receiver.delivered(), receiver.acknowledge(&Segment::default()).blocks[0]), (4, (1, 0)));
+        assert_eq!((receiver.delivered(), state(&receiver)), (4, (1, 0)));
         assert_eq!(receiver.on_packet(&combination(0, 2, 0, 4)), 0); // stale
     }
 

@@ -9,16 +9,14 @@ use recovery::{
 };
 use units::Instant;
 
-use super::Ctcp;
+use super::{
+    Ctcp,
+    header::{Acknowledgement, Data, Symbol},
+};
 use crate::{Tcp, rtt::RttEstimator, segment::Segment};
 
 /// The only path.
 const PATH: u32 = 0;
-
-/// Whether a data packet is a combination rather than a source.
-pub(super) fn is_coded(body: &Segment) -> bool {
-    body.blocks[0].1 != 0
-}
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -83,7 +81,7 @@ impl Sender {
     }
 
     /// The next packet, if a token is free and a block needs one.
-    pub(super) fn next(&mut self, tcp: &Tcp, now: Instant) -> Option<Segment> {
+    pub(super) fn next(&mut self, tcp: &Tcp, now: Instant) -> Option<(Segment, Data)> {
         self.limited = self.under_way() >= u64::from(self.window());
         if self.limited {
             return None;
@@ -98,37 +96,36 @@ impl Sender {
         if self.rto_at == Instant::MAX {
             self.rto_at = now + self.rtt.rto(tcp);
         }
-        let mut body = self.describe(packet);
-        body.seq = number;
-        let sent_at = now.as_nanos();
-        body.blocks[2] = (sent_at as u32, (sent_at >> 32) as u32);
-        Some(body)
+        let (header, dsn) = self.describe(packet, now);
+        let body = Segment { seq: number, dsn, ..Segment::default() };
+        Some((body.with(&header), header))
     }
 
-    /// The header of a packet: block, whether it is coded, its index, and the block's final size if that is known (CTCP-A13).
-    fn describe(&mut self, packet: Packet) -> Segment {
+    /// The header of a packet, and the number of its packet of data, or of the block's first one.
+    fn describe(&mut self, packet: Packet, now: Instant) -> (Data, u32) {
         let block = packet.block();
         let first = *self.firsts.entry(block).or_insert(self.data_next);
-        let (coded, index, dsn) = match packet {
+        let (symbol, dsn) = match packet {
             Packet::Source { index, .. } => {
                 let dsn = self.data_next;
                 self.data_next += 1;
-                (0, u32::from(index), dsn)
+                if self.data_next == self.data_end {
+                    self.schedule.close_block();
+                }
+                (Symbol::Source { index: index.into() }, dsn)
             }
-            Packet::Coded { index, .. } => (1, index, first),
+            Packet::Coded { index, .. } => (Symbol::Coded { seed: index }, first),
         };
-        if coded == 0 && self.data_next == self.data_end {
-            self.schedule.close_block();
-        }
-        let size =
-            self.schedule.block(block).filter(|(_, closed)| *closed).map_or(0, |(size, _)| u32::from(size));
-        Segment { dsn, blocks: [(block as u32, coded), (index, size), (0, 0)], ..Segment::default() }
+        let size = match self.schedule.block(block) {
+            Some((size, true)) => Some(size.into()),
+            _ => None,
+        };
+        (Data { block: block as u32, symbol, size, sent_at: now }, dsn)
     }
 
     /// An acknowledgement: Algorithms 1 and 2.
     pub(super) fn on_ack(&mut self, tcp: &Tcp, now: Instant, ack: &Segment) {
-        let [(current, dof), _, (low, high)] = ack.blocks;
-        let sent_at = Instant::from_nanos(u64::from(high) << 32 | u64::from(low));
+        let Acknowledgement { block: current, dof, sent_at } = ack.header();
         self.rtt.sample(now - sent_at);
         self.rtt.reset_backoff();
         let in_flight = self.under_way() * self.mss;

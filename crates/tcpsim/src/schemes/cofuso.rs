@@ -6,7 +6,7 @@
 //! | paper             | here                                                    |
 //! |-------------------|---------------------------------------------------------|
 //! | GENERATE_RECOVERY_PACKET | [`BlockProgress::step`], per sub-flow (COF-A10)   |
-//! | SF_ID, S_SN, E_SN, K, M, P_Index, L_CODED, D_SN | `Parity`, in the packet's blocks |
+//! | SF_ID, S_SN, E_SN, K, M, P_Index, L_CODED, D_SN | `Parity`, the packet's header |
 //! | sub-flow's circular packet buffer | `Buffer::packets`, as long as the largest block |
 //! | parity buffer     | `Buffer::parities`                                    |
 //!
@@ -24,9 +24,9 @@ use recovery::{
 use super::{Mptcp, fuso};
 use crate::{
     Tcp,
-    connection::Connection,
-    scheme::{Io, Scheme},
-    segment::{PARITY, Segment},
+    connection::{Connection, scheme::Scheme},
+    segment::{Header, PARITY, Segment, Words},
+    transport::Io,
 };
 
 /// Header of a parity (section 5.1), in bytes.
@@ -80,23 +80,25 @@ impl Cofuso {
 
 /// What a parity carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Parity {
-    sub: usize,
-    first: u32,
-    k: u16,
+pub(crate) struct Parity {
+    /// SF_ID.
+    pub(crate) sub: usize,
+    /// S_SN.
+    pub(crate) first: u32,
+    pub(crate) k: u16,
     index: u8,
     symbol: [u8; CODED],
 }
 
-impl Parity {
-    fn pack(&self) -> [(u32, u32); 3] {
+impl Header for Parity {
+    fn pack(&self) -> Words {
         let word = |bytes: &[u8]| bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
         let head = u32::from(self.k) << 16 | u32::from(self.index);
-        [(self.first, self.sub as u32), (head, 0), (word(&self.symbol[..4]), word(&self.symbol[4..]))]
+        [self.first, self.sub as u32, head, 0, word(&self.symbol[..4]), word(&self.symbol[4..])]
     }
 
-    fn unpack(blocks: &[(u32, u32); 3]) -> Self {
-        let [(first, sub), (head, _), (high, low)] = *blocks;
+    fn unpack(words: &Words) -> Self {
+        let [first, sub, head, _, high, low] = *words;
         let symbol = (u64::from(high) << 32 | u64::from(low)).to_be_bytes();
         Self { sub: sub as usize, first, k: (head >> 16) as u16, index: head as u8, symbol }
     }
@@ -225,7 +227,7 @@ impl State {
         let longest =
             symbols.iter().map(|symbol| u16::from_be_bytes([symbol[4], symbol[5]])).max().unwrap_or(0);
         let parity = Parity { sub: of, first, k: block.k, index: index as u8, symbol: coded };
-        conn.send_coded(io, on, longest + PARITY_HEADER, parity.pack());
+        conn.send_coded(io, on, longest + PARITY_HEADER, &parity);
         true
     }
 
@@ -253,7 +255,7 @@ impl Scheme for State {
 
     fn on_data(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         if segment.has(PARITY) {
-            let parity = Parity::unpack(&segment.blocks);
+            let parity: Parity = segment.header();
             let Some(buffer) = self.buffers.get_mut(parity.sub) else { return };
             buffer.parities.push_back(parity);
             if buffer.parities.len() > usize::from(self.parameters.block.m_max) {

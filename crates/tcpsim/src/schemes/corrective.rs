@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use units::{Duration, Instant};
 
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
-    segment::Segment,
+    connection::{Connection, scheme::Scheme},
+    segment::{Header, Segment, Words},
+    transport::{Io, Timer},
 };
 
 /// RTT assumed before the first sample.
@@ -53,6 +53,23 @@ struct Block {
     at: Instant,
 }
 
+/// What a coded packet says: the XOR of segments `first..end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Coded {
+    first: u32,
+    end: u32,
+}
+
+impl Header for Coded {
+    fn pack(&self) -> Words {
+        [self.first, self.end, 0, 0, 0, 0]
+    }
+
+    fn unpack(words: &Words) -> Self {
+        Self { first: words[0], end: words[1] }
+    }
+}
+
 /// Both ends' state.
 #[derive(Debug)]
 pub(crate) struct State {
@@ -60,7 +77,7 @@ pub(crate) struct State {
     open: Option<Block>,
     due: VecDeque<Block>,
     /// Receiver: blocks whose coded packet is here and which miss more than one segment.
-    waiting: VecDeque<(u32, u32)>,
+    waiting: VecDeque<Coded>,
 }
 
 impl State {
@@ -77,13 +94,13 @@ impl State {
         let Some(block) = self.open.take() else { return };
         let at = io.now() + Self::rtt(conn).mul_f64(self.parameters.delay_rtt);
         self.due.push_back(Block { at, ..block });
-        io.set_scheme_timer(at);
+        io.set_timer(at, Timer::Scheme);
     }
 
     /// Repairs a block if exactly one segment is missing. True if the block needs nothing more.
-    fn decode(conn: &mut Connection, io: &mut Io<'_>, (first, end): (u32, u32)) -> bool {
+    fn decode(conn: &mut Connection, io: &mut Io<'_>, block: Coded) -> bool {
         let receiver = &mut conn.subs[0].receiver;
-        let mut missing = (first..end).filter(|seq| !receiver.has(*seq));
+        let mut missing = (block.first..block.end).filter(|seq| !receiver.has(*seq));
         let (seq, more) = (missing.next(), missing.next().is_some());
         if let (Some(seq), false) = (seq, more) {
             receiver.arrive(seq);
@@ -109,7 +126,7 @@ impl Scheme for State {
             None => {
                 let at = now + Self::rtt(conn).mul_f64(self.parameters.ir_bin_rtt);
                 self.open = Some(Block { first: seq, end: seq + 1, at });
-                io.set_scheme_timer(at);
+                io.set_timer(at, Timer::Scheme);
             }
         }
     }
@@ -121,29 +138,30 @@ impl Scheme for State {
         }
         while let Some(block) = self.due.front().copied().filter(|block| block.at <= now) {
             self.due.pop_front();
-            let mss = conn.profile.tcp.mss;
-            conn.send_extra(io, 0, mss, [(block.first, block.end), (0, 0), (0, 0)]);
+            let mss = conn.ends.tcp.mss;
+            conn.send_extra(io, 0, mss, &Coded { first: block.first, end: block.end });
         }
     }
 
     fn on_extra(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         let before = conn.subs[0].receiver.next;
-        let repaired = io.totals.repaired;
-        if !Self::decode(conn, io, segment.blocks[0]) {
-            self.waiting.push_back(segment.blocks[0]);
+        let repaired = io.totals().repaired;
+        let block = segment.header();
+        if !Self::decode(conn, io, block) {
+            self.waiting.push_back(block);
             if self.waiting.len() > MAX_BLOCKS {
                 self.waiting.pop_front();
             }
         }
-        if io.totals.repaired > repaired {
+        if io.totals().repaired > repaired {
             conn.on_repaired_in_place(io, before);
         }
     }
 
     fn on_data(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         if !self.waiting.is_empty() {
-            self.waiting.retain(|(first, end)| {
-                !(*first..*end).contains(&segment.seq) || !Self::decode(conn, io, (*first, *end))
+            self.waiting.retain(|block| {
+                !(block.first..block.end).contains(&segment.seq) || !Self::decode(conn, io, *block)
             });
         }
     }

@@ -16,8 +16,8 @@ use recovery::{PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 
 use super::Mptcp;
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{Connection, scheme::Scheme},
+    transport::Io,
 };
 
 /// Parameters.

@@ -3,8 +3,8 @@
 //! FUSO section VI-A. The copy follows the original at once, outside the window: TCP below does not know of it.
 
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{Connection, scheme::Scheme},
+    transport::Io,
 };
 
 /// Sends everything twice.

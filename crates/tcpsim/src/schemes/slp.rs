@@ -25,10 +25,10 @@ use recovery::{
 use units::{BitRate, Instant};
 
 use crate::{
-    connection::Connection,
-    scheme::{Io, Scheme},
+    connection::{Connection, scheme::Scheme},
     scoreboard::SACKED,
     subflow::Phase,
+    transport::{Io, Timer},
 };
 
 /// Parameters.
@@ -93,7 +93,7 @@ impl State {
     /// A new segment left: does it get a duplicate?
     fn consider(&mut self, conn: &mut Connection, io: &mut Io<'_>, seq: u32) {
         let Some(sent) = conn.subs[0].board.segment(seq).copied() else { return };
-        let tcp = &conn.profile.tcp;
+        let tcp = &conn.ends.tcp;
         let (mss, payload, now) = (u64::from(tcp.mss), u64::from(sent.payload), io.now());
         let bytes = payload + u64::from(tcp.header);
         let windows = Windows {
@@ -112,13 +112,13 @@ impl State {
             self.window.on_duplicated(next, payload);
             self.original = Some(seq);
             self.reserve(conn);
-            io.set_scheme_timer(now + gap);
+            io.set_timer(now + gap, Timer::Scheme);
         }
     }
 
     /// win = cwnd - dup_bytes, in whole segments.
     fn reserve(&self, conn: &mut Connection) {
-        let mss = u64::from(conn.profile.tcp.mss);
+        let mss = u64::from(conn.ends.tcp.mss);
         conn.subs[0].reserved = self.window.duplicated().div_ceil(mss) as u32;
     }
 
@@ -151,7 +151,7 @@ impl Scheme for State {
 
     fn on_ack(&mut self, conn: &mut Connection, _io: &mut Io<'_>, _sub: usize) {
         let una = conn.subs[0].board.una;
-        self.window.on_ack(u64::from(una) * u64::from(conn.profile.tcp.mss));
+        self.window.on_ack(u64::from(una) * u64::from(conn.ends.tcp.mss));
         if let Some(seq) = self.original {
             let sacked = conn.subs[0].board.segment(seq).is_some_and(|sent| sent.has(SACKED));
             if seq < una || sacked {
@@ -173,11 +173,11 @@ impl Scheme for State {
 
     fn on_handshake(&mut self, conn: &mut Connection, io: &mut Io<'_>, _sub: usize, answer: bool) {
         let handshake = Marks { handshake: true, ..Marks::default() };
-        let bytes = u64::from(conn.profile.tcp.header);
+        let bytes = u64::from(conn.ends.tcp.header);
         if self.conditions(conn.rto(0)).worth_duplicating(bytes, self.q(handshake)) {
             let at = io.now() + HANDSHAKE_GAP;
             self.handshake[usize::from(answer)] = Some(at);
-            io.set_scheme_timer(at);
+            io.set_timer(at, Timer::Scheme);
         }
     }
 

@@ -22,10 +22,16 @@ use netsim::fabric::{Class, Ecn, Packet};
 use recovery::htpc_state::{NetworkState, Sampling};
 use units::{Duration, Instant};
 
-use super::{order::Order, unit_decoder::UnitDecoder};
+use super::{
+    header::{Coded, Stamp},
+    order::Order,
+    unit_decoder::UnitDecoder,
+};
 use crate::{
+    record::FlowId,
     segment::{Kind, PSH, Segment},
-    shim::{Shim, Wire},
+    shim::Shim,
+    transport::{Io, Timer},
 };
 
 pub use super::order::Delivery;
@@ -90,7 +96,7 @@ pub(super) struct CodingLayer<R> {
     state: NetworkState,
     common: Common,
     flow_bytes: u64,
-    record: u32,
+    flow: FlowId,
     /// The next number that was never sent.
     next: u32,
     sent: u64,
@@ -98,7 +104,7 @@ pub(super) struct CodingLayer<R> {
     decoder: UnitDecoder,
     order: Order,
     /// The stamp that the next acknowledgement returns.
-    echo: u32,
+    echo: Stamp,
     /// The deadline of a hole for which a timer is set.
     armed: Instant,
     rebuilt: Vec<u32>,
@@ -108,13 +114,6 @@ pub(super) struct CodingLayer<R> {
 /// How long a hole is waited for before the first RTT sample.
 const UNKNOWN_RTT: Duration = Duration::from_millis(1);
 
-/// Time stamps count 256 ns, so that 32 bits last for 18 minutes.
-const STAMP_BITS: u32 = 8;
-
-fn stamp(at: Instant) -> u32 {
-    (at.as_nanos() >> STAMP_BITS) as u32
-}
-
 impl<R: Rule> CodingLayer<R> {
     pub(super) fn new(common: Common, rule: R) -> Self {
         Self {
@@ -122,42 +121,42 @@ impl<R: Rule> CodingLayer<R> {
             state: NetworkState::new(common.sampling),
             common,
             flow_bytes: 0,
-            record: u32::MAX,
+            flow: FlowId::NONE,
             next: 0,
             sent: 0,
             unit: None,
             decoder: UnitDecoder::default(),
             order: Order::new(common.delivery),
-            echo: 0,
+            echo: Stamp::default(),
             armed: Instant::MAX,
             rebuilt: Vec::new(),
             released: Vec::new(),
         }
     }
 
-    fn send_data(&mut self, wire: &mut Wire<'_>, mut packet: Packet<Segment>, window: u32) {
-        let now = wire.now();
+    fn send_data(&mut self, io: &mut Io<'_>, mut packet: Packet<Segment>, window: u32) {
+        let now = io.now();
         let again = packet.body.seq < self.next;
         self.state.on_sent(now, again);
         if self.common.host_wide {
-            wire.state_of(packet.src, self.common.sampling).on_sent(now, again);
+            io.state_of(packet.src, self.common.sampling).on_sent(now, again);
         }
         packet.class = self.rule.class(self.flow_bytes);
-        packet.body.blocks[2] = (stamp(now), 0);
-        wire.send(packet);
+        packet.body = packet.body.with(&Stamp::at(now));
+        io.send(packet, window);
         if !again {
             self.next = packet.body.seq + 1;
-            self.join_unit(wire, &packet, window);
+            self.join_unit(io, &packet, window);
         }
     }
 
     /// A new packet joins the open unit, or opens one.
-    fn join_unit(&mut self, wire: &mut Wire<'_>, packet: &Packet<Segment>, window: u32) {
-        let now = wire.now();
+    fn join_unit(&mut self, io: &mut Io<'_>, packet: &Packet<Segment>, window: u32) {
+        let now = io.now();
         let rtt = self.state.mean_rtt();
         let mut unit = self.unit.unwrap_or_else(|| {
             let until = if rtt.is_zero() || self.common.units_wait { Instant::MAX } else { now + rtt };
-            wire.set_timer(until);
+            io.set_timer(until, Timer::Layer);
             let full = window.clamp(1, fec::MAX_SOURCES as u32);
             let (first, sent_before) = (packet.body.seq, self.sent);
             OpenUnit { first, packets: 0, full, sent_before, until, model: *packet }
@@ -169,16 +168,16 @@ impl<R: Rule> CodingLayer<R> {
         self.sent += u64::from(packet.body.payload);
         self.unit = Some(unit);
         if unit.packets >= unit.full || packet.body.has(PSH) {
-            self.close_unit(wire);
+            self.close_unit(io);
         }
     }
 
     /// The unit is complete: its coded packets follow.
-    fn close_unit(&mut self, wire: &mut Wire<'_>) {
+    fn close_unit(&mut self, io: &mut Io<'_>) {
         let Some(unit) = self.unit.take() else { return };
-        let now = wire.now();
+        let now = io.now();
         let blocking = match self.common.host_wide {
-            true => wire.state_of(unit.model.src, self.common.sampling).blocking(now),
+            true => io.state_of(unit.model.src, self.common.sampling).blocking(now),
             false => self.state.blocking(now),
         };
         let OpenUnit { first, packets, sent_before, model, .. } = unit;
@@ -188,56 +187,62 @@ impl<R: Rule> CodingLayer<R> {
             let mut packet = model;
             packet.ecn = Ecn::NotCapable;
             packet.body = Segment {
-                conn: wire.connection(),
+                conn: io.connection(),
                 payload: model.body.payload,
                 kind: Kind::Extra,
-                blocks: [(first, first + packets), (index, 0), (stamp(now), 0)],
                 ..Segment::default()
-            };
-            wire.send_coded(packet, self.record);
+            }
+            .with(&Coded { first, end: first + packets, index, stamp: Stamp::at(now) });
+            io.send_coded(packet, self.flow);
         }
     }
 
     /// A source packet arrived at the receiving end.
-    fn receive_data(&mut self, wire: &mut Wire<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+    fn receive_data(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
         self.decoder.on_source(packet.body.seq, &mut self.rebuilt);
-        self.order.arrive(wire.now(), packet, &mut self.released);
-        self.hand_up(wire, &packet, up);
+        self.order.arrive(io.now(), packet, &mut self.released);
+        self.hand_up(io, &packet, packet.body.header(), up);
     }
 
-    fn receive_coded(&mut self, wire: &mut Wire<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
-        let [(first, end), (index, _), _] = packet.body.blocks;
+    fn receive_coded(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
+        let Coded { first, end, index, stamp } = packet.body.header();
         self.decoder.on_coded(first, end, index, &mut self.rebuilt);
-        self.hand_up(wire, &packet, up);
+        self.hand_up(io, &packet, stamp, up);
     }
 
     /// How long a hole is waited for: one average RTT, which in reality the sending end would have to tell.
-    fn patience(&self) -> Duration {
+    fn hole_timeout(&self) -> Duration {
         let rtt = self.state.mean_rtt();
         if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
     }
 
-    /// Hands up what was rebuilt, as if it had come with `by`, and what may go up in order.
-    fn hand_up(&mut self, wire: &mut Wire<'_>, by: &Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
-        let now = wire.now();
+    /// Hands up what was rebuilt, as if it had come with `by` and its stamp, and what may go up in order.
+    fn hand_up(
+        &mut self,
+        io: &mut Io<'_>,
+        by: &Packet<Segment>,
+        stamp: Stamp,
+        up: &mut Vec<Packet<Segment>>,
+    ) {
+        let now = io.now();
         let mut rebuilt = std::mem::take(&mut self.rebuilt);
         for seq in rebuilt.drain(..) {
-            wire.count_repair(self.record);
+            io.count_repair(self.flow);
             let mut packet = *by;
             packet.body = Segment {
-                conn: wire.connection(),
+                conn: io.connection(),
                 seq,
                 dsn: seq,
                 payload: by.body.payload,
-                blocks: [(0, 0), (0, 0), by.body.blocks[2]],
                 ..Segment::default()
-            };
+            }
+            .with(&stamp);
             self.order.arrive(now, packet, &mut self.released);
         }
         self.rebuilt = rebuilt;
-        if let Some(at) = self.order.deadline(self.patience()).filter(|at| *at != self.armed) {
+        if let Some(at) = self.order.deadline(self.hole_timeout()).filter(|at| *at != self.armed) {
             self.armed = at;
-            wire.set_timer(at);
+            io.set_timer(at, Timer::Layer);
         }
         up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
     }
@@ -245,42 +250,36 @@ impl<R: Rule> CodingLayer<R> {
 
 /// The packet with a stamp that leaves the time it waited out of the RTT.
 fn with_delay(mut packet: Packet<Segment>, waited: Duration) -> Packet<Segment> {
-    let stamp = &mut packet.body.blocks[2].0;
-    *stamp = stamp.wrapping_add((waited.as_nanos() >> STAMP_BITS) as u32);
+    let stamp: Stamp = packet.body.header();
+    packet.body = packet.body.with(&stamp.later_by(waited));
     packet
 }
 
 impl<R: Rule> Shim for CodingLayer<R> {
-    fn on_write(&mut self, bytes: u64, record: u32) {
-        (self.flow_bytes, self.record) = (bytes, record);
+    fn on_write(&mut self, bytes: u64, flow: FlowId) {
+        (self.flow_bytes, self.flow) = (bytes, flow);
     }
 
-    fn on_send(&mut self, wire: &mut Wire<'_>, mut packet: Packet<Segment>, window: u32) {
+    fn on_send(&mut self, io: &mut Io<'_>, mut packet: Packet<Segment>, window: u32) {
         match packet.body.kind {
-            Kind::Data => return self.send_data(wire, packet, window),
+            Kind::Data => return self.send_data(io, packet, window),
             // With one sub-flow the data level's number repeats the sub-flow's: the stamp travels in its place.
-            Kind::Ack => packet.body.dsn = self.echo,
+            Kind::Ack => packet.body.dsn = self.echo.0,
             Kind::Syn | Kind::SynAck | Kind::Extra | Kind::Foreign => {}
         }
-        wire.send(packet);
+        io.send(packet, window);
     }
 
-    fn on_arrival(
-        &mut self,
-        wire: &mut Wire<'_>,
-        mut packet: Packet<Segment>,
-        up: &mut Vec<Packet<Segment>>,
-    ) {
+    fn on_arrival(&mut self, io: &mut Io<'_>, mut packet: Packet<Segment>, up: &mut Vec<Packet<Segment>>) {
         match packet.body.kind {
-            Kind::Data => self.receive_data(wire, packet, up),
-            Kind::Extra => self.receive_coded(wire, packet, up),
+            Kind::Data => self.receive_data(io, packet, up),
+            Kind::Extra => self.receive_coded(io, packet, up),
             Kind::Ack => {
-                let now = wire.now();
-                let ticks = stamp(now).wrapping_sub(packet.body.dsn);
-                let rtt = Duration::from_nanos(u64::from(ticks) << STAMP_BITS);
+                let now = io.now();
+                let rtt = Stamp(packet.body.dsn).age(now);
                 self.state.on_ack(now, rtt);
                 if self.common.host_wide {
-                    wire.state_of(packet.dst, self.common.sampling).on_ack(now, rtt);
+                    io.state_of(packet.dst, self.common.sampling).on_ack(now, rtt);
                 }
                 packet.body.dsn = packet.body.seq;
                 up.push(packet);
@@ -291,16 +290,16 @@ impl<R: Rule> Shim for CodingLayer<R> {
 
     fn on_deliver(&mut self, packet: &Packet<Segment>) {
         if packet.body.kind == Kind::Data {
-            self.echo = packet.body.blocks[2].0;
+            self.echo = packet.body.header();
         }
     }
 
-    fn on_timer(&mut self, wire: &mut Wire<'_>, up: &mut Vec<Packet<Segment>>) {
-        let now = wire.now();
+    fn on_timer(&mut self, io: &mut Io<'_>, up: &mut Vec<Packet<Segment>>) {
+        let now = io.now();
         if self.unit.is_some_and(|unit| unit.until <= now) {
-            self.close_unit(wire);
+            self.close_unit(io);
         }
-        if self.order.deadline(self.patience()).is_some_and(|at| at <= now) {
+        if self.order.deadline(self.hole_timeout()).is_some_and(|at| at <= now) {
             self.order.flush(now, &mut self.released);
             up.extend(self.released.drain(..).map(|(packet, waited)| with_delay(packet, waited)));
         }

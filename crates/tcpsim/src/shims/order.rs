@@ -77,9 +77,9 @@ impl Order {
         self.hole_since = self.held.first_key_value().map(|(_, held)| held.since);
     }
 
-    /// When the present hole is given up, with this patience.
-    pub(super) fn deadline(&self, patience: Duration) -> Option<Instant> {
-        self.hole_since.map(|since| since + patience)
+    /// When the present hole is given up, if it is waited for so long.
+    pub(super) fn deadline(&self, timeout: Duration) -> Option<Instant> {
+        self.hole_since.map(|since| since + timeout)
     }
 
     /// Gives the hole up: everything goes up as it is.

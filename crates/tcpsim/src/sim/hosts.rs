@@ -2,11 +2,10 @@
 
 use netsim::fabric::{Fabric, HostId, Hosts, Packet};
 
-use super::{FOREIGN_TIMER, NEXT_WRITE, World};
+use super::world::World;
 use crate::{
-    scheme::SCHEME_SLOT,
     segment::{Kind, Segment},
-    shim::SHIM_SLOT,
+    transport::{Timer, Token},
 };
 
 /// TCP and another protocol.
@@ -25,7 +24,7 @@ impl<H: Hosts<Segment>> Hosts<Segment> for Beside<'_, H> {
     }
 
     fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
-        if token == FOREIGN_TIMER {
+        if Token::unpack(token) == Token::Foreign {
             self.other.timer(fabric, token);
         } else {
             self.world.timer(fabric, token);
@@ -37,68 +36,58 @@ impl Hosts<Segment> for World {
     #[inline]
     fn receive(&mut self, fabric: &mut Fabric<Segment>, _host: HostId, packet: Packet<Segment>) {
         if self.timelines.is_some() {
-            return self.watched(fabric, (packet.body.conn, packet.body.sub), Some(packet));
+            return self.receive_watched(fabric, &packet);
         }
-        self.take(fabric, packet);
+        self.with(fabric, packet.body.conn, |transport, io| transport.on_packet(io, &packet));
     }
 
     fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
-        if self.timelines.is_some() && token != NEXT_WRITE {
-            return self.watched(fabric, (token >> 4, (token & 15) as u8), None);
+        match Token::unpack(token) {
+            Token::Connection(conn, timer) if self.timelines.is_some() => {
+                self.time_out_watched(fabric, conn, timer);
+            }
+            Token::Connection(conn, timer) => {
+                self.with(fabric, conn, |transport, io| transport.on_timer(io, timer));
+            }
+            Token::NextWrite => self.write_due(fabric),
+            Token::Foreign => {}
         }
-        self.run_out(fabric, token);
     }
 }
 
 impl World {
-    /// A packet, or else the timer of `sub`, acts on connection `id`, and is written down.
+    /// A packet arrives, and is written down.
     #[cold]
+    fn receive_watched(&mut self, fabric: &mut Fabric<Segment>, packet: &Packet<Segment>) {
+        if let Some(timelines) = &self.timelines {
+            timelines.log().on_arrival(fabric.now(), &packet.body);
+        }
+        self.watched(fabric, packet.body.conn, packet.body.sub, |world, fabric| {
+            world.with(fabric, packet.body.conn, |transport, io| transport.on_packet(io, packet));
+        });
+    }
+
+    /// A timer runs out, and is written down; one that is no sub-flow's as the first one's.
+    #[cold]
+    fn time_out_watched(&mut self, fabric: &mut Fabric<Segment>, conn: u32, timer: Timer) {
+        let sub = if let Timer::Subflow(sub) = timer { sub } else { 0 };
+        self.watched(fabric, conn, sub, |world, fabric| {
+            world.with(fabric, conn, |transport, io| transport.on_timer(io, timer));
+        });
+    }
+
+    /// Writes down what changes while `act` acts on sub-flow `sub` of connection `conn`.
     fn watched(
         &mut self,
         fabric: &mut Fabric<Segment>,
-        (id, sub): (u32, u8),
-        packet: Option<Packet<Segment>>,
+        conn: u32,
+        sub: u8,
+        act: impl FnOnce(&mut Self, &mut Fabric<Segment>),
     ) {
         let Some(timelines) = self.timelines.clone() else { return };
         let now = fabric.now();
-        if let Some(packet) = &packet {
-            timelines.log().on_arrival(now, &packet.body);
-        }
-        timelines.log().begin(id, &self.totals);
-        match packet {
-            Some(packet) => self.take(fabric, packet),
-            None => self.run_out(fabric, id << 4 | u32::from(sub)),
-        }
-        timelines.log().end(now, id, sub, &self.totals);
-    }
-
-    #[inline]
-    fn take(&mut self, fabric: &mut Fabric<Segment>, packet: Packet<Segment>) {
-        let id = packet.body.conn;
-        if !self.coded.is_empty() {
-            self.with_coded(fabric, id, |conn, io| conn.receive(io, &packet));
-        }
-        if self.shims.get(id as usize).is_some_and(Option::is_some) {
-            self.with_shim(fabric, id, |shim, wire, up| shim.on_arrival(wire, packet, up));
-        } else {
-            self.with(fabric, id, |conn, io| conn.receive(io, &packet));
-        }
-    }
-
-    fn run_out(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
-        if token == NEXT_WRITE {
-            return self.write_due(fabric);
-        }
-        let id = token >> 4;
-        if token & 15 == SHIM_SLOT {
-            return self.with_shim(fabric, id, |shim, wire, up| shim.on_timer(wire, up));
-        }
-        if !self.coded.is_empty() {
-            self.with_coded(fabric, id, |conn, io| conn.on_timer(io));
-        }
-        self.with(fabric, id, |conn, io| match token & 15 {
-            SCHEME_SLOT => conn.on_scheme_timer(io),
-            sub => conn.on_sub_timer(io, sub as usize),
-        });
+        timelines.log().begin(conn, &self.books.totals);
+        act(self, fabric);
+        timelines.log().end(now, conn, sub, &self.books.totals);
     }
 }

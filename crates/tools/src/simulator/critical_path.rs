@@ -16,6 +16,7 @@ use netsim::fabric::{
 use tcpsim::{
     FlowRecord, Profile, SchemeKind, Sim, Tcp,
     segment::{Kind, Segment},
+    shims::header::Coded,
 };
 use units::{Duration, Instant};
 
@@ -83,8 +84,12 @@ struct Log {
 }
 
 fn key(at: u64, body: &Segment) -> Key {
-    let index = if body.kind == Kind::Extra { body.blocks[1].0 } else { 0 };
-    let number = if body.kind == Kind::Extra { body.blocks[0].0 } else { body.seq };
+    let (number, index) = if body.kind == Kind::Extra {
+        let Coded { first, index, .. } = body.header();
+        (first, index)
+    } else {
+        (body.seq, 0)
+    };
     (at, body.conn, body.kind as u8, number, index)
 }
 
