@@ -107,13 +107,13 @@ pub(crate) struct Counters {
     pub(crate) recovery_bytes_sent: u64,
     pub(crate) copies_sent: u64,
     pub(crate) late_copies_sent: u64,
-    pub(crate) repair_sent: u64,
-    pub(crate) repair_received: u64,
-    pub(crate) repair_used: u64,
-    pub(crate) repair_wasted: u64,
-    pub(crate) packets_mended_here: u64,
-    pub(crate) packets_mended_at_peer: u64,
-    pub(crate) losses_mended: u64,
+    pub(crate) repair_symbols_sent: u64,
+    pub(crate) repair_symbols_received: u64,
+    pub(crate) repair_symbols_used: u64,
+    pub(crate) repair_symbols_wasted: u64,
+    pub(crate) packets_rebuilt: u64,
+    pub(crate) packets_rebuilt_by_peer: u64,
+    pub(crate) packets_mended: u64,
     pub(crate) datagrams_dropped: u64,
     #[serde(serialize_with = "by_name")]
     pub(crate) recovery_reasons: RecoveryReasons,
@@ -136,13 +136,13 @@ impl From<&ConnectionStats> for Counters {
             recovery_bytes_sent: stats.recovery_bytes_sent,
             copies_sent: stats.copies_sent,
             late_copies_sent: stats.late_copies_sent,
-            repair_sent: stats.repair_sent,
-            repair_received: stats.repair_received,
-            repair_used: stats.repair_used,
-            repair_wasted: stats.repair_wasted,
-            packets_mended_here: stats.packets_recovered,
-            packets_mended_at_peer: stats.peer_recovered,
-            losses_mended: stats.packets_mended,
+            repair_symbols_sent: stats.repair_symbols_sent,
+            repair_symbols_received: stats.repair_symbols_received,
+            repair_symbols_used: stats.repair_symbols_used,
+            repair_symbols_wasted: stats.repair_symbols_wasted,
+            packets_rebuilt: stats.packets_rebuilt,
+            packets_rebuilt_by_peer: stats.packets_rebuilt_by_peer,
+            packets_mended: stats.packets_mended,
             datagrams_dropped: stats.datagrams_dropped,
             recovery_reasons: stats.reasons,
         }
@@ -161,13 +161,13 @@ impl std::ops::AddAssign for Counters {
         self.recovery_bytes_sent += other.recovery_bytes_sent;
         self.copies_sent += other.copies_sent;
         self.late_copies_sent += other.late_copies_sent;
-        self.repair_sent += other.repair_sent;
-        self.repair_received += other.repair_received;
-        self.repair_used += other.repair_used;
-        self.repair_wasted += other.repair_wasted;
-        self.packets_mended_here += other.packets_mended_here;
-        self.packets_mended_at_peer += other.packets_mended_at_peer;
-        self.losses_mended += other.losses_mended;
+        self.repair_symbols_sent += other.repair_symbols_sent;
+        self.repair_symbols_received += other.repair_symbols_received;
+        self.repair_symbols_used += other.repair_symbols_used;
+        self.repair_symbols_wasted += other.repair_symbols_wasted;
+        self.packets_rebuilt += other.packets_rebuilt;
+        self.packets_rebuilt_by_peer += other.packets_rebuilt_by_peer;
+        self.packets_mended += other.packets_mended;
         self.datagrams_dropped += other.datagrams_dropped;
         self.recovery_reasons += other.recovery_reasons;
     }

@@ -49,11 +49,11 @@ struct PathRow {
     bytes_sent: u64,
     bytes_received: u64,
     packets_lost: u64,
-    packets_recovered: u64,
+    packets_mended: u64,
     loss_estimate: f64,
-    repair_sent: u64,
-    repair_used: u64,
-    repair_wasted: u64,
+    repair_symbols_sent: u64,
+    packets_rebuilt_by_peer: u64,
+    repair_symbols_wasted: u64,
     copies_sent: u64,
 }
 
@@ -73,11 +73,11 @@ impl From<&PathStats> for PathRow {
             bytes_sent: path.bytes_sent,
             bytes_received: path.bytes_received,
             packets_lost: path.packets_lost,
-            packets_recovered: path.packets_recovered,
+            packets_mended: path.packets_mended,
             loss_estimate: path.loss_estimate,
-            repair_sent: path.repair_sent,
-            repair_used: path.repair_used,
-            repair_wasted: path.repair_wasted,
+            repair_symbols_sent: path.repair_symbols_sent,
+            packets_rebuilt_by_peer: path.packets_rebuilt_by_peer,
+            repair_symbols_wasted: path.repair_symbols_wasted,
             copies_sent: path.copies_sent,
         }
     }
@@ -119,14 +119,14 @@ fn metrics(paths: &[PathRow], stats: Option<&StatsRow>) -> String {
                 stats.counters.recovery_bytes_sent,
             ),
             (
-                "mendpath_packets_mended_total",
+                "mendpath_packets_rebuilt_total",
                 "Packets rebuilt here by the decoder.",
-                stats.counters.packets_mended_here,
+                stats.counters.packets_rebuilt,
             ),
             (
-                "mendpath_peer_packets_mended_total",
+                "mendpath_packets_rebuilt_by_peer_total",
                 "Packets of ours that the peer rebuilt.",
-                stats.counters.packets_mended_at_peer,
+                stats.counters.packets_rebuilt_by_peer,
             ),
         ];
         for (name, help, value) in counters {
@@ -158,8 +158,8 @@ fn metrics(paths: &[PathRow], stats: Option<&StatsRow>) -> String {
         ("mendpath_path_packets_lost_total", "counter", "Packets declared lost.", |path| {
             path.packets_lost as f64
         }),
-        ("mendpath_path_repair_sent_total", "counter", "Repair symbols sent.", |path| {
-            path.repair_sent as f64
+        ("mendpath_path_repair_symbols_sent_total", "counter", "Repair symbols sent.", |path| {
+            path.repair_symbols_sent as f64
         }),
         ("mendpath_path_copies_sent_total", "counter", "Copies of packets sent.", |path| {
             path.copies_sent as f64
