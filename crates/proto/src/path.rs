@@ -503,7 +503,6 @@ impl Path {
             copies_sent: c.copies_sent,
             repair_symbols_sent: c.repair_symbols_sent,
             packets_rebuilt_by_peer: c.packets_rebuilt_by_peer,
-            repair_symbols_wasted: c.repair_symbols_sent.saturating_sub(c.packets_rebuilt_by_peer),
             packets_unprotected: c.unprotected,
         }
     }

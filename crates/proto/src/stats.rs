@@ -84,8 +84,6 @@ pub struct PathStats {
     /// Packets of this path that the peer rebuilt from repair symbols, as far as RECOVERED told.
     /// The symbols came over whichever path carried them.
     pub packets_rebuilt_by_peer: u64,
-    /// Repair symbols that this path carried and that no RECOVERED has answered, those in flight included.
-    pub repair_symbols_wasted: u64,
     /// Packets that coding could not protect, because the memory for source symbols was used up.
     pub packets_unprotected: u64,
 }

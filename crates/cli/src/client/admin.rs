@@ -53,7 +53,6 @@ struct PathRow {
     loss_estimate: f64,
     repair_symbols_sent: u64,
     packets_rebuilt_by_peer: u64,
-    repair_symbols_wasted: u64,
     copies_sent: u64,
 }
 
@@ -77,7 +76,6 @@ impl From<&PathStats> for PathRow {
             loss_estimate: path.loss_estimate,
             repair_symbols_sent: path.repair_symbols_sent,
             packets_rebuilt_by_peer: path.packets_rebuilt_by_peer,
-            repair_symbols_wasted: path.repair_symbols_wasted,
             copies_sent: path.copies_sent,
         }
     }
