@@ -16,8 +16,8 @@ const KNOWN: [&str; 8] = [
     "RecoveryReasons",
     "EndpointStats",
     "StreamsStats",
-    "Counters",
     "PathRow",
+    "StatsRow",
     "DoorRow",
 ];
 
@@ -110,19 +110,21 @@ fn fields() -> BTreeMap<String, BTreeSet<String>> {
 
 /// The name of the statistics that this line begins to declare.
 fn statistics<'a>(line: &'a str, file: &Path) -> Option<&'a str> {
-    let rest = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
-    let name = rest.strip_prefix("struct ")?.strip_suffix(" {")?;
+    let name = without_visibility(line).strip_prefix("struct ")?.strip_suffix(" {")?;
     let is_shown = ["admin.rs", "tally.rs"].iter().any(|shown| file.ends_with(shown));
     let is_public = line.starts_with("pub ") && ["Stats", "Reasons"].iter().any(|end| name.ends_with(end));
-    let is_json = is_shown && ["Counters", "Row"].iter().any(|end| name.ends_with(end));
+    let is_json = is_shown && name.ends_with("Row");
     (is_public || is_json).then_some(name)
 }
 
+fn without_visibility(line: &str) -> &str {
+    let prefixes = ["pub ", "pub(crate) ", "pub(super) "];
+    prefixes.iter().find_map(|prefix| line.strip_prefix(prefix)).unwrap_or(line)
+}
+
 fn field(line: &str) -> Option<&str> {
-    let line = line.strip_prefix("    ")?;
-    let line = line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
-    let (name, _) = line.split_once(": ")?;
-    // `#[serde(flatten)]`: its fields stand in its place.
+    let (name, _) = without_visibility(line.strip_prefix("    ")?).split_once(": ")?;
+    // `counters` are fields of `ConnectionStats`, which stand in its place.
     let is_name = name != "counters" && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     is_name.then_some(name)
 }
