@@ -8,7 +8,7 @@ use figures::{
     percent, steps, whole,
 };
 
-use super::{Report, ReportRow};
+use super::{Clock, Report, ReportRow};
 
 /// The page.
 pub fn html(report: &Report) -> String {
@@ -72,20 +72,24 @@ fn numbers(report: &Report, out: &mut String) {
 
 fn conditions(report: &Report, out: &mut String) {
     let scenario = &report.scenario;
+    let clock = match report.clock {
+        Clock::Real => "over real UDP sockets and emulated links",
+        Clock::Virtual => "over simulated links in virtual time",
+    };
     out.push_str("<h2>What was measured</h2>\n<ul>");
     for (place, path) in scenario.paths.iter().enumerate() {
         let _ = write!(out, "<li>Path #{}: {}</li>", place + 1, escape(&path.text));
     }
     let _ = write!(
         out,
-        "</ul>\n<p class=\"note\">{} responses of {} per row over real UDP sockets and emulated links, congestion control {}, packets of \
-         up to {} bytes, seed {}. \
+        "</ul>\n<p class=\"note\">{} responses of {} per row {}, congestion control {}, packets of up to {} bytes, seed {}. \
          Each response has a connection of its own, whose paths are open before the request is sent; losses begin with the request. The time runs from the request \
          to the last byte. The n-th response of every row meets links that draw the same losses. Lost: by the links. Mended: the data of \
          a lost packet had arrived by a copy or a repair symbol before it would have been retransmitted. Extra bytes: copies and repair \
          symbols per other byte of the server. mendpath {}.</p>\n",
         scenario.count,
         units::Bytes(scenario.size_bytes),
+        clock,
         escape(&scenario.congestion),
         scenario.datagram_bytes,
         report.seed,
@@ -105,7 +109,7 @@ mod tests {
             row.fct_ms = (0..200).map(|i| 100.0 + f64::from(i)).collect();
             row
         });
-        Report::new(&options, rows.collect())
+        Report::new(&options, rows.collect(), None)
     }
 
     #[test]
@@ -133,7 +137,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_still_a_page() {
-        let report = Report::new(&DemoOptions::default(), Vec::new());
+        let report = Report::new(&DemoOptions::default(), Vec::new(), None);
         assert!(html(&report).ends_with("</html>\n"));
     }
 }
