@@ -130,8 +130,8 @@ fn mendpath(k: usize, m: usize) -> Contender {
             sources.iter().enumerate().map(|(i, s)| (i >= m).then_some(s.as_slice())).collect();
         let repairs: Vec<(u8, &[u8])> =
             indices.iter().copied().zip(repairs.iter().map(Vec::as_slice)).collect();
-        let recovered = reed_solomon::decode(black_box(&received), black_box(&repairs), &mut scratch);
-        recovered.expect("enough symbols").for_each(|source| _ = black_box(source));
+        let rebuilt = reed_solomon::decode(black_box(&received), black_box(&repairs), &mut scratch);
+        rebuilt.expect("enough symbols").for_each(|source| _ = black_box(source));
     };
     Contender { name: "mendpath", encode: Box::new(encode), decode: Box::new(decode) }
 }

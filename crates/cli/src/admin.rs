@@ -1,6 +1,10 @@
 //! `--admin`: what connections are doing, as JSON and for Prometheus; `docs/json.md` describes the fields. Here is what client and
 //! server have in common: a small HTTP server on loopback, and the counters.
 
+mod counters;
+
+pub(crate) use counters::Counters;
+
 use std::{
     convert::Infallible,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -17,8 +21,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mendpath::{ConnectionStats, RecoveryReasons};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use tokio::{net::TcpStream, time::timeout};
 
 use crate::{
@@ -94,85 +97,6 @@ pub(crate) fn json(value: &impl Serialize) -> Answer {
     (200, "application/json", serde_json::to_string_pretty(value).unwrap_or_default() + "\n")
 }
 
-/// What `/stats` counts, of one connection or of several.
-#[derive(Clone, Copy, Default, Debug, Serialize)]
-pub(crate) struct Counters {
-    pub(crate) bytes_sent: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) packets_sent: u64,
-    pub(crate) packets_received: u64,
-    pub(crate) packets_lost: u64,
-    pub(crate) stream_bytes_sent: u64,
-    pub(crate) stream_bytes_received: u64,
-    pub(crate) recovery_bytes_sent: u64,
-    pub(crate) copies_sent: u64,
-    pub(crate) late_copies_sent: u64,
-    pub(crate) repair_sent: u64,
-    pub(crate) repair_received: u64,
-    pub(crate) repair_used: u64,
-    pub(crate) repair_wasted: u64,
-    pub(crate) packets_mended_here: u64,
-    pub(crate) packets_mended_at_peer: u64,
-    pub(crate) losses_mended: u64,
-    pub(crate) datagrams_dropped: u64,
-    #[serde(serialize_with = "by_name")]
-    pub(crate) recovery_reasons: RecoveryReasons,
-}
-
-fn by_name<S: Serializer>(reasons: &RecoveryReasons, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(reasons.named())
-}
-
-impl From<&ConnectionStats> for Counters {
-    fn from(stats: &ConnectionStats) -> Self {
-        Self {
-            bytes_sent: stats.bytes_sent,
-            bytes_received: stats.bytes_received,
-            packets_sent: stats.packets_sent,
-            packets_received: stats.packets_received,
-            packets_lost: stats.packets_lost,
-            stream_bytes_sent: stats.stream_bytes_sent,
-            stream_bytes_received: stats.stream_bytes_received,
-            recovery_bytes_sent: stats.recovery_bytes_sent,
-            copies_sent: stats.copies_sent,
-            late_copies_sent: stats.late_copies_sent,
-            repair_sent: stats.repair_sent,
-            repair_received: stats.repair_received,
-            repair_used: stats.repair_used,
-            repair_wasted: stats.repair_wasted,
-            packets_mended_here: stats.packets_recovered,
-            packets_mended_at_peer: stats.peer_recovered,
-            losses_mended: stats.packets_mended,
-            datagrams_dropped: stats.datagrams_dropped,
-            recovery_reasons: stats.reasons,
-        }
-    }
-}
-
-impl std::ops::AddAssign for Counters {
-    fn add_assign(&mut self, other: Self) {
-        self.bytes_sent += other.bytes_sent;
-        self.bytes_received += other.bytes_received;
-        self.packets_sent += other.packets_sent;
-        self.packets_received += other.packets_received;
-        self.packets_lost += other.packets_lost;
-        self.stream_bytes_sent += other.stream_bytes_sent;
-        self.stream_bytes_received += other.stream_bytes_received;
-        self.recovery_bytes_sent += other.recovery_bytes_sent;
-        self.copies_sent += other.copies_sent;
-        self.late_copies_sent += other.late_copies_sent;
-        self.repair_sent += other.repair_sent;
-        self.repair_received += other.repair_received;
-        self.repair_used += other.repair_used;
-        self.repair_wasted += other.repair_wasted;
-        self.packets_mended_here += other.packets_mended_here;
-        self.packets_mended_at_peer += other.packets_mended_at_peer;
-        self.losses_mended += other.losses_mended;
-        self.datagrams_dropped += other.datagrams_dropped;
-        self.recovery_reasons += other.recovery_reasons;
-    }
-}
-
 /// Whether a program on this machine asks, and not a page from elsewhere in its browser.
 ///
 /// # Errors
@@ -199,7 +123,8 @@ fn check<B>(request: &Request<B>) -> Result<(), u16> {
 /// The value of a field that is there once.
 fn only<'a>(fields: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = fields.get_all(name).iter();
-    all.next().filter(|_| all.next().is_none())?.to_str().ok()
+    let value = all.next()?;
+    if all.next().is_some() { None } else { value.to_str().ok() }
 }
 
 fn is_loopback_name(host: &str) -> bool {

@@ -109,6 +109,7 @@ pub enum Command {
                   queue    what may wait before the link       [default: one round trip's worth]\n\n\
                   Examples:\n  \
                   mendpath demo\n  \
+                  mendpath demo --virtual                  the links alone, without this machine's noise\n  \
                   mendpath demo --html demo.html --json demo.json\n  \
                   mendpath demo --path rate=50mbit,delay=20ms,loss=1% --path rate=10mbit,delay=80ms,loss=3%,burst=2\n  \
                   mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500")]
@@ -137,6 +138,9 @@ pub struct DemoArgs {
     /// Responses under way at a time, each on links of its own [default: 12].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub lanes: Option<u16>,
+    /// The same in virtual time, within a second or two: no sockets, no noise of this machine, the same digits every time.
+    #[arg(long = "virtual", conflicts_with = "lanes")]
+    pub virtual_time: bool,
     /// A few seconds instead of most of a minute; too few responses for a 99th percentile worth the name.
     #[arg(long)]
     pub quick: bool,
@@ -146,6 +150,9 @@ pub struct DemoArgs {
     /// Write a page with a picture and the numbers.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Write a picture of the tails and what they cost.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
 }
 
 /// Arguments of `server`.

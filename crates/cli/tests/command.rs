@@ -53,6 +53,19 @@ fn the_demonstration_writes_json_and_a_page() {
 }
 
 #[test]
+fn the_demonstration_in_virtual_time_prints_the_same_every_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let svg = dir.path().join("demo.svg");
+    let args = ["demo", "--virtual", "--count", "3", "--size", "30kB", "--svg", svg.to_str().unwrap()];
+    let (first, again) = (mendpath(&args), mendpath(&args));
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let printed = text(&first.stdout);
+    assert!(printed.contains("3 responses of 30.0 kB per row in virtual time"), "{printed}");
+    assert_eq!(printed, text(&again.stdout));
+    assert!(fs::read_to_string(svg).unwrap().starts_with("<svg"));
+}
+
+#[test]
 fn usage_errors_exit_with_2() {
     for args in [&["demo", "--path", "speed=1"][..], &["client", "nonsense"], &["client"], &["fly"]] {
         assert_eq!(mendpath(args).status.code(), Some(2), "{args:?}");

@@ -185,6 +185,14 @@ impl Emulator {
         self.on_path(path, move |path, now| path.links_mut().reseed(now, seed))
     }
 
+    /// Begins to look for [`DirectionStats::max_late`](crate::DirectionStats::max_late) of a path anew.
+    ///
+    /// # Errors
+    /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
+    pub fn forget_lateness(&self, path: PathId) -> Result<(), EmulatorError> {
+        self.on_path(path, |path, _| path.links_mut().forget_lateness())
+    }
+
     /// Changes the links of one direction or (`None`) of both.
     fn change(
         &self,

@@ -17,7 +17,8 @@ pub struct DirectionStats {
     pub send_failed: u64,
     /// Packets whose client had been evicted when they came out of the link.
     pub orphaned: u64,
-    /// The longest time between when a packet should have left the link and when it was sent on.
+    /// The longest time between when a packet should have left the link and when it was sent on, since
+    /// the path was made or [`Emulator::forget_lateness`](crate::Emulator::forget_lateness) was called.
     pub max_late: Duration,
     /// The sum of these times over all packets: divide by the link's `delivered` for the mean.
     pub total_late: Duration,
@@ -55,6 +56,12 @@ impl Links {
 
     fn seeds(seed: Seed) -> [Seed; 2] {
         [seed.child("up", 0), seed.child("down", 0)]
+    }
+
+    /// Begins to look for the longest lateness anew.
+    pub(crate) fn forget_lateness(&mut self) {
+        self.up.counted.max_late = Duration::ZERO;
+        self.down.counted.max_late = Duration::ZERO;
     }
 
     /// When a link has something to deliver next.

@@ -76,8 +76,3 @@ pub use summary::{Cell, Summary};
 pub use tail::{Tail, TailError};
 pub use topologies::{Network, TOPOLOGIES};
 pub use workloads::{Party, Traffic, TrafficError, WORKLOADS, Workload};
-
-/// The book's chapter: its code is tested with the crate's.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/experiments.md")]
-struct Book;

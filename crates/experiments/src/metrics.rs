@@ -111,7 +111,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "startup_ms", title: "time to the first picture (ms)", compute: playout::startup },
     Metric {
         name: "unit_delivered_share",
-        title: "packets of a unit that arrive or are mended (%)",
+        title: "packets of a unit that arrive or are rebuilt (%)",
         compute: worked_out::only,
     },
     Metric {

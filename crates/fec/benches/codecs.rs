@@ -101,9 +101,9 @@ mod decode {
         let repairs: Vec<(u8, &[u8])> = indices.iter().copied().zip(slices(&repairs)).collect();
         let mut scratch = reed_solomon::DecodeScratch::new();
         bencher.counter(Block(k, m).bytes()).bench_local(|| {
-            let recovered =
+            let rebuilt =
                 reed_solomon::decode(black_box(&received), black_box(&repairs), &mut scratch).unwrap();
-            recovered.for_each(|source| _ = black_box(source));
+            rebuilt.for_each(|source| _ = black_box(source));
         });
     }
 

@@ -128,10 +128,10 @@ pub enum DecodeError {
         /// Which source.
         source_index: usize,
     },
-    /// What was recovered is no virtual symbol: a symbol was changed, or does not belong to the block.
-    #[error("recovered source symbol {source_index} is corrupt")]
+    /// What was rebuilt is no virtual symbol: a symbol was changed, or does not belong to the block.
+    #[error("rebuilt source symbol {source_index} is corrupt")]
     Corrupt {
-        /// The source that was to be recovered.
+        /// The source that was to be rebuilt.
         source_index: usize,
     },
 }

@@ -34,8 +34,8 @@
 //!
 //! let received = [None, Some(sources[1]), None];
 //! let mut scratch = reed_solomon::DecodeScratch::new();
-//! let recovered = reed_solomon::decode(&received, &[(0, &repairs[0]), (1, &repairs[1])], &mut scratch)?;
-//! assert!(recovered.eq([(0, sources[0]), (2, sources[2])]));
+//! let rebuilt = reed_solomon::decode(&received, &[(0, &repairs[0]), (1, &repairs[1])], &mut scratch)?;
+//! assert!(rebuilt.eq([(0, sources[0]), (2, sources[2])]));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

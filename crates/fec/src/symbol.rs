@@ -1,4 +1,4 @@
-//! Virtual symbols: combining sources as if each were framed with its length, and unframing what was recovered.
+//! Virtual symbols: combining sources as if each were framed with its length, and unframing what was rebuilt.
 
 use arrayvec::ArrayVec;
 use gf256::{Kernels, field};

@@ -58,9 +58,9 @@ fn reed_solomon_honest(input: &mut Input<'_>) {
     let symbols: Vec<(u8, &[u8])> =
         chosen.iter().zip(&symbols).map(|(&index, s)| (index as u8, s.as_slice())).collect();
     let mut scratch = reed_solomon::DecodeScratch::new();
-    let recovered = reed_solomon::decode(&received, &symbols, &mut scratch).expect("enough symbols");
+    let rebuilt = reed_solomon::decode(&received, &symbols, &mut scratch).expect("enough symbols");
     let mut found = 0;
-    for (index, bytes) in recovered {
+    for (index, bytes) in rebuilt {
         assert!(lost.contains(&index));
         assert_eq!(bytes, coded[index]);
         found += 1;
@@ -81,8 +81,8 @@ fn reed_solomon_hostile(input: &mut Input<'_>) {
     }
     let symbols: Vec<(u8, &[u8])> = symbols.iter().map(|(i, s)| (*i, s.as_slice())).collect();
     let mut scratch = reed_solomon::DecodeScratch::new();
-    if let Ok(recovered) = reed_solomon::decode(&received, &symbols, &mut scratch) {
-        for (index, bytes) in recovered {
+    if let Ok(rebuilt) = reed_solomon::decode(&received, &symbols, &mut scratch) {
+        for (index, bytes) in rebuilt {
             assert!(received[index].is_none());
             assert!(symbols.iter().any(|(_, s)| bytes.len() + fec::PREFIX <= s.len()));
         }
@@ -110,8 +110,8 @@ fn random_linear_honest(input: &mut Input<'_>) {
         index = index.wrapping_add(1);
     }
     assert!(decoder.is_complete());
-    while let Some(recovered) = decoder.next_recovered() {
-        let (index, bytes) = recovered.expect("honest symbols");
+    while let Some(rebuilt) = decoder.next_rebuilt() {
+        let (index, bytes) = rebuilt.expect("honest symbols");
         assert_eq!(bytes, coded[index]);
     }
 }
@@ -130,8 +130,8 @@ fn random_linear_hostile(input: &mut Input<'_>) {
             let _ = decoder.add_repair(u32::from(input.u16()), &bytes);
         }
         assert!(decoder.rank() <= decoder.k());
-        while let Some(recovered) = decoder.next_recovered() {
-            if let Ok((_, bytes)) = recovered {
+        while let Some(rebuilt) = decoder.next_rebuilt() {
+            if let Ok((_, bytes)) = rebuilt {
                 assert!(bytes.len() + fec::PREFIX <= len);
             }
         }

@@ -149,9 +149,9 @@ impl Repair {
     #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
     fn of(counted: &BTreeMap<String, f64>) -> Option<Self> {
         let count = |name: &str| counted.get(name).map(|value| *value as u64);
-        let sent_packets = count("copies_sent")? + count("repair_sent")?;
+        let sent_packets = count("copies_sent")? + count("repair_symbols_sent")?;
         // A lost packet needs one of them, whatever else came for it.
-        let used_packets = count("losses_mended")?.min(sent_packets);
+        let used_packets = count("packets_mended")?.min(sent_packets);
         Some(Self {
             sent_bytes: count("recovery_bytes_sent")?,
             sent_packets,

@@ -88,9 +88,9 @@ pub(crate) struct PathCounters {
     /// Pure ACKs, lost probes for the MTU, packets given up with their keys.
     pub(crate) untracked: u64,
     pub(crate) copies_sent: u64,
-    pub(crate) repair_sent: u64,
-    pub(crate) repaired_by_peer: u64,
-    pub(crate) mended: u64,
+    pub(crate) repair_symbols_sent: u64,
+    pub(crate) packets_rebuilt_by_peer: u64,
+    pub(crate) packets_mended: u64,
     pub(crate) unprotected: u64,
 }
 
@@ -499,11 +499,10 @@ impl Path {
             ecn: self.ecn.state(),
             ecn_ce: self.ecn.ce(),
             loss_estimate: self.loss.estimate(),
-            packets_recovered: c.mended,
+            packets_mended: c.packets_mended,
             copies_sent: c.copies_sent,
-            repair_sent: c.repair_sent,
-            repair_used: c.repaired_by_peer,
-            repair_wasted: c.repair_sent.saturating_sub(c.repaired_by_peer),
+            repair_symbols_sent: c.repair_symbols_sent,
+            packets_rebuilt_by_peer: c.packets_rebuilt_by_peer,
             packets_unprotected: c.unprotected,
         }
     }

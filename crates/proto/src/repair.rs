@@ -125,12 +125,12 @@ impl Repair {
 
     pub(crate) fn fill_stats(&self, stats: &mut ConnectionStats) {
         let counters = self.decoder.counters();
-        stats.repair_received = counters.received;
-        stats.repair_used = counters.used;
-        stats.repair_wasted = counters.wasted;
-        stats.repair_refused = counters.refused;
+        stats.repair_symbols_received = counters.received;
+        stats.repair_symbols_used = counters.used;
+        stats.repair_symbols_wasted = counters.wasted;
+        stats.repair_symbols_refused = counters.refused;
         stats.decoder_work = counters.work;
-        stats.packets_recovered = counters.rebuilt;
+        stats.packets_rebuilt = counters.rebuilt;
         stats.decoder_memory = self.decoder.memory();
         stats.source_memory = self.kept_bytes;
         stats.decoder_memory_peak = counters.memory_peak;

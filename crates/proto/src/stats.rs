@@ -74,16 +74,16 @@ pub struct PathStats {
     pub ecn_ce: u64,
     /// Loss estimate of FUSO section III-B.1, 0 to 1.
     pub loss_estimate: f64,
-    /// Lost packets of this path whose data had already reached the peer, by repair or copy, when they were declared lost.
-    pub packets_recovered: u64,
-    /// Recovery copies that this path carried.
+    /// Of the packets declared lost, those that were mended: their data had reached the peer by a copy
+    /// or a repair symbol when they were declared lost.
+    pub packets_mended: u64,
+    /// Copies that this path carried.
     pub copies_sent: u64,
     /// Repair symbols that this path carried within its window; one that a probe carries is part of the probe.
-    pub repair_sent: u64,
+    pub repair_symbols_sent: u64,
     /// Packets of this path that the peer rebuilt from repair symbols, as far as RECOVERED told.
-    pub repair_used: u64,
-    /// Repair symbols that this path carried and that no RECOVERED has answered, those in flight included.
-    pub repair_wasted: u64,
+    /// The symbols came over whichever path carried them.
+    pub packets_rebuilt_by_peer: u64,
     /// Packets that coding could not protect, because the memory for source symbols was used up.
     pub packets_unprotected: u64,
 }
@@ -114,28 +114,30 @@ pub struct ConnectionStats {
     pub reasons: RecoveryReasons,
     /// Bytes of packets sent for recovery: copies and repair symbols.
     pub recovery_bytes_sent: u64,
-    /// Recovery copies sent.
+    /// Copies sent.
     pub copies_sent: u64,
-    /// Of these, the copies of data that was stuck on a slow or dead path (late re-injection), whatever the recovery scheme.
+    /// Of these, the late copies: of data that was stuck on a slow or dead path, whatever the recovery
+    /// scheme.
     pub late_copies_sent: u64,
     /// Repair symbols sent.
-    pub repair_sent: u64,
+    pub repair_symbols_sent: u64,
     /// Repair symbols received.
-    pub repair_received: u64,
-    /// Received repair symbols that rebuilt a packet.
-    pub repair_used: u64,
-    /// Received repair symbols that were not needed or not usable.
-    pub repair_wasted: u64,
+    pub repair_symbols_received: u64,
+    /// Received repair symbols that were used: a packet was rebuilt from them.
+    pub repair_symbols_used: u64,
+    /// Received repair symbols that were wasted: not needed, or not usable.
+    pub repair_symbols_wasted: u64,
     /// Of those, the symbols that nothing was done about, because the peer had sent too little else to pay for the work. Honest peers never
     /// get there.
-    pub repair_refused: u64,
+    pub repair_symbols_refused: u64,
     /// What decoding has cost: bytes multiplied and added, and 64 for every packet that was looked up.
     pub decoder_work: u64,
-    /// Packets rebuilt for us by our decoder.
-    pub packets_recovered: u64,
-    /// Packets of ours that the peer told us it rebuilt.
-    pub peer_recovered: u64,
-    /// Lost packets of ours whose data had already reached the peer, by repair or copy, when we declared them lost.
+    /// Packets of the peer that we rebuilt.
+    pub packets_rebuilt: u64,
+    /// Packets of ours that the peer rebuilt, as far as RECOVERED told.
+    pub packets_rebuilt_by_peer: u64,
+    /// Of the packets declared lost, those that were mended: their data had reached the peer by a copy
+    /// or a repair symbol when they were declared lost.
     pub packets_mended: u64,
     /// Bytes that the decoder holds, and the most it ever held.
     pub decoder_memory: u64,

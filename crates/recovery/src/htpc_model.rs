@@ -26,17 +26,17 @@ pub enum Reading {
     Corrected,
 }
 
-/// PB: the share of the unit's packets that neither arrives nor is mended.
+/// PB: the share of the unit's packets that neither arrives nor is rebuilt.
 pub fn blocked(unit: u32, extra: u32, b: f64, reading: Reading) -> f64 {
     if extra == 0 {
         return b; // equation 9
     }
-    let mended = match reading {
+    let rebuilt = match reading {
         Reading::AsPrinted => 1,
         Reading::Corrected => extra,
     };
     let all = unit + extra;
-    let term = |i: u32| chance(all, i, b) * f64::from(i.saturating_sub(mended));
+    let term = |i: u32| chance(all, i, b) * f64::from(i.saturating_sub(rebuilt));
     (1..=all).map(term).sum::<f64>() / f64::from(unit.max(1))
 }
 

@@ -45,9 +45,3 @@ pub use schemes::SchemeKind;
 pub use sim::{ConnectionId, FOREIGN_TIMER, MAX_FLOWS, ProfileId, Sim, SimError};
 pub use subflow::Phase;
 pub use transport::MAX_CONNECTIONS;
-
-/// The book's chapters: their code is tested with the crate's.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/simulator.md")]
-#[doc = include_str!("../../../docs/add-a-scheme.md")]
-struct Book;

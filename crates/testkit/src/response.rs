@@ -195,16 +195,33 @@ impl Exchange {
         &mut self,
         size: usize,
         paths: &[PathPlan],
+        observe: impl FnMut(&mut World, ConnectionId),
+    ) -> Result<Response, Incomplete> {
+        for (i, path) in paths.iter().enumerate() {
+            let seed = self.seed.child("response loss", i as u64);
+            self.lose(i, Direction::Backward, seed, &path.loss);
+        }
+        self.respond(size, observe)
+    }
+
+    /// From now on one direction of a path loses as `loss` says, and its links draw from `seed`.
+    pub fn lose(&mut self, path: usize, direction: Direction, seed: Seed, loss: &Loss) {
+        self.world.network_mut().change(self.links[path], direction, |link, now| {
+            link.reseed(now, seed);
+            link.set_loss(now, loss.clone());
+        });
+    }
+
+    /// Requests a response of `size` bytes on the paths as they are; `observe` as in
+    /// [`request_observed`](Self::request_observed).
+    ///
+    /// # Errors
+    /// [`Incomplete`] after [`limit`](Self::limit).
+    pub fn respond(
+        &mut self,
+        size: usize,
         mut observe: impl FnMut(&mut World, ConnectionId),
     ) -> Result<Response, Incomplete> {
-        for (i, (link, path)) in self.links.iter().zip(paths).enumerate() {
-            let seed = self.seed.child("response loss", i as u64);
-            let net = self.world.network_mut();
-            net.change(*link, Direction::Backward, |l, now| {
-                l.reseed(now, seed);
-                l.set_loss(now, path.loss.clone());
-            });
-        }
         let lost_before: Vec<u64> = self.lost();
         let (client, server) = (self.client, self.server);
         let sent_before = self.world.connection(server).stats().bytes_sent;

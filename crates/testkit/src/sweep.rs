@@ -141,10 +141,10 @@ type Event<T> = (&'static str, fn(&T) -> bool);
 const EVENTS: &[Event<ConnectionStats>] = &[
     ("~ packet lost", |s| s.packets_lost > 0),
     ("~ copy sent", |s| s.copies_sent > 0),
-    ("~ repair symbol sent", |s| s.repair_sent > 0),
-    ("~ packet rebuilt by the decoder", |s| s.packets_recovered > 0),
+    ("~ repair symbol sent", |s| s.repair_symbols_sent > 0),
+    ("~ packet rebuilt by the decoder", |s| s.packets_rebuilt > 0),
     ("~ loss mended before it was noticed", |s| s.packets_mended > 0),
-    ("~ repair symbol wasted", |s| s.repair_wasted > 0),
+    ("~ repair symbol wasted", |s| s.repair_symbols_wasted > 0),
     ("~ keys updated", |s| s.key_updates > 0),
     ("~ datagram dropped unread", |s| s.datagrams_dropped > 0),
     ("~ malformed packet received", |s| s.malformed_packets > 0),

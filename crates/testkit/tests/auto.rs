@@ -112,7 +112,7 @@ fn every_copy_and_symbol_has_a_reason() {
     for size in [500, 60_000, 3_000, 200_000] {
         let stats = exchange.request(size, &paths).unwrap().stats;
         let why = stats.reasons;
-        assert_eq!(why.block, stats.repair_sent, "{why:?}");
+        assert_eq!(why.block, stats.repair_symbols_sent, "{why:?}");
         let copies = stats.copies_sent - stats.late_copies_sent;
         assert_eq!(why.handshake + why.single + why.uncoded, copies, "{why:?}");
     }
@@ -127,7 +127,7 @@ fn without_a_decoder_there_are_copies() {
     let paths = [losing(path(100, 50), 0.05), path(100, 50)];
     let response = Exchange::establish(Seed(5), &paths, &transport).request(60_000, &paths).unwrap();
     assert!(response.stats.recovery.contains("does not decode"), "{}", response.stats.recovery);
-    assert_eq!((response.stats.repair_sent, response.stats.reasons.block), (0, 0));
+    assert_eq!((response.stats.repair_symbols_sent, response.stats.reasons.block), (0, 0));
     assert!(response.stats.reasons.uncoded > 0, "{:?}", response.stats.reasons);
 }
 

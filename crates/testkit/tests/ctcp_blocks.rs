@@ -85,7 +85,7 @@ fn two_paths_share_their_blocks() {
     let response = respond(4, &paths, &transport(), size);
     let share = share(&response, size);
     assert!(share > 1.4, "{share}");
-    assert!(response.paths.iter().all(|p| p.repair_sent > 0), "{:?}", response.paths);
+    assert!(response.paths.iter().all(|p| p.repair_symbols_sent > 0), "{:?}", response.paths);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn who_cannot_decode_gets_retransmissions() {
         TransportConfig { repair: RepairConfig { accept: false, ..RepairConfig::default() }, ..transport() };
     let response = respond(9, &[path(0.05)], &transport, 500_000);
     assert_eq!(response.stats.recovery, "ctcp (as none: the peer does not decode)");
-    assert_eq!((response.stats.repair_sent, response.stats.recovery_bytes_sent), (0, 0));
+    assert_eq!((response.stats.repair_symbols_sent, response.stats.recovery_bytes_sent), (0, 0));
 }
 
 /// With little memory at either end, data goes without protection rather than not at all.

@@ -55,7 +55,7 @@ fn a_transport_pair_and_a_tcp_pair_cross_the_same_lossy_fabric() {
     assert!(network.flows().iter().all(|flow| flow.completion_time().unwrap() > floor));
     let stats = || network.flows().iter().map(|flow| &flow.stats);
     assert!(stats().any(|stats| stats.packets_lost > 0));
-    assert!(stats().any(|stats| stats.copies_sent > 0) && stats().any(|stats| stats.repair_sent > 0));
+    assert!(stats().any(|stats| stats.copies_sent > 0) && stats().any(|stats| stats.repair_symbols_sent > 0));
     assert!(stats().filter(|stats| stats.recovery == "none").all(|stats| stats.recovery_bytes_sent == 0));
     // TLS draws other bytes in every run, and nothing else differs.
     assert_eq!(both(0.05, 1).1, hash);

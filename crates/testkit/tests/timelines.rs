@@ -104,7 +104,7 @@ fn without_negotiation_cofuso_is_fuso() {
         let cofuso = respond(seed, &lossy(), &without(RecoveryKind::Cofuso), 200_000);
         let fuso = respond(seed, &lossy(), &without(RecoveryKind::Fuso), 200_000);
         assert!(cofuso.stats.recovery.contains("as fuso"), "{}", cofuso.stats.recovery);
-        assert_eq!(cofuso.stats.repair_sent, 0);
+        assert_eq!(cofuso.stats.repair_symbols_sent, 0);
         assert!(cofuso.stats.copies_sent > 0);
         assert_eq!(cofuso.trace_hash, fuso.trace_hash, "packet by packet");
     }
@@ -119,7 +119,7 @@ fn loss_that_was_mended_is_not_hidden_from_the_controller() {
         let mended = respond(4, &lossy, &transport(recovery), 60_000);
         assert_eq!(mended.link_lost, [0, 1]);
         assert_eq!((mended.paths[1].packets_lost, mended.paths[0].packets_lost), (1, 0), "{recovery}");
-        assert_eq!(mended.paths[1].packets_recovered, 1, "{recovery}: {:?}", mended.stats);
+        assert_eq!(mended.paths[1].packets_mended, 1, "{recovery}: {:?}", mended.stats);
         assert!(mended.paths[1].window < clean.paths[1].window, "{recovery}: the window was reduced");
         assert!(mended.paths[1].loss_estimate > 0.0, "{recovery}");
     }

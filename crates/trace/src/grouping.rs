@@ -16,7 +16,7 @@ use crate::{
 const FALLBACK: Duration = Duration::from_millis(200);
 /// A fast retransmission takes one or two round trips: a short group whose mean is more is none.
 const FAST_ROUND_TRIPS: f64 = 3.0;
-/// Not all holes of a window are mended in the first round trip: a boundary below two splits the fast retransmissions.
+/// Not all holes of a window are filled in the first round trip: a boundary below two splits the fast retransmissions.
 const LEAST_THRESHOLD_ROUND_TRIPS: f64 = 2.0;
 /// From this share of retransmissions with a known round trip on, round trips are clustered.
 const KNOWN_ROUND_TRIPS: f64 = 0.9;

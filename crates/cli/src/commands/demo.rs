@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{check_writable, interrupted, print, write};
 use crate::{
     args::DemoArgs,
-    demo::{self, DemoOptions, Report},
+    demo::{self, Clock, DemoOptions, Report},
     failure::Failure,
 };
 
@@ -13,10 +13,10 @@ use crate::{
 const QUICK: u32 = 24;
 
 pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
-    let (json, html) = (args.json.clone(), args.html.clone());
+    let (json, html, svg) = (args.json.clone(), args.html.clone(), args.svg.clone());
     let options = options(args)?;
     // A file that cannot be written should show before the work, not after it.
-    for file in [&json, &html].into_iter().flatten() {
+    for file in [&json, &html, &svg].into_iter().flatten() {
         check_writable(file)?;
     }
     let report = tokio::select! {
@@ -25,6 +25,9 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     };
     if let Some(file) = &html {
         write(file, &demo::html(&report))?;
+    }
+    if let Some(file) = &svg {
+        write(file, &demo::svg(&report))?;
     }
     let to_stdout = json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &json {
@@ -57,6 +60,7 @@ fn options(args: DemoArgs) -> Result<DemoOptions, Failure> {
         datagram: args.datagram,
         seed: args.seed,
         lanes: args.lanes.map_or(defaults.lanes, usize::from),
+        clock: if args.virtual_time { Clock::Virtual } else { Clock::Real },
     })
 }
 

@@ -40,8 +40,8 @@ fn path_line(path: &PathStats) -> String {
         path.packets_sent,
         path.rtt.as_millis_f64(),
         path.packets_lost,
-        path.packets_recovered,
-        path.repair_sent,
+        path.packets_mended,
+        path.repair_symbols_sent,
         path.copies_sent
     )
 }

@@ -8,7 +8,7 @@ use figures::{
 };
 use units::Bytes;
 
-use super::{Report, ReportRow};
+use super::{Clock, Report, ReportRow};
 
 #[derive(Template)]
 #[template(path = "demo.html")]
@@ -17,13 +17,18 @@ struct Body<'a> {
     distribution: Html,
     numbers: Html,
     size: Bytes,
+    clock: &'static str,
 }
 
 /// The page.
 pub fn html(report: &Report) -> String {
     let (distribution, numbers) = (distribution(report), numbers(report));
     let size = Bytes(report.scenario.size_bytes);
-    let body = Html::of(&Body { report, distribution, numbers, size });
+    let clock = match report.clock {
+        Clock::Real => "over real UDP sockets and emulated links",
+        Clock::Virtual => "over simulated links in virtual time",
+    };
+    let body = Html::of(&Body { report, distribution, numbers, size, clock });
     page::page("mendpath demo", "How long do responses take?", &page::style(report.rows.len()), &body)
 }
 
@@ -89,7 +94,7 @@ mod tests {
             row.fct_ms = (0..200).map(|i| 100.0 + f64::from(i)).collect();
             row
         });
-        Report::new(&options, rows.collect())
+        Report::new(&options, rows.collect(), None)
     }
 
     #[test]
@@ -120,7 +125,7 @@ mod tests {
 
     #[test]
     fn an_empty_report_is_still_a_page() {
-        let report = Report::new(&DemoOptions::default(), Vec::new());
+        let report = Report::new(&DemoOptions::default(), Vec::new(), None);
         assert!(html(&report).ends_with("</html>\n"));
     }
 }

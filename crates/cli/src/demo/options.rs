@@ -1,6 +1,7 @@
 //! What the demonstration compares.
 
-use mendpath::{ControllerKind, RecoveryKind};
+use mendpath::{ControllerKind, RecoveryKind, TransportConfig};
+use serde::Serialize;
 use units::{BitRate, Bytes, Duration, LossRate};
 
 use super::PathSpec;
@@ -24,6 +25,20 @@ pub struct DemoOptions {
     pub seed: u64,
     /// Responses under way at a time, each on links of its own.
     pub lanes: usize,
+    /// Whose time passes.
+    pub clock: Clock,
+}
+
+/// What the demonstration runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// Real endpoints, UDP sockets and emulated links on this machine, whose noise shows.
+    #[default]
+    Real,
+    /// The same transport on simulated links in virtual time: as fast as the processor allows, and the
+    /// same numbers every time.
+    Virtual,
 }
 
 impl Default for DemoOptions {
@@ -38,6 +53,21 @@ impl Default for DemoOptions {
             datagram: 1_452,
             seed: 1,
             lanes: 12,
+            clock: Clock::Real,
+        }
+    }
+}
+
+impl DemoOptions {
+    /// The transport of both sides. The packet size is given, since a connection that lives for one
+    /// response has no time to find it out.
+    pub(super) fn transport(&self, recovery: RecoveryKind) -> TransportConfig {
+        TransportConfig {
+            recovery,
+            controller: self.congestion,
+            initial_datagram_size: self.datagram,
+            max_datagram_size: self.datagram,
+            ..TransportConfig::default()
         }
     }
 }

@@ -4,7 +4,7 @@ use figures::Summary;
 use serde::Serialize;
 use units::Bytes;
 
-use super::{DemoOptions, PathSpec, Row, response::Measured, verdict};
+use super::{Clock, DemoOptions, PathSpec, Row, response::Measured, verdict};
 
 /// Names the form of the JSON; a new number means that a field changed its meaning or is gone.
 pub const SCHEMA: &str = "mendpath-demo/1";
@@ -16,12 +16,17 @@ pub struct Report {
     pub schema: &'static str,
     /// The version of this program.
     pub version: &'static str,
+    /// Whose time passed.
+    pub clock: Clock,
     /// From which all losses derive.
     pub seed: u64,
     /// What was compared.
     pub scenario: Scenario,
     /// The rows, in the order of the table.
     pub rows: Vec<ReportRow>,
+    /// What the slowest responses without loss take on the links alone, as virtual time shows it; more is
+    /// this machine's noise.
+    pub links_alone_ms: Option<f64>,
     /// What it means, in words.
     pub summary: String,
 }
@@ -108,6 +113,8 @@ pub struct ReportRow {
     pub lost: u64,
     /// Lost packets of the server whose data had reached the client otherwise before they would have been retransmitted.
     pub mended: u64,
+    /// The longest time that an emulated link handed a packet on too late.
+    pub late_ms: f64,
 }
 
 impl ReportRow {
@@ -115,6 +122,7 @@ impl ReportRow {
         let fct_ms: Vec<f64> = measured.iter().map(|one| round(one.fct.as_secs_f64() * 1e3)).collect();
         let summary =
             Summary::of(&fct_ms).unwrap_or(Summary { mean: 0.0, p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 });
+        let late = |one: &Measured| one.late.as_secs_f64() * 1e3;
         let sum = |field: fn(&Measured) -> u64| measured.iter().map(field).sum::<u64>();
         let (bytes, recovery_bytes) = (sum(|one| one.bytes), sum(|one| one.recovery_bytes));
         let seconds = fct_ms.iter().sum::<f64>() / 1e3;
@@ -133,6 +141,7 @@ impl ReportRow {
             extra_bytes_ratio: ratio(recovery_bytes, bytes.saturating_sub(recovery_bytes)),
             lost: sum(|one| one.lost),
             mended: sum(|one| one.mended),
+            late_ms: round(measured.iter().map(late).fold(0.0, f64::max)),
         }
     }
 
@@ -143,11 +152,13 @@ impl ReportRow {
 }
 
 impl Report {
-    pub(super) fn new(options: &DemoOptions, rows: Vec<ReportRow>) -> Self {
-        let summary = verdict(&rows);
+    pub(super) fn new(options: &DemoOptions, rows: Vec<ReportRow>, links_alone_ms: Option<f64>) -> Self {
+        let links_alone_ms = links_alone_ms.map(round);
+        let summary = verdict(&rows, links_alone_ms);
         Self {
             schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
+            clock: options.clock,
             seed: options.seed,
             scenario: Scenario {
                 paths: options.paths.iter().map(ScenarioPath::from).collect(),
@@ -158,6 +169,7 @@ impl Report {
                 lanes: options.lanes,
             },
             rows,
+            links_alone_ms,
             summary,
         }
     }

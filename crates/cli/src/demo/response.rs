@@ -3,17 +3,14 @@
 use std::{net::SocketAddr, time::Duration};
 
 use emulator::{Direction, Emulator, PathId, Seed, UdpPath};
-use mendpath::{
-    ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig, TransportConfig,
-};
+use mendpath::{ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     time::{Instant, timeout},
 };
 use tracing::debug;
 
-use netsim::{LinkConfig, Loss};
-use units::LossRate;
+use netsim::Loss;
 
 use super::{DemoOptions, Row};
 
@@ -39,6 +36,8 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// The part of it that carried copies and repair symbols, in bytes.
     pub(super) recovery_bytes: u64,
+    /// The longest time that a link of this machine handed a packet on too late.
+    pub(super) late: Duration,
 }
 
 /// Measures the `index`-th response of `row`.
@@ -77,7 +76,7 @@ struct Ready {
     emulator: Emulator,
     paths: Vec<PathId>,
     /// What each path loses once the request is sent: towards the server, towards the client.
-    losses: Vec<(Loss, Loss)>,
+    losses: Vec<[Loss; 2]>,
     client: Connection,
     server: Connection,
 }
@@ -126,10 +125,11 @@ impl Ready {
         let words = |error: &dyn std::fmt::Display| error.to_string();
         // Set-up is not measured, so nothing was lost until now; from here on every row draws the same losses.
         for (path, losses) in self.paths.iter().zip(&self.losses) {
-            for (direction, loss) in [(Direction::Forward, &losses.0), (Direction::Backward, &losses.1)] {
+            for (direction, loss) in [Direction::Forward, Direction::Backward].into_iter().zip(losses) {
                 self.emulator.set_loss(*path, Some(direction), loss.clone()).map_err(|e| words(&e))?;
             }
             self.emulator.reseed(*path, seed).map_err(|e| words(&e))?;
+            self.emulator.forget_lateness(*path).map_err(|e| words(&e))?;
         }
         let (lost, sent) = (self.lost()?, self.server.stats());
         let serve = async {
@@ -149,6 +149,7 @@ impl Ready {
             if got == size { Ok(fct) } else { Err(format!("{got} of {size} bytes arrived")) }
         };
         let ((), fct) = tokio::try_join!(serve, ask)?;
+        let late = self.late()?;
         self.settled().await;
         let now = self.server.stats();
         debug!(?fct, server = ?now, client = ?self.client.stats(), server_paths = ?self.server.paths(), "response");
@@ -158,9 +159,20 @@ impl Ready {
             mended: now.packets_mended - sent.packets_mended,
             bytes: now.bytes_sent - sent.bytes_sent,
             recovery_bytes: now.recovery_bytes_sent - sent.recovery_bytes_sent,
+            late,
         };
         self.client.close(0, b"");
         Ok(measured)
+    }
+
+    /// The longest time that a link handed a packet on too late since the request.
+    fn late(&self) -> Result<Duration, String> {
+        let mut late = units::Duration::ZERO;
+        for path in &self.paths {
+            let stats = self.emulator.stats(*path).map_err(|error| error.to_string())?;
+            late = late.max(stats.up.max_late).max(stats.down.max_late);
+        }
+        Ok(late.into())
     }
 
     /// Packets that the links have lost so far.
@@ -210,13 +222,9 @@ async fn drain(receive: &mut mendpath::RecvStream) -> Result<u64, mendpath::Read
 }
 
 /// What the row's paths lose, towards the server and towards the client.
-fn losses(row: &Row) -> Result<Vec<(Loss, Loss)>, String> {
-    let links = row.paths.iter().map(|(_, path)| path.links().map_err(|error| error.to_string()));
-    links.map(|links| links.map(|(up, down)| (up.loss, down.loss))).collect()
-}
-
-fn without_loss(link: LinkConfig) -> LinkConfig {
-    link.random_loss(LossRate::ZERO)
+fn losses(row: &Row) -> Result<Vec<[Loss; 2]>, String> {
+    let links = row.paths.iter().map(|(_, path)| path.links_and_losses().map_err(|error| error.to_string()));
+    links.map(|links| links.map(|links| links.map(|(_, loss)| loss))).collect()
 }
 
 /// Links for all of the user's paths, numbered as the user did, so that each has the same losses in every row.
@@ -224,8 +232,8 @@ fn emulate(row: &Row, index: u32, options: &DemoOptions, server: SocketAddr) -> 
     let mut paths = Vec::new();
     for (place, path) in options.paths.iter().enumerate() {
         let path = row.paths.iter().find(|(other, _)| *other == place).map_or(path, |(_, path)| path);
-        let (up, down) = path.links().map_err(|error| error.to_string())?;
-        paths.push(UdpPath::new(server, without_loss(up), without_loss(down)));
+        let [(up, _), (down, _)] = path.links_and_losses().map_err(|error| error.to_string())?;
+        paths.push(UdpPath::new(server, up, down));
     }
     let seed = Seed(options.seed).child("set-up", index.into());
     Emulator::start(paths, seed).map_err(|error| error.to_string())
@@ -237,20 +245,9 @@ fn server_config(
     identity: &Identity,
 ) -> Result<ServerConfig, String> {
     let config = ServerConfig::with_identity(identity).map_err(|error| error.to_string())?;
-    Ok(config.transport(transport(recovery, options)))
+    Ok(config.transport(options.transport(recovery)))
 }
 
 fn client_config(recovery: RecoveryKind, options: &DemoOptions, identity: &Identity) -> ClientConfig {
-    ClientConfig::with_pinned_key(identity.pin()).transport(transport(recovery, options))
-}
-
-/// The same on both sides. The packet size is given, since a connection that lives for one response has no time to find it out.
-fn transport(recovery: RecoveryKind, options: &DemoOptions) -> TransportConfig {
-    TransportConfig {
-        recovery,
-        controller: options.congestion,
-        initial_datagram_size: options.datagram,
-        max_datagram_size: options.datagram,
-        ..TransportConfig::default()
-    }
+    ClientConfig::with_pinned_key(identity.pin()).transport(options.transport(recovery))
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use netsim::{LinkConfig, link::QueueSize, loss::InvalidBurst};
+use netsim::{LinkConfig, Loss, link::QueueSize, loss::InvalidBurst};
 use units::{BitRate, Bytes, Duration, LossRate, ParseUnitError};
 
 const KEYS: &str = "rate, delay, loss, loss-up, burst, jitter, queue";
@@ -82,6 +82,15 @@ impl PathSpec {
     /// When the burst length does not fit the loss.
     pub fn links(&self) -> Result<(LinkConfig, LinkConfig), InvalidBurst> {
         Ok((self.link(self.loss_up)?, self.link(self.loss)?))
+    }
+
+    /// The same links before the request, when nothing is lost, and what they lose from then on.
+    ///
+    /// # Errors
+    /// When the burst length does not fit the loss.
+    pub(super) fn links_and_losses(&self) -> Result<[(LinkConfig, Loss); 2], InvalidBurst> {
+        let (up, down) = self.links()?;
+        Ok([up, down].map(|link| (link.clone().random_loss(LossRate::ZERO), link.loss)))
     }
 
     fn link(&self, loss: LossRate) -> Result<LinkConfig, InvalidBurst> {

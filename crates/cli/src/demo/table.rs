@@ -2,7 +2,7 @@
 
 use figures::TextTable;
 
-use super::{Report, ReportRow};
+use super::{Clock, Report, ReportRow};
 
 const HEADINGS: [&str; 10] =
     ["paths", "recovery", "mean", "p50", "p99", "max", "Mbit/s", "extra", "lost", "mended"];
@@ -20,8 +20,12 @@ fn heading(report: &Report) -> String {
         out += &format!("path #{}: {}\n", place + 1, path.text);
     }
     let size = units::Bytes(scenario.size_bytes);
+    let clock = match report.clock {
+        Clock::Real => "",
+        Clock::Virtual => " in virtual time",
+    };
     out += &format!(
-        "{} responses of {size} per row; times from request to last byte in ms; mended = before a retransmission\n\n",
+        "{} responses of {size} per row{clock}; times from request to last byte in ms; mended = before a retransmission\n\n",
         scenario.count
     );
     out

@@ -36,7 +36,7 @@ fn input(
     Ok((unit, extra(unit, blocking), blocking, reading))
 }
 
-/// Fig. 5a, 1 - PB of a short flow: the share of its packets that arrive or are mended.
+/// Fig. 5a, 1 - PB of a short flow: the share of its packets that arrive or are rebuilt.
 pub(super) fn delivered(keys: &mut Keys<'_>) -> Result<f64, PlanError> {
     let (unit, extra, blocking, reading) = input(keys, SHORT)?;
     Ok(1.0 - blocked(unit, extra, blocking, reading))

@@ -138,12 +138,12 @@ impl Decoder {
         Ok(Innovation::Innovative)
     }
 
-    /// The next recovered source that has not been returned yet, and was not added either, with its index.
+    /// The next rebuilt source that has not been returned yet, and was not added either, with its index.
     /// Call until `None`.
     ///
     /// # Errors
     /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the decoder.
-    pub fn next_recovered(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
+    pub fn next_rebuilt(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
         let index = self.slots.iter().position(|&slot| slot == Slot::Known { reported: false })?;
         self.slots[index] = Slot::Known { reported: true };
         let source = symbol::unframe(place(&self.symbols, index, self.symbol_len));

@@ -13,7 +13,7 @@ use crate::{DecodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, symbol};
 /// soon as the symbols determine it. Cost per repair symbol: one pass over the received sources of the block, and one multiplication of a
 /// symbol for every equation held.
 ///
-/// A source that arrived but is not kept any more counts as missing; it is recovered like the others.
+/// A source that arrived but is not kept any more counts as missing; it is rebuilt like the others.
 #[derive(Clone, Debug)]
 pub struct MissingDecoder {
     seed: u32,
@@ -140,11 +140,11 @@ impl MissingDecoder {
         Ok(Innovation::Innovative)
     }
 
-    /// The next recovered source that has not been returned yet, and was not added either, with its index. Call until `None`.
+    /// The next rebuilt source that has not been returned yet, and was not added either, with its index. Call until `None`.
     ///
     /// # Errors
     /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the decoder.
-    pub fn next_recovered(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
+    pub fn next_rebuilt(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
         let known = &self.known;
         let solved =
             self.equations.iter().filter(|e| !known[e.pivot] && e.is_solved()).min_by_key(|e| e.pivot)?;

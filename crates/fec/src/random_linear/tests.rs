@@ -34,17 +34,17 @@ fn repair(sources: &[Vec<u8>], seed: u32, index: u32) -> Vec<u8> {
     out
 }
 
-/// What the decoder has recovered since the last time.
+/// What the decoder has rebuilt since the last time.
 fn drain(decoder: &mut Decoder) -> Vec<(usize, Vec<u8>)> {
-    let mut recovered = Vec::new();
-    while let Some(next) = decoder.next_recovered() {
+    let mut rebuilt = Vec::new();
+    while let Some(next) = decoder.next_rebuilt() {
         let (index, source) = next.unwrap();
-        recovered.push((index, source.to_vec()));
+        rebuilt.push((index, source.to_vec()));
     }
-    recovered
+    rebuilt
 }
 
-/// Feeds the arrivals one by one; after each, rank and recovered sources must be what the oracle's matrix determines.
+/// Feeds the arrivals one by one; after each, rank and rebuilt sources must be what the oracle's matrix determines.
 fn check_arrivals(sources: &[Vec<u8>], seed: u32, arrivals: &[Arrival]) {
     let k = sources.len();
     let unit = |i: usize| (0..k).map(|n| u8::from(n == i)).collect::<Vec<u8>>();
@@ -179,7 +179,7 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
-/// Feeds a decoder of the missing sources; after each arrival, rank and recovered sources must be what the oracle's matrix determines.
+/// Feeds a decoder of the missing sources; after each arrival, rank and rebuilt sources must be what the oracle's matrix determines.
 fn check_missing(sources: &[Vec<u8>], seed: u32, missing: &[bool], arrivals: &[Arrival]) {
     let k = sources.len();
     let unit = |i: usize| (0..k).map(|n| u8::from(n == i)).collect::<Vec<u8>>();
@@ -207,41 +207,41 @@ fn check_missing(sources: &[Vec<u8>], seed: u32, missing: &[bool], arrivals: &[A
         let determined = |&i: &usize| !known[i] && oracle::rank([&rows[..], &[unit(i)]].concat()) == rank;
         let expected: Vec<(usize, Vec<u8>)> =
             (0..k).filter(determined).map(|i| (i, sources[i].clone())).collect();
-        let mut recovered = Vec::new();
-        while let Some(next) = decoder.next_recovered() {
+        let mut rebuilt = Vec::new();
+        while let Some(next) = decoder.next_rebuilt() {
             let (index, source) = next.unwrap();
-            recovered.push((index, source.to_vec()));
+            rebuilt.push((index, source.to_vec()));
         }
-        assert_eq!(recovered, expected, "after {arrival:?}");
+        assert_eq!(rebuilt, expected, "after {arrival:?}");
         expected.iter().for_each(|&(i, _)| known[i] = true);
         assert!(decoder.memory() <= missing.iter().filter(|&&m| m).count() * (len + k));
     }
 }
 
 #[test]
-fn missing_sources_of_a_large_block_are_recovered() {
+fn missing_sources_of_a_large_block_are_rebuilt() {
     let sources = Noise(11).sources(64, 50);
     let missing: Vec<bool> = (0..64).map(|i| i % 13 == 4).collect();
     check_missing(&sources, 12, &missing, &(0..6).map(Arrival::Repair).collect::<Vec<_>>());
 }
 
 #[test]
-fn the_largest_block_is_recovered_from_as_many_symbols_as_are_missing() {
+fn the_largest_block_is_rebuilt_from_as_many_symbols_as_are_missing() {
     let sources = Noise(12).sources(255, 20);
     let is_missing = |i: usize| i.is_multiple_of(50);
     let mut decoder = MissingDecoder::new(12, 255, symbol_len(&slices(&sources)), is_missing).unwrap();
     let received = |i: usize| (!is_missing(i)).then_some(&sources[i][..]);
     for index in 0..6 {
-        assert!(!decoder.is_complete() && decoder.next_recovered().is_none());
+        assert!(!decoder.is_complete() && decoder.next_rebuilt().is_none());
         decoder.add_repair(index, &repair(&sources, 12, index), received).unwrap();
     }
-    let mut recovered = 0;
-    while let Some(next) = decoder.next_recovered() {
+    let mut rebuilt = 0;
+    while let Some(next) = decoder.next_rebuilt() {
         let (index, source) = next.unwrap();
         assert_eq!((is_missing(index), source), (true, &sources[index][..]));
-        recovered += 1;
+        rebuilt += 1;
     }
-    assert_eq!((recovered, decoder.is_complete()), (6, true));
+    assert_eq!((rebuilt, decoder.is_complete()), (6, true));
 }
 
 #[test]
@@ -278,8 +278,8 @@ fn a_decoder_of_the_missing_refuses_what_is_wrong_and_stays_as_it_was() {
     assert_eq!(decoder.add_source(3, &[]), Err(DecodeError::SourceIndex { source_index: 3, sources: 3 }));
     assert_eq!((decoder.rank(), decoder.memory()), (2, 0));
     decoder.add_repair(0, &[9; 10], here).unwrap();
-    assert_eq!(decoder.next_recovered(), Some(Err(DecodeError::Corrupt { source_index: 1 })));
-    assert_eq!(decoder.next_recovered(), None);
+    assert_eq!(decoder.next_rebuilt(), Some(Err(DecodeError::Corrupt { source_index: 1 })));
+    assert_eq!(decoder.next_rebuilt(), None);
 }
 
 #[test]
@@ -325,8 +325,8 @@ fn what_is_no_virtual_symbol_is_reported_once_as_corrupt() {
     let mut decoder = Decoder::new(0, 2, 4).unwrap();
     decoder.add_source(0, &[]).unwrap();
     decoder.add_repair(0, &[1, 1, 1, 1]).unwrap();
-    assert_eq!(decoder.next_recovered(), Some(Err(DecodeError::Corrupt { source_index: 1 })));
-    assert_eq!(decoder.next_recovered(), None);
+    assert_eq!(decoder.next_rebuilt(), Some(Err(DecodeError::Corrupt { source_index: 1 })));
+    assert_eq!(decoder.next_rebuilt(), None);
 }
 
 proptest! {
@@ -372,7 +372,7 @@ proptest! {
                 true => decoder.add_source(index as usize, &bytes),
                 false => decoder.add_repair(index, &bytes),
             };
-            while decoder.next_recovered().is_some() {}
+            while decoder.next_rebuilt().is_some() {}
             prop_assert!(decoder.rank() <= k.min(MAX_SOURCES));
             prop_assert!(result.is_ok() || bytes.len() != 8 || index as usize >= k || source);
         }

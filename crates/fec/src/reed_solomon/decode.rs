@@ -11,7 +11,7 @@ type Rows = [[u8; MAX_SOURCES]; Kernels::TILE];
 
 /// Memory of [`decode`], kept between blocks so that decoding does not allocate once it has seen the largest.
 ///
-/// Grows to twice the bytes of the recovered symbols plus e x e bytes for e lost sources; never shrinks.
+/// Grows to twice the bytes of the rebuilt symbols plus e x e bytes for e lost sources; never shrinks.
 #[derive(Clone, Default, Debug)]
 pub struct DecodeScratch {
     /// Repair symbols minus what the known sources contributed, one after the other.
@@ -30,7 +30,7 @@ impl DecodeScratch {
     }
 }
 
-/// The recovered sources: their index in the block and their bytes, in order of index.
+/// The rebuilt sources: their index in the block and their bytes, in order of index.
 #[derive(Clone, Debug)]
 pub struct Recovered<'s> {
     lost: &'s [u8],

@@ -33,12 +33,12 @@ fn check_recovery(
     let received: Vec<Option<&[u8]>> =
         sources.iter().enumerate().map(|(i, s)| (!lost.contains(&i)).then_some(s.as_slice())).collect();
     let repairs: Vec<(u8, &[u8])> = repairs.iter().map(|(j, s)| (*j, s.as_slice())).collect();
-    let recovered: Vec<(usize, Vec<u8>)> =
+    let rebuilt: Vec<(usize, Vec<u8>)> =
         decode(&received, &repairs, scratch).unwrap().map(|(i, s)| (i, s.to_vec())).collect();
     let mut lost = lost.to_vec();
     lost.sort_unstable();
     let expected: Vec<(usize, Vec<u8>)> = lost.iter().map(|&i| (i, sources[i].clone())).collect();
-    assert_eq!(recovered, expected, "repair symbols {:?}", repairs.iter().map(|r| r.0).collect::<Vec<_>>());
+    assert_eq!(rebuilt, expected, "repair symbols {:?}", repairs.iter().map(|r| r.0).collect::<Vec<_>>());
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn xor_recovers_one_loss() {
     let mut out = [0; 7];
     xor::encode(&sources, &mut out).unwrap();
     let mut scratch = DecodeScratch::new();
-    let mut recovered = xor::decode(&[None, Some(b""), Some(b"three")], &out, &mut scratch).unwrap();
-    assert_eq!((recovered.len(), recovered.next(), recovered.next()), (1, Some((0, &b"one"[..])), None));
+    let mut rebuilt = xor::decode(&[None, Some(b""), Some(b"three")], &out, &mut scratch).unwrap();
+    assert_eq!((rebuilt.len(), rebuilt.next(), rebuilt.next()), (1, Some((0, &b"one"[..])), None));
 }
 
 #[test]
@@ -241,8 +241,8 @@ proptest! {
         let sources: Vec<Option<&[u8]>> = sources.iter().map(|s| s.as_deref()).collect();
         let repairs: Vec<(u8, &[u8])> = repairs.iter().map(|(j, s)| (*j, s.as_slice())).collect();
         let mut scratch = DecodeScratch::new();
-        if let Ok(recovered) = decode(&sources, &repairs, &mut scratch) {
-            prop_assert_eq!(recovered.count(), sources.iter().filter(|s| s.is_none()).count());
+        if let Ok(rebuilt) = decode(&sources, &repairs, &mut scratch) {
+            prop_assert_eq!(rebuilt.count(), sources.iter().filter(|s| s.is_none()).count());
         }
     }
 }

@@ -129,7 +129,11 @@ fn repeated_recovered_frames_count_once() {
     encode_recovered(PathId::ZERO, [last - 3..=last].into_iter(), &mut claim);
     siege.flood(20_000, |_, out| out.extend_from_slice(&claim));
     siege.assert_open();
-    assert!(siege.victim().stats().peer_recovered <= 4, "{}", siege.victim().stats().peer_recovered);
+    assert!(
+        siege.victim().stats().packets_rebuilt_by_peer <= 4,
+        "{}",
+        siege.victim().stats().packets_rebuilt_by_peer
+    );
     // They stay un-acknowledged: a lie opens no window (docs/decisions/0003-recovered.md).
     assert_eq!(siege.victim().paths()[0].in_flight, in_flight);
     assert!(siege.answered.datagrams - before.datagrams <= siege.sent.datagrams);

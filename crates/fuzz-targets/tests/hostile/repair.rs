@@ -90,7 +90,12 @@ fn tiny_symbols_cost_what_their_bytes_pay_for() {
         });
         siege.assert_open();
         let stats = siege.victim().stats();
-        assert!(stats.repair_refused > 1_000, "{} of {}", stats.repair_refused, stats.repair_received);
+        assert!(
+            stats.repair_symbols_refused > 1_000,
+            "{} of {}",
+            stats.repair_symbols_refused,
+            stats.repair_symbols_received
+        );
         assert_work_is_paid_for(&mut siege, 0);
     }
 }
@@ -113,7 +118,7 @@ fn large_symbols_cost_what_their_bytes_pay_for() {
         out.extend_from_slice(&[0; 1_100]);
     });
     assert_work_is_paid_for(&mut siege, 0);
-    assert!(siege.victim().stats().repair_refused > 1_000);
+    assert!(siege.victim().stats().repair_symbols_refused > 1_000);
 }
 
 /// The same with combinations: many blocks, whose packets stay in memory for them while ordinary ones push in.
@@ -172,7 +177,7 @@ fn blocks_over_nothing_stay_within_the_decoders_memory() {
         siege.assert_open();
         let stats = siege.victim().stats();
         assert!(stats.decoder_memory_peak <= budget, "{}", stats.decoder_memory_peak);
-        assert!(stats.packets_recovered == 0 && stats.repair_used == 0);
+        assert!(stats.packets_rebuilt == 0 && stats.repair_symbols_used == 0);
         siege.assert_memory(budget as usize * 2 + (256 << 10));
         siege.assert_answers(1, 10);
     }
@@ -232,5 +237,5 @@ fn repair_within_repair_is_ignored() {
     siege.hear();
     siege.assert_open();
     let stats = siege.victim().stats();
-    assert_eq!((stats.repair_received, stats.packets_recovered), (1, 1));
+    assert_eq!((stats.repair_symbols_received, stats.packets_rebuilt), (1, 1));
 }

@@ -154,10 +154,10 @@ impl Connection {
         }
         builder.ack_eliciting = true;
         let built = self.finish_packet(now, builder, purpose, out)?;
-        self.stats.repair_sent += 1;
+        self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         let path = self.paths.get_mut(&on)?;
-        path.counters.repair_sent += u64::from(purpose != PacketPurpose::Probe);
+        path.counters.repair_symbols_sent += u64::from(purpose != PacketPurpose::Probe);
         let rtt = path.expected_rtt();
         if let Some(blocks) = &mut self.blocks {
             blocks.on_combination_sent(now, Packet::Coded { block, index }, on, built.number, rtt);

@@ -250,10 +250,10 @@ impl Connection {
         }
         builder.ack_eliciting = true;
         let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
-        self.stats.repair_sent += 1;
+        self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         if let Some(path) = self.paths.get_mut(&on) {
-            path.counters.repair_sent += 1;
+            path.counters.repair_symbols_sent += 1;
         }
         Some(built)
     }
@@ -450,9 +450,9 @@ impl Connection {
                 }
             };
             if news {
-                self.stats.peer_recovered += 1;
+                self.stats.packets_rebuilt_by_peer += 1;
                 if let Some(path) = self.paths.get_mut(&recovered.path) {
-                    path.counters.repaired_by_peer += 1;
+                    path.counters.packets_rebuilt_by_peer += 1;
                 }
             }
         }
@@ -474,7 +474,7 @@ impl Connection {
         let counts = |path: &&mut Path| packet.in_flight && packet.epoch == path.epoch;
         let Some(path) = self.paths.get_mut(&of).filter(counts) else { return };
         if packet.repaired || packet.copy_delivered {
-            path.counters.mended += 1;
+            path.counters.packets_mended += 1;
             self.stats.packets_mended += 1;
         } else if packet.coded || packet.reinjected {
             path.lost_protected.push(number);
@@ -486,7 +486,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&of) else { return false };
         let mended = path.lost_protected.take(number);
         if mended {
-            path.counters.mended += 1;
+            path.counters.packets_mended += 1;
             self.stats.packets_mended += 1;
         }
         mended

@@ -284,7 +284,7 @@ impl Decoder {
         let symbol_len = symbols.first().map_or(0, |(_, s)| s.len());
         self.counters.work += block.members.len() as u64 * (LOOKUP + (lost * symbol_len) as u64);
         let rebuilt: Vec<Rebuilt> = match decode(&sources, &symbols, &mut self.scratch) {
-            Ok(recovered) => recovered.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
+            Ok(rebuilt) => rebuilt.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
             Err(_) => Vec::new(),
         };
         let used = if rebuilt.is_empty() { 0 } else { lost as u64 };

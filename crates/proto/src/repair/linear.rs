@@ -75,8 +75,8 @@ impl LinearBlock {
 
     /// Moves what the equations have come to determine to `rebuilt`; false if it was nothing that a sender can have sent.
     fn harvest(&mut self, rebuilt: &mut Vec<RebuiltPacket>, counters: &mut Counters) -> bool {
-        while let Some(recovered) = self.decoder.next_recovered() {
-            let Ok((i, plaintext)) = recovered else { return false };
+        while let Some(next) = self.decoder.next_rebuilt() {
+            let Ok((i, plaintext)) = next else { return false };
             let (path, number) = self.members[i].packet;
             rebuilt.push((path, number, plaintext.to_vec()));
             self.rebuilt += 1;

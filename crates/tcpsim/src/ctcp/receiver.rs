@@ -108,7 +108,7 @@ impl Receiver {
     fn take_rebuilt(&mut self, number: u32) -> u32 {
         let mut rebuilt = 0;
         while let Some(block) = self.blocks.get_mut(&number)
-            && let Some(Ok((index, _))) = block.decoder.as_mut().and_then(MissingDecoder::next_recovered)
+            && let Some(Ok((index, _))) = block.decoder.as_mut().and_then(MissingDecoder::next_rebuilt)
         {
             let dsn = block.first + index as u32;
             self.deliver(dsn);

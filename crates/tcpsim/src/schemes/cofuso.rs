@@ -149,8 +149,8 @@ impl Buffer {
             return None;
         }
         let mut scratch = fec::reed_solomon::DecodeScratch::new();
-        let recovered = fec::reed_solomon::decode(&sources, &parities, &mut scratch).ok()?;
-        Some(recovered.map(|(i, bytes)| (first + i as u32, bytes.try_into().unwrap_or_default())).collect())
+        let rebuilt = fec::reed_solomon::decode(&sources, &parities, &mut scratch).ok()?;
+        Some(rebuilt.map(|(i, bytes)| (first + i as u32, bytes.try_into().unwrap_or_default())).collect())
     }
 }
 
@@ -233,10 +233,10 @@ impl State {
 
     /// Delivers what the block `first`, `k` of sub-flow `sub` gives away now.
     fn try_decode(&mut self, conn: &mut Connection, io: &mut Io<'_>, sub: usize, first: u32, k: u16) {
-        let Some(recovered) = self.buffers[sub].decode(first, k) else { return };
+        let Some(rebuilt) = self.buffers[sub].decode(first, k) else { return };
         self.buffers[sub].parities.retain(|parity| (parity.first, parity.k) != (first, k));
         let capacity = usize::from(self.parameters.block.k_max);
-        for (seq, found) in recovered {
+        for (seq, found) in rebuilt {
             let [a, b, c, d, ..] = found;
             conn.deliver(io, u32::from_be_bytes([a, b, c, d]), true);
             self.buffers[sub].keep(capacity, seq, found);

@@ -12,7 +12,7 @@ use crate::ranges::Ranges;
 /// Most units with equations; of one more, the oldest is given up.
 const MAX_UNITS: usize = 64;
 
-/// A unit that misses more than its coded packets have mended so far.
+/// A unit that misses more than its coded packets have rebuilt so far.
 #[derive(Debug)]
 struct Unit {
     first: u32,
@@ -70,7 +70,7 @@ impl UnitDecoder {
 
     fn take_rebuilt(&mut self, at: usize, rebuilt: &mut Vec<u32>) {
         let unit = &mut self.units[at];
-        while let Some(Ok((index, _))) = unit.decoder.next_recovered() {
+        while let Some(Ok((index, _))) = unit.decoder.next_rebuilt() {
             let seq = unit.first + index as u32;
             self.arrived.insert(seq, seq + 1, |seq, _| rebuilt.push(seq));
         }

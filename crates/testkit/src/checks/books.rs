@@ -56,12 +56,12 @@ impl Books {
         all_true!(Books, s;
             s.packets_lost <= s.packets_sent,
             s.packets_mended <= s.packets_lost,
-            s.copies_sent + s.repair_sent <= s.packets_sent,
+            s.copies_sent + s.repair_symbols_sent <= s.packets_sent,
             s.recovery_bytes_sent <= s.bytes_sent,
-            s.repair_used + s.repair_wasted <= s.repair_received,
-            s.packets_recovered <= s.repair_received,
+            s.repair_symbols_used + s.repair_symbols_wasted <= s.repair_symbols_received,
+            s.packets_rebuilt <= s.repair_symbols_received,
             // Whoever is honest has always paid for its symbols.
-            s.repair_refused == 0,
+            s.repair_symbols_refused == 0,
             s.decoder_memory <= s.decoder_memory_peak,
         );
         all_true!(Memory, s;
@@ -86,8 +86,8 @@ fn check_path(p: &PathStats) -> Result<(), Broken> {
     all_true!(Books, p;
         p.packets_lost <= p.packets_sent,
         p.bytes_lost + p.in_flight <= p.bytes_sent,
-        p.packets_recovered <= p.packets_lost,
-        p.copies_sent + p.repair_sent <= p.packets_sent,
+        p.packets_mended <= p.packets_lost,
+        p.copies_sent + p.repair_symbols_sent <= p.packets_sent,
         p.window >= u64::from(p.mtu),
         p.rtt_min <= p.rtt,
         (0.0..=1.0).contains(&p.loss_estimate),
@@ -139,10 +139,11 @@ mod tests {
         lost.packets_lost = 1;
         assert!(books.check_stats(&lost).is_err(), "more lost than sent");
         let mut used = ConnectionStats::default();
-        used.repair_used = 1;
+        used.repair_symbols_used = 1;
         assert!(books.check_stats(&used).is_err(), "a symbol that never came was used");
         let mut refused = ConnectionStats::default();
-        (refused.repair_received, refused.repair_wasted, refused.repair_refused) = (1, 1, 1);
+        (refused.repair_symbols_received, refused.repair_symbols_wasted, refused.repair_symbols_refused) =
+            (1, 1, 1);
         assert!(books.check_stats(&refused).is_err(), "an honest symbol was refused");
         let paths = paths();
         let with = |change: fn(&mut PathStats)| {

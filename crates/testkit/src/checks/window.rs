@@ -49,7 +49,8 @@ impl Window {
                 })
             };
             // A copy or repair symbol has no excuse.
-            if path.copies_sent + path.repair_sent > earlier.copies_sent + earlier.repair_sent {
+            if path.copies_sent + path.repair_symbols_sent > earlier.copies_sent + earlier.repair_symbols_sent
+            {
                 return over("recovery");
             }
             let validates = transmit.size == VALIDATION_SIZE || !path.address_validated;
@@ -94,6 +95,6 @@ mod tests {
         assert_eq!(over(|_, _| {}, true), Ok(()));
         assert_eq!(over(|_, after| after.address_validated = false, false), Ok(()), "a challenge");
         assert!(over(|_, after| after.copies_sent += 1, true).is_err(), "recovery has no excuse");
-        assert!(over(|_, after| after.repair_sent += 1, true).is_err());
+        assert!(over(|_, after| after.repair_symbols_sent += 1, true).is_err());
     }
 }

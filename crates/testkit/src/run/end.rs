@@ -76,8 +76,8 @@ impl Run<'_> {
             let (sender, receiver) = (self.world.connection(from), self.world.connection(to));
             let (s, r) = (sender.stats(), receiver.stats());
             let possible = r.packets_received <= s.packets_sent
-                && r.repair_received <= s.repair_sent
-                && s.peer_recovered <= r.packets_recovered
+                && r.repair_symbols_received <= s.repair_symbols_sent
+                && s.packets_rebuilt_by_peer <= r.packets_rebuilt
                 && r.stream_bytes_received <= s.stream_bytes_sent;
             if !possible {
                 return Err(Failure::Leak { side, report: format!("sender {s:?}\nreceiver {r:?}") });

@@ -115,12 +115,12 @@ impl Pair {
         }
         let stats = self.admin("/stats").await?;
         print(format_args!(
-            "client: recovery {}, {} packets mended by its decoder, {} repair symbols received ({} used, {} wasted), {} reconnects",
+            "client: recovery {}, {} packets rebuilt by its decoder, {} repair symbols received ({} used, {} wasted), {} reconnects",
             stats["recovery"],
-            stats["packets_mended_here"],
-            stats["repair_received"],
-            stats["repair_used"],
-            stats["repair_wasted"],
+            stats["packets_rebuilt"],
+            stats["repair_symbols_received"],
+            stats["repair_symbols_used"],
+            stats["repair_symbols_wasted"],
             stats["reconnects"]
         ));
         let (server, client) = (self.server.peak_memory()?, self.client.peak_memory()?);

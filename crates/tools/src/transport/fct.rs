@@ -167,7 +167,7 @@ pub fn run(arguments: &Arguments) {
         "lost",
         "mended",
         "copies",
-        "repair",
+        "symbols",
         "rebuilt",
         "extra %",
         "in/out"
@@ -189,8 +189,8 @@ pub fn run(arguments: &Arguments) {
             sum(|r| r.link_lost.iter().sum()),
             sum(|r| r.stats.packets_mended),
             sum(|r| r.stats.copies_sent),
-            sum(|r| r.stats.repair_sent),
-            sum(|r| r.stats.peer_recovered),
+            sum(|r| r.stats.repair_symbols_sent),
+            sum(|r| r.stats.packets_rebuilt_by_peer),
             extra * 100.0,
             // Nearly all that a server receives are ACKs; the set-up counts too, so only long responses give the bare share.
             sum(|r| r.stats.packets_received) as f64 / sum(|r| r.stats.packets_sent) as f64

@@ -116,7 +116,8 @@ pub fn run(arguments: &Arguments) {
                     / response.completion.as_secs_f64()
                     / (arguments.rate.bits_per_second() * arguments.paths as u64) as f64;
                 let extra = response.stats.recovery_bytes_sent as f64 / response.bytes_sent as f64 * 100.0;
-                let wasted = response.stats.repair_sent.saturating_sub(response.stats.peer_recovered);
+                let wasted =
+                    response.stats.repair_symbols_sent.saturating_sub(response.stats.packets_rebuilt_by_peer);
                 println!(
                     "{:>10}{:>10}{name:>16}{goodput:>10.3}{extra:>9.1}{:>8}{wasted:>8}",
                     controller.name(),

@@ -158,7 +158,8 @@ impl<'a> Fields<'a> {
 
     fn only(&self, name: &'static str) -> Option<&'a [u8]> {
         let mut all = self.all(name);
-        all.next().filter(|_| all.next().is_none())
+        let value = all.next()?;
+        if all.next().is_some() { None } else { Some(value) }
     }
 
     /// Stricter than RFC 9112 section 6.3, which lets a proxy repair some of what is refused here.

@@ -10,6 +10,7 @@ pub mod fuzzing;
 mod http;
 mod interfaces;
 mod keeper;
+mod metrics;
 mod routes;
 mod socks5;
 mod socks5_udp;

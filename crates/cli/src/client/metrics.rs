@@ -1,0 +1,171 @@
+//! `/metrics`: paths and connection for Prometheus, in the text format of OpenMetrics.
+
+use std::fmt;
+
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeMetric as _, text},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
+    registry::{Registry, Unit},
+};
+
+use super::admin::{PathRow, StatsRow};
+
+/// The content type.
+pub(super) const KIND: &str = "application/openmetrics-text; version=1.0.0";
+
+/// The text. Counters of a connection start again when it is made anew.
+pub(super) fn metrics(paths: Vec<PathRow>, stats: Option<StatsRow>) -> String {
+    let mut registry = Registry::with_prefix("mendpath");
+    registry.register_collector(Box::new(Scrape { paths, stats }));
+    let mut out = String::new();
+    text::encode(&mut out, &registry).expect("a string takes everything");
+    out
+}
+
+/// What there is to tell at the moment.
+#[derive(Debug)]
+struct Scrape {
+    paths: Vec<PathRow>,
+    stats: Option<StatsRow>,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether there is a connection to the server.";
+        let up = encoder.encode_descriptor("up", help, None, MetricType::Gauge)?;
+        ConstGauge::new(i64::from(self.stats.is_some())).encode(up)?;
+        if let Some(stats) = &self.stats {
+            encode_connection(stats, &mut encoder)?;
+        }
+        OF_PATHS.iter().try_for_each(|metric| metric.encode(&self.paths, &mut encoder))
+    }
+}
+
+fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let reconnects = ("reconnects", "Connections made after the first.", stats.reconnects);
+    let counters = stats.counters.iter().map(|(counter, value)| (counter.name, counter.help, value));
+    for (name, help, value) in [reconnects].into_iter().chain(counters) {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)?;
+    }
+    let help = "Copies and repair symbols by why they were sent, and times that none were and why.";
+    let mut reasons = encoder.encode_descriptor("recovery_reasons", help, None, MetricType::Counter)?;
+    for (reason, count) in stats.counters.recovery_reasons().named() {
+        ConstCounter::new(count).encode(reasons.encode_family(&[("reason", reason)])?)?;
+    }
+    Ok(())
+}
+
+/// A metric that each path has.
+struct OfPath {
+    name: &'static str,
+    unit: Option<Unit>,
+    help: &'static str,
+    value: Value,
+}
+
+enum Value {
+    Gauge(fn(&PathRow) -> f64),
+    Counter(fn(&PathRow) -> u64),
+}
+
+static OF_PATHS: [OfPath; 8] = [
+    OfPath::gauge("path_rtt", Unit::Seconds, "Smoothed round-trip time.", |path| path.rtt_ms / 1e3),
+    OfPath::gauge("path_window", Unit::Bytes, "Congestion window.", |path| path.window_bytes as f64),
+    OfPath::gauge("path_in_flight", Unit::Bytes, "Bytes sent and not answered for.", |path| {
+        path.in_flight_bytes as f64
+    }),
+    OfPath::counter("path_bytes_sent", "UDP payload bytes sent.", |path| path.bytes_sent),
+    OfPath::counter("path_bytes_received", "UDP payload bytes received.", |path| path.bytes_received),
+    OfPath::counter("path_packets_lost", "Packets declared lost.", |path| path.packets_lost),
+    OfPath::counter("path_repair_symbols_sent", "Repair symbols sent.", |path| path.repair_symbols_sent),
+    OfPath::counter("path_copies_sent", "Copies of packets sent.", |path| path.copies_sent),
+];
+
+impl OfPath {
+    const fn gauge(name: &'static str, unit: Unit, help: &'static str, value: fn(&PathRow) -> f64) -> Self {
+        Self { name, unit: Some(unit), help, value: Value::Gauge(value) }
+    }
+
+    const fn counter(name: &'static str, help: &'static str, value: fn(&PathRow) -> u64) -> Self {
+        Self { name, unit: None, help, value: Value::Counter(value) }
+    }
+
+    fn encode(&self, paths: &[PathRow], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let kind = match self.value {
+            Value::Gauge(_) => MetricType::Gauge,
+            Value::Counter(_) => MetricType::Counter,
+        };
+        let mut metric = encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
+        for path in paths {
+            let labels = [("path", path.id.to_string()), ("local", path.local.clone())];
+            let of_path = metric.encode_family(&labels)?;
+            match self.value {
+                Value::Gauge(value) => ConstGauge::new(value(path)).encode(of_path)?,
+                Value::Counter(value) => ConstCounter::new(value(path)).encode(of_path)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mendpath::ConnectionStats;
+
+    use super::*;
+
+    fn path() -> PathRow {
+        PathRow {
+            id: 1,
+            local: "192.0.2.1:5000".into(),
+            rtt_ms: 50.0,
+            window_bytes: 14_520,
+            copies_sent: 3,
+            ..PathRow::default()
+        }
+    }
+
+    #[test]
+    fn without_a_connection() {
+        let text = metrics(Vec::new(), None);
+        assert!(text.starts_with("# HELP mendpath_up "), "{text}");
+        assert!(text.contains("\nmendpath_up 0\n") && text.ends_with("# EOF\n"), "{text}");
+        let values = text.lines().filter(|line| !line.starts_with('#'));
+        assert_eq!(values.count(), 1, "{text}");
+    }
+
+    #[test]
+    fn paths_are_told_of_in_the_words_of_the_json() {
+        let shown = serde_json::to_value(path()).unwrap();
+        for metric in &OF_PATHS {
+            let name = metric.name.strip_prefix("path_").unwrap();
+            let known = ["", "_ms", "_bytes"].map(|unit| shown.get(format!("{name}{unit}")).is_some());
+            assert!(known.contains(&true), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_have_units_and_totals() {
+        let mut stats = ConnectionStats::default();
+        (stats.packets_rebuilt, stats.packets_mended, stats.reasons.block) = (5, 7, 2);
+        let text = metrics(vec![path()], Some(StatsRow::new(&stats, 1)));
+        let labels = "{path=\"1\",local=\"192.0.2.1:5000\"}";
+        for line in [
+            "mendpath_up 1",
+            "mendpath_reconnects_total 1",
+            "mendpath_packets_rebuilt_total 5",
+            "mendpath_packets_mended_total 7",
+            "mendpath_recovery_reasons_total{reason=\"block\"} 2",
+            &format!("mendpath_path_rtt_seconds{labels} 0.05"),
+            &format!("mendpath_path_window_bytes{labels} 14520.0"),
+            &format!("mendpath_path_copies_sent_total{labels} 3"),
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            assert_eq!(line.split(' ').count(), 2, "{line}");
+        }
+    }
+}
