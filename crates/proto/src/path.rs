@@ -1,5 +1,18 @@
 //! One path: its addresses, validation, round-trip time, window and packet number space.
 
+pub(crate) mod addresses;
+pub(crate) mod ecn;
+pub(crate) mod loss;
+pub(crate) mod loss_store;
+pub(crate) mod mtu;
+pub(crate) mod pacer;
+pub(crate) mod quiet;
+pub(crate) mod received;
+pub(crate) mod rtt;
+pub(crate) mod sent;
+pub(crate) mod snapshot;
+pub(crate) mod space;
+
 use std::collections::BTreeSet;
 
 use congestion::Controller;
@@ -7,18 +20,20 @@ use recovery::{PathLoss, loss_history::LossHistory};
 use smallvec::SmallVec;
 use units::{BitRate, Duration, Instant};
 
-use crate::{
-    NetworkPath,
-    config::TransportConfig,
+use self::{
+    addresses::{Budget, Candidate, Previous},
     ecn::PathEcn,
-    keys::PhaseBounds,
-    migration::{Budget, Candidate, Previous},
+    loss::{LossEvent, LostPackets, Patience},
     mtu::MtuSearch,
     pacer::Pacer,
     quiet::Quiet,
-    reordering::{LossEvent, LostPackets, Patience},
     rtt::{GRANULARITY, RttEstimator},
     space::PacketSpace,
+};
+use crate::{
+    NetworkPath,
+    config::TransportConfig,
+    keys::PhaseBounds,
     stats::{PathState, PathStats},
     wire::{ConnectionId, PathId},
 };

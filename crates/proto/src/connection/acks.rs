@@ -5,10 +5,13 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
-    mtu, policy,
-    reordering::LostPacket,
-    sent::{ControlFrame, SentFrames, SentPacket},
-    space::{NewlyAcked, PacketSpace},
+    path::{
+        loss::LostPacket,
+        mtu,
+        sent::{ControlFrame, SentFrames, SentPacket},
+        space::{NewlyAcked, PacketSpace},
+    },
+    policy,
     wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 

@@ -12,9 +12,7 @@ use crate::{
     crypto::{self, Level},
     datagrams::Datagrams,
     keys::KeyPhase,
-    path::Path,
-    received::Arrival,
-    sent::PacketPurpose,
+    path::{Path, received::Arrival, sent::PacketPurpose},
     streams::Streams,
     wire::{
         PathId, Side, StreamId, TransportError, TransportErrorCode, TransportParameters, expand_packet_number,

@@ -5,7 +5,7 @@ use units::Instant;
 use super::Connection;
 use crate::{
     crypto::Level,
-    sent::PacketPurpose,
+    path::sent::PacketPurpose,
     wire::{PacketKind, PathId},
 };
 

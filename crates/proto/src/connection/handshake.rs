@@ -10,10 +10,8 @@ use crate::{
     config::TransportConfig,
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
-    path::MAX_ACK_DELAY,
+    path::{MAX_ACK_DELAY, sent::ControlFrame, space::PacketSpace},
     policy,
-    sent::ControlFrame,
-    space::PacketSpace,
     wire::{
         CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
         TransportParameters,

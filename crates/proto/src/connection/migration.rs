@@ -13,9 +13,11 @@ use super::{Connection, Event, PathError, PathEvent, packet::MIN_RESETTABLE, rec
 use crate::{
     NetworkPath, Transmit,
     crypto::TAG_LEN,
-    migration::{Budget, Candidate, same_network},
-    path::Path,
-    sent::PacketPurpose,
+    path::{
+        Path,
+        addresses::{Budget, Candidate, same_network},
+        sent::PacketPurpose,
+    },
     wire::{ConnectionId, Frame, Frames, PathChallenge, PathId, PathResponse, Side},
 };
 

@@ -6,7 +6,7 @@ use super::{Connection, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
     observer::{Observed, Observer},
-    sent::PacketPurpose,
+    path::sent::PacketPurpose,
     stats::RecoveryReasons,
     wire::{PacketKind, PathId},
 };

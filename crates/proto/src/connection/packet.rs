@@ -5,7 +5,7 @@ use units::{Duration, Instant};
 use super::Connection;
 use crate::{
     crypto::{self, Level, TAG_LEN},
-    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    path::sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     wire::{
         ConnectionId, Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind,
         PathAbandon, PathCidsBlocked, PathId, PathStatus, PathsBlocked, RetireConnectionId, Runs,

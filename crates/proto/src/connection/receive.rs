@@ -7,8 +7,7 @@ use crate::{
     CID_LEN, ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
     keys::KeyPhase,
-    received::Arrival,
-    sent::ControlFrame,
+    path::{received::Arrival, sent::ControlFrame},
     wire::{
         Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader, RangeLimits,
         ResetToken, RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,

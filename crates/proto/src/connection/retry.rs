@@ -6,8 +6,7 @@ use units::Instant;
 use super::{Connection, TokenOwner};
 use crate::{
     crypto::{self, Level, TAG_LEN, initial_keys},
-    sent::SentPacket,
-    space::PacketSpace,
+    path::{sent::SentPacket, space::PacketSpace},
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, Versions},
 };
 

@@ -259,7 +259,7 @@ fn a_receiver_asks_for_an_ack_when_its_keys_grow_old() {
     let (mut client, _) = connected_client();
     let mut out = Vec::new();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
-    client.path_zero().space = crate::space::PacketSpace::default();
+    client.path_zero().space = crate::path::space::PacketSpace::default();
     client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 22;
     client.handshake.confirm_for_test();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
@@ -370,7 +370,8 @@ fn a_closed_path_gives_its_source_memory_back() {
     client.repair = Repair::new(&RepairConfig { source_memory: 2_000, ..RepairConfig::default() });
     let mut path = Path::new(PathId(1), client.paths[&PathId::ZERO].network, &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();
-    let packet = crate::sent::SentPacket { payload, ..crate::sent::SentPacket::for_test(Instant::ORIGIN) };
+    let packet =
+        crate::path::sent::SentPacket { payload, ..crate::path::sent::SentPacket::for_test(Instant::ORIGIN) };
     path.space.on_sent(0, Some(packet));
     client.paths.insert(PathId(1), path);
     assert!(client.repair.keep(&[7; 1_500]).is_none(), "the memory is used up");

@@ -7,11 +7,8 @@ use super::{Connection, blocks::Role, close::State, packet::Built, recover::move
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},
-    path::{CHALLENGE_RESERVE, Path},
+    path::{CHALLENGE_RESERVE, Path, rtt::GRANULARITY, sent::PacketPurpose, snapshot::PathSnapshot},
     policy::SentData,
-    rtt::GRANULARITY,
-    sent::PacketPurpose,
-    snapshot::PathSnapshot,
     wire::{Frame, PathChallenge, PathId, PathResponse, Side},
 };
 

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use units::{Duration, Instant};
 
-use crate::rtt::{GRANULARITY, RttEstimator};
+use crate::path::rtt::{GRANULARITY, RttEstimator};
 
 /// kPacketThreshold.
 const MIN_PACKETS: u64 = 3;

@@ -13,7 +13,7 @@
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
 //! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
 //! | `observe`    | what an observer is told, for traces                                      |
-//! | `paths`      | opening, validating, closing paths                                        |
+//! | `multipath`  | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
 //! | `silence`    | receivers that wait in vain                                               |
 //! | `admission`  | what a client may use up before the application lets it in               |
@@ -33,11 +33,11 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod multipath;
 mod neglect;
 mod network;
 mod observe;
 mod packet;
-mod paths;
 mod receive;
 mod recover;
 mod reinject;
@@ -66,14 +66,11 @@ use crate::{
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{Lifecycle, Path},
+    path::{Lifecycle, Path, sent::ControlFrame, snapshot::PathSnapshot, space::NewlyAcked},
     policy::{self, RecoveryPolicy},
     range_set::RangeSet,
     repair::Repair,
     scheduler::{self, Scheduler},
-    sent::ControlFrame,
-    snapshot::PathSnapshot,
-    space::NewlyAcked,
     streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,

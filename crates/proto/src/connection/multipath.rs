@@ -11,8 +11,7 @@ use crate::{
     NetworkPath,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
-    path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
-    sent::ControlFrame,
+    path::{Lifecycle, MAX_CHALLENGES, Path, Validation, sent::ControlFrame},
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
 };
 

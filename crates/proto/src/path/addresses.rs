@@ -6,8 +6,7 @@ use units::{Duration, Instant};
 use crate::{
     NetworkPath,
     config::TransportConfig,
-    path::{Measured, Path, Validation},
-    rtt::RttEstimator,
+    path::{Measured, Path, Validation, rtt::RttEstimator},
     wire::ConnectionId,
 };
 

@@ -6,11 +6,13 @@ use rand_chacha::rand_core::RngCore;
 use units::{Duration, Instant};
 
 use crate::{
-    ecn::SpaceEcn,
-    received::ReceivedPackets,
-    reordering::{LostPacket, LostPackets, Patience},
-    rtt::RttEstimator,
-    sent::{SentPacket, SentPackets},
+    path::{
+        ecn::SpaceEcn,
+        loss::{LostPacket, LostPackets, Patience},
+        received::ReceivedPackets,
+        rtt::RttEstimator,
+        sent::{SentPacket, SentPackets},
+    },
     wire::{TransportError, TransportErrorCode},
 };
 
