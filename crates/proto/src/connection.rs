@@ -7,7 +7,7 @@
 //! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
 //! | `retry`      | Retry, Version Negotiation and address validation tokens                  |
 //! | `receive`    | from datagrams to frames to subsystems                                    |
-//! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
+//! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
@@ -15,7 +15,7 @@
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `multipath`  | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
-//! | `silence`    | receivers that wait in vain                                               |
+//! | `silence`    | probe timeouts, and receivers that wait in vain                            |
 //! | `admission`  | what a client may use up before the application lets it in               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
@@ -66,7 +66,7 @@ use crate::{
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{Lifecycle, Path, sent::ControlFrame, snapshot::PathSnapshot, space::NewlyAcked},
+    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
     policy::{self, RecoveryPolicy},
     range_set::RangeSet,
     repair::Repair,
@@ -199,7 +199,7 @@ struct MaxPathIds {
 struct Scratch {
     snapshots: Vec<PathSnapshot>,
     acked: NewlyAcked,
-    lost: Vec<u64>,
+    lost: LossOutcome,
     group: Vec<congestion::PathWindow>,
 }
 
@@ -223,7 +223,7 @@ impl Connection {
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
         connection.begin_watch(now, &original_cid);
-        connection.path_zero().address_validated = true;
+        connection.path_zero().trust_address();
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
         connection.drive_tls(now);
         Ok(connection)
@@ -251,7 +251,9 @@ impl Connection {
         let mut connection =
             Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
         connection.begin_watch(now, &client.original);
-        connection.path_zero().address_validated = client.address_validated;
+        if client.address_validated {
+            connection.path_zero().trust_address();
+        }
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
         connection.handshake_deadline = Some(now + config.handshake_timeout);
         if let Some(admission) = config.admission {
@@ -272,7 +274,7 @@ impl Connection {
         seed: Seed,
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
-        path.lifecycle = Lifecycle::Open;
+        path.open();
         let idle_timeout = Some(config.max_idle_timeout).filter(|d| !d.is_zero());
         Self {
             side,
@@ -371,7 +373,7 @@ impl Connection {
         if let Some(zero) = paths.first_mut().filter(|p| p.id == PathId::ZERO) {
             // The handshake's packets take path 0, too.
             zero.packets_outstanding +=
-                self.handshake.spaces().map(|s| s.space.sent.len() as u64).sum::<u64>();
+                self.handshake.spaces().map(|s| s.space.sent().len() as u64).sum::<u64>();
         }
         paths
     }

@@ -308,7 +308,7 @@ impl Connection {
         }
         let mut nonce = [0; 12];
         self.rng.fill_bytes(&mut nonce);
-        let ip = self.path_zero().network.remote.ip();
+        let ip = self.path_zero().network().remote.ip();
         self.new_token = self.token_key.seal_new_token(now, nonce, ip);
         self.queue_control(ControlFrame::NewToken)
     }
@@ -318,8 +318,7 @@ impl Connection {
         self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
         self.config.initial_datagram_size = self.config.initial_datagram_size.min(limit);
         for path in self.paths.values_mut() {
-            path.mtu.clamp(limit);
-            path.controller.on_mtu(u64::from(path.mtu.current()));
+            path.clamp_mtu(limit);
         }
     }
 
@@ -358,13 +357,8 @@ impl Connection {
         };
         let Some(space) = space else { return };
         *self.handshake.crypto_mut(level) = CryptoStream::default();
-        let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
-            path.in_flight = path.in_flight.saturating_sub(in_flight);
-            path.counters.untracked += space.space.sent.len() as u64;
-            path.pto_count = 0;
-            let marked = space.space.sent.iter().filter(|(_, p)| p.marked);
-            marked.for_each(|(_, p)| path.ecn.on_forgotten(p.sent_at));
+            path.on_space_discarded(&space.space);
         }
     }
 

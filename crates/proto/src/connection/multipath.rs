@@ -2,7 +2,7 @@
 
 use rand_chacha::rand_core::RngCore;
 use smallvec::SmallVec;
-use units::{Duration, Instant};
+use units::Instant;
 
 use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
@@ -11,14 +11,14 @@ use crate::{
     NetworkPath,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
-    path::{Lifecycle, MAX_CHALLENGES, Path, Validation, sent::ControlFrame},
+    path::{
+        Path,
+        sent::ControlFrame,
+        validation::{Unanswered, Width},
+    },
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
 };
 
-/// First wait for a PATH_RESPONSE when no path has told a round-trip time that would justify less.
-const CHALLENGE_RETRY: Duration = Duration::from_secs(1);
-/// Never challenge faster than this.
-const MIN_CHALLENGE_RETRY: Duration = Duration::from_millis(100);
 /// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
 const UNSTABLE_OR_POOR: u64 = 0x3e76;
 
@@ -36,9 +36,9 @@ impl Connection {
         }
         let max = self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
         self.check_migration_allowed(network.remote)?;
-        let same = |p: &&Path| p.network == network && !p.is_closing();
+        let same = |p: &&Path| p.network() == network && !p.is_closing();
         if let Some(open) = self.paths.values().find(same) {
-            return Err(PathError::AlreadyOpen(open.id));
+            return Err(PathError::AlreadyOpen(open.id()));
         }
         let id = self.next_path;
         if id > max.local.min(max.remote) {
@@ -52,7 +52,7 @@ impl Connection {
         self.next_path = id.saturating_next();
         self.cids.begin_use(id);
         let mut path = Path::new(id, network, &self.config, now);
-        path.address_validated = true;
+        path.trust_address();
         path.start_validation();
         self.paths.insert(id, path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
@@ -113,7 +113,7 @@ impl Connection {
         if self.paths.get(&id).is_none_or(Path::is_closing) {
             return Err(PathError::Unknown(id));
         }
-        if !self.paths.values().any(|p| p.id != id && p.is_open()) {
+        if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
         self.abandon(now, id, code, false);
@@ -125,9 +125,7 @@ impl Connection {
     pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
         self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        if path.local_backup != backup {
-            path.local_backup = backup;
-            path.local_status_sequence += 1;
+        if path.set_backup(backup) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
         }
         Ok(())
@@ -135,15 +133,10 @@ impl Connection {
 
     /// Which paths may carry data now: those that answer and are no backup; without one, those that answer; without one, all.
     pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
-        let works = |p: &Path| p.is_open() && !p.is_suspect();
-        let preferred = move |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
-        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
-        move |p| p.is_open() && (preferred(p) || !any_preferred && (works(p) || !any_works))
-    }
-
-    /// A path other than `id` carries data and answers.
-    pub(super) fn another_path_works(&self, id: PathId) -> bool {
-        self.paths.values().any(|p| p.id != id && p.is_open() && !p.is_suspect())
+        let preferred = |p: &Path| p.works() && !p.is_backup();
+        let any_preferred = self.paths.values().any(preferred);
+        let any_works = self.paths.values().any(Path::works);
+        move |p| p.is_open() && (preferred(p) || !any_preferred && (p.works() || !any_works))
     }
 
     pub(super) fn path_is_gone(&self, id: PathId) -> bool {
@@ -152,7 +145,7 @@ impl Connection {
 
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
     pub(super) fn payload_room(&self, path: &Path) -> usize {
-        let cid_len = self.cids.remote(path.id).map_or(0, |cid| cid.len());
+        let cid_len = self.cids.remote(path.id()).map_or(0, |cid| cid.len());
         path.datagram_size() - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
     }
 
@@ -179,82 +172,52 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&context.path) else { return Ok(()) };
         match context.elsewhere {
             None => path.on_challenge(data),
-            Some(network) => {
-                if let Some(candidate) = path.candidate(&network) {
-                    candidate.response = Some(data);
-                }
-            }
+            Some(network) => path.on_challenge_elsewhere(&network, data),
         }
         Ok(())
     }
 
     /// The answer may come on any path; it validates the one whose challenge it repeats.
     pub(super) fn on_path_response(&mut self, now: Instant, data: [u8; 8]) -> Result<(), TransportError> {
-        let answered = |p: &&Path| p.validation.challenge == Some(data) && p.previous.is_some();
+        let answered = |p: &&Path| p.move_is_answered_by(data);
         if self.side == Side::Client
-            && let Some(id) = self.paths.values().find(answered).map(|p| p.id)
+            && let Some(id) = self.paths.values().find(answered).map(|p| p.id())
         {
             // We know that we moved on purpose: nothing is sent from the old address again.
             self.settle_move(id);
         }
-        let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id));
+        let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id()));
         if let Some(id) = validated {
-            if let Some(path) = self.paths.get_mut(&id) {
-                path.last_activity = now;
-            }
             self.events.push_back(Event::Path(PathEvent::Validated(id)));
         }
         Ok(())
     }
 
-    /// Data for the challenge that is about to be sent on `id`.
-    pub(super) fn next_challenge(&mut self, now: Instant, id: PathId) -> Option<[u8; 8]> {
-        let slowest =
-            self.paths.values().filter(|p| p.rtt.first_sample_at().is_some()).map(|p| p.rtt.smoothed()).max();
+    /// Data for the challenge that is about to be sent on `id`, if one is due.
+    pub(super) fn next_challenge(&mut self, now: Instant, id: PathId, width: Width) -> Option<[u8; 8]> {
+        let measured = self.paths.values().filter(|p| p.rtt().first_sample_at().is_some());
+        let slowest = measured.map(|p| p.rtt().smoothed()).max();
         let path = self.paths.get_mut(&id)?;
-        let validation = &mut path.validation;
-        if !validation.due {
+        if !path.is_challenge_due() {
             return None;
         }
-        validation.due = false;
-        let base =
-            slowest.map_or(CHALLENGE_RETRY, |rtt| (rtt * 3).clamp(MIN_CHALLENGE_RETRY, CHALLENGE_RETRY));
-        validation.retry_at = Some(now + base * (1 << validation.challenges_sent.min(3)));
-        validation.challenges_sent += 1;
-        validation.heard = path.counters.packets_received;
-        // The same data in every repetition: an answer to any of them counts.
         let mut fresh = [0; 8];
         self.rng.fill_bytes(&mut fresh);
-        Some(*validation.challenge.get_or_insert(fresh))
+        Some(path.next_challenge(now, slowest, width, fresh))
     }
 
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
-        // The last path is never given up for silence: the idle timeout decides.
-        let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
+        let last = self.is_last_path(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.validation.retry_at = None;
-        // A network that drops marks since a while ago must not drop every challenge.
-        path.ecn.on_silence(path.validation.challenges_sent);
-        if path.previous.is_some() {
-            // A move is settled by its own deadline.
-            path.validation.due = true;
-        } else if last || path.validation.challenges_sent < MAX_CHALLENGES {
-            path.validation.due = true;
-        } else if path.is_open() {
-            // It answered once. If it has turned too narrow for QUIC, others do better; else the probe timeout sees to it.
-            if !path.address_validated {
-                path.validation.due = true;
-            } else if path.mtu.is_narrow() {
-                self.abandon(now, id, UNSTABLE_OR_POOR, false);
-            } else {
-                path.validation = Validation::default();
-            }
-        } else if path.counters.packets_received > path.validation.heard {
-            // Whoever still sends there may count on it, and may have no other path soon.
-            path.validation.due = true;
-        } else {
-            self.abandon(now, id, UNSTABLE_OR_POOR, false);
+        match path.on_challenge_timeout(last) {
+            Unanswered::Patience => {}
+            Unanswered::Abandon => self.abandon(now, id, UNSTABLE_OR_POOR, false),
         }
+    }
+
+    /// Whether no other path is left that neither side has abandoned.
+    fn is_last_path(&self, id: PathId) -> bool {
+        !self.paths.values().any(|p| p.id() != id && !p.is_closing())
     }
 
     pub(super) fn on_path_abandon(
@@ -269,7 +232,7 @@ impl Connection {
                 Ok(())
             }
             Some(_) => {
-                let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
+                let last = self.is_last_path(id);
                 self.abandon(now, id, code, true);
                 if !last {
                     return Ok(());
@@ -287,8 +250,7 @@ impl Connection {
         self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3, told: by_peer };
-        path.probes_due = 0;
+        path.close(now, by_peer);
         self.abandon_codes.insert(id, code);
         self.policy.on_path_closed(id);
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
@@ -301,8 +263,8 @@ impl Connection {
     /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned the only one left, then it answers nothing on
     /// that, and what was lost there is never found out.
     pub(super) fn abandon_again(&mut self) {
-        let untold = |p: &&Path| matches!(p.lifecycle, Lifecycle::Closing { told: false, .. });
-        let ids: SmallVec<[PathId; 8]> = self.paths.values().filter(untold).map(|p| p.id).collect();
+        let untold = self.paths.values().filter(|p| p.is_closing_untold());
+        let ids: SmallVec<[PathId; 8]> = untold.map(|p| p.id()).collect();
         for path in ids {
             // A full queue has its own end.
             let _ = self.queue_control(ControlFrame::PathAbandon { path });
@@ -311,8 +273,8 @@ impl Connection {
 
     /// The peer knows that a path is abandoned: it has acknowledged the news, or told us the same.
     pub(super) fn on_abandon_told(&mut self, id: PathId) {
-        if let Some(Path { lifecycle: Lifecycle::Closing { told, .. }, .. }) = self.paths.get_mut(&id) {
-            *told = true;
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.on_abandon_told();
         }
     }
 
@@ -320,7 +282,7 @@ impl Connection {
     pub(super) fn remove_closed_path(&mut self, id: PathId) {
         if let Some(path) = self.paths.remove(&id) {
             // The memory for source symbols is the connection's: what the path still held must go back.
-            path.space.sent.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
+            path.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
         }
         self.abandon_codes.remove(&id);
         // A full queue only delays what the peer will find out anyway.
@@ -348,11 +310,8 @@ impl Connection {
         backup: bool,
         sequence: u64,
     ) -> Result<(), TransportError> {
-        if let Some(path) = self.paths.get_mut(&id)
-            && path.remote_status_sequence.is_none_or(|newest| sequence > newest)
-        {
-            path.remote_status_sequence = Some(sequence);
-            path.remote_backup = backup;
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.on_status(sequence, backup);
         }
         Ok(())
     }

@@ -107,10 +107,10 @@ impl Connection {
             return self.on_stateless_reset(now);
         }
         if let Some(path) = self.paths.get_mut(&PathId::ZERO)
-            && !path.address_validated
-            && path.network == arrived.network
+            && !path.is_address_validated()
+            && path.network() == arrived.network
         {
-            path.budget.received += arrived.size;
+            path.earn_budget(arrived.size);
         }
     }
 
@@ -125,14 +125,14 @@ impl Connection {
         scid: ConnectionId,
     ) {
         // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network.remote != arrived.network.remote) {
+        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network().remote != arrived.network.remote) {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };
         let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
-        let expected = space.space.received.largest().map_or(0, |n| n + 1);
+        let expected = space.space.received().largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
-        if space.space.received.classify(number) == Arrival::Duplicate {
+        if space.space.received().classify(number) == Arrival::Duplicate {
             return;
         }
         let (header, payload) = packet.split_at_mut(number_at + field.len);
@@ -149,7 +149,7 @@ impl Connection {
         }
         self.on_authenticated(now, PathId::ZERO, arrived, Located::Here);
         if level == Level::Handshake && self.side == Side::Server {
-            self.path_zero().address_validated = true;
+            self.path_zero().trust_address();
             self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
@@ -161,7 +161,7 @@ impl Connection {
         match result {
             Ok(ack_eliciting) => {
                 if let Some(space) = self.handshake.space_mut(level) {
-                    let received = &mut space.space.received;
+                    let received = space.space.received_mut();
                     // Handshake ACKs never wait (RFC 9000 section 13.2.1).
                     received.on_packet(now, number, ack_eliciting, arrived.ecn, units::Duration::ZERO);
                 }
@@ -184,15 +184,15 @@ impl Connection {
         };
         let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
         let path = self.paths.get(&id);
-        let space = path.map(|p| &p.space);
-        let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
+        let received = path.map(|p| p.received());
+        let expected = received.and_then(|r| r.largest()).map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
-        let arrival = space.map_or(Arrival::New, |s| s.received.classify(number));
+        let arrival = received.map_or(Arrival::New, |r| r.classify(number));
         let newest = number >= expected;
         if arrival == Arrival::Duplicate {
             return;
         }
-        let bounds = path.map(|p| p.phase).unwrap_or_default();
+        let bounds = path.map(|p| *p.phase()).unwrap_or_default();
         let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
         let (header, payload) = packet.split_at_mut(number_at + field.len);
         let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
@@ -233,7 +233,7 @@ impl Connection {
             Ok(ack_eliciting) => {
                 if let Some(path) = self.paths.get_mut(&id) {
                     let delay = path.ack_delay();
-                    path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, delay);
+                    path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);
                 }
             }
             Err(error) => self.fail(now, error),
@@ -247,12 +247,10 @@ impl Connection {
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.size;
         if let Some(path) = self.paths.get_mut(&id) {
-            path.counters.packets_received += 1;
-            path.counters.bytes_received += arrived.size;
+            path.on_packet_received(now, arrived.size);
             if located == Located::Here {
-                path.budget.received += arrived.size;
+                path.earn_budget(arrived.size);
             }
-            path.last_activity = now;
         }
     }
 
@@ -296,7 +294,7 @@ impl Connection {
             }
         }
         if active && let Some(path) = self.paths.get_mut(&context.path) {
-            path.quiet.on_activity(now);
+            path.on_activity(now);
         }
         Ok(ack_eliciting)
     }

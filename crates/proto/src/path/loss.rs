@@ -1,200 +1,263 @@
-//! Reordering on one path: what was declared lost and may still be acknowledged, and how patient loss detection is
-//! (RFC 9002 section 6.1).
+//! Loss detection and congestion control of one path (RFC 9002 sections 6 and 7).
 //!
-//! | RFC 9002           | here                                    |
-//! |--------------------|-----------------------------------------|
-//! | kPacketThreshold   | [`Patience::packets`], at least 3       |
-//! | kTimeThreshold     | [`Patience::eighths`] / 8, at least 9/8 |
-//!
-//! The thresholds grow to what a late ACK shows to be needed, within bounds: the time to two round trips, as in RACK
-//! (RFC 8985 section 6.2). [`PERSISTENCE`] loss events without a spurious loss bring them back to where they began.
+//! [`LossRecovery`] keeps the books; `newly_acked` and `probe` have its share of ACKs and probe timeouts. What it finds
+//! lost it takes off the books and hands out as a [`LossOutcome`]: streams, policy and repair have to hear of it.
 
-use std::collections::VecDeque;
-
+use congestion::PathWindow;
+use recovery::PathLoss;
 use units::{Duration, Instant};
 
-use crate::path::rtt::{GRANULARITY, RttEstimator};
+use super::{
+    Path, PathCounters,
+    delivery::Delivery,
+    measured::Measured,
+    mtu,
+    probe::ProbeTimeouts,
+    reordering::{LossEvent, LostPacket, ReorderingThresholds},
+    sent::SentPacket,
+    space::{PacketSpace, Space},
+};
 
-/// kPacketThreshold.
-const MIN_PACKETS: u64 = 3;
-/// Beyond this a gap says nothing and time decides.
-const MAX_PACKETS: u64 = 128;
-/// kTimeThreshold in eighths of a round trip.
-const MIN_EIGHTHS: u64 = 9;
-const MAX_EIGHTHS: u64 = 16;
-/// Loss events for which the thresholds outlast the reordering that raised them (RFC 8985 section 6.2).
-const PERSISTENCE: u8 = 16;
+/// Probe timeouts' worth of silence that establish persistent congestion (RFC 9002 section 7.6.1).
+const PERSISTENT_CONGESTION_THRESHOLD: u64 = 3;
+/// Probe timeouts for which a lost packet is remembered.
+const SPURIOUS_HORIZON: u64 = 8;
 
-/// The reordering thresholds of one path.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
-    packets: u64,
-    eighths: u64,
-    loss_events_left: u8,
+/// The state of RFC 9002 for one path.
+pub(super) struct LossRecovery {
+    pub(super) measured: Measured,
+    pub(super) thresholds: ReorderingThresholds,
+    pub(super) event: LossEvent,
+    pub(super) timeouts: ProbeTimeouts,
+    pub(super) delivery: Delivery,
+    /// Loss history as FUSO and CoFUSO estimate it.
+    pub(super) loss: PathLoss,
+    /// The sender last stopped for want of data, not of window (RFC 9002 section 7.8).
+    pub(super) app_limited: bool,
+    pub(super) counters: PathCounters,
 }
 
-impl Default for Patience {
-    fn default() -> Self {
-        Self { packets: MIN_PACKETS, eighths: MIN_EIGHTHS, loss_events_left: 0 }
-    }
-}
-
-impl Patience {
-    /// Later packet numbers that must be acknowledged before a packet counts as lost.
-    pub(crate) fn packets(&self) -> u64 {
-        self.packets
-    }
-
-    /// Age at which a packet counts as lost once a later one was acknowledged.
-    pub(crate) fn age(&self, rtt: &RttEstimator) -> Duration {
-        (rtt.longest() * self.eighths / 8).max(GRANULARITY)
-    }
-
-    /// A packet declared lost was acknowledged at the age `age`, after packets up to `overtaken_by` numbers later.
-    pub(crate) fn on_spurious(&mut self, overtaken_by: u64, age: Duration, rtt: &RttEstimator) {
-        self.packets = self.packets.max((overtaken_by + 1).min(MAX_PACKETS));
-        let eighths = (age * 8).as_nanos().div_ceil(rtt.longest().as_nanos().max(1));
-        self.eighths = self.eighths.max(eighths.min(MAX_EIGHTHS));
-        self.loss_events_left = PERSISTENCE;
-    }
-
-    /// The window was reduced for a loss.
-    pub(crate) fn on_loss_event(&mut self) {
-        self.loss_events_left = self.loss_events_left.saturating_sub(1);
-        if self.loss_events_left == 0 {
-            *self = Self::default();
-        }
-    }
+/// What the loss of a packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LossKind {
+    /// The path lost it: controller and loss estimate have heard of it.
+    OnPath,
+    /// The path may carry no more than it does (RFC 9000 section 14.4).
+    MtuProbe,
+    /// It was off the path, or left before the path moved: today's addresses are not to blame.
+    Elsewhere,
 }
 
 /// A packet that was declared lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LostPacket {
+#[derive(Debug)]
+pub(crate) struct DeclaredLost {
     pub(crate) number: u64,
-    pub(crate) sent_at: Instant,
-    /// Which reduction of the window its loss belongs to.
-    pub(crate) event: u32,
+    pub(crate) kind: LossKind,
+    /// A probe timeout has passed since it left.
+    pub(crate) timed_out: bool,
+    pub(crate) packet: SentPacket,
 }
 
-/// Packets declared lost lately, in number order: the oldest are forgotten, and then stay losses.
+/// What a round of loss detection has taken off a path's books. The buffers are used again.
 #[derive(Debug, Default)]
-pub(crate) struct LostPackets(VecDeque<LostPacket>);
+pub(crate) struct LossOutcome {
+    numbers: Vec<u64>,
+    /// In number order.
+    pub(crate) packets: Vec<DeclaredLost>,
+    /// How many of them the path lost.
+    pub(crate) on_path: u64,
+}
 
-impl LostPackets {
-    const LIMIT: usize = 1_024;
+impl LossOutcome {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.packets.clear();
+        self.on_path = 0;
+    }
+}
 
-    /// Remembers a packet; its number is above all that are remembered, since loss detection goes upwards.
-    pub(crate) fn push(&mut self, packet: LostPacket) {
-        debug_assert!(self.0.back().is_none_or(|last| last.number < packet.number));
-        if self.0.len() == Self::LIMIT {
-            self.0.pop_front();
+/// What a round of loss detection is about.
+struct Round<'a> {
+    now: Instant,
+    max_ack_delay: Duration,
+    /// Whether its packets carry application data.
+    data: bool,
+    group: &'a [PathWindow],
+}
+
+/// What the packets lost in one round say together.
+#[derive(Default)]
+struct Losses {
+    bytes: u64,
+    newest: Option<Instant>,
+    /// Whether one of the path's largest datagrams is among them, or one that every path should carry.
+    full: bool,
+    base: bool,
+}
+
+impl Path {
+    /// Declares packets of a space lost by number or age (RFC 9002 section 6.1). `group` is what coupled controllers see.
+    pub(crate) fn detect_lost(
+        &mut self,
+        now: Instant,
+        of: Space<'_>,
+        max_ack_delay: Duration,
+        group: &[PathWindow],
+        lost: &mut LossOutcome,
+    ) {
+        lost.clear();
+        let round = Round { now, max_ack_delay, data: of.is_data(), group };
+        let space = of.or(&mut self.space);
+        let LossRecovery { measured, thresholds, .. } = &self.recovery;
+        space.detect_lost(now, &measured.rtt, thresholds, &mut lost.numbers);
+        let narrow = self.recovery.declare_lost(&round, space, lost);
+        if narrow {
+            self.ask_for_width();
         }
-        self.0.push_back(packet);
     }
 
-    /// Forgets what was sent before `horizon`.
-    pub(crate) fn forget_before(&mut self, horizon: Instant) {
-        while self.0.front().is_some_and(|p| p.sent_at < horizon) {
-            self.0.pop_front();
-        }
-    }
-
-    /// Says which event the last `count` packets belong to.
-    pub(crate) fn assign_last(&mut self, count: usize, event: u32) {
-        self.0.iter_mut().rev().take(count).for_each(|packet| packet.event = event);
-    }
-
-    /// Moves what lies within `range` to `into`.
-    pub(crate) fn take(&mut self, range: &core::ops::RangeInclusive<u64>, into: &mut Vec<LostPacket>) {
-        let first = self.0.partition_point(|p| p.number < *range.start());
-        while let Some(packet) = self.0.get(first).copied().filter(|p| p.number <= *range.end()) {
-            into.push(packet);
-            self.0.remove(first);
+    /// Declares one packet with application data lost, whatever loss detection would say.
+    pub(crate) fn give_up(
+        &mut self,
+        now: Instant,
+        number: u64,
+        max_ack_delay: Duration,
+        group: &[PathWindow],
+        lost: &mut LossOutcome,
+    ) {
+        lost.clear();
+        lost.numbers.push(number);
+        let round = Round { now, max_ack_delay, data: true, group };
+        if self.recovery.declare_lost(&round, &mut self.space, lost) {
+            self.ask_for_width();
         }
     }
 }
 
-/// The latest reduction of a path's window for loss, and how many of its losses are still taken for real.
-#[derive(Debug, Default)]
-pub(crate) struct LossEvent {
-    id: u32,
-    real: u64,
-}
-
-impl LossEvent {
-    /// Losses were told to the controller, which `reduced` its window for them or had done so before; returns the event's id.
-    pub(crate) fn on_lost(&mut self, packets: u64, reduced: bool) -> u32 {
-        if reduced {
-            self.id = self.id.wrapping_add(1);
-            self.real = 0;
+impl LossRecovery {
+    pub(super) fn new(measured: Measured) -> Self {
+        Self {
+            measured,
+            thresholds: ReorderingThresholds::default(),
+            event: LossEvent::default(),
+            timeouts: ProbeTimeouts::default(),
+            delivery: Delivery::default(),
+            loss: PathLoss::default(),
+            app_limited: true,
+            counters: PathCounters::default(),
         }
-        self.real += packets;
-        self.id
     }
 
-    /// A loss of event `id` was spurious; true if that was the last one, so that the event never was.
-    pub(crate) fn on_spurious(&mut self, id: u32) -> bool {
-        if id != self.id || self.real == 0 {
+    /// The path runs elsewhere: neither its reordering nor its rate is known.
+    pub(super) fn forget_reordering(&mut self) {
+        self.delivery.forget_sample();
+        (self.thresholds, self.event) = (ReorderingThresholds::default(), LossEvent::default());
+    }
+
+    /// Takes the packets that `lost` names off the books. True if the path seems to carry small packets alone.
+    fn declare_lost(&mut self, round: &Round<'_>, space: &mut PacketSpace, lost: &mut LossOutcome) -> bool {
+        if lost.numbers.is_empty() {
             return false;
         }
-        self.real -= 1;
-        self.real == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(ms: u64) -> Instant {
-        Instant::ORIGIN + Duration::from_millis(ms)
-    }
-
-    #[test]
-    fn patience_grows_to_what_was_needed_within_bounds_and_returns() {
-        let mut rtt = RttEstimator::new(Duration::from_millis(333));
-        rtt.update(at(0), Duration::from_millis(80), Duration::ZERO);
-        let rtt = &rtt;
-        let mut patience = Patience::default();
-        assert_eq!((patience.packets(), patience.age(rtt)), (3, Duration::from_millis(90)));
-        patience.on_spurious(5, Duration::from_millis(101), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (6, Duration::from_millis(110)));
-        patience.on_spurious(2, Duration::from_millis(60), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (6, Duration::from_millis(110)));
-        patience.on_spurious(u64::MAX - 1, Duration::from_secs(60), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (128, Duration::from_millis(160)));
-        (0..15).for_each(|_| patience.on_loss_event());
-        assert_eq!(patience.packets(), 128);
-        patience.on_loss_event();
-        assert_eq!((patience.packets(), patience.age(rtt)), (3, Duration::from_millis(90)));
-    }
-
-    #[test]
-    fn lost_packets_are_found_by_range_and_bounded() {
-        let mut lost = LostPackets::default();
-        for number in 0..2_000 {
-            lost.push(LostPacket { number: 2 * number, sent_at: at(number), event: 0 });
+        let persistent = self.is_persistent_congestion(space, round.max_ack_delay, &lost.numbers);
+        space.lost.forget_before(self.lost_horizon(round));
+        let mut losses = Losses::default();
+        for &number in &lost.numbers {
+            let Some(packet) = space.remove(number, false) else { continue };
+            let kind = self.judge_loss(round, number, &packet);
+            if kind == LossKind::OnPath {
+                losses.full |= self.measured.mtu.is_full(packet.size);
+                losses.base |= mtu::is_base(packet.size);
+                losses.bytes += u64::from(packet.size);
+                losses.newest = losses.newest.max(Some(packet.sent_at));
+                lost.on_path += 1;
+                space.lost.push(LostPacket { number, sent_at: packet.sent_at, event: 0 });
+            }
+            let timed_out = self.timeouts.last().is_some_and(|at| at >= packet.sent_at);
+            lost.packets.push(DeclaredLost { number, kind, timed_out, packet });
         }
-        assert_eq!(lost.0.front().map(|p| p.number), Some(2 * (2_000 - 1_024)));
-        let mut found = Vec::new();
-        lost.take(&(3_001..=3_004), &mut found);
-        lost.take(&(3_001..=3_004), &mut found);
-        assert_eq!(found.iter().map(|p| p.number).collect::<Vec<_>>(), [3_002, 3_004]);
-        lost.forget_before(at(1_999));
-        assert_eq!(lost.0.front().map(|p| p.number), Some(3_998));
+        let Some(newest) = losses.newest else { return false };
+        let (event, narrow) = self.on_packets_lost(round, lost.on_path, newest, &losses);
+        if persistent {
+            self.measured.controller.on_persistent_congestion(round.now);
+        }
+        space.lost.assign_last(lost.on_path as usize, event);
+        narrow
     }
 
-    #[test]
-    fn an_event_is_undone_with_its_last_loss_only() {
-        let mut event = LossEvent::default();
-        let first = event.on_lost(2, true);
-        assert!(!event.on_spurious(first));
-        event.on_lost(1, false);
-        assert!(!event.on_spurious(first));
-        assert!(event.on_spurious(first));
-        assert!(!event.on_spurious(first));
-        let second = event.on_lost(1, true);
-        assert!(!event.on_spurious(first), "an older event has been built upon");
-        assert!(event.on_spurious(second));
+    /// Notes what the loss of a single packet says of the path.
+    fn judge_loss(&mut self, round: &Round<'_>, number: u64, packet: &SentPacket) -> LossKind {
+        let measured = &mut self.measured;
+        if packet.is_marked() {
+            measured.ecn.on_lost(packet.sent_at);
+        }
+        let here = packet.epoch == measured.epoch;
+        if here && packet.probes_mtu(measured.mtu.current()) {
+            measured.mtu.on_lost(round.now, packet.size);
+            self.counters.untracked += 1;
+            if packet.is_in_flight() {
+                measured.leave_flight(u64::from(packet.size));
+            }
+            return LossKind::MtuProbe;
+        }
+        if !here || !packet.is_in_flight() {
+            self.counters.untracked += 1;
+            return LossKind::Elsewhere;
+        }
+        if round.data && measured.rtt.shows_queue() {
+            measured.history.on_dropped();
+        } else if round.data {
+            measured.history.on_lost(number);
+        }
+        LossKind::OnPath
+    }
+
+    /// Packets of the path are lost (RFC 9002 appendix B.8). Returns the number of the loss event, and whether the path seems to carry
+    /// small packets alone.
+    fn on_packets_lost(
+        &mut self,
+        round: &Round<'_>,
+        packets: u64,
+        largest_sent_at: Instant,
+        losses: &Losses,
+    ) -> (u32, bool) {
+        let Losses { bytes, full, base, .. } = *losses;
+        let measured = &mut self.measured;
+        measured.leave_flight(bytes);
+        self.counters.packets_lost += packets;
+        self.counters.bytes_lost += bytes;
+        self.loss.on_lost(packets);
+        let (now, rtt) = (round.now, measured.rtt.for_congestion());
+        let loss = congestion::Loss { now, bytes, packets: packets as u32, largest_sent_at, rtt };
+        let window = measured.controller.window();
+        measured.controller.on_loss(&loss, round.group);
+        let reduced = measured.controller.window() < window;
+        if reduced {
+            self.thresholds.on_loss_event();
+        }
+        let event = self.event.on_lost(packets, reduced);
+        if full && measured.mtu.on_full_lost(now) {
+            measured.tell_mtu();
+        }
+        (event, base && measured.mtu.on_base_lost())
+    }
+
+    /// Whether packets about to be declared lost establish persistent congestion (RFC 9002 section 7.6.2). Only those that are found
+    /// lost together are looked at: after a silence that long, one ACK finds them all.
+    fn is_persistent_congestion(
+        &self,
+        space: &PacketSpace,
+        max_ack_delay: Duration,
+        numbers: &[u64],
+    ) -> bool {
+        let rtt = &self.measured.rtt;
+        let Some(first_sample_at) = rtt.first_sample_at() else { return false };
+        let period = (rtt.pto_base() + max_ack_delay) * PERSISTENT_CONGESTION_THRESHOLD;
+        space.longest_loss(numbers, first_sample_at) > period
+    }
+
+    /// ACKs of lost packets that were sent before this moment come too late to matter.
+    fn lost_horizon(&self, round: &Round<'_>) -> Instant {
+        round.now - (self.measured.rtt.pto_base() + round.max_ack_delay) * SPURIOUS_HORIZON
     }
 }

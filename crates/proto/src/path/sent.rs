@@ -10,7 +10,7 @@ use recovery::slp_arbiter::Marks;
 use smallvec::SmallVec;
 use units::Instant;
 
-use crate::{streams::SentStreamFrames, wire::PathId};
+use crate::{Ecn, streams::SentStreamFrames, wire::PathId};
 
 /// What a packet is for: decides whether recovery may protect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,55 @@ pub enum PacketPurpose {
     MtuProbe,
     /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about the path either.
     OffPath,
+}
+
+impl PacketPurpose {
+    /// Whether its fate says something about the path: then it counts as in flight and is probed for. Nobody may wait for what may not
+    /// fit the path, or does not travel it.
+    pub(crate) fn is_measured(self) -> bool {
+        !matches!(self, Self::MtuProbe | Self::OffPath)
+    }
+}
+
+/// Numbers the networks that a path has run over. Packets of another epoch say nothing about the present one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch(u32);
+
+impl Epoch {
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Whether the frames of an un-ACKed packet have left once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resent {
+    No,
+    /// They are pending again since a probe timeout, or recovery found nothing left to copy.
+    Elsewhere,
+    /// Recovery has sent a copy of the packet.
+    Copied,
+}
+
+/// Whether a code protects an un-ACKed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    None,
+    /// It is, or was, a source symbol of a block.
+    Coded,
+    /// It is a source of this block of random linear combinations: its stream ranges belong to that.
+    InBlock(u64),
+}
+
+/// Whether what an un-ACKed packet carried has arrived otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Content {
+    /// Not that we know.
+    Awaited,
+    /// A copy of its stream data has been acknowledged.
+    CopyArrived,
+    /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
+    Rebuilt,
 }
 
 /// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
@@ -103,29 +152,18 @@ pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) size: u16,
     /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate sample.
-    pub(crate) delivered_before: u64,
-    /// Whether it counts as in flight and is probed for. MTU probes are not: nobody may wait for what may not fit the path.
-    pub(crate) in_flight: bool,
-    /// The path's [epoch](crate::path::Path::epoch) when it was sent.
-    pub(crate) epoch: u32,
+    pub(super) delivered_before: u64,
+    /// The path's epoch when it was sent.
+    pub(crate) epoch: Epoch,
     pub(crate) purpose: PacketPurpose,
     pub(crate) frames: SentFrames,
     /// The plaintext, kept only where it may become a source symbol; empty otherwise.
     pub(crate) payload: Vec<u8>,
-    /// Recovery has resent its frames, or a probe timeout has moved them to another path.
-    pub(crate) reinjected: bool,
-    /// Recovery has sent a copy of it.
-    pub(crate) copied: bool,
-    /// It is a source symbol of a block.
-    pub(crate) coded: bool,
-    /// The block of random linear combinations that it is a source of: its stream ranges belong to that.
-    pub(crate) block: Option<u64>,
-    /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
-    pub(crate) repaired: bool,
-    /// A copy of its stream data has been acknowledged.
-    pub(crate) copy_delivered: bool,
-    /// It left marked ECT(0).
-    pub(crate) marked: bool,
+    pub(super) resent: Resent,
+    pub(super) coding: Coding,
+    pub(super) content: Content,
+    /// The mark that it left with.
+    pub(super) ecn: Option<Ecn>,
 }
 
 impl SentPacket {
@@ -136,45 +174,104 @@ impl SentPacket {
             sent_at,
             size: 1_200,
             delivered_before: 0,
-            in_flight: true,
-            epoch: 0,
+            epoch: Epoch::default(),
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),
             payload: Vec::new(),
-            reinjected: false,
-            copied: false,
-            coded: false,
-            block: None,
-            repaired: false,
-            copy_delivered: false,
-            marked: false,
+            resent: Resent::No,
+            coding: Coding::None,
+            content: Content::Awaited,
+            ecn: None,
         }
+    }
+
+    /// Whether it counts as in flight and is probed for.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.purpose.is_measured()
+    }
+
+    /// Whether it left marked ECT(0).
+    pub(super) fn is_marked(&self) -> bool {
+        self.ecn.is_some()
+    }
+
+    /// Its frames have left once more, or are pending again.
+    pub(crate) fn on_resent(&mut self, resent: Resent) {
+        self.resent = self.resent.max(resent);
+    }
+
+    /// Whether recovery has resent its frames, or a probe timeout has moved them to another path.
+    pub(crate) fn is_resent(&self) -> bool {
+        self.resent != Resent::No
+    }
+
+    /// Whether recovery has sent a copy of it.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.resent == Resent::Copied
+    }
+
+    /// It is a source symbol from now on.
+    pub(crate) fn on_coded(&mut self) {
+        self.coding = Coding::Coded;
+    }
+
+    /// It is a source of a block of random linear combinations from now on.
+    pub(crate) fn join_block(&mut self, block: u64) {
+        self.coding = Coding::InBlock(block);
+    }
+
+    /// Its block is given up: its stream ranges are its own again.
+    pub(crate) fn leave_block(&mut self) {
+        self.coding = Coding::Coded;
+    }
+
+    /// Whether it is, or was, a source symbol.
+    pub(crate) fn is_coded(&self) -> bool {
+        self.coding != Coding::None
+    }
+
+    /// The block of random linear combinations that it is a source of.
+    pub(crate) fn block(&self) -> Option<u64> {
+        match self.coding {
+            Coding::InBlock(block) => Some(block),
+            Coding::None | Coding::Coded => None,
+        }
+    }
+
+    /// What it carried has arrived otherwise.
+    pub(crate) fn on_arrived(&mut self, content: Content) {
+        self.content = self.content.max(content);
+    }
+
+    /// Whether the peer has rebuilt it: nothing is left to deliver.
+    pub(crate) fn is_rebuilt(&self) -> bool {
+        self.content == Content::Rebuilt
     }
 
     /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
-        !self.payload.is_empty() && !self.coded && !self.reinjected && !self.repaired
+        !self.payload.is_empty() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
     }
 
     /// Whether its loss may only mean that the path carries no more than `current` bytes.
-    pub(crate) fn probes_mtu(&self, current: u16) -> bool {
+    pub(super) fn probes_mtu(&self, current: u16) -> bool {
         let empty = !self.frames.carries_data() && self.frames.control.is_empty();
         self.size > current && empty && matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe)
     }
 
     /// Whether something in it is left to deliver, and it is no recovery packet.
     pub(crate) fn waits_for_delivery(&self) -> bool {
-        self.purpose == PacketPurpose::Data && !self.repaired && self.frames.carries_data()
+        self.purpose == PacketPurpose::Data && !self.is_rebuilt() && self.frames.carries_data()
     }
 
     /// Whether nothing protects it: neither a copy nor a block.
     pub(crate) fn is_exposed(&self) -> bool {
-        self.is_protectable() && !self.coded
+        self.is_protectable() && !self.is_coded()
     }
 
     /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).
     pub(crate) fn is_protectable(&self) -> bool {
-        self.waits_for_delivery() && !self.reinjected
+        self.waits_for_delivery() && !self.is_resent()
     }
 }
 
@@ -211,7 +308,7 @@ impl SentPackets {
     }
 
     /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
-    pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
+    pub(super) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
         match packet {
             Some(packet) => {
@@ -247,7 +344,7 @@ impl SentPackets {
     }
 
     /// Takes a record out, because its packet was `acked`, or lost.
-    pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+    pub(super) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
         let index = self.index(number)?;
         let slot = self.ring.get_mut(index)?;
         let place = slot.place()?;
@@ -262,7 +359,7 @@ impl SentPackets {
     }
 
     /// Whether a packet between two numbers was acknowledged, as far as the records reach back.
-    pub(crate) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
+    pub(super) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
         let Some(start) = self.index(lower + 1) else { return true };
         let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
         self.ring.iter().skip(start).take(len).any(|slot| *slot == Slot::ACKED)

@@ -1,9 +1,15 @@
 //! What policies see of a path: an immutable copy.
 
+use congestion::{PathWindow, Phase};
 use recovery::loss_history::LossHistory;
-use units::{BitRate, Duration};
+use units::{BitRate, Duration, Instant};
 
+use super::{Path, rtt::GRANULARITY};
 use crate::wire::PathId;
+
+/// Delivered packets that every path is credited with when its loss rate is estimated for the scheduler: one loss among the first
+/// ten packets must not make a path look useless.
+const LOSS_PRIOR: u64 = 100;
 
 /// One path that may carry data, at the moment a policy is asked. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,5 +98,79 @@ impl PathSnapshot {
     /// Whether a packet may leave at this moment.
     pub fn may_send(&self) -> bool {
         self.has_window() && self.pacing_wait.is_zero()
+    }
+}
+
+/// What a snapshot is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// For a scheduler, which does not ask what could be protected.
+    Scheduling,
+    /// For a recovery policy.
+    Recovery,
+}
+
+impl Path {
+    /// What policies see of the path. `usable`: new data may use it.
+    pub(crate) fn snapshot(
+        &mut self,
+        now: Instant,
+        view: View,
+        max_ack_delay: Duration,
+        usable: bool,
+    ) -> PathSnapshot {
+        let pacing_wait = self.pace(now);
+        if view == View::Recovery {
+            self.move_marks();
+        }
+        let oldest = self.space.sent.iter().next().map(|(_, p)| p.sent_at);
+        let newest = self.space.last_ack_eliciting_at;
+        let (measured, loss) = (&self.recovery.measured, &self.recovery.loss);
+        let rtt = &measured.rtt;
+        PathSnapshot {
+            id: self.id,
+            window: self.window(),
+            in_flight: measured.in_flight,
+            mtu: self.datagram_size() as u64,
+            rtt: rtt.smoothed(),
+            expected_rtt: self.expected_rtt(),
+            delivery_rate: self.delivery_rate(),
+            next_ack: oldest.map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),
+            ack_spread: oldest.zip(newest).map_or(Duration::ZERO, |(a, b)| b - a),
+            rtt_variance: rtt.variance(),
+            probe_timeout: rtt.pto_base() + max_ack_delay,
+            measured: rtt.first_sample_at().is_some(),
+            loss: loss.estimate(),
+            loss_rate: loss.lost() as f64 / (loss.transmitted() + LOSS_PRIOR) as f64,
+            history: measured.history,
+            slow_start: measured.controller.state().phase == Phase::SlowStart,
+            pacing_wait,
+            ever_sent: loss.ever_sent(),
+            usable,
+            protectable: view == View::Recovery && self.is_protectable(),
+        }
+    }
+
+    /// Time until the ACK of a packet that left at `sent`. If that is overdue by more than the round-trip time varies, the path may be
+    /// dead: then a full round trip, as if it had been sent only now.
+    fn next_ack(&self, sent: Instant, now: Instant) -> Duration {
+        let rtt = self.rtt();
+        let (due, variance) = (sent + rtt.smoothed(), rtt.variance().max(GRANULARITY));
+        if now <= due + variance { due - now } else { rtt.smoothed() + variance }
+    }
+
+    /// What coupled controllers see of the path, when that of path `of` asks.
+    pub(crate) fn sibling_of(&self, of: PathId) -> PathWindow {
+        let measured = &self.recovery.measured;
+        let rtt = &measured.rtt;
+        PathWindow {
+            path: self.id.0,
+            window: measured.controller.window(),
+            in_flight: measured.in_flight,
+            smoothed_rtt: rtt.first_sample_at().map_or(Duration::ZERO, |_| rtt.smoothed()),
+            slow_start: measured.controller.state().phase == Phase::SlowStart,
+            is_self: self.id == of,
+            inter_loss: measured.controller.inter_loss(),
+        }
     }
 }

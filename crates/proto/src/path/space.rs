@@ -8,8 +8,9 @@ use units::{Duration, Instant};
 use crate::{
     path::{
         ecn::SpaceEcn,
-        loss::{LostPacket, LostPackets, Patience},
+        newly_acked::NewlyAcked,
         received::ReceivedPackets,
+        reordering::{LostPackets, ReorderingThresholds},
         rtt::RttEstimator,
         sent::{SentPacket, SentPackets},
     },
@@ -28,40 +29,89 @@ const MAX_UNRECORDED: u64 = 32_768;
 /// One packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct PacketSpace {
-    pub(crate) sent: SentPackets,
-    pub(crate) received: ReceivedPackets,
-    pub(crate) ecn: SpaceEcn,
+    pub(super) sent: SentPackets,
+    pub(super) received: ReceivedPackets,
+    pub(super) ecn: SpaceEcn,
     /// Declared lost, but an ACK may still come.
-    pub(crate) lost: LostPackets,
-    pub(crate) largest_acked: Option<u64>,
+    pub(super) lost: LostPackets,
+    pub(super) largest_acked: Option<u64>,
     /// When the oldest packet below the largest ACKed one becomes lost by age.
-    pub(crate) loss_time: Option<Instant>,
-    pub(crate) last_ack_eliciting_at: Option<Instant>,
+    pub(super) loss_time: Option<Instant>,
+    pub(super) last_ack_eliciting_at: Option<Instant>,
     ack_eliciting_in_flight: u32,
     /// Packet numbers that no packet bears (RFC 9000 section 21.4), and when the next one is due.
     skipped: VecDeque<u64>,
     next_skip: Option<u64>,
 }
 
-/// The packets that one ACK frame newly acknowledged.
-#[derive(Debug, Default)]
-pub(crate) struct NewlyAcked {
-    pub(crate) packets: Vec<(u64, SentPacket)>,
-    /// Send time of the frame's largest packet, if it is new: the RTT sample's start.
-    pub(crate) largest_sent_at: Option<Instant>,
-    /// Packets that had been declared lost.
-    pub(crate) spurious: Vec<LostPacket>,
-    /// The frame reported new CE marks: when the largest packet that it acknowledged was sent.
-    pub(crate) ce_sent_at: Option<Instant>,
-    /// The path's epoch at that time.
-    pub(crate) largest_epoch: u32,
-    /// How many new CE marks it reported.
-    pub(crate) ce_packets: u64,
+/// The packet number space that packets belong to.
+pub(crate) enum Space<'a> {
+    /// Of 0-RTT and 1-RTT packets: the path's own.
+    Data,
+    /// Of Initial or Handshake packets, which path 0 carries; it ends with their keys.
+    Handshake(&'a mut PacketSpace),
+}
+
+impl<'a> Space<'a> {
+    /// The space itself, given that of the path's data.
+    pub(super) fn or(self, data: &'a mut PacketSpace) -> &'a mut PacketSpace {
+        match self {
+            Self::Data => data,
+            Self::Handshake(space) => space,
+        }
+    }
+
+    pub(super) fn is_data(&self) -> bool {
+        matches!(self, Self::Data)
+    }
 }
 
 impl PacketSpace {
-    pub(crate) fn on_sent(&mut self, number: u64, packet: Option<SentPacket>) {
-        if let Some(packet) = packet.as_ref().filter(|p| p.in_flight) {
+    /// The records of un-ACKed packets.
+    pub(crate) fn sent(&self) -> &SentPackets {
+        &self.sent
+    }
+
+    /// The next packet's number.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sent.next_number()
+    }
+
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    pub(crate) fn received(&self) -> &ReceivedPackets {
+        &self.received
+    }
+
+    pub(crate) fn received_mut(&mut self) -> &mut ReceivedPackets {
+        &mut self.received
+    }
+
+    /// When the oldest packet below the largest ACKed one becomes lost by age.
+    pub(crate) fn loss_time(&self) -> Option<Instant> {
+        self.loss_time
+    }
+
+    /// When the last packet left that asks for an ACK, or a probe timeout passed since.
+    pub(crate) fn last_ack_eliciting_at(&self) -> Option<Instant> {
+        self.last_ack_eliciting_at
+    }
+
+    /// A probe timeout has passed: a fresh start for the next one, also if no probe can leave.
+    pub(crate) fn restart_probe_timer(&mut self, now: Instant) {
+        self.last_ack_eliciting_at = Some(now);
+    }
+
+    /// Takes every record out: nobody will answer them.
+    pub(crate) fn take_all(&mut self) -> Vec<SentPacket> {
+        let sent = self.sent.oldest().unwrap_or(0)..self.sent.next_number();
+        sent.filter_map(|number| self.remove(number, false)).collect()
+    }
+
+    pub(super) fn on_sent(&mut self, number: u64, packet: Option<SentPacket>) {
+        if let Some(packet) = packet.as_ref().filter(|p| p.is_in_flight()) {
             self.last_ack_eliciting_at = Some(packet.sent_at);
             self.ack_eliciting_in_flight += 1;
         }
@@ -75,7 +125,7 @@ impl PacketSpace {
     /// Leaves a packet number out now and then, at random: a peer that acknowledges it has not seen what it acknowledges
     /// (RFC 9000 section 21.4). Loss detection may take a packet for lost one number too early next to it, which is as rare and harmless
     /// as reordering.
-    pub(crate) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) {
+    pub(super) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) {
         let next = self.sent.next_number();
         let due = *self.next_skip.get_or_insert_with(|| next + u64::from(rng.next_u32() % SKIP_EVERY));
         if next < due {
@@ -90,16 +140,16 @@ impl PacketSpace {
     }
 
     /// The oldest record, if so many packet numbers without one follow that it had better count as lost: what it holds up takes memory.
-    pub(crate) fn overdue(&self) -> Option<u64> {
+    pub(super) fn overdue(&self) -> Option<u64> {
         let oldest = self.sent.oldest()?;
         let span = self.sent.next_number() - oldest;
         (span > MAX_UNRECORDED + 2 * u64::from(self.ack_eliciting_in_flight)).then_some(oldest)
     }
 
     /// Takes a record out, because its packet was `acked`, or lost.
-    pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+    pub(super) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
         let packet = self.sent.remove(number, acked)?;
-        self.ack_eliciting_in_flight -= u32::from(packet.in_flight);
+        self.ack_eliciting_in_flight -= u32::from(packet.is_in_flight());
         Some(packet)
     }
 
@@ -108,7 +158,7 @@ impl PacketSpace {
     /// # Errors
     /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and 21.4). What the frame said of others may
     /// have been applied by then.
-    pub(crate) fn on_ack(
+    pub(super) fn on_ack(
         &mut self,
         largest: u64,
         ranges: impl Iterator<Item = core::ops::RangeInclusive<u64>>,
@@ -125,9 +175,10 @@ impl PacketSpace {
         newly.packets.clear();
         newly.spurious.clear();
         newly.ce_sent_at = None;
-        let sample = self.sent.get(largest).filter(|_| is_new);
+        newly.raised_largest = is_new;
+        let sample = if is_new { self.sent.get(largest) } else { None };
         newly.largest_sent_at = sample.map(|p| p.sent_at);
-        newly.largest_epoch = sample.map_or(0, |p| p.epoch);
+        newly.largest_epoch = sample.map(|p| p.epoch).unwrap_or_default();
         newly.ce_packets = 0;
         self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
         for range in ranges {
@@ -146,22 +197,22 @@ impl PacketSpace {
     }
 
     /// Finds the packets that are lost by now, in number order, and sets the time at which the next one would be.
-    pub(crate) fn detect_lost(
+    pub(super) fn detect_lost(
         &mut self,
         now: Instant,
         rtt: &RttEstimator,
-        patience: &Patience,
+        thresholds: &ReorderingThresholds,
         lost: &mut Vec<u64>,
     ) {
         lost.clear();
         self.loss_time = None;
         let Some(largest_acked) = self.largest_acked else { return };
-        let delay = patience.age(rtt);
+        let delay = thresholds.age(rtt);
         for (number, packet) in self.sent.iter() {
             if number > largest_acked {
                 break;
             }
-            if largest_acked - number >= patience.packets() || packet.sent_at + delay <= now {
+            if largest_acked - number >= thresholds.packets() || packet.sent_at + delay <= now {
                 lost.push(number);
             } else {
                 let due = packet.sent_at + delay;
@@ -172,12 +223,12 @@ impl PacketSpace {
 
     /// The longest time between two of the packets `lost`, which are about to be removed, with no acknowledged packet between them.
     /// Packets sent up to `first_sample_at`, before there was a round-trip time, do not count (RFC 9002 section 7.6.2).
-    pub(crate) fn longest_loss(&self, lost: &[u64], first_sample_at: Instant) -> Duration {
+    pub(super) fn longest_loss(&self, lost: &[u64], first_sample_at: Instant) -> Duration {
         let mut longest = Duration::ZERO;
         let mut run: Option<(u64, Instant)> = None;
         for &number in lost {
             let Some(packet) = self.sent.get(number) else { continue };
-            if !packet.in_flight || packet.sent_at <= first_sample_at {
+            if !packet.is_in_flight() || packet.sent_at <= first_sample_at {
                 continue;
             }
             let began = run.filter(|(last, _)| !self.sent.any_acked_between(*last, number));
@@ -194,6 +245,7 @@ mod tests {
     use rand_chacha::rand_core::SeedableRng;
 
     use super::*;
+    use crate::path::reordering::LostPacket;
 
     fn at(ms: u64) -> Instant {
         Instant::ORIGIN + Duration::from_millis(ms)
@@ -220,12 +272,12 @@ mod tests {
         space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
         assert_eq!(newly.largest_sent_at, Some(at(4)));
         let mut lost = Vec::new();
-        space.detect_lost(at(50), &rtt_of(80), &Patience::default(), &mut lost);
+        space.detect_lost(at(50), &rtt_of(80), &ReorderingThresholds::default(), &mut lost);
         assert_eq!(lost, [0, 1]);
         // 2 and 3 wait for 9/8 of the RTT after they were sent.
         lost.iter().for_each(|n| drop(space.remove(*n, false)));
         assert_eq!(space.loss_time, Some(at(92)));
-        space.detect_lost(at(92), &rtt_of(80), &Patience::default(), &mut lost);
+        space.detect_lost(at(92), &rtt_of(80), &ReorderingThresholds::default(), &mut lost);
         assert_eq!(lost, [2]);
     }
 
