@@ -138,7 +138,10 @@ impl Connection {
         packet: &mut [u8],
         number_at: usize,
     ) {
-        let Some(keys) = self.early.keys.as_ref().filter(|_| self.side == Side::Server) else { return };
+        if self.side == Side::Client {
+            return;
+        }
+        let Some(keys) = &self.early.keys else { return };
         let here = |p: &&Path| p.network().remote == arrived.network.remote;
         let Some(path) = self.paths.get(&PathId::ZERO).filter(here) else { return };
         let Some(field) = crypto::unprotect(&*keys.header, packet, number_at) else { return };

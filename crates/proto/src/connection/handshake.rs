@@ -324,7 +324,9 @@ impl Connection {
 
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
         // Both sides must have offered the extension: only then does the receiver keep source symbols.
-        if let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) {
+        if self.config.repair.accept
+            && let Some(repair) = &peer.repair
+        {
             self.repair.set_peer(repair);
         }
         let (kind, decodes) = (self.config.recovery, self.repair.decodable());
@@ -336,7 +338,9 @@ impl Connection {
     }
 
     fn negotiate_multipath(&mut self) -> Result<(), TransportError> {
-        if let Some(remote) = self.peer.initial_max_path_id.filter(|_| self.config.max_paths > 1) {
+        if self.config.max_paths > 1
+            && let Some(remote) = self.peer.initial_max_path_id
+        {
             self.max_path_id = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
         }
         self.issue_cids()

@@ -179,9 +179,10 @@ impl Connection {
         packet: &mut [u8],
         number_at: usize,
     ) {
-        let Some(one_rtt) = self.handshake.one_rtt.as_ref().filter(|_| self.handshake.is_complete()) else {
+        if !self.handshake.is_complete() {
             return;
-        };
+        }
+        let Some(one_rtt) = &self.handshake.one_rtt else { return };
         let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
         let path = self.paths.get(&id);
         let received = path.map(|p| p.received());

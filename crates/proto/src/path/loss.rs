@@ -14,7 +14,8 @@ use super::{
     mtu,
     probe::ProbeTimeouts,
     reordering::{LossEvent, LostPacket, ReorderingThresholds},
-    sent::SentPacket,
+    rtt::RttEstimator,
+    sent::{Removed, SentPacket},
     space::{PacketSpace, Space},
 };
 
@@ -163,7 +164,7 @@ impl LossRecovery {
         space.lost.forget_before(self.lost_horizon(round));
         let mut losses = Losses::default();
         for &number in &lost.numbers {
-            let Some(packet) = space.remove(number, false) else { continue };
+            let Some(packet) = space.remove(number, Removed::Lost) else { continue };
             let kind = self.judge_loss(round, number, &packet);
             if kind == LossKind::OnPath {
                 losses.full |= self.measured.mtu.is_full(packet.size);
@@ -259,5 +260,95 @@ impl LossRecovery {
     /// ACKs of lost packets that were sent before this moment come too late to matter.
     fn lost_horizon(&self, round: &Round<'_>) -> Instant {
         round.now - (self.measured.rtt.pto_base() + round.max_ack_delay) * SPURIOUS_HORIZON
+    }
+}
+
+impl PacketSpace {
+    /// Finds the packets that are lost by now, in number order, and sets the time at which the next one would be.
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Instant,
+        rtt: &RttEstimator,
+        thresholds: &ReorderingThresholds,
+        lost: &mut Vec<u64>,
+    ) {
+        lost.clear();
+        self.loss_time = None;
+        let Some(largest_acked) = self.largest_acked else { return };
+        let delay = thresholds.age(rtt);
+        for (number, packet) in self.sent.iter() {
+            if number > largest_acked {
+                break;
+            }
+            if largest_acked - number >= thresholds.packets() || packet.sent_at + delay <= now {
+                lost.push(number);
+            } else {
+                let due = packet.sent_at + delay;
+                self.loss_time = Some(self.loss_time.map_or(due, |t| t.min(due)));
+            }
+        }
+    }
+
+    /// The longest time between two of the packets `lost`, which are about to be removed, with no acknowledged packet between them.
+    /// Packets sent up to `first_sample_at`, before there was a round-trip time, do not count (RFC 9002 section 7.6.2).
+    pub(super) fn longest_loss(&self, lost: &[u64], first_sample_at: Instant) -> Duration {
+        let mut longest = Duration::ZERO;
+        let mut run: Option<(u64, Instant)> = None;
+        for &number in lost {
+            let Some(packet) = self.sent.get(number) else { continue };
+            if !packet.is_in_flight() || packet.sent_at <= first_sample_at {
+                continue;
+            }
+            let began = run.filter(|(last, _)| !self.sent.any_acked_between(*last, number));
+            let began = began.map_or(packet.sent_at, |(_, began)| began);
+            run = Some((number, began));
+            longest = longest.max(packet.sent_at - began);
+        }
+        longest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::{
+        newly_acked::NewlyAcked,
+        space::test_support::{at, space_with},
+    };
+
+    fn rtt_of(ms: u64) -> RttEstimator {
+        let mut rtt = RttEstimator::new(Duration::from_millis(333));
+        rtt.update(at(0), Duration::from_millis(ms), Duration::ZERO);
+        rtt
+    }
+
+    #[test]
+    fn three_later_packets_make_one_lost() {
+        let mut space = space_with(6);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
+        assert_eq!(newly.largest_sent_at, Some(at(4)));
+        let mut lost = Vec::new();
+        space.detect_lost(at(50), &rtt_of(80), &ReorderingThresholds::default(), &mut lost);
+        assert_eq!(lost, [0, 1]);
+        // 2 and 3 wait for 9/8 of the RTT after they were sent.
+        lost.iter().for_each(|n| drop(space.remove(*n, Removed::Lost)));
+        assert_eq!(space.loss_time, Some(at(92)));
+        space.detect_lost(at(92), &rtt_of(80), &ReorderingThresholds::default(), &mut lost);
+        assert_eq!(lost, [2]);
+    }
+
+    #[test]
+    fn persistent_congestion_spans_lost_packets_with_no_acknowledged_one_between() {
+        // Sent at 0 to 9 ms; 4 bears only an ACK and has no record, 7 was acknowledged.
+        let mut space = PacketSpace::default();
+        for n in 0..10 {
+            space.on_sent(n, (n != 4).then(|| SentPacket::for_test(at(n))));
+        }
+        space.remove(7, Removed::Acked);
+        let ms = Duration::from_millis;
+        assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(0)), ms(5));
+        assert_eq!(space.longest_loss(&[1, 2, 3, 5, 6, 8, 9], at(2)), ms(3), "3 to 6");
+        assert_eq!(space.longest_loss(&[6, 8], at(0)), Duration::ZERO);
     }
 }

@@ -14,10 +14,10 @@ use super::{
     Path,
     loss::LossRecovery,
     reordering::LostPacket,
-    sent::{Epoch, SentPacket},
+    sent::{Epoch, Removed, SentPacket},
     space::{PacketSpace, Space},
 };
-use crate::wire::{Ack, EcnCounts, TransportError};
+use crate::wire::{Ack, EcnCounts, TransportError, TransportErrorCode};
 
 /// The packets that one ACK frame newly acknowledged, and what they say. The buffers are used again.
 #[derive(Debug, Default)]
@@ -188,5 +188,81 @@ impl LossRecovery {
         newly.newest_sent_at = packets.iter().map(|(_, p)| p.sent_at).max();
         let count = packets.len() as u64;
         newly.ce_bytes = newly.bytes * newly.ce_packets.min(count) / count.max(1);
+    }
+}
+
+impl PacketSpace {
+    /// Applies an ACK frame's ranges (newest first) and moves the newly acknowledged records into `newly`.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and 21.4). What the frame said of others may
+    /// have been applied by then.
+    pub(super) fn on_ack(
+        &mut self,
+        largest: u64,
+        ranges: impl Iterator<Item = core::ops::RangeInclusive<u64>>,
+        newly: &mut NewlyAcked,
+    ) -> Result<(), TransportError> {
+        let never_sent = || {
+            let reason = "ACK for a packet that was never sent";
+            TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+        };
+        if largest >= self.sent.next_number() {
+            return Err(never_sent());
+        }
+        let is_new = self.largest_acked.is_none_or(|l| largest > l);
+        newly.packets.clear();
+        newly.spurious.clear();
+        newly.ce_sent_at = None;
+        newly.raised_largest = is_new;
+        let sample = if is_new { self.sent.get(largest) } else { None };
+        newly.largest_sent_at = sample.map(|p| p.sent_at);
+        newly.largest_epoch = sample.map(|p| p.epoch).unwrap_or_default();
+        newly.ce_packets = 0;
+        self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
+        for range in ranges {
+            if self.has_left_out(&range) {
+                return Err(never_sent());
+            }
+            self.lost.take(&range, &mut newly.spurious);
+            let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { continue };
+            for number in (*range.start()).max(oldest)..=*range.end() {
+                if let Some(packet) = self.remove(number, Removed::Acked) {
+                    newly.packets.push((number, packet));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::space::test_support::{at, space_with};
+
+    #[test]
+    fn acks_are_counted_once_and_checked() {
+        let mut space = space_with(3);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(1, [0..=1].into_iter(), &mut newly).unwrap();
+        assert_eq!(newly.packets.len(), 2);
+        space.on_ack(1, [0..=1].into_iter(), &mut newly).unwrap();
+        assert!(newly.packets.is_empty() && newly.largest_sent_at.is_none());
+        assert!(space.has_ack_eliciting_in_flight());
+        assert!(space.on_ack(3, [3..=3].into_iter(), &mut newly).is_err());
+    }
+
+    #[test]
+    fn a_loss_that_was_none_is_reported_once() {
+        let mut space = space_with(5);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
+        space.remove(0, Removed::Lost);
+        space.lost.push(LostPacket { number: 0, sent_at: at(0), event: 7 });
+        for expected in [1, 0] {
+            space.on_ack(4, [4..=4, 0..=0].into_iter(), &mut newly).unwrap();
+            assert_eq!(newly.spurious.len(), expected);
+        }
     }
 }

@@ -275,6 +275,15 @@ impl SentPacket {
     }
 }
 
+/// Why a record is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// Its packet was acknowledged.
+    Acked,
+    /// Its packet was declared lost, or nobody will answer it.
+    Lost,
+}
+
 /// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and removal. A number without a record costs four
 /// bytes, so that whoever sends little but ACKs may wait long for the answer to the one that asked for it.
 #[derive(Debug, Default)]
@@ -343,12 +352,15 @@ impl SentPackets {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    /// Takes a record out, because its packet was `acked`, or lost.
-    pub(super) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+    /// Takes a record out.
+    pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
         let index = self.index(number)?;
         let slot = self.ring.get_mut(index)?;
         let place = slot.place()?;
-        *slot = if acked { Slot::ACKED } else { Slot::EMPTY };
+        *slot = match why {
+            Removed::Acked => Slot::ACKED,
+            Removed::Lost => Slot::EMPTY,
+        };
         let packet = self.records[place].take();
         self.free.push(place as u32);
         while self.ring.front().is_some_and(|slot| slot.place().is_none()) {
@@ -413,10 +425,10 @@ mod tests {
         }
         assert_eq!(sent.next_number(), 6);
         assert!(sent.get(0).is_none() && sent.get(3).is_none() && sent.get(6).is_none());
-        assert!(sent.remove(2, true).is_some() && sent.remove(2, true).is_none());
+        assert!(sent.remove(2, Removed::Acked).is_some() && sent.remove(2, Removed::Acked).is_none());
         assert!(sent.any_acked_between(1, 4) && !sent.any_acked_between(2, 5));
         assert_eq!(sent.oldest(), Some(1));
-        assert!(sent.remove(1, false).is_some());
+        assert!(sent.remove(1, Removed::Lost).is_some());
         assert_eq!(sent.oldest(), Some(4), "empty slots at the front are dropped");
         assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
         assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);
@@ -438,7 +450,7 @@ mod tests {
         for n in 0..10_000 {
             sent.insert(n, (n % 100 == 0).then(packet));
             if n > 200 && n % 100 == 50 {
-                assert!(sent.remove(n - 250, true).is_some());
+                assert!(sent.remove(n - 250, Removed::Acked).is_some());
             }
         }
         assert!(sent.records.len() <= 4 && sent.len() <= 3, "{} places", sent.records.len());
