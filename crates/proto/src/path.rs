@@ -49,7 +49,7 @@ use self::{
     rtt::{GRANULARITY, RttEstimator},
     sent::{Epoch, SentPacket, SentPackets},
     space::PacketSpace,
-    status::PathStatus,
+    status::PathStatuses,
     validation::PeerAddress,
 };
 use crate::{
@@ -97,7 +97,7 @@ pub(crate) struct Path {
     /// Which of our connection ids the peer's newest packet carried.
     peer_uses: Option<ConnectionId>,
     next_epoch: Epoch,
-    status: PathStatus,
+    status: PathStatuses,
     space: PacketSpace,
     recovery: LossRecovery,
     /// Where the current key phase begins in its packet numbers.
@@ -124,7 +124,7 @@ impl Path {
             candidates: Vec::new(),
             peer_uses: None,
             next_epoch: epoch.next(),
-            status: PathStatus::default(),
+            status: PathStatuses::default(),
             space: PacketSpace::default(),
             recovery: LossRecovery::new(Measured::new(config, &network, now, epoch)),
             phase: PhaseBounds::default(),

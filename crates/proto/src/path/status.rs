@@ -4,7 +4,7 @@ use super::Path;
 
 /// What PATH_STATUS_AVAILABLE and PATH_STATUS_BACKUP have said of a path.
 #[derive(Debug, Default)]
-pub(super) struct PathStatus {
+pub(super) struct PathStatuses {
     /// Either side asked to use other paths first.
     local_backup: bool,
     remote_backup: bool,
