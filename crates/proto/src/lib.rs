@@ -14,29 +14,17 @@ mod config;
 mod connection;
 mod crypto;
 mod datagrams;
-mod ecn;
 mod endpoint;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
-mod loss_store;
-mod migration;
-mod mtu;
 mod observer;
-mod pacer;
 mod path;
 pub mod policy;
-mod quiet;
 mod range_set;
-mod received;
-mod reordering;
 mod repair;
-mod rtt;
 pub mod scheduler;
-mod sent;
-mod snapshot;
-mod space;
 mod stats;
 mod streams;
 mod token;
@@ -52,13 +40,13 @@ pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
-pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
-pub use loss_store::LossStore;
 pub use observer::{Observe, Observed, Observer};
+pub use path::ecn::EcnState;
+pub use path::loss_store::LossStore;
+pub use path::sent::PacketPurpose;
+pub use path::snapshot::PathSnapshot;
 pub use range_set::RangeSet;
-pub use sent::PacketPurpose;
-pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
     CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
@@ -67,6 +55,8 @@ pub use token_store::TokenStore;
 pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};
 
 use std::net::SocketAddr;
+
+use path::{received, rtt, sent, snapshot};
 
 /// The two addresses a packet travels between.
 ///

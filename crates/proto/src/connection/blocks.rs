@@ -81,7 +81,7 @@ impl Connection {
     /// closed, and the next packet begins another.
     pub(super) fn may_join(&mut self, packet: Packet, path: PathId) -> bool {
         let (Some(blocks), Some(on)) = (&self.blocks, self.paths.get(&path)) else { return true };
-        let named = blocks.naming_len(packet.block(), path, on.space.sent.next_number());
+        let named = blocks.naming_len(packet.block(), path, on.space().next_number());
         let first = matches!(packet, Packet::Source { index: 0, .. });
         if named + fec::PREFIX + PN_GROWTH <= self.repair.headroom() || first {
             return true;
@@ -94,10 +94,9 @@ impl Connection {
     pub(super) fn on_source_built(&mut self, now: Instant, path: PathId, packet: Packet, number: u64) {
         let Some(on) = self.paths.get_mut(&path) else { return };
         let rtt = on.expected_rtt();
-        let Some(record) = on.space.sent.get_mut(number).filter(|r| !r.payload.is_empty()) else { return };
+        let Some(record) = on.sent_mut(number).filter(|r| !r.payload.is_empty()) else { return };
         let Some(blocks) = &mut self.blocks else { return };
-        record.block = Some(packet.block());
-        record.coded = true;
+        record.join_block(packet.block());
         let member = Member {
             path,
             number,
@@ -157,7 +156,9 @@ impl Connection {
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         let path = self.paths.get_mut(&on)?;
-        path.counters.repair_symbols_sent += u64::from(purpose != PacketPurpose::Probe);
+        if purpose != PacketPurpose::Probe {
+            path.count_repair();
+        }
         let rtt = path.expected_rtt();
         if let Some(blocks) = &mut self.blocks {
             blocks.on_combination_sent(now, Packet::Coded { block, index }, on, built.number, rtt);
@@ -194,9 +195,9 @@ impl Connection {
     ) {
         let Some(rtt) = self.paths.get(&path).map(|p| p.expected_rtt()) else { return };
         let Some(blocks) = &mut self.blocks else { return };
-        if packet.in_flight
-            && blocks.on_acked(now, path, number, packet.block, rtt)
-            && let Some(block) = packet.block
+        if packet.is_in_flight()
+            && blocks.on_acked(now, path, number, packet.block(), rtt)
+            && let Some(block) = packet.block()
         {
             self.remove_block(block);
         }
@@ -205,10 +206,13 @@ impl Connection {
     /// A packet was declared lost. What a source carried for streams stays with its block.
     pub(super) fn on_lost_in_blocks(&mut self, path: PathId, number: u64, packet: &mut SentPacket) {
         let Some(blocks) = &mut self.blocks else { return };
-        if packet.in_flight {
+        if packet.is_in_flight() {
             blocks.on_lost(path, number);
         }
-        let Some(block) = packet.block.filter(|_| !packet.repaired) else { return };
+        if packet.is_rebuilt() {
+            return;
+        }
+        let Some(block) = packet.block() else { return };
         let ranges = SentStreamFrames::of_ranges(core::mem::take(&mut packet.frames.streams.ranges));
         if let Err(frames) = blocks.hold(block, path, number, ranges) {
             packet.frames.streams.ranges = frames.ranges;
@@ -247,7 +251,7 @@ impl Connection {
         let Some(held) = self.blocks.as_ref().and_then(|b| b.get(block)) else { return false };
         held.members().iter().filter(|m| !m.covered).any(|member| {
             let lost = member.lost.as_ref().is_some_and(|frames| self.streams.unacked_data(frames));
-            let record = self.paths.get(&member.path).and_then(|p| p.space.sent.get(member.number));
+            let record = self.paths.get(&member.path).and_then(|p| p.sent().get(member.number));
             lost || member.datagram || record.is_some_and(|r| self.streams.unacked_data(&r.frames.streams))
         })
     }
@@ -267,11 +271,11 @@ impl Connection {
             if let Some(mut frames) = member.lost {
                 self.streams.on_lost(&mut frames);
             } else if let Some(path) = self.paths.get_mut(&member.path)
-                && let Some(record) = path.space.sent.get_mut(member.number)
+                && let Some(record) = path.sent_mut(member.number)
             {
-                record.block = None;
+                record.leave_block();
                 // A probe timeout has moved everything else to other paths.
-                if record.reinjected && !record.repaired {
+                if record.is_resent() && !record.is_rebuilt() {
                     self.streams.on_lost(&mut record.frames.streams);
                 }
             }

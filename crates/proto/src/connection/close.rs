@@ -3,7 +3,7 @@
 use units::{Duration, Instant};
 
 use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
-use crate::path::{MAX_PROBE_INTERVAL_ALONE, Path};
+use crate::path::{Path, probe::MAX_INTERVAL_ALONE};
 use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
 
 /// Where a connection is between open and gone.
@@ -112,7 +112,7 @@ impl Connection {
         let mut period = self.close_period();
         if self.handshake.is_complete() && !self.paths.values().any(Path::is_open) {
             // The peer has one path left, which it probes now and then: one of these packets must meet an answer, even if the first is lost.
-            period = period.max(MAX_PROBE_INTERVAL_ALONE * 2);
+            period = period.max(MAX_INTERVAL_ALONE * 2);
         }
         let until = now + period;
         let pending = self.closing_paths();
@@ -195,14 +195,14 @@ impl Connection {
         if !self.handshake.is_complete() {
             return vec![PathId::ZERO];
         }
-        let open: Vec<_> = self.paths.values().filter(|p| p.is_open()).map(|p| p.id).collect();
+        let open: Vec<_> = self.paths.values().filter(|p| p.is_open()).map(|p| p.id()).collect();
         if open.is_empty() { self.paths.keys().copied().collect() } else { open }
     }
 
     /// Three probe timeouts of the slowest path.
     fn close_period(&self) -> Duration {
         let slowest =
-            self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::from_millis(100));
+            self.paths.values().map(|p| p.rtt().pto_base()).max().unwrap_or(Duration::from_millis(100));
         slowest * 3
     }
 }

@@ -12,9 +12,7 @@ use crate::{
     crypto::{self, Level},
     datagrams::Datagrams,
     keys::KeyPhase,
-    path::Path,
-    received::Arrival,
-    sent::PacketPurpose,
+    path::{Path, received::Arrival, sent::PacketPurpose},
     streams::Streams,
     wire::{
         PathId, Side, StreamId, TransportError, TransportErrorCode, TransportParameters, expand_packet_number,
@@ -140,11 +138,14 @@ impl Connection {
         packet: &mut [u8],
         number_at: usize,
     ) {
-        let Some(keys) = self.early.keys.as_ref().filter(|_| self.side == Side::Server) else { return };
-        let here = |p: &&Path| p.network.remote == arrived.network.remote;
+        if self.side == Side::Client {
+            return;
+        }
+        let Some(keys) = &self.early.keys else { return };
+        let here = |p: &&Path| p.network().remote == arrived.network.remote;
         let Some(path) = self.paths.get(&PathId::ZERO).filter(here) else { return };
         let Some(field) = crypto::unprotect(&*keys.header, packet, number_at) else { return };
-        let received = &path.space.received;
+        let received = path.received();
         let number =
             expand_packet_number(field.truncated, field.len, received.largest().map_or(0, |n| n + 1));
         if received.classify(number) != Arrival::New {
@@ -175,7 +176,7 @@ impl Connection {
             Ok(ack_eliciting) => {
                 let path = self.path_zero();
                 let delay = path.ack_delay();
-                path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, delay);
+                path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);
             }
             Err(error) => self.fail(now, error),
         }
@@ -211,21 +212,13 @@ impl Connection {
             ));
         }
         // ACKs of what comes now are the first to show that the server has finished.
-        let path = self.path_zero();
-        path.phase.first_sent = path.space.sent.next_number();
+        self.path_zero().begin_one_rtt();
         Ok(())
     }
 
     /// The server took nothing: whatever was built on the old session's assumptions is void (RFC 9001 section 4.6.2).
     fn forget_early_data(&mut self) {
-        let path = self.path_zero();
-        let first = path.space.sent.oldest().unwrap_or(0);
-        for number in first..path.space.sent.next_number() {
-            if let Some(packet) = path.space.remove(number, false) {
-                path.counters.untracked += 1;
-                path.in_flight = path.in_flight.saturating_sub(u64::from(packet.size));
-            }
-        }
+        self.path_zero().forget_early_data();
         let raised = self.streams.receive_limits();
         self.streams = Streams::new(self.side, &self.config.streams());
         self.streams.raise_limits(&raised);

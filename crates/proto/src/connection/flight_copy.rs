@@ -25,14 +25,14 @@ impl Connection {
     pub(super) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
         if fresh {
             let path = self.path_zero();
-            let timeout = path.rtt.pto_base();
+            let timeout = path.rtt().pto_base();
             self.flight_copy.leaving = false;
             self.flight_copy.due = self.policy.duplicate_handshake(bytes, timeout).map(|gap| now + gap);
         } else if self.flight_copy.leaving {
             self.stats.reasons.handshake += 1;
             self.stats.copies_sent += 1;
             self.stats.recovery_bytes_sent += bytes;
-            self.path_zero().counters.copies_sent += 1;
+            self.path_zero().count_copy();
             self.flight_copy.leaving = self.has_flight_pending();
         }
     }
@@ -40,7 +40,7 @@ impl Connection {
     /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
     pub(super) fn copy_flight(&mut self) {
         self.flight_copy = FlightCopy::default();
-        let unacked = self.handshake.spaces().flat_map(|s| s.space.sent.iter());
+        let unacked = self.handshake.spaces().flat_map(|s| s.space.sent().iter());
         let bytes: u64 =
             unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
         let Some(path) = self.paths.get(&PathId::ZERO) else { return };
@@ -57,7 +57,7 @@ impl Connection {
     /// Makes the un-ACKed CRYPTO data of a level pending again.
     pub(super) fn flight_again(&mut self, level: Level) {
         let Some(space) = self.handshake.space(level) else { return };
-        let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
+        let ranges: Vec<_> = space.space.sent().iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         for range in ranges {
             self.handshake.crypto_mut(level).on_lost(range);
         }
@@ -66,7 +66,7 @@ impl Connection {
     /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes; returns how many.
     pub(super) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
         let Some(space) = self.handshake.space(level) else { return 0 };
-        let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
+        let ranges: Vec<_> = space.space.sent().iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         let mut left = most;
         for range in ranges {
             left -= self.handshake.crypto_mut(level).repeat(range, left);

@@ -5,7 +5,7 @@ use units::Instant;
 use super::Connection;
 use crate::{
     crypto::Level,
-    sent::PacketPurpose,
+    path::sent::PacketPurpose,
     wire::{PacketKind, PathId},
 };
 
@@ -36,6 +36,6 @@ impl Connection {
 
     /// The number of the next 1-RTT packet on `path`; zero if there is no such path.
     pub fn next_packet_number_for_fuzzing(&self, path: PathId) -> u64 {
-        self.paths.get(&path).map_or(0, |path| path.space.sent.next_number())
+        self.paths.get(&path).map_or(0, |path| path.space().next_number())
     }
 }

@@ -4,16 +4,14 @@ use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
 use units::{Duration, Instant};
 
-use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, MaxPathIds};
+use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, multipath::MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
-    path::MAX_ACK_DELAY,
+    path::{MAX_ACK_DELAY, sent::ControlFrame, space::PacketSpace},
     policy,
-    sent::ControlFrame,
-    space::PacketSpace,
     wire::{
         CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
         TransportParameters,
@@ -268,7 +266,7 @@ impl Connection {
         self.authenticate_cids(&peer)?;
         self.settle_early_data(&peer)?;
         self.streams.set_peer_limits(&peer);
-        self.idle_timeout =
+        self.idle.timeout =
             [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
         self.clamp_mtu(peer.max_udp_payload_size);
         self.negotiate_repair(&peer);
@@ -310,7 +308,7 @@ impl Connection {
         }
         let mut nonce = [0; 12];
         self.rng.fill_bytes(&mut nonce);
-        let ip = self.path_zero().network.remote.ip();
+        let ip = self.path_zero().network().remote.ip();
         self.new_token = self.token_key.seal_new_token(now, nonce, ip);
         self.queue_control(ControlFrame::NewToken)
     }
@@ -320,14 +318,15 @@ impl Connection {
         self.config.max_datagram_size = self.config.max_datagram_size.min(limit);
         self.config.initial_datagram_size = self.config.initial_datagram_size.min(limit);
         for path in self.paths.values_mut() {
-            path.mtu.clamp(limit);
-            path.controller.on_mtu(u64::from(path.mtu.current()));
+            path.clamp_mtu(limit);
         }
     }
 
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
         // Both sides must have offered the extension: only then does the receiver keep source symbols.
-        if let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) {
+        if self.config.repair.accept
+            && let Some(repair) = &peer.repair
+        {
             self.repair.set_peer(repair);
         }
         let (kind, decodes) = (self.config.recovery, self.repair.decodable());
@@ -339,8 +338,10 @@ impl Connection {
     }
 
     fn negotiate_multipath(&mut self) -> Result<(), TransportError> {
-        if let Some(remote) = self.peer.initial_max_path_id.filter(|_| self.config.max_paths > 1) {
-            self.max_path_id = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
+        if self.config.max_paths > 1
+            && let Some(remote) = self.peer.initial_max_path_id
+        {
+            self.path_ids.limits = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
         }
         self.issue_cids()
     }
@@ -360,13 +361,8 @@ impl Connection {
         };
         let Some(space) = space else { return };
         *self.handshake.crypto_mut(level) = CryptoStream::default();
-        let in_flight: u64 = space.space.sent.iter().map(|(_, p)| u64::from(p.size)).sum();
         if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
-            path.in_flight = path.in_flight.saturating_sub(in_flight);
-            path.counters.untracked += space.space.sent.len() as u64;
-            path.pto_count = 0;
-            let marked = space.space.sent.iter().filter(|(_, p)| p.marked);
-            marked.for_each(|(_, p)| path.ecn.on_forgotten(p.sent_at));
+            path.on_space_discarded(&space.space);
         }
     }
 

@@ -30,19 +30,19 @@ impl Connection {
         if unsettled || !keys.requested && keys.sealed < limit {
             return;
         }
-        let sent = |p: &&Path| p.space.sent.iter_from(p.phase.first_sent).next().is_some();
-        if self.paths.values().any(|p| p.phase.confirmed) {
+        let sent = |p: &&Path| p.sent().iter_from(p.phase().first_sent).next().is_some();
+        if self.paths.values().any(|p| p.phase().confirmed) {
             // Every path in use must have shown that the peer follows; one that is suspect must not hold up the rest.
-            let open = |p: &&Path| p.is_open() && !p.is_suspect() && !p.phase.confirmed;
+            let open = |p: &&Path| p.works() && !p.phase().confirmed;
             if !self.paths.values().filter(open).any(|p| sent(&p)) {
                 self.next_key_phase();
             }
         } else if !self.paths.values().any(|p| sent(&p)) {
             // Whoever sends nothing but ACKs has to ask for one (RFC 9001 section 6.6).
             // Nothing has been lost, so the window holds; while it is full, what fills it will be acknowledged or probed for.
-            let room = |p: &&mut Path| p.is_open() && p.spare_window() >= p.datagram_size() as u64;
+            let room = |p: &&mut Path| p.is_open() && p.has_spare_datagram();
             if let Some(path) = self.paths.values_mut().find(room) {
-                path.probes_due = path.probes_due.max(1);
+                path.ask_for_probe();
             }
         }
     }
@@ -52,7 +52,7 @@ impl Connection {
         let Some(keys) = &mut self.handshake.one_rtt else { return };
         keys.update();
         for path in self.paths.values_mut() {
-            path.phase.on_update(path.space.sent.next_number(), path.space.received.largest());
+            path.on_key_update();
         }
         self.stats.key_updates += 1;
     }
@@ -71,21 +71,22 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let Some(keys) = &self.handshake.one_rtt else { return Ok(()) };
         if phase == KeyPhase::Next {
-            let behind = self.paths.get(&id).and_then(|p| p.space.received.largest()) > Some(number);
+            let behind = self.paths.get(&id).and_then(|p| p.received().largest()) > Some(number);
             if behind || !keys.acknowledged {
                 return Err(key_update_error("keys updated twice, or for lower packet numbers"));
             }
             self.next_key_phase();
         }
         let Some(path) = self.paths.get_mut(&id) else { return Ok(()) };
+        let bounds = path.phase_mut();
         if phase == KeyPhase::Previous {
-            path.phase.last_before = path.phase.last_before.max(Some(number));
+            bounds.last_before = bounds.last_before.max(Some(number));
             return Ok(());
         }
-        if path.phase.last_before > Some(number) {
+        if bounds.last_before > Some(number) {
             return Err(key_update_error("older keys used for higher packet numbers"));
         }
-        let first = path.phase.first_received.get_or_insert(number);
+        let first = bounds.first_received.get_or_insert(number);
         *first = number.min(*first);
         if self.handshake.one_rtt.as_ref().is_some_and(|k| k.has_previous() && k.previous_until.is_none()) {
             let until = now + self.key_retention();
@@ -108,13 +109,13 @@ impl Connection {
         phase: KeyPhase,
     ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get_mut(&id) else { return Ok(()) };
-        if largest < path.phase.first_sent {
+        if largest < path.phase().first_sent {
             return Ok(());
         }
         if phase == KeyPhase::Previous {
             return Err(key_update_error("packets of new keys acknowledged under old ones"));
         }
-        if !core::mem::replace(&mut path.phase.confirmed, true) {
+        if !core::mem::replace(&mut path.phase_mut().confirmed, true) {
             let until = now + self.key_retention();
             if let Some(keys) = &mut self.handshake.one_rtt {
                 keys.settled_at = Some(until);
@@ -125,8 +126,8 @@ impl Connection {
 
     /// An ACK for path `id` is about to leave.
     pub(super) fn note_ack_sent(&mut self, id: PathId) {
-        let covered = self.paths.get(&id).is_some_and(|p| p.phase.first_received.is_some());
-        if let Some(keys) = self.handshake.one_rtt.as_mut().filter(|_| covered) {
+        let covered = self.paths.get(&id).is_some_and(|p| p.phase().first_received.is_some());
+        if covered && let Some(keys) = &mut self.handshake.one_rtt {
             keys.acknowledged = true;
         }
     }
@@ -156,7 +157,7 @@ impl Connection {
 
     /// Three probe timeouts of the slowest path (draft-ietf-quic-multipath-21 section 2.4).
     fn key_retention(&self) -> Duration {
-        let pto = self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::ZERO);
+        let pto = self.paths.values().map(|p| p.rtt().pto_base()).max().unwrap_or(Duration::ZERO);
         (pto + self.peer_max_ack_delay()) * RETENTION_PTOS
     }
 }

@@ -13,14 +13,12 @@ use super::{Connection, Event, PathError, PathEvent, packet::MIN_RESETTABLE, rec
 use crate::{
     NetworkPath, Transmit,
     crypto::TAG_LEN,
-    migration::{Budget, Candidate, same_network},
-    path::Path,
-    sent::PacketPurpose,
-    wire::{ConnectionId, Frame, Frames, PathChallenge, PathId, PathResponse, Side},
+    path::{
+        addresses::{OffPath, same_network},
+        sent::PacketPurpose,
+    },
+    wire::{ConnectionId, Frames, PathId, Side},
 };
-
-/// Smallest size of a datagram with PATH_CHALLENGE or PATH_RESPONSE, if the amplification limit permits (RFC 9000 section 8.2.1).
-const MIN_CHALLENGE_SIZE: usize = 1_200;
 
 /// A PATH_CHALLENGE frame.
 const PATH_CHALLENGE_LEN: usize = 9;
@@ -51,15 +49,15 @@ impl Connection {
             return Err(PathError::NotClient);
         }
         let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        let to = NetworkPath { local, remote: path.network.remote };
-        if path.network == to {
+        let to = NetworkPath { local, remote: path.network().remote };
+        if path.network() == to {
             return Ok(());
         }
-        if let Some(open) = self.paths.values().find(|p| p.network == to && !p.is_closing()) {
-            return Err(PathError::AlreadyOpen(open.id));
+        if let Some(open) = self.paths.values().find(|p| p.network() == to && !p.is_closing()) {
+            return Err(PathError::AlreadyOpen(open.id()));
         }
         self.check_migration_allowed(to.remote)?;
-        if path.previous.as_ref().is_some_and(|p| p.network == to) {
+        if path.came_from_exactly(&to) {
             self.move_back(id);
         } else {
             let Some(cid) = self.cids.unused_remote(id) else {
@@ -70,7 +68,7 @@ impl Connection {
         }
         if let Some(path) = self.paths.get_mut(&id) {
             // A challenge alone would be a probe, which the server does not follow.
-            path.probes_due = path.probes_due.max(1);
+            path.ask_for_probe();
             path.start_validation();
         }
         Ok(())
@@ -94,15 +92,15 @@ impl Connection {
         payload: &[u8],
     ) -> Located {
         let Some(path) = self.paths.get_mut(&id) else { return Located::Refused };
-        let here = same_network(&path.network, &arrived.network);
+        let here = same_network(&path.network(), &arrived.network);
         if self.side == Side::Client {
             // RFC 9000 section 9: packets from unknown server addresses are discarded. Our own address may be any that we used.
-            let known = path.network.remote == arrived.network.remote;
+            let known = path.network().remote == arrived.network.remote;
             return if known { Located::Here } else { Located::Refused };
         }
         if here {
             if newest {
-                path.peer_uses = Some(arrived.dcid);
+                path.note_peer_uses(arrived.dcid);
             }
             return Located::Here;
         }
@@ -121,7 +119,7 @@ impl Connection {
     fn follow(&mut self, now: Instant, id: PathId, arrived: &Arrived) -> bool {
         let Some(path) = self.paths.get_mut(&id) else { return false };
         let to = arrived.network;
-        if path.previous.as_ref().is_some_and(|p| same_network(&p.network, &to)) {
+        if path.came_from(&to) {
             self.move_back(id);
         } else {
             // A peer that moves without having left us an unused id (section 5.1.1) prefers being linkable to being cut off.
@@ -133,7 +131,7 @@ impl Connection {
             self.move_path(now, id, to, cid, Some(challenge));
         }
         if let Some(path) = self.paths.get_mut(&id) {
-            path.peer_uses = Some(arrived.dcid);
+            path.note_peer_uses(arrived.dcid);
         }
         true
     }
@@ -141,11 +139,11 @@ impl Connection {
     /// What packets to the addresses that a packet came from are to carry (RFC 9000 section 9.5): what we use already if the peer did
     /// not change its own choice, because then it does not know that it moved; else an id that no other address has seen.
     fn cid_towards(&mut self, id: PathId, arrived: &Arrived) -> Option<ConnectionId> {
-        let path = self.paths.get_mut(&id)?;
-        if path.peer_uses.is_none_or(|cid| cid == arrived.dcid) {
+        let path = self.paths.get(&id)?;
+        if path.peer_uses().is_none_or(|cid| cid == arrived.dcid) {
             return self.cids.remote(id);
         }
-        let known = path.candidate(&arrived.network).map(|c| c.cid);
+        let known = path.candidate_cid(&arrived.network);
         known.filter(|cid| self.cids.knows_remote(id, cid)).or_else(|| self.cids.unused_remote(id))
     }
 
@@ -153,17 +151,13 @@ impl Connection {
     fn note_candidate(&mut self, id: PathId, arrived: &Arrived) {
         let cid = self.cid_towards(id, arrived);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if let Some(candidate) = path.candidate(&arrived.network) {
-            candidate.budget.received += arrived.size;
+        if path.earn_budget_elsewhere(&arrived.network, arrived.size) {
             return;
         }
         let evicted = match cid {
-            Some(cid) => {
-                let budget = Budget { received: arrived.size, sent: 0 };
-                path.add_candidate(Candidate { network: arrived.network, cid, budget, response: None })
-            }
+            Some(cid) => path.add_candidate(arrived.network, cid, arrived.size),
             // The peer gets new ids for those it spent on probing.
-            None => (!path.candidates.is_empty()).then(|| path.candidates.remove(0).cid),
+            None => path.drop_oldest_candidate(),
         };
         if let Some(cid) = evicted {
             self.retire_remote(id, cid);
@@ -180,12 +174,15 @@ impl Connection {
     ) {
         let (Some(old), Some(path)) = (self.cids.remote(id), self.paths.get_mut(&id)) else { return };
         // What was the last resort so far is given up for the addresses left now, if those are validated.
-        let given_up = path.previous.as_ref().filter(|_| path.address_validated).map(|p| p.cid);
+        let given_up = path.given_up_by_moving();
         path.move_to(now, to, old, &self.config, challenge);
-        path.address_validated = self.side == Side::Client;
-        let candidates: Vec<_> = path.candidates.drain(..).map(|c| c.cid).collect();
+        match self.side {
+            Side::Client => path.trust_address(),
+            Side::Server => path.distrust_address(),
+        }
+        let candidates = path.take_candidates();
         self.cids.use_remote(id, &cid);
-        for unused in candidates.into_iter().chain(given_up).chain([old]) {
+        for unused in candidates.chain(given_up).chain([old]) {
             self.retire_remote(id, unused);
         }
         self.events.push_back(Event::Path(PathEvent::Moved(id)));
@@ -202,21 +199,18 @@ impl Connection {
     /// The time for a move has passed.
     pub(super) fn settle_move(&mut self, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if !path.address_validated {
+        if !path.is_address_validated() {
             return self.move_back(id);
         }
-        if let Some(previous) = path.previous.take() {
-            self.retire_remote(id, previous.cid);
+        if let Some(unused) = path.settle() {
+            self.retire_remote(id, unused);
         }
     }
 
     /// Retires one of the peer's connection ids that nothing needs any more.
     fn retire_remote(&mut self, id: PathId, cid: ConnectionId) {
         let Some(path) = self.paths.get(&id) else { return };
-        let needed = self.cids.remote(id) == Some(cid)
-            || path.previous.as_ref().is_some_and(|p| p.cid == cid)
-            || path.candidates.iter().any(|c| c.cid == cid);
-        if needed {
+        if self.cids.remote(id) == Some(cid) || path.needs_cid(&cid) {
             return;
         }
         if let Some(sequence) = self.cids.retire_remote(id, &cid) {
@@ -234,24 +228,7 @@ impl Connection {
 
     /// An answer to a probe, or a challenge to the addresses that the path left.
     pub(super) fn send_off_path(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Transmit> {
-        let again = self.paths.get(&id)?.next_challenge_back(now);
-        let path = self.paths.get_mut(&id)?;
-        let (network, cid, frame, size) = if let Some(previous) =
-            path.previous.as_mut().filter(|p| p.validation.due)
-        {
-            let validation = &mut previous.validation;
-            validation.due = false;
-            validation.retry_at = again;
-            validation.challenges_sent += 1;
-            let frame = Frame::PathChallenge(PathChallenge(validation.challenge?));
-            (previous.network, previous.cid, frame, MIN_CHALLENGE_SIZE)
-        } else {
-            let candidate = path.candidates.iter_mut().find(|c| c.response.is_some())?;
-            let size = usize::try_from(candidate.budget.left()).unwrap_or(usize::MAX).min(MIN_CHALLENGE_SIZE);
-            candidate.budget.sent += size as u64;
-            let frame = Frame::PathResponse(PathResponse(candidate.response.take()?));
-            (candidate.network, candidate.cid, frame, size)
-        };
+        let OffPath { network, cid, frame, size } = self.paths.get_mut(&id)?.next_off_path(now)?;
         let cid = if self.cids.knows_remote(id, &cid) { cid } else { self.cids.remote(id)? };
         let mut builder = self.begin_one_rtt_with(id, cid, size, out)?;
         frame.encode(out);
@@ -259,13 +236,5 @@ impl Connection {
         builder.pad_to = size;
         self.finish_packet(now, builder, PacketPurpose::OffPath, out)?;
         Some(Transmit { path: network, ecn: None, size: out.len(), segment_size: None })
-    }
-}
-
-impl Path {
-    /// Whether something waits for [`send_off_path`](Connection::send_off_path).
-    pub(super) fn has_off_path(&self) -> bool {
-        self.previous.as_ref().is_some_and(|p| p.validation.due)
-            || self.candidates.iter().any(|c| c.response.is_some() && c.budget.left() >= 64)
     }
 }

@@ -23,7 +23,7 @@ impl Connection {
             return None;
         }
         let waits = self.waiting()?;
-        let slowest = self.paths.values().map(|p| p.rtt.pto_base()).max().unwrap_or(Duration::ZERO);
+        let slowest = self.paths.values().map(|p| p.rtt().pto_base()).max().unwrap_or(Duration::ZERO);
         let soon = now + ATTENTION.max(slowest * ROUND_TRIPS);
         self.next_duty().is_none_or(|at| at > soon).then_some(waits)
     }
@@ -39,7 +39,7 @@ impl Connection {
             Some("frames wait to be sent")
         } else if self.streams.held_bytes() > 0 {
             Some("stream data waits to be acknowledged")
-        } else if open().any(|p| p.space.has_ack_eliciting_in_flight()) {
+        } else if open().any(|p| p.space().has_ack_eliciting_in_flight()) {
             Some("packets wait to be acknowledged")
         } else {
             None

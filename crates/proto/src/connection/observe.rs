@@ -6,7 +6,7 @@ use super::{Connection, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
     observer::{Observed, Observer},
-    sent::PacketPurpose,
+    path::sent::PacketPurpose,
     stats::RecoveryReasons,
     wire::{PacketKind, PathId},
 };
@@ -75,14 +75,17 @@ impl Connection {
 
     /// What is known of a path may have changed.
     pub(super) fn observe_metrics(&mut self, now: Instant, id: PathId) {
-        let Some(path) = self.paths.get(&id).filter(|_| self.watcher.observer.is_some()) else { return };
-        let rtt = path.rtt.for_congestion();
+        if self.watcher.observer.is_none() {
+            return;
+        }
+        let Some(path) = self.paths.get(&id) else { return };
+        let rtt = path.rtt().for_congestion();
         let event = Observed::Metrics {
             path: id,
-            window: path.controller.window(),
-            in_flight: path.in_flight,
+            window: path.congestion_window(),
+            in_flight: path.in_flight(),
             rtt: [rtt.latest, rtt.min, rtt.smoothed, rtt.variance],
-            expected_loss: path.history.loss(),
+            expected_loss: path.history().loss(),
         };
         self.watcher.tell(now, &event);
     }

@@ -5,7 +5,11 @@ use units::{Duration, Instant};
 use super::Connection;
 use crate::{
     crypto::{self, Level, TAG_LEN},
-    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    path::{
+        sending::NewPacket,
+        sent::{ControlFrame, PacketPurpose, SentFrames},
+        space::Space,
+    },
     wire::{
         ConnectionId, Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind,
         PathAbandon, PathCidsBlocked, PathId, PathStatus, PathsBlocked, RetireConnectionId, Runs,
@@ -65,11 +69,11 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Option<PacketBuilder> {
         let path = self.paths.get(&id)?;
-        let number = path.space.sent.next_number();
+        let number = path.space().next_number();
         let start = out.len();
         let key_phase = self.handshake.one_rtt.as_ref()?.bit();
         let header = ShortHeader { dcid, spin: false, key_phase };
-        let at = header.encode(number, packet_number_len(number, path.space.largest_acked), out);
+        let at = header.encode(number, packet_number_len(number, path.space().largest_acked()), out);
         Some(PacketBuilder {
             path: id,
             level: Level::OneRtt,
@@ -87,14 +91,14 @@ impl Connection {
         let (kind, space) = match level {
             Level::Initial => (PacketKind::Initial, &self.handshake.space(level)?.space),
             Level::Handshake => (PacketKind::Handshake, &self.handshake.space(level)?.space),
-            Level::ZeroRtt | Level::OneRtt => (PacketKind::ZeroRtt, &self.paths.get(&PathId::ZERO)?.space),
+            Level::ZeroRtt | Level::OneRtt => (PacketKind::ZeroRtt, self.paths.get(&PathId::ZERO)?.space()),
         };
         let scid = self.cids.local(PathId::ZERO, 0)?.cid;
         let dcid = self.cids.remote(PathId::ZERO)?;
-        let number = space.sent.next_number();
+        let number = space.next_number();
         let token = if level == Level::Initial { &self.handshake.token[..] } else { &[] };
         let header = LongHeader { kind, token, dcid, scid };
-        let at = header.encode(number, packet_number_len(number, space.largest_acked), out);
+        let at = header.encode(number, packet_number_len(number, space.largest_acked()), out);
         Some(PacketBuilder {
             path: PathId::ZERO,
             level,
@@ -176,7 +180,7 @@ impl Connection {
         }
         self.repair.keep(plaintext).unwrap_or_else(|| {
             if let Some(path) = self.paths.get_mut(&builder.path) {
-                path.counters.unprotected += 1;
+                path.count_unprotected();
             }
             Vec::new()
         })
@@ -190,78 +194,30 @@ impl Connection {
         payload: Vec<u8>,
         built: Built,
     ) {
-        let carries_data = builder.frames.carries_data();
-        let Some(path) = self.paths.get_mut(&builder.path) else { return };
-        if builder.level == Level::OneRtt {
-            let an_ack = builder.frames.acked_up_to.1.is_some();
-            path.space.received.on_sent(now, an_ack, builder.ack_eliciting);
-            if carries_data {
-                path.quiet.on_activity(now);
-            }
-        }
-        let off_path = purpose == PacketPurpose::OffPath;
-        let unmeasured = off_path || purpose == PacketPurpose::MtuProbe;
-        let carries_marks = builder.ack_eliciting || builder.level != Level::OneRtt;
-        // Where a move is not settled, lost challenges bring the path back before a second timeout could blame the marks.
-        let settled = path.previous.is_none();
-        let marked = !off_path && settled && carries_marks && path.ecn.marks(path.pto_count);
-        path.ecn.on_packet(now, marked, builder.ack_eliciting);
-        let packet = builder.ack_eliciting.then(|| SentPacket {
-            sent_at: now,
-            size: built.size as u16,
-            delivered_before: path.delivered,
-            in_flight: !unmeasured,
-            epoch: path.epoch,
-            purpose,
-            frames: builder.frames,
-            payload,
-            reinjected: false,
-            copied: false,
-            coded: false,
-            block: None,
-            repaired: false,
-            copy_delivered: false,
-            marked,
-        });
-        let size = built.size as u64;
+        let PacketBuilder { path: id, level, number, frames, ack_eliciting, .. } = builder;
+        let packet = NewPacket { number, level, size: built.size, purpose, ack_eliciting, frames, payload };
         self.stats.packets_sent += 1;
-        self.stats.bytes_sent += size;
-        if builder.ack_eliciting && !core::mem::replace(&mut self.sent_since_heard, true) {
+        self.stats.bytes_sent += built.size as u64;
+        if ack_eliciting && !core::mem::replace(&mut self.idle.sent_since_heard, true) {
             self.restart_idle_timer(now);
         }
-        let Some(path) = self.paths.get_mut(&builder.path) else { return };
-        path.counters.packets_sent += 1;
-        path.counters.bytes_sent += size;
-        path.counters.untracked += u64::from(packet.is_none());
-        if purpose != PacketPurpose::OffPath {
-            path.budget.sent += size;
+        let data = matches!(level, Level::OneRtt | Level::ZeroRtt);
+        if data && packet.is_measured() {
+            self.policy.on_sent(id);
         }
-        if builder.ack_eliciting && !unmeasured {
-            path.in_flight += size;
-            path.last_activity = now;
-            path.loss.on_sent(1);
-            if matches!(builder.level, Level::OneRtt | Level::ZeroRtt) {
-                path.history.on_sent();
-                self.policy.on_sent(path.id);
-            }
-            path.pacer.on_sent(size);
-            path.controller.on_sent(now, size, path.in_flight);
-        }
-        let space = match builder.level {
-            Level::OneRtt | Level::ZeroRtt => Some(&mut path.space),
-            level => self.handshake.space_mut(level).map(|s| &mut s.space),
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let space = match level {
+            Level::OneRtt | Level::ZeroRtt => Space::Data,
+            level => match self.handshake.space_mut(level) {
+                Some(space) => Space::Handshake(&mut space.space),
+                None => return,
+            },
         };
-        if let Some(space) = space {
-            space.on_sent(built.number, packet);
-            if marked {
-                space.ecn.on_sent();
-            }
-            if builder.level == Level::OneRtt {
-                space.skip_number_if_due(&mut self.rng);
-                if let Some(overdue) = space.overdue() {
-                    self.on_lost(now, Level::OneRtt, builder.path, &[overdue]);
-                }
-            }
+        path.on_packet_sent(now, space, packet);
+        if level == Level::OneRtt
+            && let Some(overdue) = path.skip_number_if_due(&mut self.rng)
+        {
+            self.give_up_packet(now, id, overdue);
         }
     }
 
@@ -273,11 +229,11 @@ impl Connection {
         builder: &mut PacketBuilder,
         out: &mut Vec<u8>,
     ) {
-        let multipath = self.max_path_id.is_some();
-        let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt.smoothed());
+        let multipath = self.path_ids.limits.is_some();
+        let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt().smoothed());
         let received = match builder.level {
-            Level::OneRtt => self.paths.get_mut(&of).map(|p| &mut p.space.received),
-            level => self.handshake.space_mut(level).map(|s| &mut s.space.received),
+            Level::OneRtt => self.paths.get_mut(&of).map(|p| p.received_mut()),
+            level => self.handshake.space_mut(level).map(|s| s.space.received_mut()),
         };
         let Some(received) = received.filter(|r| r.owes_ack()) else { return };
         let (path, delay) = match builder.level {
@@ -306,7 +262,7 @@ impl Connection {
             builder.ack_eliciting |= out.len() > before;
             if let ControlFrame::Recovered { path } = frame {
                 // Not retransmitted, therefore not on record.
-                if self.paths.get_mut(&path).is_some_and(|p| p.unreported.on_reported()) {
+                if self.paths.get_mut(&path).is_some_and(|p| p.on_reported()) {
                     continue;
                 }
             } else if out.len() > before {
@@ -338,22 +294,22 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code = self.abandon_codes.get(&path).copied().unwrap_or_default();
+                let code = self.path_ids.abandon_codes.get(&path).copied().unwrap_or_default();
                 PathAbandon { path, error_code: TransportErrorCode(code) }.encode(out);
             }
             ControlFrame::PathStatus { path } => {
                 if let Some(p) = self.paths.get(&path) {
-                    let sequence = p.local_status_sequence;
-                    PathStatus { path, sequence, backup: p.local_backup }.encode(out);
+                    let (sequence, backup) = p.local_status();
+                    PathStatus { path, sequence, backup }.encode(out);
                 }
             }
             ControlFrame::MaxPathId => {
-                if let Some(max) = self.max_path_id {
+                if let Some(max) = self.path_ids.limits {
                     MaxPathId { maximum: max.local }.encode(out);
                 }
             }
             ControlFrame::PathsBlocked => {
-                if let Some(max) = self.max_path_id {
+                if let Some(max) = self.path_ids.limits {
                     PathsBlocked { maximum: max.remote }.encode(out);
                 }
             }
@@ -362,8 +318,8 @@ impl Connection {
                 PathCidsBlocked { path, next_sequence }.encode(out);
             }
             ControlFrame::Recovered { path } => {
-                if let Some(p) = self.paths.get(&path).filter(|p| p.unreported.next().next().is_some()) {
-                    encode_recovered(path, Runs::new(p.unreported.next()), out);
+                if let Some(p) = self.paths.get(&path).filter(|p| p.next_report().next().is_some()) {
+                    encode_recovered(path, Runs::new(p.next_report()), out);
                 }
             }
         }

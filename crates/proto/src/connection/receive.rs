@@ -7,8 +7,7 @@ use crate::{
     CID_LEN, ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
     keys::KeyPhase,
-    received::Arrival,
-    sent::ControlFrame,
+    path::{received::Arrival, sent::ControlFrame},
     wire::{
         Frame, Frames, HeaderKind, NewConnectionId, PacketKind, PathId, ProtectedHeader, RangeLimits,
         ResetToken, RetireConnectionId, Side, TransportError, TransportErrorCode, expand_packet_number,
@@ -108,10 +107,10 @@ impl Connection {
             return self.on_stateless_reset(now);
         }
         if let Some(path) = self.paths.get_mut(&PathId::ZERO)
-            && !path.address_validated
-            && path.network == arrived.network
+            && !path.is_address_validated()
+            && path.network() == arrived.network
         {
-            path.budget.received += arrived.size;
+            path.earn_budget(arrived.size);
         }
     }
 
@@ -126,14 +125,14 @@ impl Connection {
         scid: ConnectionId,
     ) {
         // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network.remote != arrived.network.remote) {
+        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network().remote != arrived.network.remote) {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };
         let Some(field) = crypto::unprotect(&*space.keys.remote.header, packet, number_at) else { return };
-        let expected = space.space.received.largest().map_or(0, |n| n + 1);
+        let expected = space.space.received().largest().map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
-        if space.space.received.classify(number) == Arrival::Duplicate {
+        if space.space.received().classify(number) == Arrival::Duplicate {
             return;
         }
         let (header, payload) = packet.split_at_mut(number_at + field.len);
@@ -150,7 +149,7 @@ impl Connection {
         }
         self.on_authenticated(now, PathId::ZERO, arrived, Located::Here);
         if level == Level::Handshake && self.side == Side::Server {
-            self.path_zero().address_validated = true;
+            self.path_zero().trust_address();
             self.discard_space(Level::Initial);
         }
         let result = self.check_reserved_bits(field.reserved_bits_are_zero).and_then(|()| {
@@ -162,7 +161,7 @@ impl Connection {
         match result {
             Ok(ack_eliciting) => {
                 if let Some(space) = self.handshake.space_mut(level) {
-                    let received = &mut space.space.received;
+                    let received = space.space.received_mut();
                     // Handshake ACKs never wait (RFC 9000 section 13.2.1).
                     received.on_packet(now, number, ack_eliciting, arrived.ecn, units::Duration::ZERO);
                 }
@@ -180,20 +179,21 @@ impl Connection {
         packet: &mut [u8],
         number_at: usize,
     ) {
-        let Some(one_rtt) = self.handshake.one_rtt.as_ref().filter(|_| self.handshake.is_complete()) else {
+        if !self.handshake.is_complete() {
             return;
-        };
+        }
+        let Some(one_rtt) = &self.handshake.one_rtt else { return };
         let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
         let path = self.paths.get(&id);
-        let space = path.map(|p| &p.space);
-        let expected = space.and_then(|s| s.received.largest()).map_or(0, |n| n + 1);
+        let received = path.map(|p| p.received());
+        let expected = received.and_then(|r| r.largest()).map_or(0, |n| n + 1);
         let number = expand_packet_number(field.truncated, field.len, expected);
-        let arrival = space.map_or(Arrival::New, |s| s.received.classify(number));
+        let arrival = received.map_or(Arrival::New, |r| r.classify(number));
         let newest = number >= expected;
         if arrival == Arrival::Duplicate {
             return;
         }
-        let bounds = path.map(|p| p.phase).unwrap_or_default();
+        let bounds = path.map(|p| *p.phase()).unwrap_or_default();
         let phase = one_rtt.phase_of(field.key_phase, number, &bounds);
         let (header, payload) = packet.split_at_mut(number_at + field.len);
         let Some(payload) = crypto::open(one_rtt.remote(phase), id, number, header, payload) else {
@@ -234,7 +234,7 @@ impl Connection {
             Ok(ack_eliciting) => {
                 if let Some(path) = self.paths.get_mut(&id) {
                     let delay = path.ack_delay();
-                    path.space.received.on_packet(now, number, ack_eliciting, arrived.ecn, delay);
+                    path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);
                 }
             }
             Err(error) => self.fail(now, error),
@@ -244,16 +244,14 @@ impl Connection {
     /// Counts a packet that has been authenticated.
     pub(super) fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived, located: Located) {
         self.restart_idle_timer(now);
-        self.sent_since_heard = false;
+        self.idle.sent_since_heard = false;
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.size;
         if let Some(path) = self.paths.get_mut(&id) {
-            path.counters.packets_received += 1;
-            path.counters.bytes_received += arrived.size;
+            path.on_packet_received(now, arrived.size);
             if located == Located::Here {
-                path.budget.received += arrived.size;
+                path.earn_budget(arrived.size);
             }
-            path.last_activity = now;
         }
     }
 
@@ -297,7 +295,7 @@ impl Connection {
             }
         }
         if active && let Some(path) = self.paths.get_mut(&context.path) {
-            path.quiet.on_activity(now);
+            path.on_activity(now);
         }
         Ok(ack_eliciting)
     }
@@ -396,7 +394,7 @@ impl Connection {
     /// (draft-ietf-quic-multipath-21 section 4).
     fn check_path_id(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let violation = |code, reason| Err(TransportError::new(code, reason).in_frame(frame.frame_type()));
-        let Some(max) = self.max_path_id else {
+        let Some(max) = self.path_ids.limits else {
             let reason = "multipath frame without multipath";
             return violation(TransportErrorCode::FRAME_ENCODING_ERROR, reason);
         };
@@ -424,7 +422,7 @@ impl Connection {
 
     fn on_new_connection_id(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let path = frame.path.unwrap_or(PathId::ZERO);
-        if self.max_path_id.map_or(path != PathId::ZERO, |max| path > max.local) {
+        if self.path_ids.limits.map_or(path != PathId::ZERO, |max| path > max.local) {
             return Err(TransportError::new(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "connection id for a path id that is not allowed",

@@ -12,7 +12,11 @@ use super::{
 use crate::{
     crypto::Level,
     keys::KeyPhase,
-    path::Path,
+    path::{
+        Path,
+        sent::{Content, Resent},
+        snapshot::View,
+    },
     policy::{Carried, RecoveryAction, SentData},
     repair::RebuiltPacket,
     sent::{ControlFrame, PacketPurpose, SentPacket},
@@ -32,13 +36,13 @@ pub(super) struct Unacked<'a>(pub(super) &'a BTreeMap<PathId, Path>);
 
 impl UnackedView for Unacked<'_> {
     fn oldest_resendable(&self, path: u32) -> Option<u64> {
-        self.0.get(&PathId(path)).and_then(oldest_protectable)
+        self.0.get(&PathId(path)).and_then(Path::oldest_protectable)
     }
 
     fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
         let path = self.0.get(&PathId(path))?;
-        let from = after.map_or(0, |n| n + 1).max(path.coded_below);
-        let records = path.space.sent.iter_from(from).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
+        let from = after.map_or(0, |n| n + 1).max(path.coded_below());
+        let records = path.sent().iter_from(from).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
         let mut codable = records.filter(|(_, p)| p.is_codable()).take(limit as usize);
         let (first, _) = codable.next()?;
         let (last, packets) = codable.fold((first, 1), |(_, n), (number, _)| (number, n + 1));
@@ -47,13 +51,16 @@ impl UnackedView for Unacked<'_> {
 
     fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
         let Some(path) = self.0.get(&PathId(path)) else { return false };
-        path.space.sent.iter_from(first).take_while(|(n, _)| *n <= last).any(|(_, p)| p.coded && !p.repaired)
+        path.sent()
+            .iter_from(first)
+            .take_while(|(n, _)| *n <= last)
+            .any(|(_, p)| p.is_coded() && !p.is_rebuilt())
     }
 
     fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
         let path = self.0.get(&PathId(path))?;
         let records =
-            path.space.sent.iter_from(path.exposed_below).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
+            path.sent().iter_from(path.exposed_below()).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
         let open = records.filter(|(_, p)| p.is_exposed());
         let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
             let Exposed { first, packets, bytes, .. } =
@@ -65,27 +72,10 @@ impl UnackedView for Unacked<'_> {
     }
 
     fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-        let space = &self.0.get(&PathId(path))?.space;
-        let mut waiting = space.sent.iter_from(first).take_while(|(n, _)| *n <= last);
+        let path = self.0.get(&PathId(path))?;
+        let mut waiting = path.sent().iter_from(first).take_while(|(n, _)| *n <= last);
         waiting.find(|(_, p)| p.waits_for_delivery()).map(|(number, _)| number)
     }
-}
-
-/// Moves the marks below which nothing is left to protect: what cannot be resent or coded never can again, so every record is passed
-/// once, and not once for every packet of recovery.
-pub(super) fn move_marks(path: &mut Path) {
-    let end = path.space.sent.next_number();
-    path.protected_below = oldest_protectable(path).unwrap_or(end);
-    let mut codable = path.space.sent.iter_from(path.coded_below).filter(|(_, p)| p.is_codable());
-    path.coded_below = codable.next().map_or(end, |(number, _)| number);
-    let mut exposed = path.space.sent.iter_from(path.exposed_below).filter(|(_, p)| p.is_exposed());
-    path.exposed_below = exposed.next().map_or(end, |(number, _)| number);
-}
-
-/// The oldest un-ACKed packet that recovery may resend.
-pub(super) fn oldest_protectable(path: &Path) -> Option<u64> {
-    let mut candidates = path.space.sent.iter_from(path.protected_below).filter(|(_, p)| p.is_protectable());
-    candidates.next().map(|(number, _)| number)
 }
 
 /// Less new data than this never counts as enough to keep paths busy.
@@ -99,11 +89,12 @@ impl Connection {
         if waiting < PLENTY {
             return false;
         }
-        let busy = self.paths.values().filter(|p| p.in_flight > 0);
-        let slowest = busy.clone().map(|p| p.rtt.smoothed().as_nanos()).max().unwrap_or(0);
+        let busy = self.paths.values().filter(|p| p.in_flight() > 0);
+        let slowest = busy.clone().map(|p| p.rtt().smoothed().as_nanos()).max().unwrap_or(0);
         let needed: u128 = busy
             .map(|p| {
-                u128::from(p.in_flight) * u128::from(slowest) / u128::from(p.rtt.smoothed().as_nanos().max(1))
+                u128::from(p.in_flight()) * u128::from(slowest)
+                    / u128::from(p.rtt().smoothed().as_nanos().max(1))
             })
             .sum();
         u128::from(waiting) > 2 * needed
@@ -117,7 +108,7 @@ impl Connection {
         }
         for _ in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-            self.take_snapshots(now, true, &mut snapshots);
+            self.take_snapshots(now, View::Recovery, &mut snapshots);
             let action = self.policy.on_opportunity(now, &snapshots, &Unacked(&self.paths));
             let held =
                 |on: PathId| snapshots.iter().find(|s| s.id == on).map_or(Duration::ZERO, |s| s.pacing_wait);
@@ -172,8 +163,8 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        let packet = self.paths.get_mut(&of)?.space.sent.get_mut(number)?;
-        packet.reinjected = true;
+        let packet = self.paths.get_mut(&of)?.sent_mut(number)?;
+        packet.on_resent(Resent::Elsewhere);
         let frames = packet.frames.clone();
         self.note_protected(of);
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
@@ -184,13 +175,13 @@ impl Connection {
         self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
         let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
-        if let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.space.sent.get_mut(number)) {
-            packet.copied = true;
+        if let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.sent_mut(number)) {
+            packet.on_resent(Resent::Copied);
         }
         self.stats.copies_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         if let Some(path) = self.paths.get_mut(&on) {
-            path.counters.copies_sent += 1;
+            path.count_copy();
         }
         Some(built)
     }
@@ -214,7 +205,7 @@ impl Connection {
     /// Moves the mark below which nothing of a path is left to protect.
     fn note_protected(&mut self, of: PathId) {
         if let Some(path) = self.paths.get_mut(&of) {
-            move_marks(path);
+            path.move_marks();
         }
     }
 
@@ -253,7 +244,7 @@ impl Connection {
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
         if let Some(path) = self.paths.get_mut(&on) {
-            path.counters.repair_symbols_sent += 1;
+            path.count_repair();
         }
         Some(built)
     }
@@ -264,7 +255,7 @@ impl Connection {
         let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last && p.is_codable();
         let mut members: Vec<u64> = Vec::with_capacity(usize::from(block.k));
         let (mut named, mut longest) = (0, 0);
-        for (number, packet) in path.space.sent.iter_from(block.first).filter(in_block) {
+        for (number, packet) in path.sent().iter_from(block.first).filter(in_block) {
             if members.len() == usize::from(block.k) {
                 break;
             }
@@ -283,13 +274,13 @@ impl Connection {
             members.push(number);
         }
         for number in block.first..=block.last {
-            if let Some(packet) = path.space.sent.get_mut(number).filter(|p| p.is_codable()) {
-                packet.coded = true;
+            if let Some(packet) = path.sent_mut(number).filter(|p| p.is_codable()) {
+                packet.on_coded();
             }
         }
         let path = &self.paths[&of];
         let sources: Vec<&[u8]> =
-            members.iter().filter_map(|n| Some(path.space.sent.get(*n)?.payload.as_slice())).collect();
+            members.iter().filter_map(|n| Some(path.sent().get(*n)?.payload.as_slice())).collect();
         // As many symbols as the policy may ever ask for.
         let most = fec::MAX_BLOCK - members.len().min(fec::MAX_SOURCES);
         let count = usize::from(self.config.repair.m_max).max(usize::from(block.m)).min(most) as u8;
@@ -337,7 +328,7 @@ impl Connection {
         }
         let paths = &self.paths;
         let is_settled =
-            |path: PathId, number| paths.get(&path).is_some_and(|p| p.space.received.is_settled(number));
+            |path: PathId, number| paths.get(&path).is_some_and(|p| p.received().is_settled(number));
         match self.repair.decoder.on_combination(combination, is_settled) {
             Some(rebuilt) => self.on_rebuilt_in_block(now, rebuilt),
             None => self.report_again(combination),
@@ -349,9 +340,11 @@ impl Connection {
         for (id, packets) in combination.members.iter() {
             let Some(path) = self.paths.get_mut(&id) else { continue };
             let mut any = false;
-            for number in packets.packets().filter(|n| path.space.received.is_rebuilt(*n)) {
-                path.unreported.push(number);
-                any = true;
+            for number in packets.packets() {
+                if path.received().is_rebuilt(number) {
+                    path.report_rebuilt(number);
+                    any = true;
+                }
             }
             if any {
                 self.queue_control(ControlFrame::Recovered { path: id })?;
@@ -381,7 +374,7 @@ impl Connection {
         if !self.repair.decoder.admits_repair(repair) {
             return Ok(());
         }
-        let rebuilt = self.repair.decoder.on_repair(repair, &path.space.received);
+        let rebuilt = self.repair.decoder.on_repair(repair, path.received());
         for (number, plaintext) in rebuilt {
             self.on_rebuilt(now, repair.path, number, &plaintext)?;
         }
@@ -396,7 +389,7 @@ impl Connection {
         packet: u64,
         plaintext: &[u8],
     ) -> Result<(), TransportError> {
-        let Some(received) = self.paths.get_mut(&path).map(|p| &mut p.space.received) else { return Ok(()) };
+        let Some(received) = self.paths.get_mut(&path).map(|p| p.received_mut()) else { return Ok(()) };
         // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
         if received.is_settled(packet) {
             return Ok(());
@@ -412,7 +405,7 @@ impl Connection {
         self.observe_received(now, &context, packet, plaintext);
         self.on_payload(now, context, plaintext)?;
         if let Some(path) = self.paths.get_mut(&path) {
-            path.unreported.push(packet);
+            path.report_rebuilt(packet);
         }
         self.queue_control(ControlFrame::Recovered { path })
     }
@@ -420,26 +413,26 @@ impl Connection {
     /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
     pub(super) fn on_recovered(&mut self, recovered: &Recovered<'_>) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(&recovered.path) else { return Ok(()) };
-        if recovered.packets.largest() >= path.space.sent.next_number() {
+        if recovered.packets.largest() >= path.space().next_number() {
             let reason = "RECOVERED for a packet that was never sent";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
         for number in recovered.packets.packets() {
             let Some(path) = self.paths.get_mut(&recovered.path) else { break };
-            let packet = path.space.sent.get_mut(number);
-            if packet.as_ref().is_some_and(|packet| packet.repaired) {
+            let packet = path.sent_mut(number);
+            if packet.as_ref().is_some_and(|packet| packet.is_rebuilt()) {
                 continue;
             }
             // A report may come twice; what is no longer on record shows by what was waiting for it.
             let news = match packet {
                 Some(packet) => {
-                    packet.repaired = true;
+                    packet.on_arrived(Content::Rebuilt);
                     self.streams.on_acked(&packet.frames.streams);
                     for range in &packet.frames.crypto {
                         self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
                     }
                     let control = core::mem::take(&mut packet.frames.control);
-                    let block = packet.block;
+                    let block = packet.block();
                     self.on_control_delivered(&control);
                     self.cover_in_blocks(recovered.path, number, block);
                     true
@@ -452,7 +445,7 @@ impl Connection {
             if news {
                 self.stats.packets_rebuilt_by_peer += 1;
                 if let Some(path) = self.paths.get_mut(&recovered.path) {
-                    path.counters.packets_rebuilt_by_peer += 1;
+                    path.count_rebuilt_by_peer();
                 }
             }
         }
@@ -462,33 +455,22 @@ impl Connection {
     /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all the same.
     pub(super) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
         let Some(path) = self.paths.get_mut(&of) else { return };
-        match path.space.sent.get_mut(number) {
-            Some(original) => original.copy_delivered = true,
+        match path.sent_mut(number) {
+            Some(original) => original.on_arrived(Content::CopyArrived),
             None => _ = self.note_mended(of, number),
         }
     }
 
     /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
     pub(super) fn note_lost_for_recovery(&mut self, of: PathId, number: u64, packet: &SentPacket) {
-        // Only what counts as lost can count as mended.
-        let counts = |path: &&mut Path| packet.in_flight && packet.epoch == path.epoch;
-        let Some(path) = self.paths.get_mut(&of).filter(counts) else { return };
-        if packet.repaired || packet.copy_delivered {
-            path.counters.packets_mended += 1;
-            self.stats.packets_mended += 1;
-        } else if packet.coded || packet.reinjected {
-            path.lost_protected.push(number);
-        }
+        let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_lost_protected(number, packet));
+        self.stats.packets_mended += u64::from(mended);
     }
 
     /// The data of a packet that is not on record has arrived. True if it was a loss that this mends.
     fn note_mended(&mut self, of: PathId, number: u64) -> bool {
-        let Some(path) = self.paths.get_mut(&of) else { return false };
-        let mended = path.lost_protected.take(number);
-        if mended {
-            path.counters.packets_mended += 1;
-            self.stats.packets_mended += 1;
-        }
+        let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_mended(number));
+        self.stats.packets_mended += u64::from(mended);
         mended
     }
 
@@ -502,10 +484,9 @@ impl Connection {
     ) {
         let Some(path) = self.paths.get(&id) else { return };
         let waiting = path
-            .space
-            .sent
+            .sent()
             .iter()
-            .filter(|(_, p)| p.frames.carries_data() && !p.repaired && p.block.is_none());
+            .filter(|(_, p)| p.frames.carries_data() && !p.is_rebuilt() && p.block().is_none());
         if let Some(frames) = waiting.take(newer + 1).last().map(|(_, p)| p.frames.clone()) {
             self.write_frames_again(&frames, builder, out);
         }

@@ -3,10 +3,10 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, recover::oldest_protectable};
+use super::Connection;
 use crate::{
+    path::snapshot::{PathSnapshot, View},
     scheduler::late::{self, Verdict},
-    snapshot::PathSnapshot,
     wire::PathId,
 };
 
@@ -22,7 +22,7 @@ impl Connection {
         }
         for _ in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-            self.take_snapshots(now, false, &mut snapshots);
+            self.take_snapshots(now, View::Scheduling, &mut snapshots);
             let choice = self.most_late(now, &snapshots);
             self.scratch.snapshots = snapshots;
             let (of, number, on, wait) = choice?;
@@ -69,7 +69,7 @@ impl Connection {
     /// Number and time of the oldest packet of a path that has not been sent again yet.
     fn oldest_stuck(&self, id: PathId) -> Option<(u64, Instant)> {
         let path = self.paths.get(&id)?;
-        let number = oldest_protectable(path)?;
-        Some((number, path.space.sent.get(number)?.sent_at))
+        let number = path.oldest_protectable()?;
+        Some((number, path.sent().get(number)?.sent_at))
     }
 }

@@ -6,8 +6,6 @@ use units::Instant;
 use super::{Connection, TokenOwner};
 use crate::{
     crypto::{self, Level, TAG_LEN, initial_keys},
-    sent::SentPacket,
-    space::PacketSpace,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, Versions},
 };
 
@@ -46,20 +44,15 @@ impl Connection {
         let Some(initial) = self.handshake.space_mut(Level::Initial) else { return };
         initial.keys = initial_keys(&destination, side);
         initial.probe_due = false;
-        let discarded = take_all(&mut initial.space);
+        let discarded = initial.space.take_all();
+        let in_flight = discarded.iter().map(|packet| u64::from(packet.size)).sum();
         // The server dropped what came with the first Initial (section 17.2.5.3).
-        let early = take_all(&mut self.path_zero().space);
-        let in_flight: u64 = discarded.iter().chain(&early).map(|packet| u64::from(packet.size)).sum();
+        let early = self.path_zero().on_retry(now, in_flight);
         for mut packet in discarded {
             self.requeue(Level::Initial, &mut packet.frames);
         }
         for mut packet in early {
             self.requeue(Level::ZeroRtt, &mut packet.frames);
-        }
-        if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
-            path.in_flight = path.in_flight.saturating_sub(in_flight);
-            path.pto_count = 0;
-            path.last_activity = now;
         }
     }
 
@@ -74,7 +67,7 @@ impl Connection {
 
     /// No packet of the server has been read yet.
     fn nothing_heard(&self) -> bool {
-        self.handshake.space(Level::Initial).is_some_and(|s| s.space.received.largest().is_none())
+        self.handshake.space(Level::Initial).is_some_and(|s| s.space.received().largest().is_none())
     }
 
     /// NEW_TOKEN.
@@ -88,9 +81,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-fn take_all(space: &mut PacketSpace) -> Vec<SentPacket> {
-    let sent = space.sent.oldest().unwrap_or(0)..space.sent.next_number();
-    sent.filter_map(|number| space.remove(number, false)).collect()
 }

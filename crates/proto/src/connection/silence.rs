@@ -1,31 +1,110 @@
-//! A receiver that waits for data notices silence (docs/decisions/0013-quiet-receivers.md).
+//! What a connection does about silence: probe timeouts of paths and of the handshake (RFC 9002
+//! section 6.2), and receivers that wait in vain for data (docs/decisions/0013-quiet-receivers.md).
 
 use units::Instant;
 
-use super::Connection;
-use crate::{path::Path, wire::PathId};
+use super::{Connection, Event, PathEvent};
+use crate::{
+    crypto::Level,
+    path::{Path, probe::Company, sent::Resent},
+    wire::PathId,
+};
+
+/// Datagrams that a probe timeout of the handshake sends (RFC 9002 section 6.2.4).
+const HANDSHAKE_PROBES: u8 = 2;
+/// Of each, what headers, ACKs and tags of two packets take.
+const PROBE_OVERHEAD: u64 = 200;
 
 impl Connection {
-    /// When a quiet path is to be asked whether the peer is still there. What is in flight has its own probe timeout.
-    pub(super) fn silence_deadline(&self, path: &Path) -> Option<Instant> {
-        let idle = path.is_open()
-            && path.probes_due == 0
-            && !path.space.has_ack_eliciting_in_flight()
-            && self.handshake.is_confirmed()
-            && self.streams.may_receive();
-        let probe_timeout = path.rtt.pto_base() + self.peer_max_ack_delay();
-        idle.then(|| path.quiet.due(probe_timeout, self.idle_timeout)).flatten()
+    /// Whether another path carries data and answers.
+    pub(super) fn company_of(&self, id: PathId) -> Company {
+        let another = self.paths.values().any(|p| p.id() != id && p.works());
+        if another { Company::Another } else { Company::Alone }
     }
 
-    /// It has been quiet for long enough. The ACK goes along, since the last ones may have been lost with whatever we wait for.
+    /// A path's packets have not been answered for a probe timeout.
+    pub(super) fn on_probe_timeout(&mut self, now: Instant, id: PathId) {
+        let company = self.company_of(id);
+        let another_works = company == Company::Another;
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let count = path.on_probe_timeout(now, company);
+        if count == 1 && path.is_open() {
+            self.events.push_back(Event::Path(PathEvent::Suspect(id)));
+        }
+        self.observe_timeout(now, id, count);
+        self.policy.on_timeout(id, another_works);
+        if let Some(blocks) = &mut self.blocks {
+            blocks.on_path_timeout(id);
+        }
+        if another_works {
+            self.move_data_off(id);
+        }
+    }
+
+    /// Makes everything un-ACKed of a path pending for the others. The records stay: a late ACK is
+    /// still an ACK.
+    pub(super) fn move_data_off(&mut self, id: PathId) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let mut sent = path.lend_sent();
+        let first = sent.oldest().unwrap_or(0);
+        for number in first..sent.next_number() {
+            let Some(packet) = sent.get_mut(number) else { continue };
+            packet.on_resent(Resent::Elsewhere);
+            if !packet.is_rebuilt() {
+                let block = packet.block();
+                self.requeue_for_other_paths(block, &mut packet.frames);
+            }
+        }
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.return_sent(sent);
+        }
+    }
+
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is
+    /// oldest leave again, whatever the flight has (RFC 9002 section 6.2.4). Their ACK shows which
+    /// others are lost.
+    pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        self.handshake.probes = HANDSHAKE_PROBES;
+        let complete = self.handshake.is_complete();
+        let path = self.path_zero();
+        path.on_handshake_probe_timeout(now);
+        if complete {
+            // RFC 9002 section 6.2.4: what is in flight in other spaces is probed, too. A server
+            // that has all it needs of the handshake hears nothing else, and learns from nothing
+            // else that the client's address has changed.
+            path.ask_for_probe();
+        }
+        let datagram = self.path_zero().datagram_size() as u64;
+        let mut room = u64::from(HANDSHAKE_PROBES) * datagram.saturating_sub(PROBE_OVERHEAD);
+        for level in [Level::Initial, Level::Handshake] {
+            let Some(space) = self.handshake.space_mut(level) else { continue };
+            let in_flight = space.space.has_ack_eliciting_in_flight();
+            let newest = level == Level::Handshake || self.handshake.space(Level::Handshake).is_none();
+            if !in_flight && !newest {
+                continue;
+            }
+            let Some(space) = self.handshake.space_mut(level) else { continue };
+            space.probe_due = true;
+            space.space.restart_probe_timer(now);
+            room -= self.oldest_again(level, room);
+        }
+    }
+
+    // ---- receivers
+
+    /// When a quiet path is to be asked whether the peer is still there. What is in flight has its
+    /// own probe timeout.
+    pub(super) fn silence_deadline(&self, path: &Path) -> Option<Instant> {
+        if !self.handshake.is_confirmed() || !self.streams.may_receive() {
+            return None;
+        }
+        path.silence_deadline(self.peer_max_ack_delay(), self.idle.timeout)
+    }
+
+    /// It has been quiet for long enough.
     pub(super) fn on_silence(&mut self, now: Instant, id: PathId) {
         let waits = self.streams.awaits_data();
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if !waits {
-            return path.quiet.settle();
-        }
-        path.quiet.on_asked();
-        path.probes_due = 1;
-        path.space.received.owe_again(now);
+        if waits { path.ask_after_silence(now) } else { path.settle_silence() }
     }
 }

@@ -37,7 +37,7 @@ fn client() -> Connection {
         max_block: 128,
         decoder_memory: 0,
     });
-    client.max_path_id = Some(MaxPathIds { local: PathId(7), remote: PathId(7) });
+    client.path_ids.limits = Some(super::multipath::MaxPathIds { local: PathId(7), remote: PathId(7) });
     client
 }
 
@@ -78,7 +78,7 @@ fn a_rebuilt_packet_is_read_and_reported() {
     let mut buffer = [0; 8];
     assert_eq!(client.read(id, &mut buffer), Ok(Read::Data(3)));
     assert_eq!(client.control, [ControlFrame::Recovered { path: PathId::ZERO }]);
-    let received = &client.paths[&PathId::ZERO].space.received;
+    let received = client.paths[&PathId::ZERO].received();
     assert!(received.is_settled(5) && !received.contains(5), "rebuilt is not acknowledged");
 }
 
@@ -89,13 +89,13 @@ fn what_was_rebuilt_since_the_last_packet_is_reported_in_one_frame() {
         receive(&mut client, &repair_of_one(number, &[0x01])).unwrap();
     }
     assert_eq!(client.control, [ControlFrame::Recovered { path: PathId::ZERO }]);
-    let unreported = &mut client.paths.get_mut(&PathId::ZERO).unwrap().unreported;
-    assert_eq!(unreported.next().collect::<Vec<_>>(), [5, 6, 7, 9]);
-    assert!(!unreported.on_reported() && unreported.next().next().is_none());
-    (0..200).for_each(|number| unreported.push(2 * number));
-    assert_eq!(unreported.next().count(), 64, "no frame is longer than what fits a packet");
-    assert!(unreported.on_reported());
-    assert_eq!(unreported.next().next(), Some(128));
+    let path = client.path_zero();
+    assert_eq!(path.next_report().collect::<Vec<_>>(), [5, 6, 7, 9]);
+    assert!(!path.on_reported() && path.next_report().next().is_none());
+    (0..200).for_each(|number| path.report_rebuilt(2 * number));
+    assert_eq!(path.next_report().count(), 64, "no frame is longer than what fits a packet");
+    assert!(path.on_reported());
+    assert_eq!(path.next_report().next(), Some(128));
 }
 
 /// Each level of a nested REPAIR would cost a stack frame: 65,000 bytes nested 3,341 deep overflowed the stack once.
@@ -227,7 +227,7 @@ fn packet(client: &Connection, keys: &OneRttKeys, number: u64, frames: &[u8]) ->
 }
 
 fn deliver(client: &mut Connection, mut data: Vec<u8>) {
-    let path = client.paths[&PathId::ZERO].network;
+    let path = client.paths[&PathId::ZERO].network();
     client.handle_datagram(Instant::ORIGIN, crate::Datagram { path, ecn: None, data: &mut data });
 }
 
@@ -246,7 +246,7 @@ const PING: &[u8] = &[1];
 fn a_connection_ends_before_its_keys_are_worn_out() {
     let (mut client, _) = connected_client();
     client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 23; // AES-GCM's limit, RFC 9001 section 6.6
-    client.path_zero().probes_due = 1;
+    client.path_zero().ask_for_probe();
     let mut out = Vec::new();
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
     assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED.0));
@@ -259,11 +259,11 @@ fn a_receiver_asks_for_an_ack_when_its_keys_grow_old() {
     let (mut client, _) = connected_client();
     let mut out = Vec::new();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
-    client.path_zero().space = crate::space::PacketSpace::default();
+    client.path_zero().forget_space_for_test();
     client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 22;
     client.handshake.confirm_for_test();
     while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
-    assert!(client.path_zero().space.has_ack_eliciting_in_flight());
+    assert!(client.path_zero().space().has_ack_eliciting_in_flight());
     client.on_ack_in_phase(Instant::ORIGIN, PathId::ZERO, 0, KeyPhase::Current).unwrap();
     client.update_keys_if_due();
     assert_eq!(client.stats().key_updates, 0, "not at once");
@@ -309,7 +309,7 @@ fn late_packets_of_the_previous_phase_are_read() {
     let new = packet(&client, &server, 1, PING);
     deliver(&mut client, new);
     deliver(&mut client, late);
-    assert!(client.path_zero().space.received.contains(0));
+    assert!(client.path_zero().received().contains(0));
     // Not so once they have had their time.
     let (mut client, mut server) = connected_client();
     let late = packet(&client, &server, 0, PING);
@@ -319,7 +319,7 @@ fn late_packets_of_the_previous_phase_are_read() {
     let until = client.key_deadline().unwrap();
     client.key_timeout(until);
     deliver(&mut client, late);
-    assert!(!client.path_zero().space.received.contains(0));
+    assert!(!client.path_zero().received().contains(0));
     assert_eq!(close_code(&mut client), None);
 }
 
@@ -351,11 +351,11 @@ fn new_packets_must_not_be_acknowledged_under_old_keys() {
     let before = packet(&client, &server, 0, PING);
     deliver(&mut client, before);
     client.next_key_phase();
-    client.path_zero().probes_due = 1;
+    client.path_zero().ask_for_probe();
     let mut out = Vec::new();
     client.poll_transmit(Instant::ORIGIN, 1, &mut out).unwrap();
-    let number = client.path_zero().space.sent.next_number() - 1;
-    assert!(number >= client.path_zero().phase.first_sent);
+    let number = client.path_zero().space().next_number() - 1;
+    assert!(number >= client.path_zero().phase().first_sent);
     let mut ack = Vec::new();
     crate::wire::encode_ack(None, 0, None, core::iter::once(number..=number), 100, &mut ack);
     let under_old_keys = packet(&client, &server, 1, &ack);
@@ -368,10 +368,12 @@ fn new_packets_must_not_be_acknowledged_under_old_keys() {
 fn a_closed_path_gives_its_source_memory_back() {
     let mut client = client();
     client.repair = Repair::new(&RepairConfig { source_memory: 2_000, ..RepairConfig::default() });
-    let mut path = Path::new(PathId(1), client.paths[&PathId::ZERO].network, &client.config, Instant::ORIGIN);
+    let mut path =
+        Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();
-    let packet = crate::sent::SentPacket { payload, ..crate::sent::SentPacket::for_test(Instant::ORIGIN) };
-    path.space.on_sent(0, Some(packet));
+    let mut packet = crate::path::sent::SentPacket::for_test(Instant::ORIGIN);
+    packet.payload = payload;
+    path.record_for_test(0, packet);
     client.paths.insert(PathId(1), path);
     assert!(client.repair.keep(&[7; 1_500]).is_none(), "the memory is used up");
     client.remove_closed_path(PathId(1));
@@ -453,7 +455,7 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     }
     for frame in frames(PathId(7)) {
         let mut single = client();
-        single.max_path_id = None;
+        single.path_ids.limits = None;
         let error = receive(&mut single, &encoded(frame)).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::FRAME_ENCODING_ERROR);
     }

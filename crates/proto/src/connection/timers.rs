@@ -5,9 +5,27 @@ use units::{Duration, Instant};
 use super::{Connection, close::State};
 use crate::{
     crypto::Level,
-    path::{Lifecycle, Path},
+    path::Path,
     wire::{PathId, Side},
 };
+
+/// How long the connection may be idle (RFC 9000 section 10.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdleTimer {
+    /// `None`: for ever.
+    pub(super) timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    /// An ack-eliciting packet has been sent since the last one was received.
+    pub(super) sent_since_heard: bool,
+}
+
+impl IdleTimer {
+    /// The timer of a connection that has just begun; a timeout of zero stands for none.
+    pub(super) fn new(now: Instant, timeout: Duration) -> Self {
+        let timeout = Some(timeout).filter(|d| !d.is_zero());
+        Self { timeout, deadline: timeout.map(|d| now + d), sent_since_heard: false }
+    }
+}
 
 impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
@@ -18,13 +36,14 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let others =
-                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                    [self.idle.deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
                 paths.chain(others.into_iter().flatten()).min()
             }
         }
     }
 
-    /// The deadline of what is under way or waits to be sent: all but those for the case that nothing happens any more.
+    /// The deadline of what is under way or waits to be sent: all but those for the case that
+    /// nothing happens any more.
     pub(super) fn next_duty(&self) -> Option<Instant> {
         let paths = self.paths.values().filter_map(|path| self.path_duty(path));
         let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
@@ -45,7 +64,7 @@ impl Connection {
             State::Open => {}
         }
         let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
+        if overdue(self.idle.deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);
@@ -64,12 +83,10 @@ impl Connection {
 
     /// When a path's connection needs a packet, or the path is to be forgotten.
     fn path_deadline(&self, path: &Path) -> Option<Instant> {
-        match path.lifecycle {
-            Lifecycle::Closing { until, told } => told.then_some(until),
-            Lifecycle::Validating | Lifecycle::Open => {
-                [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
-            }
+        if path.is_closing() {
+            return path.forget_at();
         }
+        [self.keep_alive_deadline(path), self.silence_deadline(path)].into_iter().flatten().min()
     }
 
     fn path_duty(&self, path: &Path) -> Option<Instant> {
@@ -77,111 +94,98 @@ impl Connection {
             return None;
         }
         let may_ack = self.may_send_one_rtt() && path.may_send_something();
-        let ack = path.space.received.ack_deadline().filter(|_| may_ack);
-        [ack, path.space.loss_time, self.probe_deadline(path), path.validation.retry_at, path.paced_until]
-            .into_iter()
-            .chain([path.move_deadline()])
-            .flatten()
-            .min()
+        let ack = if may_ack { path.received().ack_deadline() } else { None };
+        let packets = [ack, path.space().loss_time(), self.probe_deadline(path), path.paced_until()];
+        let addresses = [path.challenge_deadline(), path.move_deadline()];
+        packets.into_iter().chain(addresses).flatten().min()
     }
 
     /// When the path's un-ACKed packets are probed (RFC 9002 section 6.2.1).
     fn probe_deadline(&self, path: &Path) -> Option<Instant> {
-        let last = path.space.last_ack_eliciting_at?;
-        if !path.space.has_ack_eliciting_in_flight() || path.probes_due > 0 || !self.handshake.is_confirmed()
-        {
+        if !self.handshake.is_confirmed() || !path.awaits_ack() {
             return None;
         }
-        Some(last + path.probe_interval(self.peer_max_ack_delay(), !self.another_path_works(path.id)))
+        path.probe_deadline(self.peer_max_ack_delay(), self.company_of(path.id()))
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
         let interval = self.config.keep_alive?;
-        let idle =
-            path.is_open() && self.handshake.is_complete() && !path.space.has_ack_eliciting_in_flight();
-        idle.then(|| path.last_activity + interval)
+        if self.handshake.is_complete() { path.keep_alive_deadline(interval) } else { None }
     }
 
     fn path_timeouts(&mut self, now: Instant, id: PathId) {
         let Some(path) = self.paths.get(&id) else { return };
         let due = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if let Lifecycle::Closing { until, told } = path.lifecycle {
-            if told && until <= now {
+        if path.is_closing() {
+            if due(path.forget_at()) {
                 self.remove_closed_path(id);
             }
             return;
         }
-        let (lost, probe) = (due(path.space.loss_time), due(self.probe_deadline(path)));
+        let (lost, probe) = (due(path.space().loss_time()), due(self.probe_deadline(path)));
         let keep_alive = due(self.keep_alive_deadline(path));
         let silent = due(self.silence_deadline(path));
-        let challenge = due(path.validation.retry_at);
+        let challenge = due(path.challenge_deadline());
         if lost {
-            self.detect_lost(now, id);
+            self.on_loss_timeout(now, Level::OneRtt, id);
         } else if probe {
             self.on_probe_timeout(now, id);
         }
         if challenge {
             self.repeat_challenge(now, id);
         }
-        self.move_timeouts(now, id);
+        if self.paths.get_mut(&id).is_some_and(|p| p.on_move_timeout(now)) {
+            self.settle_move(id);
+        }
         if silent {
             self.on_silence(now, id);
         }
         let Some(path) = self.paths.get_mut(&id) else { return };
-        if due(path.paced_until) {
-            path.paced_until = None;
+        if due(path.paced_until()) {
+            path.forget_pacer();
         }
         if keep_alive {
-            path.probes_due = path.probes_due.max(1);
-            path.last_activity = now;
-        }
-    }
-
-    fn move_timeouts(&mut self, now: Instant, id: PathId) {
-        let Some(previous) = self.paths.get_mut(&id).and_then(|p| p.previous.as_mut()) else { return };
-        if previous.settles_at <= now {
-            self.settle_move(id);
-        } else if previous.validation.retry_at.is_some_and(|t| t <= now) {
-            previous.validation.retry_at = None;
-            previous.validation.due = true;
+            path.ask_for_probe();
+            path.touch(now);
         }
     }
 
     /// The earliest deadline of Initial and Handshake packets: loss by age, or a probe.
     fn handshake_deadline(&self) -> Option<Instant> {
-        let lost = self.handshake.spaces().filter_map(|s| s.space.loss_time).min();
+        let lost = self.handshake.spaces().filter_map(|s| s.space.loss_time()).min();
         lost.into_iter().chain(self.handshake_probe_deadline()).min()
     }
 
-    /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
-    /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
+    /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing
+    /// in flight, because the server may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
         if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
         let path = self.paths.get(&PathId::ZERO)?;
-        let interval = self.handshake_probe_interval(path.rtt.pto_base(), path.pto_count);
+        let interval = self.handshake_probe_interval(path.rtt().pto_base(), path.pto_count());
         let in_flight = self.handshake.spaces().filter(|s| s.space.has_ack_eliciting_in_flight());
-        let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at).max();
-        // A server that has acknowledged Finished can read what follows; HANDSHAKE_DONE may never come by itself.
+        let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at()).max();
+        // A server that has acknowledged Finished can read what follows; HANDSHAKE_DONE may never
+        // come by itself.
         let awaits_done = self.side == Side::Client
             && self.handshake.is_complete()
-            && path.space.has_ack_eliciting_in_flight();
-        let last = last.or(path.space.last_ack_eliciting_at.filter(|_| awaits_done));
+            && path.space().has_ack_eliciting_in_flight();
+        let last = if awaits_done { last.or(path.space().last_ack_eliciting_at()) } else { last };
         let unanswered_client = self.side == Side::Client && !self.handshake.is_complete();
         let blocked_server = path.amplification_budget() == 0;
         match last {
             Some(last) if !blocked_server => Some(last + interval),
-            None if unanswered_client => Some(path.last_activity + interval),
+            None if unanswered_client => Some(path.last_activity() + interval),
             _ => None,
         }
     }
 
     fn handshake_timeouts(&mut self, now: Instant) {
         for level in [Level::Initial, Level::Handshake] {
-            let lost = self.handshake.space(level).and_then(|s| s.space.loss_time);
+            let lost = self.handshake.space(level).and_then(|s| s.space.loss_time());
             if lost.is_some_and(|t| t <= now) {
-                self.detect_lost_in_handshake(now, level);
+                self.on_loss_timeout(now, level, PathId::ZERO);
             }
         }
         if self.flight_copy.due.is_some_and(|t| t <= now) {
@@ -194,13 +198,14 @@ impl Connection {
 
     /// Starts the idle period again (RFC 9000 section 10.1).
     pub(super) fn restart_idle_timer(&mut self, now: Instant) {
-        let Some(timeout) = self.idle_timeout else {
-            self.idle_deadline = None;
+        let Some(timeout) = self.idle.timeout else {
+            self.idle.deadline = None;
             return;
         };
-        // No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
-        let pto = |p: &Path| p.rtt.pto_base() + self.peer_max_ack_delay();
+        // No shorter than three probe timeouts, so that a lost packet alone does not end the
+        // connection.
+        let pto = |p: &Path| p.rtt().pto_base() + self.peer_max_ack_delay();
         let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
-        self.idle_deadline = Some(now + timeout.max(slowest * 3));
+        self.idle.deadline = Some(now + timeout.max(slowest * 3));
     }
 }

@@ -3,34 +3,30 @@
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, blocks::Role, close::State, packet::Built, recover::move_marks};
+use super::{Connection, blocks::Role, close::State, packet::Built};
 use crate::{
-    Ecn, Transmit,
+    Transmit,
     crypto::{Level, TAG_LEN},
-    path::{CHALLENGE_RESERVE, Path},
+    path::{
+        Path,
+        probe::Company,
+        rtt::GRANULARITY,
+        sent::PacketPurpose,
+        snapshot::{PathSnapshot, View},
+        validation::{MIN_USEFUL_SIZE, ValidationDatagram, Width},
+    },
     policy::SentData,
-    rtt::GRANULARITY,
-    sent::PacketPurpose,
-    snapshot::PathSnapshot,
     wire::{Frame, PathChallenge, PathId, PathResponse, Side},
 };
 
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1 and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
-/// Delivered packets that every path is credited with when its loss rate is estimated for the scheduler: one loss among the first
-/// ten packets must not make a path look useless.
-const LOSS_PRIOR: u64 = 100;
-/// Nothing useful fits less than this of an amplification budget.
-const MIN_USEFUL_SIZE: usize = 64;
 /// A PATH_RESPONSE frame.
 const PATH_RESPONSE_LEN: usize = 9;
 /// A long header, CONNECTION_CLOSE without a reason, and the tag.
 const MIN_CLOSE_SIZE: usize = 100;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
-
-/// Bytes of PATH_RESPONSEs that may be in flight although the window is full; further challenges get none, and are repeated.
-const MAX_ANSWERS_BEYOND_WINDOW: u64 = 16 * 1_200;
 
 impl Connection {
     /// The next datagrams to send, appended to `out`, which the caller has cleared: up to `max_datagrams` of equal size, all for
@@ -90,9 +86,8 @@ impl Connection {
         segment_size: Option<usize>,
     ) -> Option<Transmit> {
         let path = self.paths.get_mut(&id)?;
-        let ecn = path.ecn.marked_last().then_some(Ecn::Ect0);
-        path.ecn.on_transmit(now, path.rtt.pto_base());
-        Some(Transmit { path: path.network, ecn, size: out.len(), segment_size })
+        let ecn = path.on_transmit(now);
+        Some(Transmit { path: path.network(), ecn, size: out.len(), segment_size })
     }
 
     // ---- 1: closing
@@ -142,7 +137,7 @@ impl Connection {
         let pending = |level: &Level| self.handshake_pending(*level, free);
         levels.extend([Level::Initial, Level::Handshake].into_iter().filter(pending));
         let budget = path.amplification_budget();
-        if levels.is_empty() || budget < MIN_USEFUL_SIZE as u64 {
+        if levels.is_empty() || budget < MIN_USEFUL_SIZE {
             return None;
         }
         let size = path.datagram_size().min(usize::try_from(budget).unwrap_or(usize::MAX));
@@ -187,13 +182,13 @@ impl Connection {
     fn handshake_pending(&self, level: Level, free: bool) -> bool {
         let Some(space) = self.handshake.space(level) else { return false };
         let waits = free && self.handshake.crypto(level).has_pending();
-        waits || space.probe_due || space.space.received.owes_ack()
+        waits || space.probe_due || space.space.received().owes_ack()
     }
 
     /// Whether CRYPTO data of the handshake may leave: within the window, as a probe, or if there is nothing whose ACK or loss would be
     /// noticed, since data of other levels may hold the window and wait for the handshake.
     fn may_send_flight(&self, path: &Path) -> bool {
-        path.spare_window() >= path.datagram_size() as u64
+        path.has_spare_datagram()
             || self.handshake.probes > 0
             || !self.handshake.spaces().any(|s| s.space.has_ack_eliciting_in_flight())
     }
@@ -202,7 +197,7 @@ impl Connection {
 
     fn transmit_path_bound(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let ids: SmallVec<[PathId; 8]> =
-            self.paths.values().filter(|p| !p.is_closing()).map(|p| p.id).collect();
+            self.paths.values().filter(|p| !p.is_closing()).map(|p| p.id()).collect();
         for id in ids {
             if self.paths[&id].has_off_path()
                 && let Some(transmit) = self.send_off_path(now, id, out)
@@ -211,11 +206,11 @@ impl Connection {
             }
             let mtu_probe = self.mtu_probe(now, id);
             let path = &self.paths[&id];
-            let built = if path.validation.due || !path.responses.is_empty() {
+            let built = if path.owes_validation() {
                 self.send_validation(now, id, out)
             } else if let Some(size) = mtu_probe {
                 self.send_mtu_probe(now, id, size, out)
-            } else if path.probes_due > 0 && path.budget_beside_challenges() >= path.datagram_size() as u64 {
+            } else if path.may_send_probe() {
                 self.send_probe(now, id, out)
             } else {
                 None
@@ -227,45 +222,15 @@ impl Connection {
         None
     }
 
-    /// PATH_CHALLENGE and PATH_RESPONSE, in a datagram that shows that the path carries 1,200 bytes. The first challenge tries for
-    /// the largest size that we hope for. Where the amplification limit leaves less than that and some more, it is as small as it gets: its
-    /// loss must leave something for another (RFC 9000 section 8.2.1).
+    /// PATH_CHALLENGE and PATH_RESPONSE.
     fn send_validation(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
         let shortest = self.shortest_challenge(id)?;
         let path = self.paths.get_mut(&id)?;
-        let budget = usize::try_from(path.amplification_budget()).unwrap_or(usize::MAX);
-        let reserve = if path.address_validated { 0 } else { CHALLENGE_RESERVE as usize };
-        let padded = budget >= MIN_INITIAL_SIZE + reserve;
-        let small = shortest.max(budget / 3).min(MIN_INITIAL_SIZE);
-        if !padded && budget < shortest {
-            return None;
-        }
-        // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
-        if path.in_flight > path.controller.window() + MAX_ANSWERS_BEYOND_WINDOW {
-            path.responses.clear();
-            if !path.validation.due {
-                return None;
-            }
-        }
-        // On a path that carries data already, the window has a say (RFC 9000 section 14.4).
-        let room = if path.is_open() { path.spare_window() } else { u64::MAX };
-        let first_challenge = path.validation.due && path.validation.challenges_sent == 0;
-        let hoped = path
-            .mtu
-            .due(now)
-            .filter(|size| first_challenge && usize::from(*size) + reserve <= budget)
-            .filter(|size| u64::from(*size) <= room);
-        let size = if padded { hoped.map_or(MIN_INITIAL_SIZE, usize::from) } else { small };
-        if hoped.is_some() {
-            path.mtu.on_sent();
-        }
-        let responses = core::mem::take(&mut path.responses);
+        let ValidationDatagram { size, width } = path.plan_validation(now, shortest)?;
+        let responses = path.take_responses();
         let mut builder = self.begin_one_rtt(id, size, out)?;
-        if let Some(data) = self.next_challenge(now, id) {
+        if let Some(data) = self.next_challenge(now, id, width) {
             PathChallenge(data).encode(out);
-            if let Some(path) = self.paths.get_mut(&id) {
-                path.validation.small = !padded;
-            }
         }
         if !responses.is_empty() {
             // RFC 9000 section 9.3.3: more than a probe, so that nobody else can have moved the path for long.
@@ -277,22 +242,20 @@ impl Connection {
         }
         self.write_ack(now, id, &mut builder, out);
         builder.ack_eliciting = true;
-        builder.pad_to = if padded { size } else { 0 };
+        builder.pad_to = if width == Width::Full { size } else { 0 };
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
 
     /// Size of the MTU probe that may leave now.
     fn mtu_probe(&mut self, now: Instant, id: PathId) -> Option<u16> {
         let confirmed = self.handshake.is_confirmed();
-        let path = self.paths.get_mut(&id).filter(|p| confirmed && p.is_open() && !p.is_suspect())?;
-        let size = path.mtu.due(now)?;
-        (path.address_validated && path.spare_window() >= u64::from(size)).then_some(size)
+        if confirmed { self.paths.get_mut(&id)?.mtu_probe(now) } else { None }
     }
 
     /// PING and PADDING of the size that the path may carry.
     fn send_mtu_probe(&mut self, now: Instant, id: PathId, size: u16, out: &mut Vec<u8>) -> Option<Built> {
         let size = usize::from(size);
-        self.paths.get_mut(&id)?.mtu.on_sent();
+        self.paths.get_mut(&id)?.on_mtu_probe_sent();
         let mut builder = self.begin_one_rtt(id, size, out)?;
         Frame::Ping.encode(out);
         builder.ack_eliciting = true;
@@ -302,12 +265,9 @@ impl Connection {
 
     /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest un-ACKed data again, or PING.
     fn send_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
-        let alone = !self.another_path_works(id);
+        let alone = self.company_of(id) == Company::Alone;
         let path = self.paths.get_mut(&id)?;
-        path.probes_due -= 1;
-        // The second probe of a timeout repeats the second packet (RFC 9002 section 6.2.4).
-        let newer = usize::from(path.probes_due == 0);
-        let size = usize::from(path.mtu.probe_size(path.pto_count));
+        let (size, newer) = path.take_probe();
         let carries_data = alone && path.is_suspect() && path.is_open();
         if carries_data && let Some(built) = self.send_coded_probe(now, id, size, out) {
             return Some(built);
@@ -334,7 +294,7 @@ impl Connection {
 
     fn transmit_batch(&mut self, now: Instant, max_datagrams: usize, out: &mut Vec<u8>) -> Option<Transmit> {
         for path in self.paths.values_mut() {
-            path.paced_until = None;
+            path.forget_pacer();
         }
         self.recovery_at = None;
         self.keep_sources = self.policy.codes() && !self.has_data_for_long();
@@ -395,7 +355,7 @@ impl Connection {
     /// again.
     pub(super) fn choose_path(&mut self, now: Instant, queued: u64, size: usize) -> Option<PathId> {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
-        self.take_snapshots(now, false, &mut snapshots);
+        self.take_snapshots(now, View::Scheduling, &mut snapshots);
         snapshots.retain(|s| s.mtu >= size as u64);
         let chosen = self.scheduler.select(now, &snapshots, queued);
         if chosen.is_none() {
@@ -438,7 +398,7 @@ impl Connection {
             self.keep_sources = source.is_some();
             let unprotected = role == Role::Plain && builder.frames.is_worth_coding();
             if unprotected && let Some(path) = self.paths.get_mut(&id) {
-                path.counters.unprotected += 1;
+                path.count_unprotected();
             }
         }
         let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
@@ -481,19 +441,18 @@ impl Connection {
     }
 
     pub(super) fn has_window(&self, id: PathId) -> bool {
-        self.paths.get(&id).is_some_and(|p| p.is_open() && p.spare_window() >= p.datagram_size() as u64)
+        self.paths.get(&id).is_some_and(|p| p.is_open() && p.has_spare_datagram())
     }
 
     // ---- ACKs that found no company
 
     fn transmit_acks(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let due = |p: &&Path| {
-            !p.is_closing()
-                && p.may_send_something()
-                && p.space.received.ack_deadline().is_some_and(|t| t <= now)
+            !p.is_closing() && p.may_send_something() && p.received().ack_deadline().is_some_and(|t| t <= now)
         };
         let path = self.paths.values().find(due)?;
-        let (id, budget) = (path.id, usize::try_from(path.budget_beside_challenges()).unwrap_or(usize::MAX));
+        let (id, budget) =
+            (path.id(), usize::try_from(path.budget_beside_challenges()).unwrap_or(usize::MAX));
         let mut builder = self.begin_one_rtt(id, MIN_INITIAL_SIZE.min(budget), out)?;
         self.write_ack(now, id, &mut builder, out);
         self.ask_for_ack(now, id, &mut builder, out);
@@ -504,67 +463,26 @@ impl Connection {
     // ---- what policies see
 
     /// Fills `snapshots` with every path that carries data or has carried it. What is protectable is only looked up for recovery.
-    pub(super) fn take_snapshots(
-        &mut self,
-        now: Instant,
-        for_recovery: bool,
-        snapshots: &mut Vec<PathSnapshot>,
-    ) {
+    pub(super) fn take_snapshots(&mut self, now: Instant, view: View, snapshots: &mut Vec<PathSnapshot>) {
         snapshots.clear();
         let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
-            let rate = path.pacing_rate();
-            path.pacer.refill(now, rate);
-            if for_recovery {
-                move_marks(path);
-            }
-            let oldest = path.space.sent.iter().next().map(|(_, p)| p.sent_at);
-            snapshots.push(PathSnapshot {
-                id: path.id,
-                window: path.window(),
-                in_flight: path.in_flight,
-                mtu: path.datagram_size() as u64,
-                rtt: path.rtt.smoothed(),
-                expected_rtt: path.expected_rtt(),
-                delivery_rate: path.delivery_rate(),
-                next_ack: oldest.map_or(Duration::ZERO, |sent| next_ack(path, sent, now)),
-                ack_spread: oldest
-                    .zip(path.space.last_ack_eliciting_at)
-                    .map_or(Duration::ZERO, |(a, b)| b - a),
-                rtt_variance: path.rtt.variance(),
-                probe_timeout: path.rtt.pto_base() + max_ack_delay,
-                measured: path.rtt.first_sample_at().is_some(),
-                loss: path.loss.estimate(),
-                loss_rate: path.loss.lost() as f64 / (path.loss.transmitted() + LOSS_PRIOR) as f64,
-                history: path.history,
-                slow_start: path.controller.state().phase == congestion::Phase::SlowStart,
-                pacing_wait: path.pacer.wait(path.datagram_size() as u64, rate),
-                ever_sent: path.loss.ever_sent(),
-                usable: usable(path),
-                protectable: for_recovery && path.protected_below < path.space.sent.next_number(),
-            });
+            let usable = usable(path);
+            snapshots.push(path.snapshot(now, view, max_ack_delay, usable));
         }
     }
 
     pub(super) fn wait_for_pacer(&mut self, now: Instant, id: PathId, wait: Duration) {
         if let Some(path) = self.paths.get_mut(&id) {
-            path.paced_until = Some(now + wait);
+            path.wait_for_pacer(now + wait);
         }
     }
 
     /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8; waiting for the pacer is neither.)
     fn note_limits(&mut self) {
         for path in self.paths.values_mut() {
-            path.app_limited =
-                path.spare_window() >= path.datagram_size() as u64 && path.paced_until.is_none();
+            path.note_limits();
         }
     }
-}
-
-/// Time until the ACK of a packet that `path` sent at `sent`. If that is overdue by more than the round-trip time varies, the path may be
-/// dead: then a full round trip, as if it had been sent only now.
-fn next_ack(path: &Path, sent: Instant, now: Instant) -> Duration {
-    let (due, patience) = (sent + path.rtt.smoothed(), path.rtt.variance().max(GRANULARITY));
-    if now <= due + patience { due - now } else { path.rtt.smoothed() + patience }
 }

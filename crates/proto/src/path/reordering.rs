@@ -1,19 +1,20 @@
-//! Reordering on one path: what was declared lost and may still be acknowledged, and how patient loss detection is
-//! (RFC 9002 section 6.1).
+//! Reordering on one path: what was declared lost and may still be acknowledged, and how much of it
+//! loss detection bears (RFC 9002 section 6.1).
 //!
-//! | RFC 9002           | here                                    |
-//! |--------------------|-----------------------------------------|
-//! | kPacketThreshold   | [`Patience::packets`], at least 3       |
-//! | kTimeThreshold     | [`Patience::eighths`] / 8, at least 9/8 |
+//! | RFC 9002         | here                                                |
+//! |------------------|-----------------------------------------------------|
+//! | kPacketThreshold | [`ReorderingThresholds::packets`], at least 3       |
+//! | kTimeThreshold   | [`ReorderingThresholds::eighths`] / 8, at least 9/8 |
 //!
-//! The thresholds grow to what a late ACK shows to be needed, within bounds: the time to two round trips, as in RACK
-//! (RFC 8985 section 6.2). [`PERSISTENCE`] loss events without a spurious loss bring them back to where they began.
+//! The thresholds grow to what a late ACK shows to be needed, within bounds: the time to two round
+//! trips, as in RACK (RFC 8985 section 6.2). [`PERSISTENCE`] loss events without a spurious loss
+//! bring them back to where they began.
 
 use std::collections::VecDeque;
 
 use units::{Duration, Instant};
 
-use crate::rtt::{GRANULARITY, RttEstimator};
+use crate::path::rtt::{GRANULARITY, RttEstimator};
 
 /// kPacketThreshold.
 const MIN_PACKETS: u64 = 3;
@@ -22,24 +23,25 @@ const MAX_PACKETS: u64 = 128;
 /// kTimeThreshold in eighths of a round trip.
 const MIN_EIGHTHS: u64 = 9;
 const MAX_EIGHTHS: u64 = 16;
-/// Loss events for which the thresholds outlast the reordering that raised them (RFC 8985 section 6.2).
+/// Loss events for which the thresholds outlast the reordering that raised them (RFC 8985 section
+/// 6.2).
 const PERSISTENCE: u8 = 16;
 
 /// The reordering thresholds of one path.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ReorderingThresholds {
     packets: u64,
     eighths: u64,
     loss_events_left: u8,
 }
 
-impl Default for Patience {
+impl Default for ReorderingThresholds {
     fn default() -> Self {
         Self { packets: MIN_PACKETS, eighths: MIN_EIGHTHS, loss_events_left: 0 }
     }
 }
 
-impl Patience {
+impl ReorderingThresholds {
     /// Later packet numbers that must be acknowledged before a packet counts as lost.
     pub(crate) fn packets(&self) -> u64 {
         self.packets
@@ -50,7 +52,8 @@ impl Patience {
         (rtt.longest() * self.eighths / 8).max(GRANULARITY)
     }
 
-    /// A packet declared lost was acknowledged at the age `age`, after packets up to `overtaken_by` numbers later.
+    /// A packet declared lost was acknowledged at the age `age`, after packets up to `overtaken_by`
+    /// numbers later.
     pub(crate) fn on_spurious(&mut self, overtaken_by: u64, age: Duration, rtt: &RttEstimator) {
         self.packets = self.packets.max((overtaken_by + 1).min(MAX_PACKETS));
         let eighths = (age * 8).as_nanos().div_ceil(rtt.longest().as_nanos().max(1));
@@ -83,7 +86,8 @@ pub(crate) struct LostPackets(VecDeque<LostPacket>);
 impl LostPackets {
     const LIMIT: usize = 1_024;
 
-    /// Remembers a packet; its number is above all that are remembered, since loss detection goes upwards.
+    /// Remembers a packet; its number is above all that are remembered, since loss detection goes
+    /// upwards.
     pub(crate) fn push(&mut self, packet: LostPacket) {
         debug_assert!(self.0.back().is_none_or(|last| last.number < packet.number));
         if self.0.len() == Self::LIMIT {
@@ -114,7 +118,8 @@ impl LostPackets {
     }
 }
 
-/// The latest reduction of a path's window for loss, and how many of its losses are still taken for real.
+/// The latest reduction of a path's window for loss, and how many of its losses are still taken for
+/// real.
 #[derive(Debug, Default)]
 pub(crate) struct LossEvent {
     id: u32,
@@ -122,7 +127,8 @@ pub(crate) struct LossEvent {
 }
 
 impl LossEvent {
-    /// Losses were told to the controller, which `reduced` its window for them or had done so before; returns the event's id.
+    /// Losses were told to the controller, which `reduced` its window for them or had done so
+    /// before; returns the event's id.
     pub(crate) fn on_lost(&mut self, packets: u64, reduced: bool) -> u32 {
         if reduced {
             self.id = self.id.wrapping_add(1);
@@ -132,7 +138,8 @@ impl LossEvent {
         self.id
     }
 
-    /// A loss of event `id` was spurious; true if that was the last one, so that the event never was.
+    /// A loss of event `id` was spurious; true if that was the last one, so that the event never
+    /// was.
     pub(crate) fn on_spurious(&mut self, id: u32) -> bool {
         if id != self.id || self.real == 0 {
             return false;
@@ -151,22 +158,22 @@ mod tests {
     }
 
     #[test]
-    fn patience_grows_to_what_was_needed_within_bounds_and_returns() {
+    fn thresholds_grow_to_what_was_needed_within_bounds_and_return() {
         let mut rtt = RttEstimator::new(Duration::from_millis(333));
         rtt.update(at(0), Duration::from_millis(80), Duration::ZERO);
         let rtt = &rtt;
-        let mut patience = Patience::default();
-        assert_eq!((patience.packets(), patience.age(rtt)), (3, Duration::from_millis(90)));
-        patience.on_spurious(5, Duration::from_millis(101), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (6, Duration::from_millis(110)));
-        patience.on_spurious(2, Duration::from_millis(60), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (6, Duration::from_millis(110)));
-        patience.on_spurious(u64::MAX - 1, Duration::from_secs(60), rtt);
-        assert_eq!((patience.packets(), patience.age(rtt)), (128, Duration::from_millis(160)));
-        (0..15).for_each(|_| patience.on_loss_event());
-        assert_eq!(patience.packets(), 128);
-        patience.on_loss_event();
-        assert_eq!((patience.packets(), patience.age(rtt)), (3, Duration::from_millis(90)));
+        let mut thresholds = ReorderingThresholds::default();
+        assert_eq!((thresholds.packets(), thresholds.age(rtt)), (3, Duration::from_millis(90)));
+        thresholds.on_spurious(5, Duration::from_millis(101), rtt);
+        assert_eq!((thresholds.packets(), thresholds.age(rtt)), (6, Duration::from_millis(110)));
+        thresholds.on_spurious(2, Duration::from_millis(60), rtt);
+        assert_eq!((thresholds.packets(), thresholds.age(rtt)), (6, Duration::from_millis(110)));
+        thresholds.on_spurious(u64::MAX - 1, Duration::from_secs(60), rtt);
+        assert_eq!((thresholds.packets(), thresholds.age(rtt)), (128, Duration::from_millis(160)));
+        (0..15).for_each(|_| thresholds.on_loss_event());
+        assert_eq!(thresholds.packets(), 128);
+        thresholds.on_loss_event();
+        assert_eq!((thresholds.packets(), thresholds.age(rtt)), (3, Duration::from_millis(90)));
     }
 
     #[test]

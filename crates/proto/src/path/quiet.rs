@@ -31,7 +31,10 @@ impl Quiet {
     /// When to ask next, given the path's probe timeout. No later than half of the idle timeout after the last activity: an idle connection is
     /// to end, not to be kept alive.
     pub(crate) fn due(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Option<Instant> {
-        let since = self.since.filter(|_| self.asked < MAX_QUESTIONS)?;
+        if self.asked >= MAX_QUESTIONS {
+            return None;
+        }
+        let since = self.since?;
         let silence = (probe_timeout * FIRST_AFTER_PTOS).max(FIRST_AFTER) * (1 << self.asked);
         idle_timeout.is_none_or(|idle| silence <= idle / 2).then(|| since + silence)
     }

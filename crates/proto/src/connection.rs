@@ -7,15 +7,15 @@
 //! | `key_update` | when 1-RTT keys follow each other (RFC 9001 section 6)                    |
 //! | `retry`      | Retry, Version Negotiation and address validation tokens                  |
 //! | `receive`    | from datagrams to frames to subsystems                                    |
-//! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
+//! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
 //! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
 //! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
 //! | `observe`    | what an observer is told, for traces                                      |
-//! | `paths`      | opening, validating, closing paths                                        |
+//! | `multipath`  | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
-//! | `silence`    | receivers that wait in vain                                               |
+//! | `silence`    | probe timeouts, and receivers that wait in vain                            |
 //! | `admission`  | what a client may use up before the application lets it in               |
 //! | `close`      | how a connection ends                                                     |
 //! | `timers`     | deadlines                                                                 |
@@ -33,11 +33,11 @@ mod fuzzing;
 mod handshake;
 mod key_update;
 mod migration;
+mod multipath;
 mod neglect;
 mod network;
 mod observe;
 mod packet;
-mod paths;
 mod receive;
 mod recover;
 mod reinject;
@@ -66,14 +66,10 @@ use crate::{
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{Lifecycle, Path},
+    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
     policy::{self, RecoveryPolicy},
-    range_set::RangeSet,
     repair::Repair,
     scheduler::{self, Scheduler},
-    sent::ControlFrame,
-    snapshot::PathSnapshot,
-    space::NewlyAcked,
     streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
@@ -86,6 +82,8 @@ use close::State;
 use early::EarlyData;
 use flight_copy::FlightCopy;
 use handshake::Handshake;
+use multipath::PathIds;
+use timers::IdleTimer;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
@@ -147,17 +145,9 @@ pub struct Connection {
     /// Clients only.
     token_owner: Option<TokenOwner>,
     paths: BTreeMap<PathId, Path>,
-    /// Path ids that were used and are gone.
-    closed_paths: RangeSet,
-    /// What we were blocked by when we last told the peer: a largest path id, a path and the next sequence number of its ids.
-    told_blocked: (Option<PathId>, Option<(PathId, u64)>),
+    path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
-    next_path: PathId,
-    /// Error codes of PATH_ABANDON for paths that are closing.
-    abandon_codes: BTreeMap<PathId, u64>,
-    /// Largest path ids that we and the peer allow; `None` until multipath is negotiated.
-    max_path_id: Option<MaxPathIds>,
     peer: TransportParameters,
     streams: Streams,
     datagrams: Datagrams,
@@ -179,10 +169,7 @@ pub struct Connection {
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
     awaiting: Option<Admission>,
-    idle_timeout: Option<Duration>,
-    idle_deadline: Option<Instant>,
-    /// An ack-eliciting packet has been sent since the last one was received (RFC 9000 section 10.1).
-    sent_since_heard: bool,
+    idle: IdleTimer,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
@@ -190,19 +177,12 @@ pub struct Connection {
     watcher: Watcher,
 }
 
-/// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
-#[derive(Clone, Copy, Debug)]
-struct MaxPathIds {
-    local: PathId,
-    remote: PathId,
-}
-
 /// Buffers that are reused from call to call.
 #[derive(Default)]
 struct Scratch {
     snapshots: Vec<PathSnapshot>,
     acked: NewlyAcked,
-    lost: Vec<u64>,
+    lost: LossOutcome,
     group: Vec<congestion::PathWindow>,
 }
 
@@ -226,7 +206,7 @@ impl Connection {
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
         connection.begin_watch(now, &original_cid);
-        connection.path_zero().address_validated = true;
+        connection.path_zero().trust_address();
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
         connection.drive_tls(now);
         Ok(connection)
@@ -254,7 +234,9 @@ impl Connection {
         let mut connection =
             Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
         connection.begin_watch(now, &client.original);
-        connection.path_zero().address_validated = client.address_validated;
+        if client.address_validated {
+            connection.path_zero().trust_address();
+        }
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
         connection.handshake_deadline = Some(now + config.handshake_timeout);
         if let Some(admission) = config.admission {
@@ -275,8 +257,7 @@ impl Connection {
         seed: Seed,
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
-        path.lifecycle = Lifecycle::Open;
-        let idle_timeout = Some(config.max_idle_timeout).filter(|d| !d.is_zero());
+        path.open();
         Self {
             side,
             state: State::Open,
@@ -289,12 +270,8 @@ impl Connection {
             issue_tokens: false,
             token_owner: None,
             paths: BTreeMap::from([(PathId::ZERO, path)]),
-            closed_paths: RangeSet::default(),
-            told_blocked: (None, None),
+            path_ids: PathIds::default(),
             handshake_remote: network.remote,
-            next_path: PathId(1),
-            abandon_codes: BTreeMap::new(),
-            max_path_id: None,
             peer: TransportParameters::default(),
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
@@ -309,9 +286,7 @@ impl Connection {
             keep_sources: true,
             handshake_deadline: None,
             awaiting: None,
-            idle_timeout,
-            idle_deadline: idle_timeout.map(|d| now + d),
-            sent_since_heard: false,
+            idle: IdleTimer::new(now, config.max_idle_timeout),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
@@ -345,7 +320,7 @@ impl Connection {
 
     /// Whether several paths may be used.
     pub fn multipath_negotiated(&self) -> bool {
-        self.max_path_id.is_some()
+        self.path_ids.limits.is_some()
     }
 
     /// Whether the peer rebuilds packets from our repair symbols.
@@ -374,7 +349,7 @@ impl Connection {
         if let Some(zero) = paths.first_mut().filter(|p| p.id == PathId::ZERO) {
             // The handshake's packets take path 0, too.
             zero.packets_outstanding +=
-                self.handshake.spaces().map(|s| s.space.sent.len() as u64).sum::<u64>();
+                self.handshake.spaces().map(|s| s.space.sent().len() as u64).sum::<u64>();
         }
         paths
     }

@@ -1,8 +1,11 @@
-//! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21 section 3).
+//! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21
+//! section 3).
+
+use std::collections::BTreeMap;
 
 use rand_chacha::rand_core::RngCore;
 use smallvec::SmallVec;
-use units::{Duration, Instant};
+use units::Instant;
 
 use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
@@ -11,23 +14,62 @@ use crate::{
     NetworkPath,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
-    path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
-    sent::ControlFrame,
+    path::{
+        Path,
+        sent::ControlFrame,
+        validation::{Unanswered, Width},
+    },
+    range_set::RangeSet,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
 };
 
-/// First wait for a PATH_RESPONSE when no path has told a round-trip time that would justify less.
-const CHALLENGE_RETRY: Duration = Duration::from_secs(1);
-/// Never challenge faster than this.
-const MIN_CHALLENGE_RETRY: Duration = Duration::from_millis(100);
 /// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
 const UNSTABLE_OR_POOR: u64 = 0x3e76;
 
+/// Which path ids have been used, and which may be (draft-ietf-quic-multipath-21 sections 3 and 4).
+#[derive(Debug)]
+pub(super) struct PathIds {
+    /// The next that we open.
+    next: PathId,
+    /// Those that were used and are gone.
+    gone: RangeSet,
+    /// `None` until multipath is negotiated.
+    pub(super) limits: Option<MaxPathIds>,
+    /// Error codes of PATH_ABANDON for paths that are closing.
+    pub(super) abandon_codes: BTreeMap<PathId, u64>,
+    /// The limit that we last said blocks us.
+    blocked_at: Option<PathId>,
+    /// The connection id that we last said we miss: its path and sequence number.
+    cids_blocked_at: Option<(PathId, u64)>,
+}
+
+impl Default for PathIds {
+    fn default() -> Self {
+        Self {
+            next: PathId(1),
+            gone: RangeSet::default(),
+            limits: None,
+            abandon_codes: BTreeMap::new(),
+            blocked_at: None,
+            cids_blocked_at: None,
+        }
+    }
+}
+
+/// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaxPathIds {
+    pub(super) local: PathId,
+    pub(super) remote: PathId,
+}
+
 impl Connection {
-    /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
+    /// Opens another path (clients only). It carries data once the peer has answered on it: a
+    /// `Validated` event tells.
     ///
     /// # Errors
-    /// [`PathError`]; `NoConnectionId` right after the handshake means that the peer's connection ids are still on their way.
+    /// [`PathError`]; `NoConnectionId` right after the handshake means that the peer's connection
+    /// ids are still on their way.
     pub fn open_path(&mut self, now: Instant, network: NetworkPath) -> Result<PathId, PathError> {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
@@ -35,13 +77,13 @@ impl Connection {
         if self.side == Side::Server {
             return Err(PathError::NotClient);
         }
-        let max = self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        let max = self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
         self.check_migration_allowed(network.remote)?;
-        let same = |p: &&Path| p.network == network && !p.is_closing();
+        let same = |p: &&Path| p.network() == network && !p.is_closing();
         if let Some(open) = self.paths.values().find(same) {
-            return Err(PathError::AlreadyOpen(open.id));
+            return Err(PathError::AlreadyOpen(open.id()));
         }
-        let id = self.next_path;
+        let id = self.path_ids.next;
         if id > max.local.min(max.remote) {
             self.tell_paths_blocked(max.remote);
             return Err(PathError::TooManyPaths { max: self.config.max_paths });
@@ -50,10 +92,10 @@ impl Connection {
             self.tell_cids_blocked(id);
             return Err(PathError::NoConnectionId);
         }
-        self.next_path = id.saturating_next();
+        self.path_ids.next = id.saturating_next();
         self.cids.begin_use(id);
         let mut path = Path::new(id, network, &self.config, now);
-        path.address_validated = true;
+        path.trust_address();
         path.start_validation();
         self.paths.insert(id, path);
         self.issue_cids().map_err(|_| PathError::NotReady)?;
@@ -62,8 +104,8 @@ impl Connection {
 
     /// PATHS_BLOCKED, once for every limit.
     fn tell_paths_blocked(&mut self, limit: PathId) {
-        let ours = self.max_path_id.is_some_and(|max| max.local <= limit);
-        if !ours && self.told_blocked.0.replace(limit) != Some(limit) {
+        let ours = self.path_ids.limits.is_some_and(|max| max.local <= limit);
+        if !ours && self.path_ids.blocked_at.replace(limit) != Some(limit) {
             let _ = self.queue_control(ControlFrame::PathsBlocked);
         }
     }
@@ -71,15 +113,15 @@ impl Connection {
     /// PATH_CIDS_BLOCKED, once for every connection id that we miss.
     pub(super) fn tell_cids_blocked(&mut self, id: PathId) {
         let missing = (id, self.cids.next_remote_sequence(id));
-        if self.max_path_id.is_some() && self.told_blocked.1.replace(missing) != Some(missing) {
+        if self.path_ids.limits.is_some() && self.path_ids.cids_blocked_at.replace(missing) != Some(missing) {
             let _ = self.queue_control(ControlFrame::PathCidsBlocked { path: id });
         }
     }
 
-    /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its way. Further ids become free as
-    /// paths end (draft-ietf-quic-multipath-21 section 4.6).
+    /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its
+    /// way. Further ids become free as paths end (draft-ietf-quic-multipath-21 section 4.6).
     pub(super) fn on_paths_blocked(&mut self, limit: PathId) -> Result<(), TransportError> {
-        match self.max_path_id {
+        match self.path_ids.limits {
             Some(max) if limit < max.local => self.queue_control(ControlFrame::MaxPathId),
             _ => Ok(()),
         }
@@ -94,8 +136,9 @@ impl Connection {
         self.issue_cids()
     }
 
-    /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section 5.1.2), for example because what
-    /// routes packets to this endpoint needs other ones. False if it has not yet followed the last request.
+    /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section
+    /// 5.1.2), for example because what routes packets to this endpoint needs other ones. False if
+    /// it has not yet followed the last request.
     pub fn rotate_cids(&mut self, id: PathId) -> bool {
         if self.state.is_closed() || !self.handshake.is_confirmed() || self.path_is_gone(id) {
             return false;
@@ -114,52 +157,46 @@ impl Connection {
         if self.paths.get(&id).is_none_or(Path::is_closing) {
             return Err(PathError::Unknown(id));
         }
-        if !self.paths.values().any(|p| p.id != id && p.is_open()) {
+        if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
         self.abandon(now, id, code, false);
         Ok(())
     }
 
-    /// Asks the peer to use a path only while no other works, or takes that back (PATH_STATUS_BACKUP and
-    /// PATH_STATUS_AVAILABLE). We do the same.
+    /// Asks the peer to use a path only while no other works, or takes that back
+    /// (PATH_STATUS_BACKUP and PATH_STATUS_AVAILABLE). We do the same.
     pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
-        self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        if path.local_backup != backup {
-            path.local_backup = backup;
-            path.local_status_sequence += 1;
+        if path.set_backup(backup) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
         }
         Ok(())
     }
 
-    /// Which paths may carry data now: those that answer and are no backup; without one, those that answer; without one, all.
+    /// Which paths may carry data now: those that answer and are no backup; without one, those that
+    /// answer; without one, all.
     pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
-        let works = |p: &Path| p.is_open() && !p.is_suspect();
-        let preferred = move |p: &Path| works(p) && !p.local_backup && !p.remote_backup;
-        let (any_preferred, any_works) = (self.paths.values().any(preferred), self.paths.values().any(works));
-        move |p| p.is_open() && (preferred(p) || !any_preferred && (works(p) || !any_works))
-    }
-
-    /// A path other than `id` carries data and answers.
-    pub(super) fn another_path_works(&self, id: PathId) -> bool {
-        self.paths.values().any(|p| p.id != id && p.is_open() && !p.is_suspect())
+        let preferred = |p: &Path| p.works() && !p.is_backup();
+        let any_preferred = self.paths.values().any(preferred);
+        let any_works = self.paths.values().any(Path::works);
+        move |p| p.is_open() && (preferred(p) || !any_preferred && (p.works() || !any_works))
     }
 
     pub(super) fn path_is_gone(&self, id: PathId) -> bool {
-        self.closed_paths.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
+        self.path_ids.gone.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
     }
 
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
     pub(super) fn payload_room(&self, path: &Path) -> usize {
-        let cid_len = self.cids.remote(path.id).map_or(0, |cid| cid.len());
+        let cid_len = self.cids.remote(path.id()).map_or(0, |cid| cid.len());
         path.datagram_size() - 1 - cid_len - 4 - TAG_LEN - self.repair.headroom()
     }
 
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
-        let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
+        let allowed = self.path_ids.limits.is_some_and(|max| id <= max.local);
         let allowed = allowed && self.config.migration && self.is_admitted();
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
@@ -180,82 +217,52 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&context.path) else { return Ok(()) };
         match context.elsewhere {
             None => path.on_challenge(data),
-            Some(network) => {
-                if let Some(candidate) = path.candidate(&network) {
-                    candidate.response = Some(data);
-                }
-            }
+            Some(network) => path.on_challenge_elsewhere(&network, data),
         }
         Ok(())
     }
 
     /// The answer may come on any path; it validates the one whose challenge it repeats.
     pub(super) fn on_path_response(&mut self, now: Instant, data: [u8; 8]) -> Result<(), TransportError> {
-        let answered = |p: &&Path| p.validation.challenge == Some(data) && p.previous.is_some();
+        let answered = |p: &&Path| p.move_is_answered_by(data);
         if self.side == Side::Client
-            && let Some(id) = self.paths.values().find(answered).map(|p| p.id)
+            && let Some(id) = self.paths.values().find(answered).map(|p| p.id())
         {
             // We know that we moved on purpose: nothing is sent from the old address again.
             self.settle_move(id);
         }
-        let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id));
+        let validated = self.paths.values_mut().find_map(|p| p.on_response(now, data).then_some(p.id()));
         if let Some(id) = validated {
-            if let Some(path) = self.paths.get_mut(&id) {
-                path.last_activity = now;
-            }
             self.events.push_back(Event::Path(PathEvent::Validated(id)));
         }
         Ok(())
     }
 
-    /// Data for the challenge that is about to be sent on `id`.
-    pub(super) fn next_challenge(&mut self, now: Instant, id: PathId) -> Option<[u8; 8]> {
-        let slowest =
-            self.paths.values().filter(|p| p.rtt.first_sample_at().is_some()).map(|p| p.rtt.smoothed()).max();
+    /// Data for the challenge that is about to be sent on `id`, if one is due.
+    pub(super) fn next_challenge(&mut self, now: Instant, id: PathId, width: Width) -> Option<[u8; 8]> {
+        let measured = self.paths.values().filter(|p| p.rtt().first_sample_at().is_some());
+        let slowest = measured.map(|p| p.rtt().smoothed()).max();
         let path = self.paths.get_mut(&id)?;
-        let validation = &mut path.validation;
-        if !validation.due {
+        if !path.is_challenge_due() {
             return None;
         }
-        validation.due = false;
-        let base =
-            slowest.map_or(CHALLENGE_RETRY, |rtt| (rtt * 3).clamp(MIN_CHALLENGE_RETRY, CHALLENGE_RETRY));
-        validation.retry_at = Some(now + base * (1 << validation.challenges_sent.min(3)));
-        validation.challenges_sent += 1;
-        validation.heard = path.counters.packets_received;
-        // The same data in every repetition: an answer to any of them counts.
         let mut fresh = [0; 8];
         self.rng.fill_bytes(&mut fresh);
-        Some(*validation.challenge.get_or_insert(fresh))
+        Some(path.next_challenge(now, slowest, width, fresh))
     }
 
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
-        // The last path is never given up for silence: the idle timeout decides.
-        let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
+        let last = self.is_last_path(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.validation.retry_at = None;
-        // A network that drops marks since a while ago must not drop every challenge.
-        path.ecn.on_silence(path.validation.challenges_sent);
-        if path.previous.is_some() {
-            // A move is settled by its own deadline.
-            path.validation.due = true;
-        } else if last || path.validation.challenges_sent < MAX_CHALLENGES {
-            path.validation.due = true;
-        } else if path.is_open() {
-            // It answered once. If it has turned too narrow for QUIC, others do better; else the probe timeout sees to it.
-            if !path.address_validated {
-                path.validation.due = true;
-            } else if path.mtu.is_narrow() {
-                self.abandon(now, id, UNSTABLE_OR_POOR, false);
-            } else {
-                path.validation = Validation::default();
-            }
-        } else if path.counters.packets_received > path.validation.heard {
-            // Whoever still sends there may count on it, and may have no other path soon.
-            path.validation.due = true;
-        } else {
-            self.abandon(now, id, UNSTABLE_OR_POOR, false);
+        match path.on_challenge_timeout(last) {
+            Unanswered::Patience => {}
+            Unanswered::Abandon => self.abandon(now, id, UNSTABLE_OR_POOR, false),
         }
+    }
+
+    /// Whether no other path is left that neither side has abandoned.
+    fn is_last_path(&self, id: PathId) -> bool {
+        !self.paths.values().any(|p| p.id() != id && !p.is_closing())
     }
 
     pub(super) fn on_path_abandon(
@@ -270,12 +277,13 @@ impl Connection {
                 Ok(())
             }
             Some(_) => {
-                let last = !self.paths.values().any(|p| p.id != id && !p.is_closing());
+                let last = self.is_last_path(id);
                 self.abandon(now, id, code, true);
                 if !last {
                     return Ok(());
                 }
-                // Section 3.4: an endpoint that is left without a path closes the connection. Each side may have abandoned the other's last.
+                // Section 3.4: an endpoint that is left without a path closes the connection. Each
+                // side may have abandoned the other's last.
                 let reason = "no path is left that neither side has abandoned";
                 Err(TransportError::new(TransportErrorCode::NO_VIABLE_PATH, reason))
             }
@@ -288,9 +296,8 @@ impl Connection {
         self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3, told: by_peer };
-        path.probes_due = 0;
-        self.abandon_codes.insert(id, code);
+        path.close(now, by_peer);
+        self.path_ids.abandon_codes.insert(id, code);
         self.policy.on_path_closed(id);
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
@@ -299,11 +306,12 @@ impl Connection {
         self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
     }
 
-    /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned the only one left, then it answers nothing on
-    /// that, and what was lost there is never found out.
+    /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned
+    /// the only one left, then it answers nothing on that, and what was lost there is never found
+    /// out.
     pub(super) fn abandon_again(&mut self) {
-        let untold = |p: &&Path| matches!(p.lifecycle, Lifecycle::Closing { told: false, .. });
-        let ids: SmallVec<[PathId; 8]> = self.paths.values().filter(untold).map(|p| p.id).collect();
+        let untold = self.paths.values().filter(|p| p.is_closing_untold());
+        let ids: SmallVec<[PathId; 8]> = untold.map(|p| p.id()).collect();
         for path in ids {
             // A full queue has its own end.
             let _ = self.queue_control(ControlFrame::PathAbandon { path });
@@ -312,31 +320,33 @@ impl Connection {
 
     /// The peer knows that a path is abandoned: it has acknowledged the news, or told us the same.
     pub(super) fn on_abandon_told(&mut self, id: PathId) {
-        if let Some(Path { lifecycle: Lifecycle::Closing { told, .. }, .. }) = self.paths.get_mut(&id) {
-            *told = true;
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.on_abandon_told();
         }
     }
 
-    /// Late packets have had their time: everything about the path is forgotten, and the peer may open another.
+    /// Late packets have had their time: everything about the path is forgotten, and the peer may
+    /// open another.
     pub(super) fn remove_closed_path(&mut self, id: PathId) {
         if let Some(path) = self.paths.remove(&id) {
-            // The memory for source symbols is the connection's: what the path still held must go back.
-            path.space.sent.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
+            // The memory for source symbols is the connection's: what the path still held must go
+            // back.
+            path.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
         }
-        self.abandon_codes.remove(&id);
+        self.path_ids.abandon_codes.remove(&id);
         // A full queue only delays what the peer will find out anyway.
         let _ = self.forget_path_id(id);
     }
 
     fn forget_path_id(&mut self, id: PathId) -> Result<(), TransportError> {
-        if self.closed_paths.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
+        if self.path_ids.gone.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
             return Ok(());
         }
         for cid in self.cids.forget_path(id) {
             self.retire_cid(cid);
         }
         self.repair.forget_path(id);
-        if let Some(max) = &mut self.max_path_id {
+        if let Some(max) = &mut self.path_ids.limits {
             max.local = max.local.saturating_next();
         }
         self.queue_control(ControlFrame::MaxPathId)?;
@@ -349,11 +359,8 @@ impl Connection {
         backup: bool,
         sequence: u64,
     ) -> Result<(), TransportError> {
-        if let Some(path) = self.paths.get_mut(&id)
-            && path.remote_status_sequence.is_none_or(|newest| sequence > newest)
-        {
-            path.remote_status_sequence = Some(sequence);
-            path.remote_backup = backup;
+        if let Some(path) = self.paths.get_mut(&id) {
+            path.on_status(sequence, backup);
         }
         Ok(())
     }
@@ -363,7 +370,7 @@ impl Connection {
             let reason = "MAX_PATH_ID below initial_max_path_id";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
-        if let Some(max) = &mut self.max_path_id
+        if let Some(max) = &mut self.path_ids.limits
             && maximum > max.remote
         {
             max.remote = maximum;
@@ -374,9 +381,9 @@ impl Connection {
 
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
-        let last = self.max_path_id.map_or(PathId::ZERO, |max| max.local.min(max.remote));
+        let last = self.path_ids.limits.map_or(PathId::ZERO, |max| max.local.min(max.remote));
         let limit = self.peer.active_connection_id_limit;
-        let usable: Vec<_> = self.closed_paths.missing_within(0..u64::from(last.0) + 1).flatten().collect();
+        let usable: Vec<_> = self.path_ids.gone.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
             if self.paths.get(&id).is_some_and(Path::is_closing) {
                 continue;

@@ -1,8 +1,9 @@
 //! The un-ACKed packets of one packet number space, in number order.
 //!
-//! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout and a reinjection
-//! are all answered from it. The plaintext is kept beside it only while a coding scheme may need it as a source
-//! symbol, in buffers of a limited pool; see docs/decisions/0001-transport-core.md.
+//! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout
+//! and a reinjection are all answered from it. The plaintext is kept beside it only while a coding
+//! scheme may need it as a source symbol, in buffers of a limited pool; see
+//! docs/decisions/0001-transport-core.md.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,7 @@ use recovery::slp_arbiter::Marks;
 use smallvec::SmallVec;
 use units::Instant;
 
-use crate::{streams::SentStreamFrames, wire::PathId};
+use crate::{Ecn, streams::SentStreamFrames, wire::PathId};
 
 /// What a packet is for: decides whether recovery may protect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,13 +24,67 @@ pub enum PacketPurpose {
     Repair,
     /// Only there to get an ACK, to validate a path or to measure it.
     Probe,
-    /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody waits for its ACK.
+    /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody
+    /// waits for its ACK.
     MtuProbe,
-    /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about the path either.
+    /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about
+    /// the path either.
     OffPath,
 }
 
-/// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
+impl PacketPurpose {
+    /// Whether its fate says something about the path: then it counts as in flight and is probed
+    /// for. Nobody may wait for what may not fit the path, or does not travel it.
+    pub(crate) fn is_measured(self) -> bool {
+        !matches!(self, Self::MtuProbe | Self::OffPath)
+    }
+}
+
+/// Numbers the networks that a path has run over. Packets of another epoch say nothing about the
+/// present one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Epoch(u32);
+
+impl Epoch {
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Whether the frames of an un-ACKed packet have left once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Resent {
+    No,
+    /// They are pending again since a probe timeout, or recovery found nothing left to copy.
+    Elsewhere,
+    /// Recovery has sent a copy of the packet.
+    Copied,
+}
+
+/// Whether a code protects an un-ACKed packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Coding {
+    None,
+    /// It is, or was, a source symbol of a block.
+    Coded,
+    /// It is a source of this block of random linear combinations: its stream ranges belong to
+    /// that.
+    InBlock(u64),
+}
+
+/// Whether what an un-ACKed packet carried has arrived otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Content {
+    /// Not that we know.
+    Awaited,
+    /// A copy of its stream data has been acknowledged.
+    CopyArrived,
+    /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
+    Rebuilt,
+}
+
+/// A frame outside of streams that must reach the peer, as a reference to the state it was made
+/// from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlFrame {
     HandshakeDone,
@@ -81,7 +136,8 @@ pub(crate) struct SentFrames {
 }
 
 impl SentFrames {
-    /// Whether it carried what a block of random linear combinations protects: stream data or a datagram.
+    /// Whether it carried what a block of random linear combinations protects: stream data or a
+    /// datagram.
     pub(crate) fn is_worth_coding(&self) -> bool {
         !self.streams.ranges.is_empty() || self.datagram
     }
@@ -102,30 +158,20 @@ impl SentFrames {
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) size: u16,
-    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate sample.
-    pub(crate) delivered_before: u64,
-    /// Whether it counts as in flight and is probed for. MTU probes are not: nobody may wait for what may not fit the path.
-    pub(crate) in_flight: bool,
-    /// The path's [epoch](crate::path::Path::epoch) when it was sent.
-    pub(crate) epoch: u32,
+    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate
+    /// sample.
+    pub(super) delivered_before: u64,
+    /// The path's epoch when it was sent.
+    pub(crate) epoch: Epoch,
     pub(crate) purpose: PacketPurpose,
     pub(crate) frames: SentFrames,
     /// The plaintext, kept only where it may become a source symbol; empty otherwise.
     pub(crate) payload: Vec<u8>,
-    /// Recovery has resent its frames, or a probe timeout has moved them to another path.
-    pub(crate) reinjected: bool,
-    /// Recovery has sent a copy of it.
-    pub(crate) copied: bool,
-    /// It is a source symbol of a block.
-    pub(crate) coded: bool,
-    /// The block of random linear combinations that it is a source of: its stream ranges belong to that.
-    pub(crate) block: Option<u64>,
-    /// The peer said that it rebuilt the packet (RECOVERED): nothing is left to deliver.
-    pub(crate) repaired: bool,
-    /// A copy of its stream data has been acknowledged.
-    pub(crate) copy_delivered: bool,
-    /// It left marked ECT(0).
-    pub(crate) marked: bool,
+    pub(super) resent: Resent,
+    pub(super) coding: Coding,
+    pub(super) content: Content,
+    /// The mark that it left with.
+    pub(super) ecn: Option<Ecn>,
 }
 
 impl SentPacket {
@@ -136,50 +182,121 @@ impl SentPacket {
             sent_at,
             size: 1_200,
             delivered_before: 0,
-            in_flight: true,
-            epoch: 0,
+            epoch: Epoch::default(),
             purpose: PacketPurpose::Data,
             frames: SentFrames::default(),
             payload: Vec::new(),
-            reinjected: false,
-            copied: false,
-            coded: false,
-            block: None,
-            repaired: false,
-            copy_delivered: false,
-            marked: false,
+            resent: Resent::No,
+            coding: Coding::None,
+            content: Content::Awaited,
+            ecn: None,
         }
     }
 
-    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
+    /// Whether it counts as in flight and is probed for.
+    pub(crate) fn is_in_flight(&self) -> bool {
+        self.purpose.is_measured()
+    }
+
+    /// Whether it left marked ECT(0).
+    pub(super) fn is_marked(&self) -> bool {
+        self.ecn.is_some()
+    }
+
+    /// Its frames have left once more, or are pending again.
+    pub(crate) fn on_resent(&mut self, resent: Resent) {
+        self.resent = self.resent.max(resent);
+    }
+
+    /// Whether recovery has resent its frames, or a probe timeout has moved them to another path.
+    pub(crate) fn is_resent(&self) -> bool {
+        self.resent != Resent::No
+    }
+
+    /// Whether recovery has sent a copy of it.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.resent == Resent::Copied
+    }
+
+    /// It is a source symbol from now on.
+    pub(crate) fn on_coded(&mut self) {
+        self.coding = Coding::Coded;
+    }
+
+    /// It is a source of a block of random linear combinations from now on.
+    pub(crate) fn join_block(&mut self, block: u64) {
+        self.coding = Coding::InBlock(block);
+    }
+
+    /// Its block is given up: its stream ranges are its own again.
+    pub(crate) fn leave_block(&mut self) {
+        self.coding = Coding::Coded;
+    }
+
+    /// Whether it is, or was, a source symbol.
+    pub(crate) fn is_coded(&self) -> bool {
+        self.coding != Coding::None
+    }
+
+    /// The block of random linear combinations that it is a source of.
+    pub(crate) fn block(&self) -> Option<u64> {
+        match self.coding {
+            Coding::InBlock(block) => Some(block),
+            Coding::None | Coding::Coded => None,
+        }
+    }
+
+    /// What it carried has arrived otherwise.
+    pub(crate) fn on_arrived(&mut self, content: Content) {
+        self.content = self.content.max(content);
+    }
+
+    /// Whether the peer has rebuilt it: nothing is left to deliver.
+    pub(crate) fn is_rebuilt(&self) -> bool {
+        self.content == Content::Rebuilt
+    }
+
+    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet
+    /// (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
-        !self.payload.is_empty() && !self.coded && !self.reinjected && !self.repaired
+        !self.payload.is_empty() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
     }
 
     /// Whether its loss may only mean that the path carries no more than `current` bytes.
-    pub(crate) fn probes_mtu(&self, current: u16) -> bool {
+    pub(super) fn probes_mtu(&self, current: u16) -> bool {
         let empty = !self.frames.carries_data() && self.frames.control.is_empty();
         self.size > current && empty && matches!(self.purpose, PacketPurpose::Probe | PacketPurpose::MtuProbe)
     }
 
     /// Whether something in it is left to deliver, and it is no recovery packet.
     pub(crate) fn waits_for_delivery(&self) -> bool {
-        self.purpose == PacketPurpose::Data && !self.repaired && self.frames.carries_data()
+        self.purpose == PacketPurpose::Data && !self.is_rebuilt() && self.frames.carries_data()
     }
 
     /// Whether nothing protects it: neither a copy nor a block.
     pub(crate) fn is_exposed(&self) -> bool {
-        self.is_protectable() && !self.coded
+        self.is_protectable() && !self.is_coded()
     }
 
-    /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).
+    /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver
+    /// (FUSO-A3).
     pub(crate) fn is_protectable(&self) -> bool {
-        self.waits_for_delivery() && !self.reinjected
+        self.waits_for_delivery() && !self.is_resent()
     }
 }
 
-/// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and removal. A number without a record costs four
-/// bytes, so that whoever sends little but ACKs may wait long for the answer to the one that asked for it.
+/// Why a record is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removed {
+    /// Its packet was acknowledged.
+    Acked,
+    /// Its packet was declared lost, or nobody will answer it.
+    Lost,
+}
+
+/// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and
+/// removal. A number without a record costs four bytes, so that whoever sends little but ACKs may
+/// wait long for the answer to the one that asked for it.
 #[derive(Debug, Default)]
 pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
@@ -190,7 +307,8 @@ pub(crate) struct SentPackets {
     free: Vec<u32>,
 }
 
-/// What is known of a packet number: the place of its record, or one of two values that no place has.
+/// What is known of a packet number: the place of its record, or one of two values that no place
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -210,8 +328,9 @@ impl SentPackets {
         self.first + self.ring.len() as u64
     }
 
-    /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
-    pub(crate) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
+    /// Appends the next packet number's record; `None` for a packet that needs no record (ACK
+    /// only).
+    pub(super) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
         match packet {
             Some(packet) => {
@@ -246,12 +365,15 @@ impl SentPackets {
         usize::try_from(number.checked_sub(self.first)?).ok()
     }
 
-    /// Takes a record out, because its packet was `acked`, or lost.
-    pub(crate) fn remove(&mut self, number: u64, acked: bool) -> Option<SentPacket> {
+    /// Takes a record out.
+    pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
         let index = self.index(number)?;
         let slot = self.ring.get_mut(index)?;
         let place = slot.place()?;
-        *slot = if acked { Slot::ACKED } else { Slot::EMPTY };
+        *slot = match why {
+            Removed::Acked => Slot::ACKED,
+            Removed::Lost => Slot::EMPTY,
+        };
         let packet = self.records[place].take();
         self.free.push(place as u32);
         while self.ring.front().is_some_and(|slot| slot.place().is_none()) {
@@ -262,7 +384,7 @@ impl SentPackets {
     }
 
     /// Whether a packet between two numbers was acknowledged, as far as the records reach back.
-    pub(crate) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
+    pub(super) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
         let Some(start) = self.index(lower + 1) else { return true };
         let len = usize::try_from(upper.saturating_sub(lower + 1)).unwrap_or(usize::MAX);
         self.ring.iter().skip(start).take(len).any(|slot| *slot == Slot::ACKED)
@@ -316,10 +438,10 @@ mod tests {
         }
         assert_eq!(sent.next_number(), 6);
         assert!(sent.get(0).is_none() && sent.get(3).is_none() && sent.get(6).is_none());
-        assert!(sent.remove(2, true).is_some() && sent.remove(2, true).is_none());
+        assert!(sent.remove(2, Removed::Acked).is_some() && sent.remove(2, Removed::Acked).is_none());
         assert!(sent.any_acked_between(1, 4) && !sent.any_acked_between(2, 5));
         assert_eq!(sent.oldest(), Some(1));
-        assert!(sent.remove(1, false).is_some());
+        assert!(sent.remove(1, Removed::Lost).is_some());
         assert_eq!(sent.oldest(), Some(4), "empty slots at the front are dropped");
         assert_eq!(sent.iter().map(|(n, _)| n).collect::<Vec<_>>(), [4, 5]);
         assert_eq!(sent.iter_from(5).map(|(n, _)| n).collect::<Vec<_>>(), [5]);
@@ -341,7 +463,7 @@ mod tests {
         for n in 0..10_000 {
             sent.insert(n, (n % 100 == 0).then(packet));
             if n > 200 && n % 100 == 50 {
-                assert!(sent.remove(n - 250, true).is_some());
+                assert!(sent.remove(n - 250, Removed::Acked).is_some());
             }
         }
         assert!(sent.records.len() <= 4 && sent.len() <= 3, "{} places", sent.records.len());

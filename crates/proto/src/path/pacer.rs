@@ -5,18 +5,23 @@ use units::{BitRate, Duration, Instant};
 /// Timers of the endpoints we know fire up to this late.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its capacity go.
+/// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its
+/// capacity go.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
+    /// The burst in packets.
+    packets: u64,
     capacity: u64,
     tokens: f64,
     refilled_at: Instant,
 }
 
 impl Pacer {
-    /// A full bucket that holds `burst` bytes (RFC 9002 section 7.7 allows the initial window).
-    pub(crate) fn new(now: Instant, burst: u64) -> Self {
-        Self { capacity: burst, tokens: burst as f64, refilled_at: now }
+    /// A full bucket that holds so many packets of `size` bytes (RFC 9002 section 7.7 allows the
+    /// initial window).
+    pub(crate) fn new(now: Instant, packets: u64, size: u64) -> Self {
+        let burst = packets * size;
+        Self { packets, capacity: burst, tokens: burst as f64, refilled_at: now }
     }
 
     /// Adds what `rate` gave since the last call.
@@ -24,18 +29,21 @@ impl Pacer {
         let elapsed = now - self.refilled_at;
         self.refilled_at = self.refilled_at.max(now);
         let earned = elapsed.as_secs_f64() * rate.bits_per_second() as f64 / 8.0;
-        // Coarse timers must not cost throughput: the bucket always holds two milliseconds of the rate.
+        // Coarse timers must not cost throughput: the bucket always holds two milliseconds of the
+        // rate.
         let capacity = (self.capacity as f64).max(rate.bits_per_second() as f64 / 8.0 * 0.002);
         self.tokens = (self.tokens + earned).min(capacity);
     }
 
-    /// Lets bursts of `burst` bytes go from now on.
-    pub(crate) fn set_burst(&mut self, burst: u64) {
+    /// Packets have another size from now on.
+    pub(crate) fn on_mtu(&mut self, size: u64) {
+        let burst = self.packets * size;
         self.tokens += burst.saturating_sub(self.capacity) as f64;
         self.capacity = burst;
     }
 
-    /// How long until `bytes` may leave; zero now. A wait too short for a timer counts as none: the debt is paid by the next packet.
+    /// How long until `bytes` may leave; zero now. A wait too short for a timer counts as none: the
+    /// debt is paid by the next packet.
     pub(crate) fn wait(&self, bytes: u64, rate: BitRate) -> Duration {
         let missing = bytes as f64 - self.tokens;
         if missing <= 0.0 {
@@ -58,7 +66,7 @@ mod tests {
     #[test]
     fn a_burst_then_the_rate() {
         let rate = BitRate::from_mbps(8); // one byte per microsecond
-        let mut pacer = Pacer::new(Instant::ORIGIN, 12_000);
+        let mut pacer = Pacer::new(Instant::ORIGIN, 10, 1_200);
         pacer.on_sent(12_000);
         assert_eq!(pacer.wait(1_200, rate), Duration::from_micros(1_200));
         let later = Instant::ORIGIN + Duration::from_micros(1_200);
@@ -69,7 +77,7 @@ mod tests {
     #[test]
     fn the_bucket_never_holds_more_than_the_burst() {
         let rate = BitRate::from_mbps(8);
-        let mut pacer = Pacer::new(Instant::ORIGIN, 3_000);
+        let mut pacer = Pacer::new(Instant::ORIGIN, 3, 1_000);
         pacer.refill(Instant::ORIGIN + Duration::from_secs(10), rate);
         pacer.on_sent(3_000);
         assert_eq!(pacer.wait(1_000, rate), Duration::from_millis(1));

@@ -1,0 +1,69 @@
+//! What was found out about the network between two addresses: it stays behind when the path moves
+//! elsewhere.
+
+use congestion::Controller;
+use recovery::loss_history::LossHistory;
+use units::Instant;
+
+use super::{Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch};
+use crate::{NetworkPath, config::TransportConfig};
+
+/// Round-trip time, window and datagram size between two addresses, and what is in flight there.
+#[derive(Debug)]
+pub(crate) struct Measured {
+    pub(super) epoch: Epoch,
+    /// Bytes in flight, all packet number spaces together.
+    pub(super) in_flight: u64,
+    pub(super) rtt: RttEstimator,
+    pub(super) controller: Box<dyn Controller>,
+    pub(super) pacer: Pacer,
+    pub(super) mtu: MtuSearch,
+    pub(super) ecn: PathEcn,
+    /// How it loses, remembered for the next connections.
+    pub(super) history: LossHistory,
+}
+
+impl Measured {
+    /// Nothing yet.
+    pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
+        let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
+        let size = u64::from(mtu.current());
+        let controller = config.controller.build(&congestion::Config {
+            initial_window_packets: config.initial_window_packets,
+            max_datagram_size: size,
+            ..congestion::Config::default()
+        });
+        let pacer = Pacer::new(now, config.initial_window_packets, size);
+        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt), PathEcn::new(config.ecn));
+        let history = config.loss_store.recall(network);
+        Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
+    }
+
+    /// Bytes left the path: answered, lost, or given up.
+    pub(super) fn leave_flight(&mut self, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+    }
+
+    /// The controller hears of the size that datagrams have now.
+    pub(super) fn tell_mtu(&mut self) {
+        self.controller.on_mtu(u64::from(self.mtu.current()));
+    }
+}
+
+impl Path {
+    /// Puts other measurements in place of the present ones, which it returns.
+    pub(super) fn swap_measured(&mut self, new: Measured) -> Measured {
+        self.recovery.forget_reordering();
+        self.space.lost = Default::default();
+        core::mem::replace(&mut self.recovery.measured, new)
+    }
+
+    /// Puts old measurements back; what was in flight then and has been answered since counts no
+    /// more.
+    pub(super) fn restore(&mut self, old: Measured) {
+        self.swap_measured(old);
+        let measured = &mut self.recovery.measured;
+        let here = self.space.sent.iter().filter(|(_, p)| p.is_in_flight() && p.epoch == measured.epoch);
+        measured.in_flight = here.map(|(_, p)| u64::from(p.size)).sum();
+    }
+}

@@ -1,0 +1,276 @@
+//! A path's share of an ACK (RFC 9002 appendix A.7).
+//!
+//! 1. [`Path::on_ack_received`] takes the records out that the frame answers.
+//! 2. [`Path::on_newly_acked`] learns from them: ECN, round-trip time, what is in flight. Then the
+//!    connection tells streams, policy and repair what has arrived, and with it
+//!    [`Path::on_delivered`], packet by packet.
+//! 3. [`Path::detect_lost`] finds what the ACK leaves behind.
+//! 4. [`Path::on_packets_acked`] tells the controller.
+
+use congestion::PathWindow;
+use units::{Duration, Instant};
+
+use super::{
+    Path,
+    loss::LossRecovery,
+    reordering::LostPacket,
+    sent::{Epoch, Removed, SentPacket},
+    space::{PacketSpace, Space},
+};
+use crate::wire::{Ack, EcnCounts, TransportError, TransportErrorCode};
+
+/// The packets that one ACK frame newly acknowledged, and what they say. The buffers are used
+/// again.
+#[derive(Debug, Default)]
+pub(crate) struct NewlyAcked {
+    pub(crate) packets: Vec<(u64, SentPacket)>,
+    /// Packets that had been declared lost.
+    pub(crate) spurious: Vec<LostPacket>,
+    /// The frame names a larger number than any before.
+    pub(super) raised_largest: bool,
+    /// Send time of the frame's largest packet, if it is new: the RTT sample's start.
+    pub(super) largest_sent_at: Option<Instant>,
+    /// The path's epoch at that time.
+    pub(super) largest_epoch: Epoch,
+    /// The frame reported new CE marks: when the largest packet that it acknowledged was sent.
+    pub(super) ce_sent_at: Option<Instant>,
+    /// How many new CE marks it reported.
+    pub(super) ce_packets: u64,
+    /// When the newest of the packets was sent.
+    pub(super) newest_sent_at: Option<Instant>,
+    /// Bytes in flight that it acknowledged, those of them that were marked CE, and what was in
+    /// flight before.
+    pub(super) bytes: u64,
+    pub(super) ce_bytes: u64,
+    pub(super) in_flight_before: u64,
+}
+
+/// Whether an ACK ends the backoff of probe timeouts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Backoff {
+    /// It does.
+    Ends,
+    /// Not as long as a client does not know that the server has validated its address (RFC 9002
+    /// section 6.2.1).
+    Stays,
+}
+
+/// Whether a path that had stopped answering has just answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It had not stopped.
+    Expected,
+    /// Probe timeouts had passed.
+    AfterSilence,
+}
+
+impl Path {
+    /// An ACK frame: moves the records of what it newly acknowledges into `newly`. What was
+    /// declared lost and has arrived after all is among them, too: the path reorders (RFC 9002
+    /// section 6.1). A packet that was merely rebuilt is not: it stays a loss
+    /// (docs/decisions/0003-recovered.md).
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a packet number that was never sent.
+    pub(crate) fn on_ack_received(
+        &mut self,
+        now: Instant,
+        of: Space<'_>,
+        ack: &Ack<'_>,
+        newly: &mut NewlyAcked,
+    ) -> Result<(), TransportError> {
+        of.or(&mut self.space).on_ack(ack.largest, ack.ranges(), newly)?;
+        if !newly.spurious.is_empty() {
+            self.recovery.on_spurious_losses(now, ack.largest, &newly.spurious);
+        }
+        Ok(())
+    }
+
+    /// The frame has newly acknowledged packets. `delay` is what the peer says it waited.
+    pub(crate) fn on_newly_acked(
+        &mut self,
+        now: Instant,
+        of: Space<'_>,
+        counts: Option<EcnCounts>,
+        delay: Duration,
+        backoff: Backoff,
+        newly: &mut NewlyAcked,
+    ) -> Answer {
+        // Counts that were overtaken by later ones say nothing (RFC 9000 section 13.4.2.1).
+        if newly.raised_largest {
+            self.recovery.check_ecn(of.or(&mut self.space), counts, newly);
+        }
+        self.recovery.on_newly_acked(now, delay, newly);
+        if backoff == Backoff::Ends && self.recovery.timeouts.end_backoff() {
+            return Answer::AfterSilence;
+        }
+        Answer::Expected
+    }
+
+    /// A packet that left in an epoch has arrived, and shows what size gets through.
+    pub(crate) fn on_delivered(&mut self, now: Instant, epoch: Epoch, size: u16) {
+        let measured = &mut self.recovery.measured;
+        if measured.epoch == epoch && measured.mtu.on_delivered(now, size) {
+            measured.controller.on_mtu(u64::from(size));
+            measured.pacer.on_mtu(u64::from(size));
+        }
+    }
+
+    /// The controller's share of an ACK, once its losses are known. `group` is what coupled
+    /// controllers see.
+    pub(crate) fn on_packets_acked(&mut self, now: Instant, newly: &NewlyAcked, group: &[PathWindow]) {
+        let LossRecovery { measured, app_limited, .. } = &mut self.recovery;
+        if let Some(sent_at) = newly.ce_sent_at {
+            measured.controller.on_ecn_ce(now, sent_at);
+        }
+        let ack = congestion::Ack {
+            now,
+            bytes: newly.bytes,
+            largest_sent_at: newly.newest_sent_at.unwrap_or(now),
+            in_flight_before: newly.in_flight_before,
+            app_limited: *app_limited,
+            ce_bytes: newly.ce_bytes,
+            rtt: measured.rtt.for_congestion(),
+        };
+        measured.controller.on_ack(&ack, group);
+    }
+}
+
+impl LossRecovery {
+    /// Packets that were declared lost have arrived after all.
+    fn on_spurious_losses(&mut self, now: Instant, largest: u64, spurious: &[LostPacket]) {
+        let mut undo = false;
+        for packet in spurious {
+            let (overtaken_by, age) = (largest.saturating_sub(packet.number), now - packet.sent_at);
+            self.thresholds.on_spurious(overtaken_by, age, &self.measured.rtt);
+            undo |= self.event.on_spurious(packet.event);
+            self.measured.history.on_spurious();
+        }
+        let packets = spurious.len() as u64;
+        self.loss.on_spurious_loss(packets);
+        self.counters.spurious_losses += packets;
+        if undo {
+            self.measured.controller.on_spurious_loss(now);
+        }
+    }
+
+    /// Compares the counts of an ACK with the marked packets that it acknowledges. New CE marks are
+    /// one congestion event, dated by the largest packet, so that the controller reacts once per
+    /// round trip (RFC 9002 section 7.3.2 and appendix B.9).
+    fn check_ecn(&mut self, space: &mut PacketSpace, counts: Option<EcnCounts>, newly: &mut NewlyAcked) {
+        let ecn = &mut self.measured.ecn;
+        if !ecn.is_in_use() {
+            return;
+        }
+        let marked = newly.packets.iter().filter(|(_, p)| p.is_marked()).map(|(_, p)| p.sent_at);
+        let result = space.ecn.on_ack(counts, marked.clone().count() as u64);
+        newly.ce_packets = result.as_ref().map_or(0, |&ce| ce);
+        if result.is_ok_and(|ce| ce > 0) {
+            let newest = newly.packets.iter().map(|(_, p)| p.sent_at).max();
+            newly.ce_sent_at = newly.largest_sent_at.or(newest);
+        }
+        ecn.on_checked(result, marked);
+    }
+
+    /// Round-trip time, what is in flight, and the rate of delivery.
+    fn on_newly_acked(&mut self, now: Instant, delay: Duration, newly: &mut NewlyAcked) {
+        let measured = &mut self.measured;
+        // A packet from before the path moved says nothing about where it runs now (RFC 9000
+        // section 9.4).
+        if let Some(sent_at) = newly.largest_sent_at
+            && newly.largest_epoch == measured.epoch
+        {
+            measured.rtt.update(now, now - sent_at, delay);
+        }
+        let (packets, epoch) = (&newly.packets, measured.epoch);
+        let here = packets.iter().map(|(_, p)| p).filter(|p| p.epoch == epoch);
+        newly.in_flight_before = measured.in_flight;
+        newly.bytes = here.clone().filter(|p| p.is_in_flight()).map(|p| u64::from(p.size)).sum();
+        measured.leave_flight(newly.bytes);
+        self.delivery.on_acked(newly.bytes);
+        self.counters.packets_acked += packets.len() as u64;
+        if let Some(newest) = here.max_by_key(|p| p.sent_at) {
+            self.delivery.sample(now, newest);
+        }
+        newly.newest_sent_at = packets.iter().map(|(_, p)| p.sent_at).max();
+        let count = packets.len() as u64;
+        newly.ce_bytes = newly.bytes * newly.ce_packets.min(count) / count.max(1);
+    }
+}
+
+impl PacketSpace {
+    /// Applies an ACK frame's ranges (newest first) and moves the newly acknowledged records into
+    /// `newly`.
+    ///
+    /// # Errors
+    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and
+    /// 21.4). What the frame said of others may have been applied by then.
+    pub(super) fn on_ack(
+        &mut self,
+        largest: u64,
+        ranges: impl Iterator<Item = core::ops::RangeInclusive<u64>>,
+        newly: &mut NewlyAcked,
+    ) -> Result<(), TransportError> {
+        let never_sent = || {
+            let reason = "ACK for a packet that was never sent";
+            TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
+        };
+        if largest >= self.sent.next_number() {
+            return Err(never_sent());
+        }
+        let is_new = self.largest_acked.is_none_or(|l| largest > l);
+        newly.packets.clear();
+        newly.spurious.clear();
+        newly.ce_sent_at = None;
+        newly.raised_largest = is_new;
+        let sample = if is_new { self.sent.get(largest) } else { None };
+        newly.largest_sent_at = sample.map(|p| p.sent_at);
+        newly.largest_epoch = sample.map(|p| p.epoch).unwrap_or_default();
+        newly.ce_packets = 0;
+        self.largest_acked = Some(self.largest_acked.map_or(largest, |l| l.max(largest)));
+        for range in ranges {
+            if self.has_left_out(&range) {
+                return Err(never_sent());
+            }
+            self.lost.take(&range, &mut newly.spurious);
+            let Some(oldest) = self.sent.oldest().filter(|oldest| oldest <= range.end()) else { continue };
+            for number in (*range.start()).max(oldest)..=*range.end() {
+                if let Some(packet) = self.remove(number, Removed::Acked) {
+                    newly.packets.push((number, packet));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::space::test_support::{at, space_with};
+
+    #[test]
+    fn acks_are_counted_once_and_checked() {
+        let mut space = space_with(3);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(1, [0..=1].into_iter(), &mut newly).unwrap();
+        assert_eq!(newly.packets.len(), 2);
+        space.on_ack(1, [0..=1].into_iter(), &mut newly).unwrap();
+        assert!(newly.packets.is_empty() && newly.largest_sent_at.is_none());
+        assert!(space.has_ack_eliciting_in_flight());
+        assert!(space.on_ack(3, [3..=3].into_iter(), &mut newly).is_err());
+    }
+
+    #[test]
+    fn a_loss_that_was_none_is_reported_once() {
+        let mut space = space_with(5);
+        let mut newly = NewlyAcked::default();
+        space.on_ack(4, [4..=4].into_iter(), &mut newly).unwrap();
+        space.remove(0, Removed::Lost);
+        space.lost.push(LostPacket { number: 0, sent_at: at(0), event: 7 });
+        for expected in [1, 0] {
+            space.on_ack(4, [4..=4, 0..=0].into_iter(), &mut newly).unwrap();
+            assert_eq!(newly.spurious.len(), expected);
+        }
+    }
+}

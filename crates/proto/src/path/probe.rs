@@ -1,0 +1,147 @@
+//! Probe timeouts of a path (RFC 9002 section 6.2).
+
+use units::{Duration, Instant};
+
+use super::Path;
+
+/// Longest time between probes of a silent path: its return is noticed within this.
+const MAX_INTERVAL: Duration = Duration::from_secs(1);
+/// The same for a connection's only path, where probes may meet nothing but a full queue.
+pub(crate) const MAX_INTERVAL_ALONE: Duration = Duration::from_secs(4);
+
+/// Whether another path of the connection answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// No other does.
+    Alone,
+    /// Another does: what waits can go there.
+    Another,
+}
+
+/// Probe timeouts in a row, and the probes that they ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ProbeTimeouts {
+    /// Since the last new ACK.
+    count: u32,
+    last: Option<Instant>,
+    /// Probes that may leave regardless of the window.
+    probes_due: u8,
+}
+
+impl ProbeTimeouts {
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// When the last one was.
+    pub(super) fn last(&self) -> Option<Instant> {
+        self.last
+    }
+
+    /// Starts to count anew; true if there had been any.
+    pub(super) fn end_backoff(&mut self) -> bool {
+        core::mem::take(&mut self.count) > 0
+    }
+
+    /// The path runs elsewhere.
+    pub(super) fn forget(&mut self) {
+        (self.count, self.probes_due) = (0, 0);
+    }
+
+    /// Nothing is to be probed any more.
+    pub(super) fn cancel_probes(&mut self) {
+        self.probes_due = 0;
+    }
+}
+
+impl Path {
+    /// Whether the path has stopped answering.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.recovery.timeouts.count > 0
+    }
+
+    /// Probe timeouts since the last new ACK.
+    pub(crate) fn pto_count(&self) -> u32 {
+        self.recovery.timeouts.count
+    }
+
+    /// An ACK has come, or nothing is left that it could answer.
+    pub(crate) fn end_backoff(&mut self) {
+        self.recovery.timeouts.end_backoff();
+    }
+
+    /// Whether a probe must leave, and the amplification limit lets it.
+    pub(crate) fn may_send_probe(&self) -> bool {
+        self.owes_probe() && self.budget_beside_challenges() >= self.datagram_size() as u64
+    }
+
+    /// Whether a probe must leave.
+    pub(crate) fn owes_probe(&self) -> bool {
+        self.recovery.timeouts.probes_due > 0
+    }
+
+    /// At least one probe must leave.
+    pub(crate) fn ask_for_probe(&mut self) {
+        let due = &mut self.recovery.timeouts.probes_due;
+        *due = (*due).max(1);
+    }
+
+    /// A probe leaves now; returns its size, and which of the un-ACKed packets it repeats: the
+    /// second probe of a timeout repeats the second (RFC 9002 section 6.2.4).
+    pub(crate) fn take_probe(&mut self) -> (usize, usize) {
+        let timeouts = &mut self.recovery.timeouts;
+        timeouts.probes_due -= 1;
+        let nth = usize::from(timeouts.probes_due == 0);
+        (usize::from(self.recovery.measured.mtu.probe_size(timeouts.count)), nth)
+    }
+
+    /// The path's packets have not been answered for a probe timeout; returns how many such
+    /// timeouts were in a row.
+    pub(crate) fn on_probe_timeout(&mut self, now: Instant, company: Company) -> u32 {
+        let (timeouts, measured) = (&mut self.recovery.timeouts, &mut self.recovery.measured);
+        timeouts.count += 1;
+        timeouts.last = Some(now);
+        measured.ecn.on_silence(timeouts.count);
+        timeouts.probes_due = if company == Company::Another { 1 } else { 2 };
+        if measured.mtu.on_silence(now, timeouts.count) {
+            measured.tell_mtu();
+        }
+        self.space.restart_probe_timer(now);
+        timeouts.count
+    }
+
+    /// The handshake's packets, which path 0 carries, have not been answered for a probe timeout.
+    pub(crate) fn on_handshake_probe_timeout(&mut self, now: Instant) {
+        let (timeouts, measured) = (&mut self.recovery.timeouts, &mut self.recovery.measured);
+        timeouts.count += 1;
+        measured.ecn.on_silence(timeouts.count);
+        self.last_activity = now;
+    }
+
+    /// Whether un-ACKed packets are to be probed some time, and no probe is due yet.
+    pub(crate) fn awaits_ack(&self) -> bool {
+        self.space.has_ack_eliciting_in_flight() && !self.owes_probe()
+    }
+
+    /// When they are probed (RFC 9002 section 6.2.1).
+    pub(crate) fn probe_deadline(&self, max_ack_delay: Duration, company: Company) -> Option<Instant> {
+        let last = self.space.last_ack_eliciting_at?;
+        Some(last + self.probe_interval(max_ack_delay, company))
+    }
+
+    /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that
+    /// a path's return is noticed.
+    ///
+    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round
+    /// trip: samples taken while a host stood still may have made the PTO minutes long, and where
+    /// probes are lost, no other sample comes soon.
+    fn probe_interval(&self, max_ack_delay: Duration, company: Company) -> Duration {
+        let (rtt, count) = (self.rtt(), self.pto_count());
+        let base = rtt.pto_base() + max_ack_delay;
+        let cap = if company == Company::Alone { MAX_INTERVAL_ALONE } else { MAX_INTERVAL };
+        if count == 0 {
+            return base;
+        }
+        (base * (1 << count.min(16))).min(cap.max(rtt.min() * 3 + max_ack_delay))
+    }
+}

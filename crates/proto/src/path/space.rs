@@ -1,0 +1,201 @@
+//! One packet number space: what was sent in it, and what arrived. What ACKs do to it is in
+//! `newly_acked`, loss detection in `loss`.
+
+use std::collections::VecDeque;
+
+use rand_chacha::rand_core::RngCore;
+use units::Instant;
+
+use super::{
+    ecn::SpaceEcn,
+    received::ReceivedPackets,
+    reordering::LostPackets,
+    sent::{Removed, SentPacket, SentPackets},
+};
+
+/// Left-out packet numbers remembered; a peer that guesses ahead hits the latest ones.
+const MAX_SKIPPED: usize = 4;
+/// Packets between left-out numbers: this many and as many again at random.
+const SKIP_EVERY: u32 = 256;
+
+/// Packet numbers without a record that may lie among the records, beyond those in flight: more
+/// than the ACKs of a round trip at any rate. More are there only when the peer has us send ACKs by
+/// the ten thousand and acknowledges nothing.
+const MAX_UNRECORDED: u64 = 32_768;
+
+/// One packet number space.
+#[derive(Debug, Default)]
+pub(crate) struct PacketSpace {
+    pub(super) sent: SentPackets,
+    pub(super) received: ReceivedPackets,
+    pub(super) ecn: SpaceEcn,
+    /// Declared lost, but an ACK may still come.
+    pub(super) lost: LostPackets,
+    pub(super) largest_acked: Option<u64>,
+    /// When the oldest packet below the largest ACKed one becomes lost by age.
+    pub(super) loss_time: Option<Instant>,
+    pub(super) last_ack_eliciting_at: Option<Instant>,
+    ack_eliciting_in_flight: u32,
+    /// Packet numbers that no packet bears (RFC 9000 section 21.4), and when the next one is due.
+    skipped: VecDeque<u64>,
+    next_skip: Option<u64>,
+}
+
+/// The packet number space that packets belong to.
+pub(crate) enum Space<'a> {
+    /// Of 0-RTT and 1-RTT packets: the path's own.
+    Data,
+    /// Of Initial or Handshake packets, which path 0 carries; it ends with their keys.
+    Handshake(&'a mut PacketSpace),
+}
+
+impl<'a> Space<'a> {
+    /// The space itself, given that of the path's data.
+    pub(super) fn or(self, data: &'a mut PacketSpace) -> &'a mut PacketSpace {
+        match self {
+            Self::Data => data,
+            Self::Handshake(space) => space,
+        }
+    }
+
+    pub(super) fn is_data(&self) -> bool {
+        matches!(self, Self::Data)
+    }
+}
+
+impl PacketSpace {
+    /// The records of un-ACKed packets.
+    pub(crate) fn sent(&self) -> &SentPackets {
+        &self.sent
+    }
+
+    /// The next packet's number.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.sent.next_number()
+    }
+
+    pub(crate) fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    pub(crate) fn received(&self) -> &ReceivedPackets {
+        &self.received
+    }
+
+    pub(crate) fn received_mut(&mut self) -> &mut ReceivedPackets {
+        &mut self.received
+    }
+
+    /// When the oldest packet below the largest ACKed one becomes lost by age.
+    pub(crate) fn loss_time(&self) -> Option<Instant> {
+        self.loss_time
+    }
+
+    /// When the last packet left that asks for an ACK, or a probe timeout passed since.
+    pub(crate) fn last_ack_eliciting_at(&self) -> Option<Instant> {
+        self.last_ack_eliciting_at
+    }
+
+    /// A probe timeout has passed: a fresh start for the next one, also if no probe can leave.
+    pub(crate) fn restart_probe_timer(&mut self, now: Instant) {
+        self.last_ack_eliciting_at = Some(now);
+    }
+
+    /// Takes every record out: nobody will answer them.
+    pub(crate) fn take_all(&mut self) -> Vec<SentPacket> {
+        let sent = self.sent.oldest().unwrap_or(0)..self.sent.next_number();
+        sent.filter_map(|number| self.remove(number, Removed::Lost)).collect()
+    }
+
+    pub(super) fn on_sent(&mut self, number: u64, packet: Option<SentPacket>) {
+        if let Some(packet) = packet.as_ref().filter(|p| p.is_in_flight()) {
+            self.last_ack_eliciting_at = Some(packet.sent_at);
+            self.ack_eliciting_in_flight += 1;
+        }
+        self.sent.insert(number, packet);
+    }
+
+    pub(crate) fn has_ack_eliciting_in_flight(&self) -> bool {
+        self.ack_eliciting_in_flight > 0
+    }
+
+    /// Leaves a packet number out now and then, at random: a peer that acknowledges it has not seen
+    /// what it acknowledges (RFC 9000 section 21.4). Loss detection may take a packet for lost one
+    /// number too early next to it, which is as rare and harmless as reordering.
+    pub(super) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) {
+        let next = self.sent.next_number();
+        let due = *self.next_skip.get_or_insert_with(|| next + u64::from(rng.next_u32() % SKIP_EVERY));
+        if next < due {
+            return;
+        }
+        self.sent.insert(next, None);
+        if self.skipped.len() == MAX_SKIPPED {
+            self.skipped.pop_front();
+        }
+        self.skipped.push_back(next);
+        self.next_skip = Some(next + u64::from(SKIP_EVERY + rng.next_u32() % SKIP_EVERY));
+    }
+
+    /// Whether a number within `range` was left out.
+    pub(super) fn has_left_out(&self, range: &core::ops::RangeInclusive<u64>) -> bool {
+        self.skipped.iter().any(|number| range.contains(number))
+    }
+
+    /// The oldest record, if so many packet numbers without one follow that it had better count as
+    /// lost: what it holds up takes memory.
+    pub(super) fn overdue(&self) -> Option<u64> {
+        let oldest = self.sent.oldest()?;
+        let span = self.sent.next_number() - oldest;
+        (span > MAX_UNRECORDED + 2 * u64::from(self.ack_eliciting_in_flight)).then_some(oldest)
+    }
+
+    /// Takes a record out.
+    pub(super) fn remove(&mut self, number: u64, why: Removed) -> Option<SentPacket> {
+        let packet = self.sent.remove(number, why)?;
+        self.ack_eliciting_in_flight -= u32::from(packet.is_in_flight());
+        Some(packet)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod test_support {
+    use units::Duration;
+
+    use super::*;
+
+    pub(in crate::path) fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    /// Packets that left a millisecond apart.
+    pub(in crate::path) fn space_with(packets: u64) -> PacketSpace {
+        let mut space = PacketSpace::default();
+        for n in 0..packets {
+            space.on_sent(n, Some(SentPacket::for_test(at(n))));
+        }
+        space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand_chacha::rand_core::SeedableRng;
+
+    use super::{test_support::at, *};
+    use crate::path::newly_acked::NewlyAcked;
+
+    #[test]
+    fn an_ack_of_a_left_out_number_is_a_lie() {
+        let mut rng = rand_chacha::ChaCha12Rng::from_seed([1; 32]);
+        let mut space = PacketSpace::default();
+        let mut newly = NewlyAcked::default();
+        for _ in 0..2_000 {
+            space.on_sent(space.sent.next_number(), Some(SentPacket::for_test(at(0))));
+            space.skip_number_if_due(&mut rng);
+        }
+        assert_eq!(space.skipped.len(), MAX_SKIPPED);
+        let left_out = space.skipped[1];
+        assert!(space.on_ack(left_out + 1, [left_out + 1..=left_out + 1].into_iter(), &mut newly).is_ok());
+        assert!(space.on_ack(left_out + 1, [left_out..=left_out + 1].into_iter(), &mut newly).is_err());
+    }
+}
