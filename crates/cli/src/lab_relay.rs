@@ -18,6 +18,7 @@ use crate::{
     args::RelayArgs,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
+    protocol::CloseCode,
     server::{Statistics, Tally},
     splice::splice_tcp,
     transport::Choice,
@@ -119,7 +120,7 @@ async fn carry(
     }
     let (send, receive) = connection.open_bi().await.ok()?;
     splice_tcp(tcp, (receive, send), IDLE).await;
-    connection.close(0, b"");
+    connection.close(CloseCode::Done.into(), b"");
     Some(())
 }
 

@@ -109,7 +109,7 @@ async fn a_crowded_door() {
         invitation.pin = identity.pin();
         let refusing = async {
             while let Some(connecting) = server.accept().await {
-                connecting.refuse(CloseCode::Unavailable as u64, "no room\n");
+                connecting.refuse(CloseCode::Unavailable.into(), "no room\n");
             }
         };
         let failed = tokio::select! {

@@ -44,7 +44,7 @@ pub fn run(data: &[u8]) {
             11 => {
                 let (now, path, end) = (pair.now, PathId(input.below(8) as u32), input.flag());
                 if let Some(connection) = pair.connection(end) {
-                    let _ = connection.close_path(now, path, 1);
+                    let _ = connection.close_path(now, path, 1u8.into());
                 }
             }
             // The wire loses what is on it.
@@ -110,8 +110,8 @@ fn application(pair: &mut Pair, input: &mut Input<'_>, server: bool) {
         1 => drop(connection.open(Dir::Uni)),
         2 | 3 => drop(connection.write(id, &vec![7; len])),
         4 => drop(connection.finish(id)),
-        5 => drop(connection.reset(id, 1)),
-        6 => drop(connection.stop(id, 1)),
+        5 => drop(connection.reset(id, 1u8.into())),
+        6 => drop(connection.stop(id, 1u8.into())),
         7 | 8 => {
             for dir in [Dir::Bi, Dir::Uni] {
                 while connection.accept(dir).is_some() {}
@@ -120,7 +120,7 @@ fn application(pair: &mut Pair, input: &mut Input<'_>, server: bool) {
         }
         9 => drop(connection.send_datagram(vec![7; len % 1_300].into())),
         10 => while connection.receive_datagram().is_some() {},
-        _ if call > 0xf8 => connection.close(now, 1, b"enough"),
+        _ if call > 0xf8 => connection.close(now, 1u8.into(), b"enough"),
         _ if call > 0xc0 => connection.force_key_update(),
         _ if call > 0xa0 => drop(connection.start_early_data(now)),
         _ => {

@@ -111,7 +111,7 @@ impl Pair {
         let mut first = first;
         first.run(Duration::from_millis(200));
         let now = first.now;
-        first.connection(false).expect("there always is one").close(now, 0, b"");
+        first.connection(false).expect("there always is one").close(now, 0u8.into(), b"");
         first.run(Duration::from_secs(30));
         let mut second = Self::with(&client, &server);
         second.now = first.now;

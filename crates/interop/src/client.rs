@@ -107,7 +107,7 @@ impl Client {
         if self.args.key_update && connection.stats().key_updates == 0 {
             return Err(Failure::NotShown("the keys were not updated"));
         }
-        connection.close(0, b"");
+        connection.close(0u8.into(), b"");
         Ok(())
     }
 }

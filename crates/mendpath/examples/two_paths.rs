@@ -48,7 +48,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     send.finish()?;
     send.finished().await?;
     report(&connection);
-    connection.close(0, b"done");
+    connection.close(0u8.into(), b"done");
     println!("path {} went on alone; the server received {} bytes", second.0, received.await??);
     client.wait_idle().await;
     Ok(())

@@ -5,6 +5,7 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 use bytes::Bytes;
 use proto::{
     ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId, StreamsStats,
+    VarInt,
 };
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
@@ -27,7 +28,7 @@ struct LastHandle(Arc<Shared>);
 
 impl Drop for LastHandle {
     fn drop(&mut self) {
-        self.0.close(0, b"");
+        self.0.close(VarInt::from_u32(0), b"");
     }
 }
 
@@ -229,7 +230,7 @@ impl Connection {
 
     /// Closes the connection with an application code and reason. Data not yet acknowledged may never arrive: wait for
     /// [`SendStream::finished`] first where it matters. The first close counts.
-    pub fn close(&self, code: u64, reason: &[u8]) {
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.shared().close(code, reason);
     }
 

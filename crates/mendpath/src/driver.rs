@@ -96,7 +96,9 @@ impl Driver {
         let now = clock::now();
         self.now = now;
         let (mut batches, mut datagrams) = (0, 0);
-        while let Some(batch) = self.backlog.get_mut(batches).filter(|_| datagrams < RECEIVE_BUDGET) {
+        while datagrams < RECEIVE_BUDGET
+            && let Some(batch) = self.backlog.get_mut(batches)
+        {
             for datagram in batch.datagrams() {
                 state.proto.handle_datagram(now, datagram);
             }

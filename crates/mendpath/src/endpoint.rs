@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use proto::{ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId};
+use proto::{ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId, VarInt};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{runtime::Handle, sync::Notify};
 use tracing::debug;
@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     /// Closes all connections with an application code and reason, and accepts no more.
-    pub fn close(&self, code: u64, reason: &[u8]) {
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
         let mut state = self.inner.lock();
         state.closed = true;
         state.proto.set_server_config(None);

@@ -2,82 +2,9 @@
 
 use std::{io, net::SocketAddr};
 
-use proto::PathId;
+use proto::{ConnectionError, PathId, TransportErrorCode, VarInt};
 use thiserror::Error;
 use units::Duration;
-
-/// Why a connection ended.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ConnectionError {
-    /// A transport error closed it (RFC 9000 section 20.1); TLS alerts are 0x100 + alert (RFC 9001 section 4.8).
-    #[error("{} closed the connection with transport error {code:#x}: {reason}", who(*by_peer))]
-    TransportClosed {
-        /// Transport error code.
-        code: u64,
-        /// Human-readable reason, possibly empty.
-        reason: String,
-        /// Whether the peer closed it.
-        by_peer: bool,
-    },
-    /// The application closed it with a code of its own.
-    #[error("{} closed the connection with code {code}: {}", who(*by_peer), String::from_utf8_lossy(reason))]
-    ApplicationClosed {
-        /// The application's code.
-        code: u64,
-        /// The application's reason, possibly empty.
-        reason: Vec<u8>,
-        /// Whether the peer closed it.
-        by_peer: bool,
-    },
-    /// No path brought an answer for the idle timeout.
-    #[error("no answer from the peer within the idle timeout")]
-    TimedOut,
-    /// The peer speaks no version of QUIC that we speak.
-    #[error("the peer does not speak QUIC version 1")]
-    VersionMismatch,
-    /// The peer has lost all memory of the connection, for instance because it was restarted (RFC 9000 section 10.3).
-    #[error("the peer does not know the connection any more")]
-    Reset,
-    /// We closed it: [`close`](crate::Connection::close), or the last handle was dropped.
-    #[error("the connection was closed on this side")]
-    LocallyClosed,
-    /// The endpoint's runtime was shut down under the connection.
-    #[error("the runtime of the endpoint was shut down")]
-    EndpointGone,
-}
-
-fn who(by_peer: bool) -> &'static str {
-    if by_peer { "the peer" } else { "this side" }
-}
-
-impl From<proto::ConnectionError> for ConnectionError {
-    fn from(error: proto::ConnectionError) -> Self {
-        use proto::ConnectionError as E;
-        match error {
-            E::TransportClosed { code, reason, by_peer } => Self::TransportClosed { code, reason, by_peer },
-            E::ApplicationClosed { code, reason } => Self::ApplicationClosed { code, reason, by_peer: true },
-            E::TimedOut => Self::TimedOut,
-            E::VersionMismatch => Self::VersionMismatch,
-            E::Reset => Self::Reset,
-            E::LocallyClosed => Self::LocallyClosed,
-        }
-    }
-}
-
-impl From<ConnectionError> for io::Error {
-    fn from(error: ConnectionError) -> Self {
-        let kind = match error {
-            ConnectionError::TimedOut => io::ErrorKind::TimedOut,
-            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
-            ConnectionError::ApplicationClosed { .. } | ConnectionError::TransportClosed { .. } => {
-                io::ErrorKind::ConnectionAborted
-            }
-            _ => io::ErrorKind::NotConnected,
-        };
-        Self::new(kind, error)
-    }
-}
 
 /// Why a connection attempt could not even start.
 #[derive(Debug, Error)]
@@ -195,12 +122,12 @@ pub enum PathError {
         after: Duration,
     },
     /// The path was abandoned before it was validated.
-    #[error("the path was abandoned with code {code:#x} before it could be used")]
+    #[error("the path was abandoned with {code} before it could be used")]
     Closed {
         /// Whether the peer abandoned it.
         by_peer: bool,
         /// Error code of PATH_ABANDON.
-        code: u64,
+        code: TransportErrorCode,
     },
     /// The connection has ended.
     #[error(transparent)]
@@ -229,7 +156,7 @@ impl From<proto::PathError> for PathError {
 pub enum WriteError {
     /// The peer does not want more (STOP_SENDING, RFC 9000 section 19.5), with the application's code.
     #[error("the peer stopped the stream with code {0}")]
-    Stopped(u64),
+    Stopped(VarInt),
     /// The stream was finished or reset on this side.
     #[error("the stream is already finished or reset")]
     ClosedStream,
@@ -259,7 +186,7 @@ impl From<WriteError> for io::Error {
 pub enum ReadError {
     /// The peer gave the stream up (RESET_STREAM, RFC 9000 section 19.4), with the application's code.
     #[error("the peer reset the stream with code {0}")]
-    Reset(u64),
+    Reset(VarInt),
     /// The stream was stopped on this side.
     #[error("the stream was stopped on this side")]
     ClosedStream,

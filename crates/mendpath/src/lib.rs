@@ -40,7 +40,7 @@
 //! for path in connection.paths() {
 //!     println!("{}: rtt {}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
 //! }
-//! connection.close(0, b"done");
+//! connection.close(0u32.into(), b"done");
 //! # Ok(())
 //! # })
 //! # }
@@ -81,15 +81,16 @@ pub use connecting::{Connecting, ZeroRttAccepted};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{
-    BindError, ClosedStream, ConfigError, ConnectError, ConnectionError, PathError, ReadError,
-    ReadToEndError, SendDatagramError, WriteError,
+    BindError, ClosedStream, ConfigError, ConnectError, PathError, ReadError, ReadToEndError,
+    SendDatagramError, WriteError,
 };
 pub use identity::{Identity, KeyPin};
 pub use path::{PathEvent, PathEvents, PathOptions};
 pub use proto::{
-    AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState,
-    PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
-    StreamId, StreamsStats, TokenStore, TransportConfig, UnknownName,
+    AddressValidation, Admission, ConnectionError, ConnectionStats, ControllerKind, EndpointStats, PathId,
+    PathState, PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey,
+    SchedulerKind, Side, StreamId, StreamsStats, TokenStore, TransportConfig, TransportError,
+    TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;

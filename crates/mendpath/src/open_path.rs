@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use proto::{NetworkPath, PathId};
+use proto::{NetworkPath, PathId, VarInt};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The error code for paths that the application does not want (draft-ietf-quic-multipath, APPLICATION_ABANDON_PATH).
-pub(crate) const APPLICATION_ABANDON_PATH: u64 = 0x3e;
+pub(crate) const APPLICATION_ABANDON_PATH: VarInt = VarInt::from_u32(0x3e);
 
 /// A path between being opened and being validated; given up when dropped.
 struct Attempt<'a> {

@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use proto::PathId;
+use proto::{PathId, TransportErrorCode};
 use tokio::sync::broadcast::{self, error::RecvError};
 use units::Duration;
 
@@ -97,7 +97,7 @@ pub enum PathEvent {
         /// Whether the peer closed it.
         by_peer: bool,
         /// Error code of PATH_ABANDON.
-        code: u64,
+        code: TransportErrorCode,
     },
     /// The operating system does not let packets out from this local address (any more), for example since its
     /// interface is gone. Reported once, until sending works again.

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::{Read, StreamId};
+use proto::{Read, StreamId, VarInt};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{ClosedStream, Connection, ReadError, ReadToEndError, SendStream, shared::Shared};
@@ -84,7 +84,7 @@ impl RecvStream {
     ///
     /// # Errors
     /// If it was stopped, or has ended, before.
-    pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+    pub fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         if self.end.is_some() {
             return Err(ClosedStream);
         }

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::StreamId;
+use proto::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
 use crate::{
@@ -33,7 +33,7 @@ pub struct SendStream {
 impl SendStream {
     /// The code of the reset with which a stream ends that is dropped before it is finished. [`RecvStream`](crate::RecvStream) stops
     /// with the same.
-    pub const DROPPED: u64 = 0;
+    pub const DROPPED: VarInt = VarInt::from_u32(0);
 
     pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
         let mut state = connection.shared().lock();
@@ -93,7 +93,7 @@ impl SendStream {
     ///
     /// # Errors
     /// If everything was acknowledged, or it was reset, before.
-    pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
+    pub fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         self.end(|state, id| state.proto.reset(id, code).is_ok())
     }
 
@@ -102,7 +102,7 @@ impl SendStream {
     ///
     /// # Errors
     /// If the connection ended before.
-    pub async fn stopped(&mut self) -> Result<Option<u64>, WriteError> {
+    pub async fn stopped(&mut self) -> Result<Option<VarInt>, WriteError> {
         poll_fn(|cx| self.poll_end(cx)).await
     }
 
@@ -150,7 +150,7 @@ impl SendStream {
         result
     }
 
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<VarInt>, WriteError>> {
         let mut state = self.shared().lock();
         let lost = state.alive();
         if state.is_void(self.early) {

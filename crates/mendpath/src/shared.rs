@@ -11,7 +11,7 @@ use std::{
     task::Waker,
 };
 
-use proto::{ConnectionHandle, Dir, Event, PathId, Side, StreamEvent, StreamId};
+use proto::{ConnectionHandle, Dir, Event, PathId, Side, StreamEvent, StreamId, VarInt};
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::{
@@ -80,7 +80,7 @@ pub(crate) struct Sender {
     /// The peer has acknowledged everything.
     pub(crate) finished: bool,
     /// The peer wants no more, for this reason.
-    pub(crate) stopped: Option<u64>,
+    pub(crate) stopped: Option<VarInt>,
 }
 
 impl Sender {
@@ -142,7 +142,7 @@ impl Shared {
     }
 
     /// Closes with an application code; the first close counts.
-    pub(crate) fn close(&self, code: u64, reason: &[u8]) {
+    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
         let mut state = self.lock();
         if state.error.is_none() {
             state.proto.close(clock::now(), code, reason);
@@ -153,7 +153,7 @@ impl Shared {
     }
 
     /// Turns a client away: with the application's code once the handshake is complete, with CONNECTION_REFUSED before.
-    pub(crate) fn refuse(&self, code: u64, reason: &str) {
+    pub(crate) fn refuse(&self, code: VarInt, reason: &str) {
         let mut state = self.lock();
         if state.error.is_none() {
             state.proto.refuse(clock::now(), code, reason);
@@ -203,7 +203,7 @@ impl Shared {
             Event::DatagramReceived => self.datagram_received.notify_waiters(),
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
             Event::Path(event) => state.dispatch_path(&event),
-            Event::ConnectionLost(error) => self.end(state, error.into()),
+            Event::ConnectionLost(error) => self.end(state, error),
             // The driver deals with the end, and what a later transport may tell concerns nobody here.
             _ => {}
         }

@@ -21,7 +21,7 @@ use units::Instant;
 
 use crate::{
     CID_LEN, ClientConfig, Datagram, NetworkPath, ServerConfig, Transmit,
-    connection::{Connection, EndpointEvent, EndpointEventKind, Seed},
+    connection::{Connection, EndpointEvent, EndpointEventKind, Secrets},
     token::TokenKey,
     wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
 };
@@ -199,8 +199,8 @@ impl Endpoint {
         let name = rustls::pki_types::ServerName::try_from(server_name.to_owned())
             .map_err(|_| ConnectError::InvalidServerName(server_name.to_owned()))?;
         let (local, original) = (self.new_cid(), self.new_cid());
-        let seed = self.seed();
-        let connection = Connection::client(now, config, name, path, local, original, seed)
+        let secrets = self.secrets();
+        let connection = Connection::client(now, config, name, path, local, original, secrets)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
         let handle = self.routes.add(&[local]);
         Ok((handle, Box::new(connection)))
@@ -267,10 +267,13 @@ impl Endpoint {
 
     /// Takes what cannot be read as a packet for the reset of a connection, if it is one.
     fn reset_of_ours(&mut self, datagram: Datagram<'_>) -> Option<EndpointOutput> {
-        let long_enough = datagram.data.len() >= MIN_RESET;
-        let handle = self.routes.by_reset_token(datagram.data).filter(|_| long_enough);
-        self.stats.dropped += u64::from(handle.is_none());
-        Some(EndpointOutput::ToConnection(handle?))
+        if datagram.data.len() >= MIN_RESET
+            && let Some(handle) = self.routes.by_reset_token(datagram.data)
+        {
+            return Some(EndpointOutput::ToConnection(handle));
+        }
+        self.stats.dropped += 1;
+        None
     }
 
     /// Takes what a connection tells about itself.
@@ -322,10 +325,10 @@ impl Endpoint {
         ConnectionId::new(&bytes).expect("eight bytes fit")
     }
 
-    fn seed(&mut self) -> Seed {
+    fn secrets(&mut self) -> Secrets {
         let mut rng = [0; 32];
         self.rng.fill_bytes(&mut rng);
-        Seed { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
+        Secrets { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
     }
 }
 

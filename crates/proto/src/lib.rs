@@ -64,7 +64,10 @@ pub use streams::{
     CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
-pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};
+pub use wire::{
+    ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
+    VarIntBoundsExceeded,
+};
 
 use std::net::SocketAddr;
 

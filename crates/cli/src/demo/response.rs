@@ -159,7 +159,7 @@ impl Ready {
             bytes: now.bytes_sent - sent.bytes_sent,
             recovery_bytes: now.recovery_bytes_sent - sent.recovery_bytes_sent,
         };
-        self.client.close(0, b"");
+        self.client.close(0u8.into(), b"");
         Ok(measured)
     }
 

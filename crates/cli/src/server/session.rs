@@ -50,7 +50,7 @@ pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) {
         error = goodbye => error,
         () = hub.run() => ConnectionError::LocallyClosed,
     };
-    connection.close(CloseCode::Done as u64, b"");
+    connection.close(CloseCode::Done.into(), b"");
     info!(%from, "client gone: {error}");
 }
 

@@ -173,7 +173,7 @@ impl Receiver {
 
     /// Closes the endpoint in an orderly way.
     pub async fn close(self) {
-        self.endpoint.close(CloseCode::Done as u64, b"");
+        self.endpoint.close(CloseCode::Done.into(), b"");
         let _ = timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
 }
@@ -212,7 +212,7 @@ impl Shelf {
             return None;
         };
         let Some(_place) = Place::take(self) else {
-            connection.close(CloseCode::Unavailable as u64, b"too many senders");
+            connection.close(CloseCode::Unavailable.into(), b"too many senders");
             return None;
         };
         let received = self.receive_from(&connection).await;
@@ -221,7 +221,7 @@ impl Shelf {
         }
         // The sender closes once it has read the answer.
         let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
-        connection.close(CloseCode::Done as u64, b"");
+        connection.close(CloseCode::Done.into(), b"");
         received.ok()
     }
 

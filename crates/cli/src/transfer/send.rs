@@ -90,7 +90,7 @@ pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
     keeper.abort();
     let paths = connection.paths();
     drop(control);
-    connection.close(CloseCode::Done as u64, b"");
+    connection.close(CloseCode::Done.into(), b"");
     Ok(Sent { size: about.len(), took: delivered?, paths })
 }
 

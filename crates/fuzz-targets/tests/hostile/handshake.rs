@@ -186,7 +186,7 @@ fn noise_makes_no_connections() {
 fn packets_after_the_close_are_answered_ever_more_rarely() {
     let mut siege = Siege::of_server(&config());
     let now = siege.now();
-    siege.victim().close(now, 7, b"enough");
+    siege.victim().close(now, 7u8.into(), b"enough");
     siege.hear();
     siege.meter.reset();
     let before = siege.answered.datagrams;

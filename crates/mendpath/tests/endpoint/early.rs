@@ -29,7 +29,7 @@ async fn visited() -> (Pair, ServerConfig) {
     let first = first.into_0rtt().expect_err("nothing is known about the server yet").await.unwrap();
     ask(&first, b"who are you?").await;
     assert!(!first.is_resumed());
-    first.close(0, b"");
+    first.close(0u8.into(), b"");
     (pair, server)
 }
 

@@ -114,7 +114,7 @@ async fn paths_that_cannot_be() {
         let options = fresh().remote(silent.local_addr().unwrap()).timeout(Duration::from_millis(200));
         let error = client.add_path(options).await.unwrap_err();
         assert!(matches!(error, PathError::TimedOut { .. } | PathError::Closed { .. }), "{error}");
-        client.close(0, b"");
+        client.close(0u8.into(), b"");
         let error = client.add_path(fresh()).await.unwrap_err();
         assert!(matches!(error, PathError::ConnectionLost(_)), "{error}");
         drop(server);

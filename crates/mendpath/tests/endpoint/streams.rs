@@ -19,7 +19,7 @@ async fn echo_on_one_stream() {
         send.finish().unwrap();
         assert_eq!(recv.read_to_end(100).await.unwrap(), b"mend the path");
         send.finished().await.unwrap();
-        client.close(0, b"");
+        client.close(0u8.into(), b"");
         echo.await.unwrap();
     })
     .await;
@@ -144,8 +144,8 @@ async fn dropping_a_receiver_stops_the_stream() {
         let mut send = client.open_uni().await.unwrap();
         send.write_all(b"unwanted").await.unwrap();
         drop(server.accept_uni().await.unwrap());
-        assert_eq!(send.stopped().await.unwrap(), Some(0));
-        assert_eq!(send.write(b"more").await.unwrap_err(), WriteError::Stopped(0));
+        assert_eq!(send.stopped().await.unwrap(), Some(0u8.into()));
+        assert_eq!(send.write(b"more").await.unwrap_err(), WriteError::Stopped(0u8.into()));
     })
     .await;
 }
@@ -160,13 +160,13 @@ async fn codes_of_stop_and_reset_arrive() {
         let (mut answer, mut question) = server.accept_bi().await.unwrap();
         let mut five = [0; 5];
         question.read_exact(&mut five).await.unwrap();
-        question.stop(17).unwrap();
-        assert!(question.stop(17).is_err());
-        answer.reset(18).unwrap();
-        assert_eq!(send.stopped().await.unwrap(), Some(17));
+        question.stop(17u8.into()).unwrap();
+        assert!(question.stop(17u8.into()).is_err());
+        answer.reset(18u8.into()).unwrap();
+        assert_eq!(send.stopped().await.unwrap(), Some(17u8.into()));
         let mut buffer = [0; 8];
-        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18));
-        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18));
+        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18u8.into()));
+        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18u8.into()));
     })
     .await;
 }
@@ -205,7 +205,7 @@ async fn opening_waits_for_the_peers_limit() {
             send.finish().unwrap();
             assert_eq!(recv.read_to_end(1).await.unwrap(), [round]);
         }
-        client.close(0, b"");
+        client.close(0u8.into(), b"");
         echo.await.unwrap();
     })
     .await;

@@ -13,15 +13,15 @@ use crate::{
     crypto::TAG_LEN,
     path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
     sent::ControlFrame,
-    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
+    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
 
 /// First wait for a PATH_RESPONSE when no path has told a round-trip time that would justify less.
 const CHALLENGE_RETRY: Duration = Duration::from_secs(1);
 /// Never challenge faster than this.
 const MIN_CHALLENGE_RETRY: Duration = Duration::from_millis(100);
-/// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
-const UNSTABLE_OR_POOR: u64 = 0x3e76;
+/// The code with which we give up a path that never answered.
+const UNSTABLE_OR_POOR: TransportErrorCode = TransportErrorCode::PATH_UNSTABLE_OR_POOR;
 
 impl Connection {
     /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
@@ -63,7 +63,7 @@ impl Connection {
     /// PATHS_BLOCKED, once for every limit.
     fn tell_paths_blocked(&mut self, limit: PathId) {
         let ours = self.max_path_id.is_some_and(|max| max.local <= limit);
-        if !ours && self.told_blocked.0.replace(limit) != Some(limit) {
+        if !ours && self.paths_blocked_at.replace(limit) != Some(limit) {
             let _ = self.queue_control(ControlFrame::PathsBlocked);
         }
     }
@@ -71,7 +71,7 @@ impl Connection {
     /// PATH_CIDS_BLOCKED, once for every connection id that we miss.
     pub(super) fn tell_cids_blocked(&mut self, id: PathId) {
         let missing = (id, self.cids.next_remote_sequence(id));
-        if self.max_path_id.is_some() && self.told_blocked.1.replace(missing) != Some(missing) {
+        if self.max_path_id.is_some() && self.cids_blocked_at.replace(missing) != Some(missing) {
             let _ = self.queue_control(ControlFrame::PathCidsBlocked { path: id });
         }
     }
@@ -107,7 +107,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`PathError::LastPath`] if no other path is there.
-    pub fn close_path(&mut self, now: Instant, id: PathId, code: u64) -> Result<(), PathError> {
+    pub fn close_path(&mut self, now: Instant, id: PathId, code: VarInt) -> Result<(), PathError> {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
         }
@@ -117,7 +117,7 @@ impl Connection {
         if !self.paths.values().any(|p| p.id != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
-        self.abandon(now, id, code, false);
+        self.abandon(now, id, TransportErrorCode(code), false);
         Ok(())
     }
 
@@ -262,7 +262,7 @@ impl Connection {
         &mut self,
         now: Instant,
         id: PathId,
-        code: u64,
+        code: TransportErrorCode,
     ) -> Result<(), TransportError> {
         match self.paths.get(&id) {
             Some(path) if path.is_closing() => {
@@ -284,7 +284,7 @@ impl Connection {
         }
     }
 
-    fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
+    fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by_peer: bool) {
         self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
@@ -375,7 +375,7 @@ impl Connection {
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
         let last = self.max_path_id.map_or(PathId::ZERO, |max| max.local.min(max.remote));
-        let limit = self.peer.active_connection_id_limit;
+        let limit = self.peer.active_connection_id_limit.into_inner();
         let usable: Vec<_> = self.closed_paths.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
             if self.paths.get(&id).is_some_and(Path::is_closing) {

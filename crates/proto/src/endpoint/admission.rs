@@ -14,7 +14,7 @@ use units::Instant;
 use super::{Endpoint, EndpointOutput, MAX_EVICTED, MIN_INITIAL_DATAGRAM, lobby::Full, reply};
 use crate::{
     AddressValidation, Datagram,
-    connection::{Connection, Introduction},
+    connection::{AddressToken, Connection, FirstInitial},
     crypto::{self, TAG_LEN},
     token::{TokenNonce, is_retry_token},
     wire::{
@@ -109,17 +109,16 @@ impl Endpoint {
         if let Proof::Returning(nonce) = &proof {
             self.used_tokens.insert(now, nonce);
         }
-        let introduction = Introduction {
-            destination: knock.destination,
-            source: knock.source,
-            original: if let Proof::Retried(original) = proof { original } else { knock.destination },
-            retried: matches!(proof, Proof::Retried(_)),
-            address_validated: !matches!(proof, Proof::Nothing),
+        let token = match proof {
+            Proof::Retried(original) => AddressToken::Retry(original),
+            Proof::Returning(_) => AddressToken::New,
+            Proof::Nothing | Proof::Forged => AddressToken::None,
         };
-        let (remote, validated) = (datagram.path.remote.ip(), introduction.address_validated);
+        let (remote, validated) = (datagram.path.remote.ip(), token != AddressToken::None);
+        let client = FirstInitial { destination: knock.destination, source: knock.source, token };
         let local = self.new_cid();
-        let seed = self.seed();
-        let connection = Connection::server(now, &server, datagram.path, local, introduction, seed);
+        let secrets = self.secrets();
+        let connection = Connection::server(now, &server, datagram.path, local, client, secrets);
         let mut connection = Box::new(connection.ok()?);
         self.make_room(remote, server.max_half_open);
         // Until it has seen our choice, the client sends to its own.

@@ -2,7 +2,7 @@
 
 use super::outgoing::ControlKey;
 use super::{CloseError, FinishError, Read, ReadError, Streams, WriteError};
-use crate::wire::{Dir, StreamId};
+use crate::wire::{Dir, StreamId, VarInt};
 
 impl Streams {
     /// Opens a stream; `None` when the peer allows no more of this kind now, which an `Available` event ends.
@@ -105,12 +105,11 @@ impl Streams {
         result
     }
 
-    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's, below
-    /// 2^62.
+    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's.
     ///
     /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the stream this only
     /// says that the application knows.
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
         if half.reset().is_some() && half.app_done {
             return Err(CloseError::Closed);
@@ -123,7 +122,7 @@ impl Streams {
     }
 
     /// Drops a stream's data and makes RESET_STREAM pending.
-    pub(super) fn start_reset(&mut self, id: StreamId, code: u64) {
+    pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt) {
         if let Some(unsent) = self.with_send(id, |half| half.start_reset(code)) {
             self.credit.give_back(unsent);
             self.control.remove(&ControlKey::StreamDataBlocked(id));
@@ -133,8 +132,8 @@ impl Streams {
     }
 
     /// Declares that the application reads no more of the stream, and asks the peer to stop sending. `code` is the
-    /// application's, below 2^62.
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    /// application's.
+    pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.recv.get(&id).ok_or(CloseError::Unknown)?;
         if half.stopped.is_some() {
             return Err(CloseError::Closed);

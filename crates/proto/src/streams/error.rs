@@ -2,13 +2,15 @@
 
 use core::fmt;
 
+use crate::wire::VarInt;
+
 /// Why [`Connection::write`](crate::Connection::write) took no byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
     /// Flow control or the send buffer lets no byte in now; a `Writable` event follows.
     Blocked,
     /// The peer asked to stop, with this application error code; nothing more will be delivered.
-    Stopped(u64),
+    Stopped(VarInt),
     /// The application has finished or reset the stream.
     Closed,
     /// No such stream, none that can be written to, or one that has been forgotten.
@@ -19,7 +21,7 @@ pub enum WriteError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FinishError {
     /// The peer asked to stop, with this application error code.
-    Stopped(u64),
+    Stopped(VarInt),
     /// The application has finished or reset the stream before.
     Closed,
     /// No such stream, none that can be written to, or one that has been forgotten.
@@ -50,7 +52,7 @@ pub enum ReadError {
     /// The next byte has not arrived; a `Readable` event follows.
     Blocked,
     /// The peer reset the stream with this application error code. Said once: the receive half is then forgotten.
-    Reset(u64),
+    Reset(VarInt),
     /// The application has stopped the stream.
     Closed,
     /// No such stream, none that can be read from, or one that has been forgotten.
