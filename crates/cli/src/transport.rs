@@ -33,7 +33,7 @@ impl Choice {
             recovery: self.recovery,
             controller: self.congestion,
             observe: self.qlog.clone().map(|directory| Arc::new(directory) as _),
-            max_idle_timeout: idle.into(),
+            max_idle_timeout: idle,
             max_concurrent_bidi: streams,
             max_concurrent_uni: 0,
             ..TransportConfig::default()

@@ -4,7 +4,8 @@
 //! still; and when the wire falls silent, everything ends.
 
 use proto::{
-    Dir, PathId, RecoveryKind, RepairConfig, SchedulerKind, StreamId, TransportConfig, wire::PacketKind,
+    Dir, PathId, PathStatus, RecoveryKind, RepairConfig, SchedulerKind, StreamId, TransportConfig,
+    wire::PacketKind,
 };
 use units::Duration;
 
@@ -69,7 +70,7 @@ fn config(input: &mut Input<'_>) -> TransportConfig {
         max_concurrent_uni: if small { 0 } else { 100 },
         datagram_receive_buffer: if choice & 2 == 0 { 0 } else { 3_000 },
         max_paths: if choice & 4 == 0 { 1 } else { 4 },
-        keep_alive: (choice & 8 == 0).then_some(Duration::from_secs(5)),
+        keep_alive: (choice & 8 == 0).then_some(std::time::Duration::from_secs(5)),
         recovery: RecoveryKind::ALL[usize::from(choice >> 4) % RecoveryKind::ALL.len()],
         scheduler: SchedulerKind::ALL[usize::from(choice >> 6) % SchedulerKind::ALL.len()],
         repair: RepairConfig {
@@ -125,7 +126,8 @@ fn application(pair: &mut Pair, input: &mut Input<'_>, server: bool) {
         _ if call > 0xa0 => drop(connection.start_early_data(now)),
         _ => {
             let path = PathId((len % 4) as u32);
-            let _ = connection.set_path_backup(path, len & 4 == 0);
+            let status = if len & 4 == 0 { PathStatus::Backup } else { PathStatus::Available };
+            let _ = connection.set_path_status(path, status);
         }
     }
 }

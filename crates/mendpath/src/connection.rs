@@ -4,15 +4,15 @@ use std::{fmt, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use proto::{
-    ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId, StreamsStats,
-    VarInt,
+    ConnectionStats, DatagramError, Dir, PathId, PathState, PathStats, ReceiveLimits, Side, StreamId,
+    StreamsStats, VarInt,
 };
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 
 use crate::{
-    ConnectionError, PathError, PathEvents, PathOptions, RecvStream, SendDatagramError, SendStream, clock,
-    migrate, open_path,
+    ConnectionError, OpenPathError, Path, PathOptions, PathUpdates, RecvStream, SendDatagramError,
+    SendStream, open_path,
     shared::{Shared, index},
 };
 
@@ -167,8 +167,21 @@ impl Connection {
         self.shared().lock().proto.max_datagram_size()
     }
 
-    /// Every open path with its statistics at this moment, in the order of path ids.
-    pub fn paths(&self) -> Vec<PathStats> {
+    /// Every open path, in the order of path ids.
+    pub fn paths(&self) -> Vec<Path> {
+        let open = self.path_stats().into_iter().filter(|path| path.state != PathState::Closing);
+        open.map(|path| Path::new(self.clone(), path.id)).collect()
+    }
+
+    /// The open path with this id, if there is one.
+    pub fn path(&self, id: PathId) -> Option<Path> {
+        self.shared().lock().proto.path_status(id).ok()?;
+        Some(Path::new(self.clone(), id))
+    }
+
+    /// Statistics of every path at this moment, in the order of path ids; those included on which
+    /// late packets may still arrive.
+    pub fn path_stats(&self) -> Vec<PathStats> {
         self.shared().lock().proto.paths()
     }
 
@@ -179,53 +192,14 @@ impl Connection {
     ///
     /// # Errors
     /// If no socket can be bound, the peer refuses or does not answer in time, or the connection ends meanwhile.
-    pub async fn add_path(&self, options: PathOptions) -> Result<PathId, PathError> {
-        open_path::open_path(self.shared(), &options).await
-    }
-
-    /// Abandons a path; what it carried is sent again on the others.
-    ///
-    /// # Errors
-    /// If there is no such path, or no other.
-    pub fn remove_path(&self, path: PathId) -> Result<(), PathError> {
-        {
-            let mut state = self.shared().lock();
-            state.alive()?;
-            state.proto.close_path(clock::now(), path, open_path::APPLICATION_ABANDON_PATH)?;
-        }
-        self.shared().wake_driver();
-        Ok(())
-    }
-
-    /// Continues a path from another local address (RFC 9000 section 9.2), also with servers that speak no multipath. Binds a fresh
-    /// socket unless the options name one that is bound; the options' remote address, timeout and backup mark are not used. Data
-    /// flows from there at once. Only clients move paths. Where both addresses work, rather
-    /// [`add_path`](Self::add_path) and then [`remove_path`](Self::remove_path).
-    ///
-    /// # Errors
-    /// If no socket can be bound, there is no such path, the server has forbidden it, or the peer has not provided another
-    /// connection id for the path yet ([`PathError::NotReady`]: try again shortly).
-    pub fn migrate_path(&self, path: PathId, options: &PathOptions) -> Result<(), PathError> {
-        migrate::migrate(self.shared(), path, options)
-    }
-
-    /// Makes a path a backup, used only while no other works, or a regular path again.
-    ///
-    /// # Errors
-    /// If there is no such path.
-    pub fn set_path_backup(&self, path: PathId, backup: bool) -> Result<(), PathError> {
-        {
-            let mut state = self.shared().lock();
-            state.alive()?;
-            state.proto.set_path_backup(path, backup)?;
-        }
-        self.shared().wake_driver();
-        Ok(())
+    pub async fn add_path(&self, options: PathOptions) -> Result<Path, OpenPathError> {
+        let id = open_path::open_path(self.shared(), &options).await?;
+        Ok(Path::new(self.clone(), id))
     }
 
     /// News about the paths from now on.
-    pub fn path_events(&self) -> PathEvents {
-        PathEvents(self.shared().lock().subscribe())
+    pub fn path_updates(&self) -> PathUpdates {
+        PathUpdates(self.shared().lock().subscribe())
     }
 
     /// Closes the connection with an application code and reason. Data not yet acknowledged may never arrive: wait for
@@ -270,7 +244,7 @@ impl Connection {
 
     /// The peer's address on the first path that is open, or else the one the connection began with.
     pub fn remote_address(&self) -> SocketAddr {
-        self.paths().first().map_or(self.shared().remote, |path| path.network.remote)
+        self.path_stats().first().map_or(self.shared().remote, |path| path.network.remote)
     }
 
     /// The certificate chain that the peer showed, its own first; clients need not show any.

@@ -129,7 +129,7 @@ impl Endpoint {
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the options' remote address,
-    /// timeout and backup mark are not used.
+    /// timeout and status are not used.
     ///
     /// # Errors
     /// If the interface or address cannot be used, or the connection cannot even start.

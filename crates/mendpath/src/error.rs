@@ -1,10 +1,9 @@
 //! What can go wrong, one enum per operation.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
-use proto::{ConnectionError, PathId, TransportErrorCode, VarInt};
+use proto::{ConnectionError, PathError, TransportErrorCode, VarInt};
 use thiserror::Error;
-use units::Duration;
 
 /// Why a connection attempt could not even start.
 #[derive(Debug, Error)]
@@ -81,42 +80,18 @@ fn family(addr: &SocketAddr) -> &'static str {
     if addr.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-/// Why a path could not be opened, or changed.
+/// Why a path could not be opened or moved.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum PathError {
-    /// The handshake has not finished, or the peer has not offered connection ids for another path in time.
-    #[error("the peer is not ready for another path")]
-    NotReady,
-    /// Only clients open paths.
-    #[error("only clients open paths")]
-    NotClient,
-    /// The peer does not speak the multipath extension.
-    #[error("the peer does not speak multipath QUIC")]
-    MultipathNotNegotiated,
-    /// The limit of open paths, ours or the peer's, is reached.
-    #[error("no more than {max} paths may be open")]
-    TooManyPaths {
-        /// The limit.
-        max: u32,
-    },
-    /// A path between these two addresses is open.
-    #[error("path {0} between these addresses is open already")]
-    AlreadyOpen(PathId),
-    /// No such path.
-    #[error("there is no path {0}")]
-    Unknown(PathId),
-    /// The last path cannot be removed: close the connection instead.
-    #[error("the last path cannot be removed: close the connection instead")]
-    LastPath,
-    /// The server wants no other addresses of its clients (disable_active_migration, RFC 9000 section 18.2).
-    #[error("the server does not allow its clients to use further addresses")]
-    MigrationDisabled,
+pub enum OpenPathError {
+    /// The transport does not open it, or not yet.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// No socket for it.
     #[error(transparent)]
     Local(#[from] BindError),
     /// The peer did not answer on the new path in time.
-    #[error("no answer from the peer on the new path within {after}")]
+    #[error("no answer from the peer on the new path within {after:?}")]
     TimedOut {
         /// How long was waited.
         after: Duration,
@@ -132,22 +107,6 @@ pub enum PathError {
     /// The connection has ended.
     #[error(transparent)]
     ConnectionLost(#[from] ConnectionError),
-}
-
-impl From<proto::PathError> for PathError {
-    fn from(error: proto::PathError) -> Self {
-        use proto::PathError as E;
-        match error {
-            E::NotReady | E::NoConnectionId => Self::NotReady,
-            E::NotClient => Self::NotClient,
-            E::MultipathNotNegotiated => Self::MultipathNotNegotiated,
-            E::TooManyPaths { max } => Self::TooManyPaths { max },
-            E::AlreadyOpen(path) => Self::AlreadyOpen(path),
-            E::Unknown(path) => Self::Unknown(path),
-            E::LastPath => Self::LastPath,
-            E::MigrationDisabled => Self::MigrationDisabled,
-        }
-    }
 }
 
 /// Why writing to a stream failed.

@@ -37,8 +37,8 @@
 //! send.write_all(b"over two paths").await?;
 //! send.finish()?;
 //! assert_eq!(recv.read_to_end(1_024).await?, b"over two paths");
-//! for path in connection.paths() {
-//!     println!("{}: rtt {}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
+//! for path in connection.path_stats() {
+//!     println!("{}: rtt {:?}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
 //! }
 //! connection.close(0u32.into(), b"done");
 //! # Ok(())
@@ -67,6 +67,8 @@ mod lock;
 mod migrate;
 mod open_path;
 mod path;
+mod path_options;
+mod path_updates;
 mod qlog;
 mod receive;
 mod recv_stream;
@@ -81,19 +83,20 @@ pub use connecting::{Connecting, ZeroRttAccepted};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{
-    BindError, ClosedStream, ConfigError, ConnectError, PathError, ReadError, ReadToEndError,
+    BindError, ClosedStream, ConfigError, ConnectError, OpenPathError, ReadError, ReadToEndError,
     SendDatagramError, WriteError,
 };
 pub use identity::{Identity, KeyPin};
-pub use path::{PathEvent, PathEvents, PathOptions};
+pub use path::Path;
+pub use path_options::PathOptions;
+pub use path_updates::{PathUpdate, PathUpdates};
 pub use proto::{
-    AddressValidation, Admission, ConnectionError, ConnectionStats, ControllerKind, EndpointStats, PathId,
-    PathState, PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey,
-    SchedulerKind, Side, StreamId, StreamsStats, TokenStore, TransportConfig, TransportError,
-    TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
+    AddressValidation, Admission, ConnectionError, ConnectionStats, ControllerKind, EcnState, EndpointStats,
+    NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus, ReceiveLimits, RecoveryKind,
+    RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, StreamsStats, TokenStore,
+    TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
 pub use rustls;
 pub use send_stream::SendStream;
-pub use units;

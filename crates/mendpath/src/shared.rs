@@ -11,11 +11,12 @@ use std::{
     task::Waker,
 };
 
-use proto::{ConnectionHandle, Dir, Event, PathId, Side, StreamEvent, StreamId, VarInt};
+use proto::{ConnectionHandle, Dir, Event, PathEvent, PathId, Side, StreamEvent, StreamId, VarInt};
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::{
-    ConnectionError, PathError, PathEvent, clock, endpoint::Inner, inbox::Inbox, lock::lock, socket::Socket,
+    ConnectionError, OpenPathError, PathUpdate, clock, endpoint::Inner, inbox::Inbox, lock::lock,
+    socket::Socket,
 };
 
 /// Path events that a slow listener may leave waiting before it misses some.
@@ -63,9 +64,9 @@ pub(crate) struct State {
     /// Why the connection ended.
     pub(crate) error: Option<ConnectionError>,
     /// `None` once the connection ended, so that listeners hear the end.
-    path_events: Option<broadcast::Sender<PathEvent>>,
+    path_events: Option<broadcast::Sender<PathUpdate>>,
     /// Who waits for a path to be validated.
-    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), PathError>>>,
+    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), OpenPathError>>>,
     /// Sockets bound for one path, which close with it.
     path_sockets: BTreeMap<PathId, Arc<Socket>>,
 }
@@ -202,7 +203,7 @@ impl Shared {
             Event::Stream(event) => self.dispatch_stream(state, event),
             Event::DatagramReceived => self.datagram_received.notify_waiters(),
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
-            Event::Path(event) => state.dispatch_path(&event),
+            Event::Path(event) => state.dispatch_path(event),
             Event::ConnectionLost(error) => self.end(state, error),
             // The driver deals with the end, and what a later transport may tell concerns nobody here.
             _ => {}
@@ -266,13 +267,13 @@ impl State {
     }
 
     /// Tells listeners; there may be none.
-    pub(crate) fn announce(&self, event: PathEvent) {
+    pub(crate) fn announce(&self, update: PathUpdate) {
         if let Some(events) = &self.path_events {
-            let _ = events.send(event);
+            let _ = events.send(update);
         }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathEvent> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathUpdate> {
         match &self.path_events {
             Some(events) => events.subscribe(),
             None => broadcast::channel(1).1,
@@ -296,7 +297,7 @@ impl State {
     }
 
     /// Resolves when the path is validated, or never will be.
-    pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), PathError>> {
+    pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), OpenPathError>> {
         let (waiter, validated) = oneshot::channel();
         self.path_waiters.insert(path, waiter);
         validated
@@ -317,22 +318,22 @@ impl State {
         }
     }
 
-    fn dispatch_path(&mut self, event: &proto::PathEvent) {
-        match *event {
-            proto::PathEvent::Validated(path) => {
+    fn dispatch_path(&mut self, event: PathEvent) {
+        match event {
+            PathEvent::Validated(path) => {
                 if let Some(waiter) = self.path_waiters.remove(&path) {
                     let _ = waiter.send(Ok(()));
                 }
             }
-            proto::PathEvent::Closed { path, by_peer, code } => {
+            PathEvent::Closed { path, by_peer, code } => {
                 if let Some(waiter) = self.path_waiters.remove(&path) {
-                    let _ = waiter.send(Err(PathError::Closed { by_peer, code }));
+                    let _ = waiter.send(Err(OpenPathError::Closed { by_peer, code }));
                 }
                 self.forget_path(path);
             }
-            proto::PathEvent::Suspect(_) | proto::PathEvent::Recovered(_) | proto::PathEvent::Moved(_) => {}
+            _ => {}
         }
-        self.announce(PathEvent::from_proto(event));
+        self.announce(PathUpdate::Event(event));
     }
 }
 

@@ -238,7 +238,7 @@ impl Measured {
             ..congestion::Config::default()
         });
         let pacer = Pacer::new(now, config.initial_window_packets * size);
-        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt), PathEcn::new(config.ecn));
+        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt.into()), PathEcn::new(config.ecn));
         let history = config.loss_store.recall(network);
         Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
     }
@@ -479,9 +479,9 @@ impl Path {
             network: self.network,
             state,
             address_validated: self.address_validated,
-            rtt: self.rtt.smoothed(),
-            rtt_min: self.rtt.min(),
-            rtt_variance: self.rtt.variance(),
+            rtt: self.rtt.smoothed().into(),
+            rtt_min: self.rtt.min().into(),
+            rtt_variance: self.rtt.variance().into(),
             window: self.controller.window(),
             in_flight: self.in_flight,
             mtu: self.mtu.current(),

@@ -114,8 +114,10 @@ fn closing_tells_the_peer_and_drains() {
 
 #[test]
 fn silence_times_out() {
-    let mut pair =
-        Pair::new(TransportConfig { max_idle_timeout: Duration::from_secs(3), ..TransportConfig::default() });
+    let mut pair = Pair::new(TransportConfig {
+        max_idle_timeout: Duration::from_secs(3).into(),
+        ..TransportConfig::default()
+    });
     pair.connect();
     pair.lose = Box::new(|_, _| true);
     pair.run(Duration::from_secs(10));
@@ -127,8 +129,8 @@ fn silence_times_out() {
 #[test]
 fn keep_alive_keeps_an_idle_connection() {
     let mut pair = Pair::new(TransportConfig {
-        max_idle_timeout: Duration::from_secs(3),
-        keep_alive: Some(Duration::from_secs(1)),
+        max_idle_timeout: Duration::from_secs(3).into(),
+        keep_alive: Some(Duration::from_secs(1).into()),
         ..TransportConfig::default()
     });
     pair.connect();

@@ -13,7 +13,7 @@ use netsim::{
 };
 use proto::{
     ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
-    Side, TransportConfig, TransportErrorCode, VarInt,
+    PathStatus, Side, TransportConfig, TransportErrorCode, VarInt,
 };
 use units::{Duration, Instant};
 
@@ -196,6 +196,7 @@ fn path_event_name(event: PathEvent) -> &'static str {
         PathEvent::Moved(_) => "~ path moved to another address",
         PathEvent::Closed { by_peer: false, .. } => "~ path closed",
         PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",
+        _ => "~ something else about a path",
     }
 }
 
@@ -537,7 +538,8 @@ impl<'a> Run<'a> {
             }
             Operation::Backup { side, path, backup } => {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
+                    let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+                    let _ = self.world.with(id, |c, _| c.set_path_status(path, status));
                 }
             }
             Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),
@@ -721,7 +723,8 @@ impl<'a> Run<'a> {
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
+        let timeout: Duration =
+            self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout).into();
         self.closed = true;
         // Whoever is left without a path is told, and does not wait for the idle timeout.
         let time = if self.stranded { SETTLE } else { timeout * 2 + DRAIN };

@@ -1,5 +1,7 @@
 //! How streams and connections end, and what the other side hears of it.
 
+use std::time::Duration;
+
 use mendpath::{ConnectionError, ReadError, WriteError};
 use stack::VarInt;
 
@@ -106,7 +108,7 @@ async fn a_silent_peer_is_given_up_on_both_sides() {
     for (role, ours_ms, theirs_ms) in [(Role::Client, 300, 60_000), (Role::Server, 60_000, 300)] {
         watchdog(async {
             let mut lab = Lab::new();
-            lab.ours.max_idle_timeout = mendpath::units::Duration::from_millis(ours_ms);
+            lab.ours.max_idle_timeout = Duration::from_millis(ours_ms);
             lab.theirs.max_idle_timeout(Some(VarInt::from_u32(theirs_ms).into()));
             let (ours, theirs) = lab.endpoints(role);
             let server = match role {

@@ -23,7 +23,7 @@ async fn close_codes_arrive() {
         assert_eq!(server.close_reason(), Some(closed(42, b"enough")));
         assert_eq!(server.accept_bi().await.unwrap_err(), closed(42, b"enough"));
         assert_eq!(server.read_datagram().await.unwrap_err(), closed(42, b"enough"));
-        assert!(server.path_events().next().await.is_none());
+        assert!(server.path_updates().next().await.is_none());
         let lost = WriteError::ConnectionLost(ConnectionError::LocallyClosed);
         assert_eq!(send.write(b"late").await.unwrap_err(), lost);
         pair.client.wait_idle().await;

@@ -31,6 +31,7 @@ pub enum Event {
 
 /// What happened to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathEvent {
     /// The peer answered on this path: it carries data from now on.
     Validated(PathId),
@@ -127,6 +128,7 @@ pub enum DatagramError {
 
 /// Why a call about a path failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// The handshake is not complete, or the connection is closed.
     #[error("the connection is not established")]

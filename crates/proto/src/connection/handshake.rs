@@ -155,7 +155,7 @@ fn crypto_index(level: Level) -> usize {
 /// The transport parameters that we send, but for what only a server sends.
 pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId) -> TransportParameters {
     let mut parameters = TransportParameters {
-        max_idle_timeout: config.max_idle_timeout,
+        max_idle_timeout: config.max_idle_timeout.into(),
         ack_delay_exponent: ACK_DELAY_EXPONENT,
         max_ack_delay: MAX_ACK_DELAY,
         active_connection_id_limit: VarInt::saturating(ACTIVE_CID_LIMIT),
@@ -272,8 +272,10 @@ impl Connection {
         self.authenticate_cids(&peer)?;
         self.settle_early_data(&peer)?;
         self.streams.set_peer_limits(&peer);
-        self.idle_timeout =
-            [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
+        self.idle_timeout = [self.config.max_idle_timeout.into(), peer.max_idle_timeout]
+            .into_iter()
+            .filter(|d| !d.is_zero())
+            .min();
         self.clamp_mtu(peer.max_udp_payload_size.into_inner());
         self.negotiate_repair(&peer);
         self.adopt_server_cids(&peer)?;

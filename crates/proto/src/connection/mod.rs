@@ -271,7 +271,7 @@ impl Connection {
         connection.begin_watch(now, &original);
         connection.path_zero().address_validated = client.token != AddressToken::None;
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
-        connection.handshake_deadline = Some(now + config.handshake_timeout);
+        connection.handshake_deadline = Some(now + config.handshake_timeout.into());
         if let Some(admission) = config.admission {
             connection.await_admission(admission, wide);
         }
@@ -291,7 +291,7 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.lifecycle = Lifecycle::Open;
-        let idle_timeout = Some(config.max_idle_timeout).filter(|d| !d.is_zero());
+        let idle_timeout = Some(Duration::from(config.max_idle_timeout)).filter(|d| !d.is_zero());
         Self {
             side,
             state: State::Open,

@@ -8,7 +8,7 @@ use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
 };
 use crate::{
-    NetworkPath,
+    NetworkPath, PathStatus,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
@@ -121,11 +121,24 @@ impl Connection {
         Ok(())
     }
 
+    /// What we last wished for a path.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn path_status(&self, id: PathId) -> Result<PathStatus, PathError> {
+        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        Ok(if path.local_backup { PathStatus::Backup } else { PathStatus::Available })
+    }
+
     /// Asks the peer to use a path only while no other works, or takes that back (PATH_STATUS_BACKUP and
     /// PATH_STATUS_AVAILABLE). We do the same.
-    pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
+    ///
+    /// # Errors
+    /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
+    pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let backup = status.is_backup();
         if path.local_backup != backup {
             path.local_backup = backup;
             path.local_status_sequence += 1;

@@ -96,7 +96,7 @@ impl Connection {
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
-        let interval = self.config.keep_alive?;
+        let interval = Duration::from(self.config.keep_alive?);
         let idle =
             path.is_open() && self.handshake.is_complete() && !path.space.has_ack_eliciting_in_flight();
         idle.then(|| path.last_activity + interval)

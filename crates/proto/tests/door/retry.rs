@@ -122,7 +122,7 @@ fn silent_connections_of_one_address_leave_room_for_others() {
 #[test]
 fn a_handshake_that_takes_too_long_is_given_up_without_a_word() {
     let mut net = Net::new(AddressValidation::Never);
-    net.server.handshake_timeout = Duration::from_secs(2);
+    net.server.handshake_timeout = Duration::from_secs(2).into();
     net.restart_server();
     let mut to_server = 0;
     net.passes = Box::new(move |packet| {
