@@ -139,6 +139,33 @@ impl From<WriteError> for io::Error {
     }
 }
 
+impl From<StoppedError> for WriteError {
+    fn from(error: StoppedError) -> Self {
+        match error {
+            StoppedError::ZeroRttRejected => Self::ZeroRttRejected,
+            StoppedError::ConnectionLost(lost) => Self::ConnectionLost(lost),
+        }
+    }
+}
+
+/// Why the end of a sending side was not learnt of.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StoppedError {
+    /// It was opened before the handshake was complete, and the server took nothing of that: send again on a new stream.
+    #[error("the server rejected early data")]
+    ZeroRttRejected,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<StoppedError> for io::Error {
+    fn from(error: StoppedError) -> Self {
+        WriteError::from(error).into()
+    }
+}
+
 /// Why reading from a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]

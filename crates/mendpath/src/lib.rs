@@ -59,6 +59,7 @@ mod config;
 mod connecting;
 mod connection;
 mod driver;
+mod ending;
 mod endpoint;
 mod error;
 mod identity;
@@ -77,6 +78,7 @@ mod shared;
 mod socket;
 mod sockets;
 mod verifier;
+mod waits;
 
 pub use config::{ClientConfig, DEFAULT_ALPN, ServerConfig};
 pub use connecting::{Connecting, ZeroRttAccepted};
@@ -84,17 +86,18 @@ pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{
     BindError, ClosedStream, ConfigError, ConnectError, OpenPathError, ReadError, ReadToEndError,
-    SendDatagramError, WriteError,
+    SendDatagramError, StoppedError, WriteError,
 };
 pub use identity::{Identity, KeyPin};
 pub use path::Path;
 pub use path_options::PathOptions;
 pub use path_updates::{PathUpdate, PathUpdates};
 pub use proto::{
-    AddressValidation, Admission, ConnectionError, ConnectionStats, ControllerKind, EcnState, EndpointStats,
-    NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus, ReceiveLimits, RecoveryKind,
-    RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId, StreamsStats, TokenStore,
-    TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
+    AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
+    EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus,
+    ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
+    StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt,
+    VarIntBoundsExceeded,
 };
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;

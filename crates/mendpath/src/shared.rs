@@ -15,7 +15,11 @@ use proto::{ConnectionHandle, Dir, Event, PathEvent, PathId, Side, StreamEvent, 
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::{
-    ConnectionError, OpenPathError, PathUpdate, clock, endpoint::Inner, inbox::Inbox, lock::lock,
+    ConnectionError, OpenPathError, PathUpdate, clock,
+    ending::{End, Ending},
+    endpoint::Inner,
+    inbox::Inbox,
+    lock::lock,
     socket::Socket,
 };
 
@@ -32,10 +36,10 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) inbox: Inbox,
     /// The peer opened a stream, by direction.
-    pub(crate) opened: [Notify; 2],
+    pub(crate) opened: [Arc<Notify>; 2],
     /// The peer allows more streams, by direction.
-    pub(crate) available: [Notify; 2],
-    pub(crate) datagram_received: Notify,
+    pub(crate) available: [Arc<Notify>; 2],
+    pub(crate) datagram_received: Arc<Notify>,
     pub(crate) datagrams_unblocked: Notify,
     pub(crate) closed: Notify,
     /// Packets have been processed: what was not possible for lack of connection ids may be now.
@@ -53,7 +57,7 @@ pub(crate) fn index(dir: Dir) -> usize {
 /// What needs the connection's lock.
 pub(crate) struct State {
     pub(crate) proto: Box<proto::Connection>,
-    /// Every live [`SendStream`](crate::SendStream).
+    /// Every live [`SendStream`](crate::SendStream), and those whose end somebody waits for.
     pub(crate) senders: BTreeMap<StreamId, Sender>,
     /// Every live [`RecvStream`](crate::RecvStream), and who waits for its data.
     pub(crate) receivers: BTreeMap<StreamId, Option<Waker>>,
@@ -76,19 +80,15 @@ pub(crate) struct State {
 pub(crate) struct Sender {
     /// Waits for room.
     pub(crate) writer: Option<Waker>,
-    /// Waits for the end.
-    pub(crate) finisher: Option<Waker>,
-    /// The peer has acknowledged everything.
-    pub(crate) finished: bool,
-    /// The peer wants no more, for this reason.
-    pub(crate) stopped: Option<VarInt>,
+    pub(crate) ending: Arc<Ending>,
+    /// There is no [`SendStream`](crate::SendStream) any more, but somebody waits for its end.
+    pub(crate) orphaned: bool,
 }
 
 impl Sender {
-    fn wake(&mut self) {
-        for waker in [self.writer.take(), self.finisher.take()].into_iter().flatten() {
-            waker.wake();
-        }
+    fn end(&mut self, end: End) {
+        self.ending.set(end);
+        self.writer.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -124,7 +124,7 @@ impl Shared {
             inbox,
             opened: Default::default(),
             available: Default::default(),
-            datagram_received: Notify::new(),
+            datagram_received: Arc::default(),
             datagrams_unblocked: Notify::new(),
             closed: Notify::new(),
             progress: Notify::new(),
@@ -178,15 +178,15 @@ impl Shared {
         for (_, waiter) in std::mem::take(&mut state.path_waiters) {
             let _ = waiter.send(Err(error.clone().into()));
         }
+        state.senders.values_mut().for_each(|sender| sender.end(End::Lost(error.clone())));
         state.error = Some(error);
         state.connected = None;
         state.path_events = None;
-        state.senders.values_mut().for_each(Sender::wake);
         state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
-        let all = self.opened.iter().chain(&self.available);
-        for notify in
-            all.chain([&self.datagram_received, &self.datagrams_unblocked, &self.closed, &self.progress])
-        {
+        for notify in self.opened.iter().chain(&self.available).chain([&self.datagram_received]) {
+            notify.notify_waiters();
+        }
+        for notify in [&self.datagrams_unblocked, &self.closed, &self.progress] {
             notify.notify_waiters();
         }
     }
@@ -213,11 +213,10 @@ impl Shared {
     /// Wakes all that wait for what will not come.
     fn reject_early(&self, state: &mut State) {
         state.early_rejected = true;
-        std::mem::take(&mut state.senders).values_mut().for_each(Sender::wake);
+        std::mem::take(&mut state.senders).values_mut().for_each(|sender| sender.end(End::Rejected));
         std::mem::take(&mut state.receivers).into_values().flatten().for_each(Waker::wake);
-        for notify in self.available.iter().chain([&self.datagrams_unblocked]) {
-            notify.notify_waiters();
-        }
+        self.available.iter().for_each(|available| available.notify_waiters());
+        self.datagrams_unblocked.notify_waiters();
     }
 
     fn dispatch_stream(&self, state: &mut State, event: StreamEvent) {
@@ -234,18 +233,8 @@ impl Shared {
                     waker.wake();
                 }
             }
-            StreamEvent::Finished(id) => {
-                if let Some(sender) = state.senders.get_mut(&id) {
-                    sender.finished = true;
-                    sender.wake();
-                }
-            }
-            StreamEvent::Stopped { id, code } => {
-                if let Some(sender) = state.senders.get_mut(&id) {
-                    sender.stopped = Some(code);
-                    sender.wake();
-                }
-            }
+            StreamEvent::Finished(id) => state.end_sender(id, End::Finished),
+            StreamEvent::Stopped { id, code } => state.end_sender(id, End::Stopped(code)),
         }
     }
 }
@@ -254,6 +243,15 @@ impl State {
     /// `Err` once the connection has ended.
     pub(crate) fn alive(&self) -> Result<(), ConnectionError> {
         self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// A sending side has come to its end.
+    fn end_sender(&mut self, id: StreamId, end: End) {
+        let Some(sender) = self.senders.get_mut(&id) else { return };
+        sender.end(end);
+        if sender.orphaned {
+            self.senders.remove(&id);
+        }
     }
 
     /// Whether a stream that is opened now belongs to a client's early data.

@@ -63,7 +63,8 @@ pub use sent::PacketPurpose;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
-    CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
+    Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
+    StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
 pub use wire::{

@@ -7,6 +7,7 @@ mod datagrams;
 mod early;
 mod migration;
 mod paths;
+mod polls;
 mod qlog;
 mod strangers;
 mod streams;

@@ -74,7 +74,7 @@ use crate::{
     sent::ControlFrame,
     snapshot::PathSnapshot,
     space::NewlyAcked,
-    streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
+    streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
@@ -471,6 +471,18 @@ impl Connection {
         let read = self.streams.read(id, buffer)?;
         if let Read::Data(n) = read {
             self.stats.stream_bytes_received += n as u64;
+        }
+        Ok(read)
+    }
+
+    /// Reads ordered bytes, at most `max`, without a buffer: most of them are not copied once more.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_chunk(&mut self, id: StreamId, max: usize) -> Result<ReadChunk, ReadError> {
+        let read = self.streams.read_chunk(id, max)?;
+        if let ReadChunk::Data(chunk) = &read {
+            self.stats.stream_bytes_received += chunk.bytes.len() as u64;
         }
         Ok(read)
     }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use bytes::Bytes;
+
 use crate::wire::VarInt;
 
 /// Why [`Connection::write`](crate::Connection::write) took no byte.
@@ -43,6 +45,24 @@ pub enum Read {
     /// So many bytes, in order, were copied; zero only for an empty buffer.
     Data(usize),
     /// Every byte has been read and the peer ended the stream. Said once: the receive half is then forgotten.
+    Finished,
+}
+
+/// Bytes of a stream as they follow each other, and where in the stream they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// Where the bytes begin: so many came before them.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Outcome of a [`Connection::read_chunk`](crate::Connection::read_chunk) that did not fail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadChunk {
+    /// The next bytes.
+    Data(Chunk),
+    /// As [`Read::Finished`].
     Finished,
 }
 

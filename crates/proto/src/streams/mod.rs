@@ -44,7 +44,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
-pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
+pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, WriteError};
 pub use event::StreamEvent;
 pub use sent::SentStreamFrames;
 #[cfg(test)]
