@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{ClientConfig, Connecting, Endpoint, PathOptions, ServerConfig};
+use mendpath::{ClientConfig, Endpoint, Incoming, PathOptions, ServerConfig};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -62,7 +62,7 @@ pub async fn server(
     Err(failed(&"the endpoint was closed"))
 }
 
-async fn serve(incoming: Connecting, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
+async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
     let connection = incoming.await.ok()?;
     let _entry = tally.enter(&connection, None);
     let (send, receive) = connection.accept_bi().await.ok()?;

@@ -10,6 +10,10 @@
 //!
 //! Start with [`Endpoint`], which owns UDP sockets, and [`Connection`], which it makes.
 //!
+//! # A first program
+//!
+//! A server that sends back what it gets, and a client that uses two paths:
+//!
 //! ```
 //! use mendpath::{ClientConfig, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
 //!
@@ -31,20 +35,38 @@
 //! let config = ClientConfig::with_pinned_key(identity.pin()).recovery(RecoveryKind::Cofuso);
 //! let client = Endpoint::client("127.0.0.1:0".parse()?)?;
 //! let connection = client.connect_with(&config, address, "localhost")?.await?;
-//! connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
+//! let second = connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
 //!
 //! let (mut send, mut recv) = connection.open_bi().await?;
 //! send.write_all(b"over two paths").await?;
 //! send.finish()?;
 //! assert_eq!(recv.read_to_end(1_024).await?, b"over two paths");
-//! for path in connection.path_stats() {
-//!     println!("{}: rtt {:?}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
-//! }
+//! println!("path {} has a round-trip time of {:?}", second.id(), second.rtt()?);
 //! connection.close(0u32.into(), b"done");
 //! # Ok(())
 //! # })
 //! # }
 //! ```
+//!
+//! # What is where
+//!
+//! | to                                                  | see                                                  |
+//! |-----------------------------------------------------|------------------------------------------------------|
+//! | trust a server, or be one                           | [`ClientConfig`], [`ServerConfig`], [`Identity`]     |
+//! | decide who is let in                                | [`Incoming`], [`Admission`], [`AddressValidation`]   |
+//! | send and receive bytes                              | [`SendStream`], [`RecvStream`]                       |
+//! | add, watch, demote, move and close paths            | [`PathOptions`], [`Path`], [`PathUpdates`]           |
+//! | choose what is done about loss, and how fast to send | [`RecoveryKind`], [`ControllerKind`], [`TransportConfig`] |
+//! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
+//!
+//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The one difference that
+//! bites: a [`SendStream`] that is dropped before [`finish`](SendStream::finish) resets its stream.
+//!
+//! # Errors
+//!
+//! Each operation has an error of its own, with what is needed to act on it; all of them have a variant for a connection that has
+//! ended ([`ConnectionError`]). Those of streams and connections turn into [`std::io::Error`]. Codes of the application are
+//! [`VarInt`]s, those of the transport [`TransportErrorCode`]s.
 //!
 //! # Tasks and locks
 //!
@@ -52,6 +74,9 @@
 //! driver, which feeds them to the transport, sends what the transport wants sent by the socket of the path in question,
 //! and keeps one timer. An idle connection wakes nobody up. A datagram that a socket refuses to send counts as lost, so
 //! that an interface that disappears takes its paths with it and nothing else.
+//!
+//! A server's handshake begins when its application accepts the client; datagrams that come before wait, a bounded number of
+//! them.
 
 mod bind;
 mod clock;
@@ -64,6 +89,7 @@ mod endpoint;
 mod error;
 mod identity;
 mod inbox;
+mod incoming;
 mod lock;
 mod migrate;
 mod open_path;
@@ -89,6 +115,7 @@ pub use error::{
     SendDatagramError, StoppedError, WriteError,
 };
 pub use identity::{Identity, KeyPin};
+pub use incoming::{Incoming, IncomingFuture, RetryError};
 pub use path::Path;
 pub use path_options::PathOptions;
 pub use path_updates::{PathUpdate, PathUpdates};

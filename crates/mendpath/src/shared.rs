@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     /// The peer's address when the connection began.
     pub(crate) remote: SocketAddr,
     state: Mutex<State>,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Arc<Inbox>,
     /// The peer opened a stream, by direction.
     pub(crate) opened: [Arc<Notify>; 2],
     /// The peer allows more streams, by direction.
@@ -99,10 +99,10 @@ impl Shared {
         handle: ConnectionHandle,
         remote: SocketAddr,
         proto: Box<proto::Connection>,
+        inbox: Arc<Inbox>,
     ) -> (Arc<Self>, oneshot::Receiver<()>) {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let (connected, handshake) = oneshot::channel();
-        let inbox = Inbox::default();
         inbox.set_stranger(!proto.is_admitted());
         let state = State {
             proto,

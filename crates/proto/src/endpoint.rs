@@ -1,6 +1,7 @@
 //! Which connection a datagram belongs to, and the making of connections.
 
 mod admission;
+mod incoming;
 mod lobby;
 mod rate_limit;
 mod reset;
@@ -26,6 +27,7 @@ use crate::{
     wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
 };
 use admission::Knock;
+pub use incoming::{AcceptError, Incoming};
 use lobby::Lobby;
 use rate_limit::RateLimit;
 use routes::Routes;
@@ -63,8 +65,8 @@ pub enum ConnectError {
 pub enum EndpointOutput {
     /// It is for this connection: give it to [`Connection::handle_datagram`].
     ToConnection(ConnectionHandle),
-    /// It made a new connection, which has been fed with it.
-    Accepted(ConnectionHandle, Box<Connection>),
+    /// A client asks for a connection: decide about it.
+    Incoming(Box<Incoming>),
     /// Send this at once; the bytes are in the buffer given along.
     Reply(Transmit),
 }
@@ -75,22 +77,22 @@ pub enum EndpointOutput {
 pub struct EndpointStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Accepted connections that are not let in, at present: their handshake is under way or, with [`Admission`](crate::Admission), they
-    /// wait for the application.
+    /// Clients that are not let in, at present: the application has not decided about them, their handshake is under way or,
+    /// with [`Admission`](crate::Admission), they wait to be admitted.
     pub half_open: usize,
-    /// Connections put out of that room for newcomers; the oldest go first.
+    /// Clients put out of that room for newcomers; the oldest go first.
     pub evicted: u64,
     /// Of those, how many had to go because the newcomer's network had its share of the room.
     pub evicted_by_network: u64,
     /// Retry packets sent (RFC 9000 section 8.1.2).
     pub retries_sent: u64,
-    /// Connections refused because too many were open or their Retry token was not ours.
+    /// Connections refused because too many were open, their Retry token was not ours, or the application said so.
     pub refused: u64,
     /// Version Negotiation packets sent (RFC 9000 section 6).
     pub version_negotiations_sent: u64,
     /// Stateless resets sent (RFC 9000 section 10.3).
     pub resets_sent: u64,
-    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody.
+    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody, and clients that the application ignored.
     pub dropped: u64,
 }
 
@@ -334,6 +336,11 @@ impl Endpoint {
 
 /// The answer in `out` to whoever sent the datagram.
 fn reply(datagram: &Datagram<'_>, out: &[u8]) -> EndpointOutput {
-    debug_assert!(out.len() < datagram.data.len(), "answers to strangers are smaller than their cause");
-    EndpointOutput::Reply(Transmit { path: datagram.path, ecn: None, size: out.len(), segment_size: None })
+    EndpointOutput::Reply(reply_to(datagram.path, datagram.data.len(), out))
+}
+
+/// The answer in `out` to a datagram of so many bytes.
+fn reply_to(path: NetworkPath, bytes: usize, out: &[u8]) -> Transmit {
+    debug_assert!(out.len() < bytes, "answers to strangers are smaller than their cause");
+    Transmit { path, ecn: None, size: out.len(), segment_size: None }
 }

@@ -54,7 +54,9 @@ pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
 pub use ecn::EcnState;
-pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
+pub use endpoint::{
+    AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
+};
 pub use loss_store::LossStore;
 pub use observer::{Observe, Observed, Observer};
 pub use path_status::PathStatus;

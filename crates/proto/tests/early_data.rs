@@ -202,7 +202,9 @@ fn replayed_early_data_are_refused() {
     for (_, path, mut data) in recorded {
         let datagram = Datagram { path, ecn: None, data: &mut data };
         match other.handle_datagram(Instant::ORIGIN, datagram, &mut Vec::new()) {
-            Some(EndpointOutput::Accepted(_, connection)) => victim = Some(connection),
+            Some(EndpointOutput::Incoming(incoming)) => {
+                victim = Some(other.accept(Instant::ORIGIN, *incoming).unwrap().1);
+            }
             Some(EndpointOutput::ToConnection(_)) => {
                 let datagram = Datagram { path, ecn: None, data: &mut data };
                 victim.as_mut().unwrap().handle_datagram(Instant::ORIGIN, datagram);

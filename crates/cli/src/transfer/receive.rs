@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{Connecting, Connection, Endpoint, RecvStream, SendStream};
+use mendpath::{Connection, Endpoint, Incoming, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
@@ -148,8 +148,8 @@ impl Receiver {
         let mut peers = JoinSet::new();
         let received = loop {
             tokio::select! {
-                connecting = self.endpoint.accept() => match connecting {
-                    Some(connecting) => self.shelf.let_in(connecting, &mut peers),
+                incoming = self.endpoint.accept() => match incoming {
+                    Some(incoming) => self.shelf.let_in(incoming, &mut peers),
                     None => {
                         return Err(Failure::new(
                             "cannot wait for a file",
@@ -180,7 +180,7 @@ impl Receiver {
 
 impl Shelf {
     /// Serves a peer in a task of its own.
-    fn let_in(self: &Arc<Self>, connecting: Connecting, peers: &mut JoinSet<Option<Received>>) {
+    fn let_in(self: &Arc<Self>, incoming: Incoming, peers: &mut JoinSet<Option<Received>>) {
         let mut guests = self.guests();
         let number = guests.next;
         guests.next += 1;
@@ -190,7 +190,7 @@ impl Shelf {
             oldest.abort();
         }
         let shelf = self.clone();
-        let task = peers.spawn(async move { shelf.serve(connecting, number).await });
+        let task = peers.spawn(async move { shelf.serve(incoming, number).await });
         guests.strangers.push_back((number, task));
     }
 
@@ -203,9 +203,9 @@ impl Shelf {
     }
 
     /// Serves one peer; returns what it has sent, if it has.
-    async fn serve(&self, connecting: Connecting, number: u64) -> Option<Received> {
-        let from = connecting.remote_address();
-        let admitted = self.admit(connecting).await;
+    async fn serve(&self, incoming: Incoming, number: u64) -> Option<Received> {
+        let from = incoming.remote_address();
+        let admitted = self.admit(incoming).await;
         self.guests().strangers.retain(|(stranger, _)| *stranger != number);
         let Some((connection, _control)) = admitted else {
             debug!(%from, "not let in");
@@ -225,8 +225,8 @@ impl Shelf {
         received.ok()
     }
 
-    async fn admit(&self, connecting: Connecting) -> Option<(Connection, (SendStream, RecvStream))> {
-        let connection = timeout(HELLO_TIMEOUT, connecting).await.ok()?.ok()?;
+    async fn admit(&self, incoming: Incoming) -> Option<(Connection, (SendStream, RecvStream))> {
+        let connection = timeout(HELLO_TIMEOUT, incoming.into_future()).await.ok()?.ok()?;
         let control = self.gate.admit(&connection).await.ok()?.control;
         Some((connection, control))
     }

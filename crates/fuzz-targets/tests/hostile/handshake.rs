@@ -55,7 +55,9 @@ impl Front {
         let mut reply = Vec::new();
         let datagram = Datagram { path, ecn: None, data };
         match self.endpoint.handle_datagram(self.now, datagram, &mut reply)? {
-            EndpointOutput::Accepted(handle, connection) => self.connections.push((handle, connection)),
+            EndpointOutput::Incoming(incoming) => {
+                self.connections.push(self.endpoint.accept(self.now, *incoming).unwrap());
+            }
             EndpointOutput::Reply(_) => {
                 assert!(reply.len() <= size, "a stateless answer of {} bytes to {size}", reply.len());
                 self.said.datagrams += 1;

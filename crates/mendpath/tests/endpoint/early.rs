@@ -19,8 +19,8 @@ async fn visited() -> (Pair, ServerConfig) {
     let pair = Pair::with(server.clone(), client.early_data(true));
     let endpoint = pair.server.clone();
     tokio::spawn(async move {
-        while let Some(connecting) = endpoint.accept().await {
-            if let Ok((connection, _)) = connecting.into_0rtt() {
+        while let Some(incoming) = endpoint.accept().await {
+            if let Ok((connection, _)) = incoming.accept().unwrap().into_0rtt() {
                 tokio::spawn(echo(connection));
             }
         }

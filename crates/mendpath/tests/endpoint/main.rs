@@ -5,6 +5,7 @@ mod closing;
 mod common;
 mod datagrams;
 mod early;
+mod incoming;
 mod migration;
 mod paths;
 mod polls;
