@@ -1,10 +1,9 @@
 //! What an application chooses: limits, timers, and the policies by name.
 
 use core::{fmt, str::FromStr};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use congestion::ControllerKind;
-use units::Duration;
 
 use crate::{
     LossStore, Observe, TokenStore,

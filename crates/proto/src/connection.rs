@@ -71,12 +71,12 @@ use crate::{
     range_set::RangeSet,
     repair::Repair,
     scheduler::{self, Scheduler},
-    streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
+    streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
         CodeSchemes, ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError,
-        TransportErrorCode, TransportParameters,
+        TransportErrorCode, TransportParameters, VarInt,
     },
 };
 use close::State;
@@ -89,25 +89,34 @@ const MAX_PENDING_CONTROL: usize = 4_096;
 /// Our ack_delay_exponent (the default of RFC 9000 section 18.2).
 const ACK_DELAY_EXPONENT: u8 = 3;
 
-/// What a new connection is made from.
-pub(crate) struct Seed {
+/// What an endpoint keeps from strangers and its connections need.
+pub(crate) struct Secrets {
+    /// The connection's own source of randomness begins with this.
     pub(crate) rng: [u8; 32],
     pub(crate) reset_key: hmac::Key,
     pub(crate) token_key: Arc<TokenKey>,
 }
 
-/// What a server's endpoint knows of a client before there is a connection.
-pub(crate) struct Introduction {
-    /// Where the packet that makes the connection goes; the Initial keys follow from it.
+/// What a client's first Initial packet says, the one that makes the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstInitial {
+    /// Where it goes; the Initial keys follow from it.
     pub(crate) destination: ConnectionId,
     /// Where it comes from.
     pub(crate) source: ConnectionId,
-    /// Where the client's very first packet went: not `destination` after a Retry.
-    pub(crate) original: ConnectionId,
-    /// The client answered a Retry, which told it to use `destination`.
-    pub(crate) retried: bool,
-    /// A token has shown that the client receives at its address: no amplification limit (RFC 9000 section 8.1).
-    pub(crate) address_validated: bool,
+    pub(crate) token: AddressToken,
+}
+
+/// What the token of a client's first Initial packet shows (RFC 9000 section 8.1). With any, the client
+/// receives at its address: no amplification limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressToken {
+    /// There is none, or it is as good as none.
+    None,
+    /// The client answered a Retry, which told it where to send now; its very first packet went here.
+    Retry(ConnectionId),
+    /// A NEW_TOKEN frame brought it.
+    New,
 }
 
 /// Where a client keeps the tokens of its server.
@@ -146,13 +155,15 @@ pub struct Connection {
     paths: BTreeMap<PathId, Path>,
     /// Path ids that were used and are gone.
     closed_paths: RangeSet,
-    /// What we were blocked by when we last told the peer: a largest path id, a path and the next sequence number of its ids.
-    told_blocked: (Option<PathId>, Option<(PathId, u64)>),
+    /// The limit of path ids that our last PATHS_BLOCKED named.
+    paths_blocked_at: Option<PathId>,
+    /// The path and the sequence number of the connection id that our last PATH_CIDS_BLOCKED named.
+    cids_blocked_at: Option<(PathId, u64)>,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
     next_path: PathId,
     /// Error codes of PATH_ABANDON for paths that are closing.
-    abandon_codes: BTreeMap<PathId, u64>,
+    abandon_codes: BTreeMap<PathId, TransportErrorCode>,
     /// Largest path ids that we and the peer allow; `None` until multipath is negotiated.
     max_path_id: Option<MaxPathIds>,
     peer: TransportParameters,
@@ -212,7 +223,7 @@ impl Connection {
         path: NetworkPath,
         local_cid: ConnectionId,
         original_cid: ConnectionId,
-        seed: Seed,
+        secrets: Secrets,
     ) -> Result<Self, rustls::Error> {
         let transport = config.transport.clone();
         let name = server_name.to_str().into_owned();
@@ -221,7 +232,7 @@ impl Connection {
         let mut handshake = Handshake::new(tls, Side::Client, original_cid);
         handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
         let mut connection =
-            Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
+            Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, secrets);
         connection.begin_watch(now, &original_cid);
         connection.path_zero().trust_address();
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
@@ -235,27 +246,31 @@ impl Connection {
         config: &crate::ServerConfig,
         path: NetworkPath,
         local_cid: ConnectionId,
-        client: Introduction,
-        seed: Seed,
+        client: FirstInitial,
+        secrets: Secrets,
     ) -> Result<Self, rustls::Error> {
         let wide = &config.transport;
         let transport =
             config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
         let mut parameters = handshake::local_parameters(&transport, local_cid);
-        parameters.original_destination_connection_id = Some(client.original);
-        parameters.retry_source_connection_id = client.retried.then_some(client.destination);
-        parameters.stateless_reset_token = Some(reset_token(&seed.reset_key, &local_cid));
+        let (original, retry_source) = match client.token {
+            AddressToken::Retry(original) => (original, Some(client.destination)),
+            AddressToken::None | AddressToken::New => (client.destination, None),
+        };
+        parameters.original_destination_connection_id = Some(original);
+        parameters.retry_source_connection_id = retry_source;
+        parameters.stateless_reset_token = Some(reset_token(&secrets.reset_key, &local_cid));
         parameters.disable_active_migration = !transport.migration;
         let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
         let handshake = Handshake::new(tls, Side::Server, client.destination);
         let mut connection =
-            Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
-        connection.begin_watch(now, &client.original);
-        if client.address_validated {
+            Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, secrets);
+        connection.begin_watch(now, &original);
+        if client.token != AddressToken::None {
             connection.path_zero().trust_address();
         }
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
-        connection.handshake_deadline = Some(now + config.handshake_timeout);
+        connection.handshake_deadline = Some(now + config.handshake_timeout.into());
         if let Some(admission) = config.admission {
             connection.await_admission(admission, wide);
         }
@@ -271,25 +286,26 @@ impl Connection {
         local_cid: ConnectionId,
         remote_cid: ConnectionId,
         handshake: Handshake,
-        seed: Seed,
+        secrets: Secrets,
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
-        let idle_timeout = Some(config.max_idle_timeout).filter(|d| !d.is_zero());
+        let idle_timeout = Some(Duration::from(config.max_idle_timeout)).filter(|d| !d.is_zero());
         Self {
             side,
             state: State::Open,
-            rng: ChaCha12Rng::from_seed(seed.rng),
+            rng: ChaCha12Rng::from_seed(secrets.rng),
             handshake,
             early: EarlyData::default(),
-            cids: CidRegistry::new(local_cid, remote_cid, seed.reset_key),
-            token_key: seed.token_key,
+            cids: CidRegistry::new(local_cid, remote_cid, secrets.reset_key),
+            token_key: secrets.token_key,
             new_token: Vec::new(),
             issue_tokens: false,
             token_owner: None,
             paths: BTreeMap::from([(PathId::ZERO, path)]),
             closed_paths: RangeSet::default(),
-            told_blocked: (None, None),
+            paths_blocked_at: None,
+            cids_blocked_at: None,
             handshake_remote: network.remote,
             next_path: PathId(1),
             abandon_codes: BTreeMap::new(),
@@ -437,12 +453,12 @@ impl Connection {
     }
 
     /// Abandons the sending half (RESET_STREAM with `code`).
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset(id, code)
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.stop(id, code)
     }
 
@@ -458,6 +474,18 @@ impl Connection {
         Ok(read)
     }
 
+    /// Reads ordered bytes, at most `max`, without a buffer: most of them are not copied once more.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_chunk(&mut self, id: StreamId, max: usize) -> Result<ReadChunk, ReadError> {
+        let read = self.streams.read_chunk(id, max)?;
+        if let ReadChunk::Data(chunk) = &read {
+            self.stats.stream_bytes_received += chunk.bytes.len() as u64;
+        }
+        Ok(read)
+    }
+
     /// Streams of higher priority are sent first; equal ones share. Default 0.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
         self.streams.set_priority(id, priority);
@@ -467,7 +495,7 @@ impl Connection {
 
     /// The largest datagram that can be sent now in bytes; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let peer_limit = self.peer.max_datagram_frame_size;
+        let peer_limit = self.peer.max_datagram_frame_size.into_inner();
         if !self.may_send_data() || peer_limit == 0 {
             return None;
         }

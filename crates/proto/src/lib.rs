@@ -40,19 +40,26 @@ pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
-pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
+pub use endpoint::{
+    AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
+};
 pub use observer::{Observe, Observed, Observer};
 pub use path::ecn::EcnState;
 pub use path::loss_store::LossStore;
 pub use path::sent::PacketPurpose;
 pub use path::snapshot::PathSnapshot;
+pub use path::status::PathStatus;
 pub use range_set::RangeSet;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
-    CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
+    Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
+    StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
-pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};
+pub use wire::{
+    ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
+    VarIntBoundsExceeded,
+};
 
 use std::net::SocketAddr;
 

@@ -32,7 +32,7 @@ pub(crate) mod sending;
 pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
-mod status;
+pub(crate) mod status;
 pub(crate) mod validation;
 
 use recovery::loss_history::LossHistory;
@@ -49,7 +49,7 @@ use self::{
     rtt::{GRANULARITY, RttEstimator},
     sent::{Epoch, SentPacket, SentPackets},
     space::PacketSpace,
-    status::PathStatus,
+    status::PathStatuses,
     validation::PeerAddress,
 };
 use crate::{
@@ -97,7 +97,7 @@ pub(crate) struct Path {
     /// Which of our connection ids the peer's newest packet carried.
     peer_uses: Option<ConnectionId>,
     next_epoch: Epoch,
-    status: PathStatus,
+    status: PathStatuses,
     space: PacketSpace,
     recovery: LossRecovery,
     /// Where the current key phase begins in its packet numbers.
@@ -124,7 +124,7 @@ impl Path {
             candidates: Vec::new(),
             peer_uses: None,
             next_epoch: epoch.next(),
-            status: PathStatus::default(),
+            status: PathStatuses::default(),
             space: PacketSpace::default(),
             recovery: LossRecovery::new(Measured::new(config, &network, now, epoch)),
             phase: PhaseBounds::default(),
@@ -357,9 +357,9 @@ impl Path {
             network: self.network,
             state: self.state(),
             address_validated: self.address.validated,
-            rtt: measured.rtt.smoothed(),
-            rtt_min: measured.rtt.min(),
-            rtt_variance: measured.rtt.variance(),
+            rtt: measured.rtt.smoothed().into(),
+            rtt_min: measured.rtt.min().into(),
+            rtt_variance: measured.rtt.variance().into(),
             window: measured.controller.window(),
             in_flight: measured.in_flight,
             mtu: measured.mtu.current(),

@@ -54,14 +54,15 @@ impl Repair {
 
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
         let ours = CodeSchemes::ALL.intersection(peer.schemes);
-        let usable = !ours.is_empty() && peer.max_block > 0;
+        let usable = !ours.is_empty() && peer.max_block.into_inner() > 0;
         self.peer = usable.then_some(*peer);
     }
 
     /// Our limits of blocks, within what the peer decodes.
     pub(crate) fn block_limits(&self) -> RepairConfig {
-        let peer_max = self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block).unwrap_or(u8::MAX));
-        let decoder_memory = self.peer.as_ref().map_or(u64::MAX, |p| p.decoder_memory);
+        let peer_max =
+            self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block.into_inner()).unwrap_or(u8::MAX));
+        let decoder_memory = self.peer.as_ref().map_or(u64::MAX, |p| p.decoder_memory.into_inner());
         RepairConfig {
             k_max: self.config.k_max.min(peer_max),
             decoder_memory: self.config.decoder_memory.min(decoder_memory),

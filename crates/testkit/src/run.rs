@@ -13,7 +13,7 @@ use netsim::{
 };
 use proto::{
     ConnectionError, ConnectionStats, Event, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats,
-    Side, TransportConfig, TransportErrorCode,
+    PathStatus, Side, TransportConfig, TransportErrorCode, VarInt,
 };
 use units::{Duration, Instant};
 
@@ -39,7 +39,7 @@ const ATTEMPTS: u32 = 100;
 /// Most steps of a run.
 const MAX_STEPS: u64 = 5_000_000;
 /// The code with which runs close.
-const CLOSE_CODE: u64 = 0xc105e;
+const CLOSE_CODE: VarInt = VarInt::from_u32(0xc105e);
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -196,6 +196,7 @@ fn path_event_name(event: PathEvent) -> &'static str {
         PathEvent::Moved(_) => "~ path moved to another address",
         PathEvent::Closed { by_peer: false, .. } => "~ path closed",
         PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",
+        _ => "~ something else about a path",
     }
 }
 
@@ -216,8 +217,11 @@ fn arm_from_the_start(world: &mut World, networks: &[NetworkPath], scenario: &Sc
 }
 
 fn is_for_want_of_a_path(error: &ConnectionError) -> bool {
-    let wanted = TransportErrorCode::NO_VIABLE_PATH.0;
-    matches!(error, ConnectionError::TransportClosed { code, .. } if *code == wanted)
+    match error {
+        ConnectionError::TransportError(error) => error.code == TransportErrorCode::NO_VIABLE_PATH,
+        ConnectionError::ConnectionClosed { code, .. } => *code == TransportErrorCode::NO_VIABLE_PATH,
+        _ => false,
+    }
 }
 
 fn arm(world: &mut World, networks: &[NetworkPath], operation: &Operation) {
@@ -527,14 +531,15 @@ impl<'a> Run<'a> {
             Operation::ClosePath { side, path } => {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
                     // The last path stays: that is an answer, too.
-                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5));
+                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5u8.into()));
                     // Known before the other side hears of it, which may be the next thing that happens.
                     self.events_of(side)?;
                 }
             }
             Operation::Backup { side, path, backup } => {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
+                    let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+                    let _ = self.world.with(id, |c, _| c.set_path_status(path, status));
                 }
             }
             Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),
@@ -718,7 +723,8 @@ impl<'a> Run<'a> {
     }
 
     fn drain(&mut self) -> Result<(), Failure> {
-        let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
+        let timeout: Duration =
+            self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout).into();
         self.closed = true;
         // Whoever is left without a path is told, and does not wait for the idle timeout.
         let time = if self.stranded { SETTLE } else { timeout * 2 + DRAIN };

@@ -8,7 +8,7 @@ use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
 };
 use crate::{
-    NetworkPath,
+    NetworkPath, PathStatus,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{
@@ -16,11 +16,11 @@ use crate::{
         sent::ControlFrame,
         validation::{Unanswered, Width},
     },
-    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
+    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
 
-/// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
-const UNSTABLE_OR_POOR: u64 = 0x3e76;
+/// The code with which we give up a path that never answered.
+const UNSTABLE_OR_POOR: TransportErrorCode = TransportErrorCode::PATH_UNSTABLE_OR_POOR;
 
 impl Connection {
     /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
@@ -62,7 +62,7 @@ impl Connection {
     /// PATHS_BLOCKED, once for every limit.
     fn tell_paths_blocked(&mut self, limit: PathId) {
         let ours = self.max_path_id.is_some_and(|max| max.local <= limit);
-        if !ours && self.told_blocked.0.replace(limit) != Some(limit) {
+        if !ours && self.paths_blocked_at.replace(limit) != Some(limit) {
             let _ = self.queue_control(ControlFrame::PathsBlocked);
         }
     }
@@ -70,7 +70,7 @@ impl Connection {
     /// PATH_CIDS_BLOCKED, once for every connection id that we miss.
     pub(super) fn tell_cids_blocked(&mut self, id: PathId) {
         let missing = (id, self.cids.next_remote_sequence(id));
-        if self.max_path_id.is_some() && self.told_blocked.1.replace(missing) != Some(missing) {
+        if self.max_path_id.is_some() && self.cids_blocked_at.replace(missing) != Some(missing) {
             let _ = self.queue_control(ControlFrame::PathCidsBlocked { path: id });
         }
     }
@@ -106,7 +106,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`PathError::LastPath`] if no other path is there.
-    pub fn close_path(&mut self, now: Instant, id: PathId, code: u64) -> Result<(), PathError> {
+    pub fn close_path(&mut self, now: Instant, id: PathId, code: VarInt) -> Result<(), PathError> {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
         }
@@ -116,16 +116,28 @@ impl Connection {
         if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
-        self.abandon(now, id, code, false);
+        self.abandon(now, id, TransportErrorCode(code), false);
         Ok(())
+    }
+
+    /// What we last wished for a path.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn path_status(&self, id: PathId) -> Result<PathStatus, PathError> {
+        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        Ok(path.local_status().1)
     }
 
     /// Asks the peer to use a path only while no other works, or takes that back (PATH_STATUS_BACKUP and
     /// PATH_STATUS_AVAILABLE). We do the same.
-    pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
+    ///
+    /// # Errors
+    /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
+    pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        if path.set_backup(backup) {
+        if path.set_status(status) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
         }
         Ok(())
@@ -224,7 +236,7 @@ impl Connection {
         &mut self,
         now: Instant,
         id: PathId,
-        code: u64,
+        code: TransportErrorCode,
     ) -> Result<(), TransportError> {
         match self.paths.get(&id) {
             Some(path) if path.is_closing() => {
@@ -246,7 +258,7 @@ impl Connection {
         }
     }
 
-    fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
+    fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by_peer: bool) {
         self.fail_blocks_of(id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
@@ -311,7 +323,8 @@ impl Connection {
         sequence: u64,
     ) -> Result<(), TransportError> {
         if let Some(path) = self.paths.get_mut(&id) {
-            path.on_status(sequence, backup);
+            let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+            path.on_status(sequence, status);
         }
         Ok(())
     }
@@ -333,7 +346,7 @@ impl Connection {
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
         let last = self.max_path_id.map_or(PathId::ZERO, |max| max.local.min(max.remote));
-        let limit = self.peer.active_connection_id_limit;
+        let limit = self.peer.active_connection_id_limit.into_inner();
         let usable: Vec<_> = self.closed_paths.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
             if self.paths.get(&id).is_some_and(Path::is_closing) {

@@ -294,13 +294,13 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code = self.abandon_codes.get(&path).copied().unwrap_or_default();
-                PathAbandon { path, error_code: TransportErrorCode(code) }.encode(out);
+                let code = self.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
+                PathAbandon { path, error_code: code }.encode(out);
             }
             ControlFrame::PathStatus { path } => {
                 if let Some(p) = self.paths.get(&path) {
-                    let (sequence, backup) = p.local_status();
-                    PathStatus { path, sequence, backup }.encode(out);
+                    let (sequence, status) = p.local_status();
+                    PathStatus { path, sequence, backup: status.is_backup() }.encode(out);
                 }
             }
             ControlFrame::MaxPathId => {

@@ -90,7 +90,7 @@ impl Connection {
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
-        let interval = self.config.keep_alive?;
+        let interval = Duration::from(self.config.keep_alive?);
         if self.handshake.is_complete() { path.keep_alive_deadline(interval) } else { None }
     }
 
