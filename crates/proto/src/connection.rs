@@ -68,7 +68,6 @@ use crate::{
     datagrams::Datagrams,
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
     policy::{self, RecoveryPolicy},
-    range_set::RangeSet,
     repair::Repair,
     scheduler::{self, Scheduler},
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
@@ -83,6 +82,8 @@ use close::State;
 use early::EarlyData;
 use flight_copy::FlightCopy;
 use handshake::Handshake;
+use multipath::PathIds;
+use timers::IdleTimer;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
@@ -153,19 +154,9 @@ pub struct Connection {
     /// Clients only.
     token_owner: Option<TokenOwner>,
     paths: BTreeMap<PathId, Path>,
-    /// Path ids that were used and are gone.
-    closed_paths: RangeSet,
-    /// The limit of path ids that our last PATHS_BLOCKED named.
-    paths_blocked_at: Option<PathId>,
-    /// The path and the sequence number of the connection id that our last PATH_CIDS_BLOCKED named.
-    cids_blocked_at: Option<(PathId, u64)>,
+    path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
-    next_path: PathId,
-    /// Error codes of PATH_ABANDON for paths that are closing.
-    abandon_codes: BTreeMap<PathId, TransportErrorCode>,
-    /// Largest path ids that we and the peer allow; `None` until multipath is negotiated.
-    max_path_id: Option<MaxPathIds>,
     peer: TransportParameters,
     streams: Streams,
     datagrams: Datagrams,
@@ -187,22 +178,12 @@ pub struct Connection {
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
     awaiting: Option<Admission>,
-    idle_timeout: Option<Duration>,
-    idle_deadline: Option<Instant>,
-    /// An ack-eliciting packet has been sent since the last one was received (RFC 9000 section 10.1).
-    sent_since_heard: bool,
+    idle: IdleTimer,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: ConnectionStats,
     scratch: Scratch,
     watcher: Watcher,
-}
-
-/// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
-#[derive(Clone, Copy, Debug)]
-struct MaxPathIds {
-    local: PathId,
-    remote: PathId,
 }
 
 /// Buffers that are reused from call to call.
@@ -290,7 +271,6 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
-        let idle_timeout = Some(Duration::from(config.max_idle_timeout)).filter(|d| !d.is_zero());
         Self {
             side,
             state: State::Open,
@@ -303,13 +283,8 @@ impl Connection {
             issue_tokens: false,
             token_owner: None,
             paths: BTreeMap::from([(PathId::ZERO, path)]),
-            closed_paths: RangeSet::default(),
-            paths_blocked_at: None,
-            cids_blocked_at: None,
+            path_ids: PathIds::default(),
             handshake_remote: network.remote,
-            next_path: PathId(1),
-            abandon_codes: BTreeMap::new(),
-            max_path_id: None,
             peer: TransportParameters::default(),
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
@@ -324,9 +299,7 @@ impl Connection {
             keep_sources: true,
             handshake_deadline: None,
             awaiting: None,
-            idle_timeout,
-            idle_deadline: idle_timeout.map(|d| now + d),
-            sent_since_heard: false,
+            idle: IdleTimer::new(now, config.max_idle_timeout.into()),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
@@ -360,7 +333,7 @@ impl Connection {
 
     /// Whether several paths may be used.
     pub fn multipath_negotiated(&self) -> bool {
-        self.max_path_id.is_some()
+        self.path_ids.limits.is_some()
     }
 
     /// Whether the peer rebuilds packets from our repair symbols.

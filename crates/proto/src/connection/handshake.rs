@@ -4,7 +4,7 @@ use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
 use units::{Duration, Instant};
 
-use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, MaxPathIds};
+use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, multipath::MaxPathIds};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
@@ -270,7 +270,7 @@ impl Connection {
         self.authenticate_cids(&peer)?;
         self.settle_early_data(&peer)?;
         self.streams.set_peer_limits(&peer);
-        self.idle_timeout = [self.config.max_idle_timeout.into(), peer.max_idle_timeout]
+        self.idle.timeout = [self.config.max_idle_timeout.into(), peer.max_idle_timeout]
             .into_iter()
             .filter(|d| !d.is_zero())
             .min();
@@ -347,7 +347,7 @@ impl Connection {
         if self.config.max_paths > 1
             && let Some(remote) = self.peer.initial_max_path_id
         {
-            self.max_path_id = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
+            self.path_ids.limits = Some(MaxPathIds { local: initial_max_path_id(&self.config), remote });
         }
         self.issue_cids()
     }

@@ -1,5 +1,7 @@
 //! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21 section 3).
 
+use std::collections::BTreeMap;
+
 use rand_chacha::rand_core::RngCore;
 use smallvec::SmallVec;
 use units::Instant;
@@ -16,11 +18,49 @@ use crate::{
         sent::ControlFrame,
         validation::{Unanswered, Width},
     },
+    range_set::RangeSet,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
 
 /// The code with which we give up a path that never answered.
 const UNSTABLE_OR_POOR: TransportErrorCode = TransportErrorCode::PATH_UNSTABLE_OR_POOR;
+
+/// Which path ids have been used, and which may be (draft-ietf-quic-multipath-21 sections 3 and 4).
+#[derive(Debug)]
+pub(super) struct PathIds {
+    /// The next that we open.
+    next: PathId,
+    /// Those that were used and are gone.
+    gone: RangeSet,
+    /// `None` until multipath is negotiated.
+    pub(super) limits: Option<MaxPathIds>,
+    /// Error codes of PATH_ABANDON for paths that are closing.
+    pub(super) abandon_codes: BTreeMap<PathId, TransportErrorCode>,
+    /// The limit that we last said blocks us.
+    blocked_at: Option<PathId>,
+    /// The connection id that we last said we miss: its path and sequence number.
+    cids_blocked_at: Option<(PathId, u64)>,
+}
+
+impl Default for PathIds {
+    fn default() -> Self {
+        Self {
+            next: PathId(1),
+            gone: RangeSet::default(),
+            limits: None,
+            abandon_codes: BTreeMap::new(),
+            blocked_at: None,
+            cids_blocked_at: None,
+        }
+    }
+}
+
+/// Bounds of path ids (draft-ietf-quic-multipath-21 section 4.6).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MaxPathIds {
+    pub(super) local: PathId,
+    pub(super) remote: PathId,
+}
 
 impl Connection {
     /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
@@ -34,13 +74,13 @@ impl Connection {
         if self.side == Side::Server {
             return Err(PathError::NotClient);
         }
-        let max = self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        let max = self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
         self.check_migration_allowed(network.remote)?;
         let same = |p: &&Path| p.network() == network && !p.is_closing();
         if let Some(open) = self.paths.values().find(same) {
             return Err(PathError::AlreadyOpen(open.id()));
         }
-        let id = self.next_path;
+        let id = self.path_ids.next;
         if id > max.local.min(max.remote) {
             self.tell_paths_blocked(max.remote);
             return Err(PathError::TooManyPaths { max: self.config.max_paths });
@@ -49,7 +89,7 @@ impl Connection {
             self.tell_cids_blocked(id);
             return Err(PathError::NoConnectionId);
         }
-        self.next_path = id.saturating_next();
+        self.path_ids.next = id.saturating_next();
         self.cids.begin_use(id);
         let mut path = Path::new(id, network, &self.config, now);
         path.trust_address();
@@ -61,8 +101,8 @@ impl Connection {
 
     /// PATHS_BLOCKED, once for every limit.
     fn tell_paths_blocked(&mut self, limit: PathId) {
-        let ours = self.max_path_id.is_some_and(|max| max.local <= limit);
-        if !ours && self.paths_blocked_at.replace(limit) != Some(limit) {
+        let ours = self.path_ids.limits.is_some_and(|max| max.local <= limit);
+        if !ours && self.path_ids.blocked_at.replace(limit) != Some(limit) {
             let _ = self.queue_control(ControlFrame::PathsBlocked);
         }
     }
@@ -70,7 +110,7 @@ impl Connection {
     /// PATH_CIDS_BLOCKED, once for every connection id that we miss.
     pub(super) fn tell_cids_blocked(&mut self, id: PathId) {
         let missing = (id, self.cids.next_remote_sequence(id));
-        if self.max_path_id.is_some() && self.cids_blocked_at.replace(missing) != Some(missing) {
+        if self.path_ids.limits.is_some() && self.path_ids.cids_blocked_at.replace(missing) != Some(missing) {
             let _ = self.queue_control(ControlFrame::PathCidsBlocked { path: id });
         }
     }
@@ -78,7 +118,7 @@ impl Connection {
     /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its way. Further ids become free as
     /// paths end (draft-ietf-quic-multipath-21 section 4.6).
     pub(super) fn on_paths_blocked(&mut self, limit: PathId) -> Result<(), TransportError> {
-        match self.max_path_id {
+        match self.path_ids.limits {
             Some(max) if limit < max.local => self.queue_control(ControlFrame::MaxPathId),
             _ => Ok(()),
         }
@@ -135,7 +175,7 @@ impl Connection {
     /// # Errors
     /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
     pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
-        self.max_path_id.ok_or(PathError::MultipathNotNegotiated)?;
+        self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
         if path.set_status(status) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
@@ -152,7 +192,7 @@ impl Connection {
     }
 
     pub(super) fn path_is_gone(&self, id: PathId) -> bool {
-        self.closed_paths.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
+        self.path_ids.gone.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
     }
 
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
@@ -163,7 +203,7 @@ impl Connection {
 
     /// The client's first packet on a new path.
     pub(super) fn accept_path(&mut self, now: Instant, id: PathId, network: NetworkPath) -> bool {
-        let allowed = self.max_path_id.is_some_and(|max| id <= max.local);
+        let allowed = self.path_ids.limits.is_some_and(|max| id <= max.local);
         let allowed = allowed && self.config.migration && self.is_admitted();
         if self.side == Side::Client || !allowed || self.path_is_gone(id) || self.cids.remote(id).is_none() {
             return false;
@@ -263,7 +303,7 @@ impl Connection {
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by_peer);
-        self.abandon_codes.insert(id, code);
+        self.path_ids.abandon_codes.insert(id, code);
         self.policy.on_path_closed(id);
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
@@ -296,20 +336,20 @@ impl Connection {
             // The memory for source symbols is the connection's: what the path still held must go back.
             path.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
         }
-        self.abandon_codes.remove(&id);
+        self.path_ids.abandon_codes.remove(&id);
         // A full queue only delays what the peer will find out anyway.
         let _ = self.forget_path_id(id);
     }
 
     fn forget_path_id(&mut self, id: PathId) -> Result<(), TransportError> {
-        if self.closed_paths.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
+        if self.path_ids.gone.insert(u64::from(id.0)..u64::from(id.0) + 1) == 0 {
             return Ok(());
         }
         for cid in self.cids.forget_path(id) {
             self.retire_cid(cid);
         }
         self.repair.forget_path(id);
-        if let Some(max) = &mut self.max_path_id {
+        if let Some(max) = &mut self.path_ids.limits {
             max.local = max.local.saturating_next();
         }
         self.queue_control(ControlFrame::MaxPathId)?;
@@ -334,7 +374,7 @@ impl Connection {
             let reason = "MAX_PATH_ID below initial_max_path_id";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
-        if let Some(max) = &mut self.max_path_id
+        if let Some(max) = &mut self.path_ids.limits
             && maximum > max.remote
         {
             max.remote = maximum;
@@ -345,9 +385,9 @@ impl Connection {
 
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
-        let last = self.max_path_id.map_or(PathId::ZERO, |max| max.local.min(max.remote));
+        let last = self.path_ids.limits.map_or(PathId::ZERO, |max| max.local.min(max.remote));
         let limit = self.peer.active_connection_id_limit.into_inner();
-        let usable: Vec<_> = self.closed_paths.missing_within(0..u64::from(last.0) + 1).flatten().collect();
+        let usable: Vec<_> = self.path_ids.gone.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
             if self.paths.get(&id).is_some_and(Path::is_closing) {
                 continue;

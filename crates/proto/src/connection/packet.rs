@@ -198,7 +198,7 @@ impl Connection {
         let packet = NewPacket { number, level, size: built.size, purpose, ack_eliciting, frames, payload };
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += built.size as u64;
-        if ack_eliciting && !core::mem::replace(&mut self.sent_since_heard, true) {
+        if ack_eliciting && !core::mem::replace(&mut self.idle.sent_since_heard, true) {
             self.restart_idle_timer(now);
         }
         let data = matches!(level, Level::OneRtt | Level::ZeroRtt);
@@ -229,7 +229,7 @@ impl Connection {
         builder: &mut PacketBuilder,
         out: &mut Vec<u8>,
     ) {
-        let multipath = self.max_path_id.is_some();
+        let multipath = self.path_ids.limits.is_some();
         let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt().smoothed());
         let received = match builder.level {
             Level::OneRtt => self.paths.get_mut(&of).map(|p| p.received_mut()),
@@ -294,7 +294,7 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code = self.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
+                let code = self.path_ids.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
                 PathAbandon { path, error_code: code }.encode(out);
             }
             ControlFrame::PathStatus { path } => {
@@ -304,12 +304,12 @@ impl Connection {
                 }
             }
             ControlFrame::MaxPathId => {
-                if let Some(max) = self.max_path_id {
+                if let Some(max) = self.path_ids.limits {
                     MaxPathId { maximum: max.local }.encode(out);
                 }
             }
             ControlFrame::PathsBlocked => {
-                if let Some(max) = self.max_path_id {
+                if let Some(max) = self.path_ids.limits {
                     PathsBlocked { maximum: max.remote }.encode(out);
                 }
             }

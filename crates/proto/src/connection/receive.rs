@@ -244,7 +244,7 @@ impl Connection {
     /// Counts a packet that has been authenticated.
     pub(super) fn on_authenticated(&mut self, now: Instant, id: PathId, arrived: Arrived, located: Located) {
         self.restart_idle_timer(now);
-        self.sent_since_heard = false;
+        self.idle.sent_since_heard = false;
         self.stats.packets_received += 1;
         self.stats.bytes_received += arrived.size;
         if let Some(path) = self.paths.get_mut(&id) {
@@ -394,7 +394,7 @@ impl Connection {
     /// (draft-ietf-quic-multipath-21 section 4).
     fn check_path_id(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let violation = |code, reason| Err(TransportError::new(code, reason).in_frame(frame.frame_type()));
-        let Some(max) = self.max_path_id else {
+        let Some(max) = self.path_ids.limits else {
             let reason = "multipath frame without multipath";
             return violation(TransportErrorCode::FRAME_ENCODING_ERROR, reason);
         };
@@ -422,7 +422,7 @@ impl Connection {
 
     fn on_new_connection_id(&mut self, frame: &NewConnectionId) -> Result<(), TransportError> {
         let path = frame.path.unwrap_or(PathId::ZERO);
-        if self.max_path_id.map_or(path != PathId::ZERO, |max| path > max.local) {
+        if self.path_ids.limits.map_or(path != PathId::ZERO, |max| path > max.local) {
             return Err(TransportError::new(
                 TransportErrorCode::PROTOCOL_VIOLATION,
                 "connection id for a path id that is not allowed",

@@ -94,7 +94,7 @@ impl Connection {
         if !self.handshake.is_confirmed() || !self.streams.may_receive() {
             return None;
         }
-        path.silence_deadline(self.peer_max_ack_delay(), self.idle_timeout)
+        path.silence_deadline(self.peer_max_ack_delay(), self.idle.timeout)
     }
 
     /// It has been quiet for long enough.

@@ -38,7 +38,7 @@ fn client() -> Connection {
         max_block: 128u8.into(),
         decoder_memory: 0u8.into(),
     });
-    client.max_path_id = Some(MaxPathIds { local: PathId(7), remote: PathId(7) });
+    client.path_ids.limits = Some(super::multipath::MaxPathIds { local: PathId(7), remote: PathId(7) });
     client
 }
 
@@ -456,7 +456,7 @@ fn multipath_frames_need_multipath_and_a_path_id_that_we_allow() {
     }
     for frame in frames(PathId(7)) {
         let mut single = client();
-        single.max_path_id = None;
+        single.path_ids.limits = None;
         let error = receive(&mut single, &encoded(frame)).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::FRAME_ENCODING_ERROR);
     }

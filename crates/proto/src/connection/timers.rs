@@ -9,6 +9,24 @@ use crate::{
     wire::{PathId, Side},
 };
 
+/// How long the connection may be idle (RFC 9000 section 10.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IdleTimer {
+    /// `None`: for ever.
+    pub(super) timeout: Option<Duration>,
+    deadline: Option<Instant>,
+    /// An ack-eliciting packet has been sent since the last one was received.
+    pub(super) sent_since_heard: bool,
+}
+
+impl IdleTimer {
+    /// The timer of a connection that has just begun; a timeout of zero stands for none.
+    pub(super) fn new(now: Instant, timeout: Duration) -> Self {
+        let timeout = Some(timeout).filter(|d| !d.is_zero());
+        Self { timeout, deadline: timeout.map(|d| now + d), sent_since_heard: false }
+    }
+}
+
 impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -18,7 +36,7 @@ impl Connection {
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
                 let others =
-                    [self.idle_deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
+                    [self.idle.deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
                 paths.chain(others.into_iter().flatten()).min()
             }
         }
@@ -45,7 +63,7 @@ impl Connection {
             State::Open => {}
         }
         let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
-        if overdue(self.idle_deadline) || overdue(self.handshake_deadline) {
+        if overdue(self.idle.deadline) || overdue(self.handshake_deadline) {
             return self.time_out();
         }
         self.handshake_timeouts(now);
@@ -178,13 +196,13 @@ impl Connection {
 
     /// Starts the idle period again (RFC 9000 section 10.1).
     pub(super) fn restart_idle_timer(&mut self, now: Instant) {
-        let Some(timeout) = self.idle_timeout else {
-            self.idle_deadline = None;
+        let Some(timeout) = self.idle.timeout else {
+            self.idle.deadline = None;
             return;
         };
         // No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
         let pto = |p: &Path| p.rtt().pto_base() + self.peer_max_ack_delay();
         let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
-        self.idle_deadline = Some(now + timeout.max(slowest * 3));
+        self.idle.deadline = Some(now + timeout.max(slowest * 3));
     }
 }
