@@ -8,7 +8,6 @@
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to, and [`Connection`]. The
 //! structure is explained in docs/decisions/0001-transport-core.md.
 
-mod blocks;
 mod cids;
 mod config;
 mod connection;
@@ -31,7 +30,6 @@ mod quiet;
 mod range_set;
 mod received;
 mod reordering;
-mod repair;
 mod rtt;
 pub mod scheduler;
 mod sent;

@@ -10,8 +10,7 @@
 //! | `acks`       | ACKs, loss detection and probe timeouts (RFC 9002)                         |
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
-//! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
-//! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
+//! | `repair`     | what recovery sends and receives: copies, symbols, blocks                 |
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `paths`      | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
@@ -23,11 +22,9 @@
 
 mod acks;
 mod admission;
-mod blocks;
 mod close;
 mod early;
 mod event;
-mod flight_copy;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;
@@ -39,8 +36,7 @@ mod observe;
 mod packet;
 mod paths;
 mod receive;
-mod recover;
-mod reinject;
+pub(crate) mod repair;
 mod retry;
 mod silence;
 mod timers;
@@ -69,7 +65,6 @@ use crate::{
     path::{Lifecycle, Path},
     policy::{self, RecoveryPolicy},
     range_set::RangeSet,
-    repair::Repair,
     scheduler::{self, Scheduler},
     sent::ControlFrame,
     snapshot::PathSnapshot,
@@ -84,8 +79,8 @@ use crate::{
 };
 use close::State;
 use early::EarlyData;
-use flight_copy::FlightCopy;
 use handshake::Handshake;
+use repair::{Blocks, FlightCopy, Repair};
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
@@ -167,7 +162,7 @@ pub struct Connection {
     scheduler: Box<dyn Scheduler>,
     policy: Box<dyn RecoveryPolicy>,
     /// For a policy that sends in blocks.
-    blocks: Option<crate::blocks::Blocks>,
+    blocks: Option<Blocks>,
     /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
     duplicate: Option<(PathId, u64, PathId)>,
     /// When the policy wants to be asked again.

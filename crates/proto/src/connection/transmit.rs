@@ -3,7 +3,12 @@
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, blocks::Role, close::State, packet::Built, recover::move_marks};
+use super::{
+    Connection,
+    close::State,
+    packet::Built,
+    repair::{Role, move_marks},
+};
 use crate::{
     Ecn, Transmit,
     crypto::{Level, TAG_LEN},

@@ -3,8 +3,9 @@
 
 use units::{Duration, Instant};
 
-use super::{Connection, recover::oldest_protectable};
+use super::opportunity::oldest_protectable;
 use crate::{
+    connection::Connection,
     scheduler::late::{self, Verdict},
     snapshot::PathSnapshot,
     wire::PathId,
@@ -15,7 +16,11 @@ const MAX_VOID_ATTEMPTS: usize = 64;
 
 impl Connection {
     /// Builds a copy of the packet that is most worth it; `Some` is the path it is for. If there is none, notes when to ask again.
-    pub(super) fn build_reinjection(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+    pub(in crate::connection) fn build_reinjection(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<PathId> {
         // CTCP's blocks get combinations over any path instead: their packets are never sent again.
         if self.blocks.is_some() || self.paths.values().filter(|p| p.is_open()).count() < 2 {
             return None;

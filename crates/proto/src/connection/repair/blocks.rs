@@ -1,19 +1,24 @@
 //! CTCP's blocks in a connection: which packet of which block is next, and what its fate means.
 //!
-//! [`crate::blocks`] keeps the blocks. Here they meet paths, streams and the wire.
+//! `sender` keeps the blocks that we send, `receiver` those that the peer sends. Here they meet paths, streams and the wire.
+
+pub(in crate::connection::repair) mod receiver;
+mod sender;
 
 use recovery::ctcp_blocks::Packet;
 use units::Instant;
 
-use super::{Connection, packet::Built};
 use crate::{
-    blocks::Member,
+    connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
     policy::RecoveryPolicy,
     sent::{PacketPurpose, SentFrames, SentPacket},
     streams::SentStreamFrames,
     wire::PathId,
 };
+
+pub(in crate::connection) use sender::Blocks;
+use sender::Member;
 
 /// Longest header of a 1-RTT packet.
 const SHORT_HEADER: usize = 1 + crate::CID_LEN + 4;
@@ -22,7 +27,7 @@ const PN_GROWTH: usize = 3;
 
 /// What the next packet is for a scheme that sends in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(in crate::connection) enum Role {
     /// Data in no block: there is no such scheme, or no memory for another source.
     Plain,
     /// What is neither stream data nor datagrams, for which a combination is about to leave.
@@ -35,13 +40,13 @@ pub(super) enum Role {
 
 impl Connection {
     /// Makes the blocks that the policy asks for.
-    pub(super) fn set_policy(&mut self, policy: Box<dyn RecoveryPolicy>) {
-        self.blocks = policy.block_limits().map(crate::blocks::Blocks::new);
+    pub(in crate::connection) fn set_policy(&mut self, policy: Box<dyn RecoveryPolicy>) {
+        self.blocks = policy.block_limits().map(Blocks::new);
         self.policy = policy;
     }
 
     /// What is to be sent next, if the window lets a packet go.
-    pub(super) fn next_role(&mut self, now: Instant) -> Role {
+    pub(in crate::connection) fn next_role(&mut self, now: Instant) -> Role {
         let waiting = self.streams.has_data() || self.datagrams.has_pending();
         if self.blocks.is_some() && !waiting {
             // The end of a write: what comes later begins another block.
@@ -79,7 +84,7 @@ impl Connection {
 
     /// Whether the next packet of `path` can be a member of `block`: the names of all members must fit the headroom. If not, the block is
     /// closed, and the next packet begins another.
-    pub(super) fn may_join(&mut self, packet: Packet, path: PathId) -> bool {
+    pub(in crate::connection) fn may_join(&mut self, packet: Packet, path: PathId) -> bool {
         let (Some(blocks), Some(on)) = (&self.blocks, self.paths.get(&path)) else { return true };
         let named = blocks.naming_len(packet.block(), path, on.space.sent.next_number());
         let first = matches!(packet, Packet::Source { index: 0, .. });
@@ -91,7 +96,13 @@ impl Connection {
     }
 
     /// A data packet has been built that was to be a source.
-    pub(super) fn on_source_built(&mut self, now: Instant, path: PathId, packet: Packet, number: u64) {
+    pub(in crate::connection) fn on_source_built(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        packet: Packet,
+        number: u64,
+    ) {
         let Some(on) = self.paths.get_mut(&path) else { return };
         let rtt = on.expected_rtt();
         let Some(record) = on.space.sent.get_mut(number).filter(|r| !r.payload.is_empty()) else { return };
@@ -123,7 +134,7 @@ impl Connection {
     }
 
     /// Sends a combination on the path of the scheduler's choice.
-    pub(super) fn build_combination(
+    pub(in crate::connection) fn build_combination(
         &mut self,
         now: Instant,
         block: u64,
@@ -166,7 +177,7 @@ impl Connection {
     }
 
     /// A combination as a probe of a path, of at most `size` bytes: it tells the peer more than any packet sent before.
-    pub(super) fn send_coded_probe(
+    pub(in crate::connection) fn send_coded_probe(
         &mut self,
         now: Instant,
         on: PathId,
@@ -185,7 +196,7 @@ impl Connection {
     // ---- what becomes of packets
 
     /// A packet was acknowledged on its path.
-    pub(super) fn on_acked_in_blocks(
+    pub(in crate::connection) fn on_acked_in_blocks(
         &mut self,
         now: Instant,
         path: PathId,
@@ -203,7 +214,12 @@ impl Connection {
     }
 
     /// A packet was declared lost. What a source carried for streams stays with its block.
-    pub(super) fn on_lost_in_blocks(&mut self, path: PathId, number: u64, packet: &mut SentPacket) {
+    pub(in crate::connection) fn on_lost_in_blocks(
+        &mut self,
+        path: PathId,
+        number: u64,
+        packet: &mut SentPacket,
+    ) {
         let Some(blocks) = &mut self.blocks else { return };
         if packet.in_flight {
             blocks.on_lost(path, number);
@@ -216,7 +232,12 @@ impl Connection {
     }
 
     /// The peer has the content of a packet, without its path having delivered it in time: it was rebuilt, or came late.
-    pub(super) fn cover_in_blocks(&mut self, path: PathId, number: u64, block: Option<u64>) -> bool {
+    pub(in crate::connection) fn cover_in_blocks(
+        &mut self,
+        path: PathId,
+        number: u64,
+        block: Option<u64>,
+    ) -> bool {
         let Some(blocks) = &mut self.blocks else { return false };
         let Some(block) = block.or_else(|| blocks.find(path, number)) else { return false };
         let (lost, complete) = blocks.cover(block, path, number);
@@ -231,7 +252,11 @@ impl Connection {
     }
 
     /// Makes pending again what a packet carried beside a block's stream ranges, which wait for the block.
-    pub(super) fn requeue_for_other_paths(&mut self, packet_block: Option<u64>, frames: &mut SentFrames) {
+    pub(in crate::connection) fn requeue_for_other_paths(
+        &mut self,
+        packet_block: Option<u64>,
+        frames: &mut SentFrames,
+    ) {
         if packet_block.is_none() {
             return self.requeue(Level::OneRtt, frames);
         }
@@ -280,7 +305,7 @@ impl Connection {
     }
 
     /// A path is given up, and with it what the receiver keeps of it: no block with a packet of it can be decoded.
-    pub(super) fn fail_blocks_of(&mut self, path: PathId) {
+    pub(in crate::connection) fn fail_blocks_of(&mut self, path: PathId) {
         let of_path = self.blocks.as_ref().map_or_else(Vec::new, |b| b.on_path(path));
         for block in of_path {
             self.fail_block(block);

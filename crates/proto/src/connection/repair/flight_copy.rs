@@ -5,24 +5,23 @@
 
 use units::Instant;
 
-use super::Connection;
-use crate::{crypto::Level, wire::PathId};
+use crate::{connection::Connection, crypto::Level, wire::PathId};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;
 
 /// Where the copy of the last flight stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct FlightCopy {
+pub(in crate::connection) struct FlightCopy {
     /// When it is to leave.
-    pub(super) due: Option<Instant>,
+    pub(in crate::connection) due: Option<Instant>,
     /// It is leaving.
     leaving: bool,
 }
 
 impl Connection {
     /// A datagram of the handshake with `bytes` is about to leave; `fresh` if it carries something for the first time.
-    pub(super) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
+    pub(in crate::connection) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
         if fresh {
             let path = self.path_zero();
             let timeout = path.rtt.pto_base();
@@ -38,7 +37,7 @@ impl Connection {
     }
 
     /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
-    pub(super) fn copy_flight(&mut self) {
+    pub(in crate::connection) fn copy_flight(&mut self) {
         self.flight_copy = FlightCopy::default();
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent.iter());
         let bytes: u64 =
@@ -55,7 +54,7 @@ impl Connection {
     }
 
     /// Makes the un-ACKed CRYPTO data of a level pending again.
-    pub(super) fn flight_again(&mut self, level: Level) {
+    pub(in crate::connection) fn flight_again(&mut self, level: Level) {
         let Some(space) = self.handshake.space(level) else { return };
         let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         for range in ranges {
@@ -64,7 +63,7 @@ impl Connection {
     }
 
     /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes; returns how many.
-    pub(super) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
+    pub(in crate::connection) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
         let Some(space) = self.handshake.space(level) else { return 0 };
         let ranges: Vec<_> = space.space.sent.iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         let mut left = most;

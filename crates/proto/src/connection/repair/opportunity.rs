@@ -4,17 +4,17 @@ use recovery::{Exposed, SourceRun, UnackedView, cofuso::Block};
 use std::collections::BTreeMap;
 use units::{Duration, Instant};
 
-use super::{
-    Connection,
-    packet::{Built, PacketBuilder},
-    receive::FrameContext,
-};
+use super::blocks::receiver::RebuiltPacket;
 use crate::{
+    connection::{
+        Connection,
+        packet::{Built, PacketBuilder},
+        receive::FrameContext,
+    },
     crypto::Level,
     keys::KeyPhase,
     path::Path,
     policy::{Carried, RecoveryAction, SentData},
-    repair::RebuiltPacket,
     sent::{ControlFrame, PacketPurpose, SentPacket},
     wire::{
         CodeScheme, Combination, PathId, Recovered, Repair, RepairHeader, TransportError, TransportErrorCode,
@@ -28,7 +28,7 @@ const MAX_RECORDS_PER_SYMBOL: usize = 8;
 const MAX_VOID_ATTEMPTS: usize = 64;
 
 /// The un-ACKed packets of all paths, as the pure algorithms ask for them.
-pub(super) struct Unacked<'a>(pub(super) &'a BTreeMap<PathId, Path>);
+pub(in crate::connection) struct Unacked<'a>(pub(in crate::connection) &'a BTreeMap<PathId, Path>);
 
 impl UnackedView for Unacked<'_> {
     fn oldest_resendable(&self, path: u32) -> Option<u64> {
@@ -73,7 +73,7 @@ impl UnackedView for Unacked<'_> {
 
 /// Moves the marks below which nothing is left to protect: what cannot be resent or coded never can again, so every record is passed
 /// once, and not once for every packet of recovery.
-pub(super) fn move_marks(path: &mut Path) {
+pub(in crate::connection) fn move_marks(path: &mut Path) {
     let end = path.space.sent.next_number();
     path.protected_below = oldest_protectable(path).unwrap_or(end);
     let mut codable = path.space.sent.iter_from(path.coded_below).filter(|(_, p)| p.is_codable());
@@ -83,7 +83,7 @@ pub(super) fn move_marks(path: &mut Path) {
 }
 
 /// The oldest un-ACKed packet that recovery may resend.
-pub(super) fn oldest_protectable(path: &Path) -> Option<u64> {
+pub(in crate::connection) fn oldest_protectable(path: &Path) -> Option<u64> {
     let mut candidates = path.space.sent.iter_from(path.protected_below).filter(|(_, p)| p.is_protectable());
     candidates.next().map(|(number, _)| number)
 }
@@ -94,7 +94,7 @@ const PLENTY: u64 = 1 << 20;
 impl Connection {
     /// Whether new data lasts at least twice as long as it takes to hear of what is sent now: then no spare window comes in time to
     /// protect that. What is in flight is a round trip's worth at the rate that the paths really have.
-    pub(super) fn has_data_for_long(&self) -> bool {
+    pub(in crate::connection) fn has_data_for_long(&self) -> bool {
         let waiting = self.streams.sendable_bytes();
         if waiting < PLENTY {
             return false;
@@ -110,7 +110,11 @@ impl Connection {
     }
 
     /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.
-    pub(super) fn build_recovery(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
+    pub(in crate::connection) fn build_recovery(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<PathId> {
         // There is more data: only our own memory keeps it from being handed over.
         if self.streams.has_writer_without_room() {
             return None;
@@ -154,7 +158,7 @@ impl Connection {
     }
 
     /// Tells the policy of a packet with data that has just left. The snapshots are those that the scheduler has seen.
-    pub(super) fn tell_policy(&mut self, now: Instant, packet: &SentData) {
+    pub(in crate::connection) fn tell_policy(&mut self, now: Instant, packet: &SentData) {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         if let Some(path) = snapshots.iter_mut().find(|s| s.id == packet.path) {
             path.in_flight += packet.bytes;
@@ -164,7 +168,7 @@ impl Connection {
     }
 
     /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. `None` if nothing was left.
-    pub(super) fn send_copy(
+    pub(in crate::connection) fn send_copy(
         &mut self,
         now: Instant,
         of: PathId,
@@ -195,7 +199,7 @@ impl Connection {
         Some(built)
     }
 
-    pub(super) fn write_frames_again(
+    pub(in crate::connection) fn write_frames_again(
         &mut self,
         frames: &crate::sent::SentFrames,
         builder: &mut PacketBuilder,
@@ -299,7 +303,7 @@ impl Connection {
     // ---- receiving
 
     /// A packet arrived that may be a source symbol: it is kept, and may complete a block.
-    pub(super) fn on_source_packet(
+    pub(in crate::connection) fn on_source_packet(
         &mut self,
         now: Instant,
         path: PathId,
@@ -318,7 +322,7 @@ impl Connection {
         self.on_rebuilt_in_block(now, of_blocks)
     }
 
-    pub(super) fn on_combination(
+    pub(in crate::connection) fn on_combination(
         &mut self,
         now: Instant,
         combination: &Combination<'_>,
@@ -371,7 +375,11 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn on_repair(&mut self, now: Instant, repair: &Repair<'_>) -> Result<(), TransportError> {
+    pub(in crate::connection) fn on_repair(
+        &mut self,
+        now: Instant,
+        repair: &Repair<'_>,
+    ) -> Result<(), TransportError> {
         if repair.members.packet_count() > u64::from(self.config.repair.k_max) {
             let reason = "repair block larger than we allow";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
@@ -418,7 +426,10 @@ impl Connection {
     }
 
     /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
-    pub(super) fn on_recovered(&mut self, recovered: &Recovered<'_>) -> Result<(), TransportError> {
+    pub(in crate::connection) fn on_recovered(
+        &mut self,
+        recovered: &Recovered<'_>,
+    ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(&recovered.path) else { return Ok(()) };
         if recovered.packets.largest() >= path.space.sent.next_number() {
             let reason = "RECOVERED for a packet that was never sent";
@@ -460,7 +471,7 @@ impl Connection {
     }
 
     /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all the same.
-    pub(super) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
+    pub(in crate::connection) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
         let Some(path) = self.paths.get_mut(&of) else { return };
         match path.space.sent.get_mut(number) {
             Some(original) => original.copy_delivered = true,
@@ -469,7 +480,12 @@ impl Connection {
     }
 
     /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
-    pub(super) fn note_lost_for_recovery(&mut self, of: PathId, number: u64, packet: &SentPacket) {
+    pub(in crate::connection) fn note_lost_for_recovery(
+        &mut self,
+        of: PathId,
+        number: u64,
+        packet: &SentPacket,
+    ) {
         // Only what counts as lost can count as mended.
         let counts = |path: &&mut Path| packet.in_flight && packet.epoch == path.epoch;
         let Some(path) = self.paths.get_mut(&of).filter(counts) else { return };
@@ -493,7 +509,7 @@ impl Connection {
     }
 
     /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once more, for a probe.
-    pub(super) fn write_oldest_again(
+    pub(in crate::connection) fn write_oldest_again(
         &mut self,
         id: PathId,
         newer: usize,

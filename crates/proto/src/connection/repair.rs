@@ -5,11 +5,14 @@
 //! in use; the receiver keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
 //! protected, which is counted.
 
+mod blocks;
 mod credit;
 mod decoder;
-mod encoder;
-mod linear;
+mod flight_copy;
+mod late_copy;
+mod opportunity;
 mod source_log;
+mod symbols;
 
 use std::collections::BTreeMap;
 
@@ -18,11 +21,13 @@ use crate::{
     stats::ConnectionStats,
     wire::{CodeSchemes, PathId, RepairParameters},
 };
+pub(super) use blocks::{Blocks, Role};
 pub(crate) use decoder::Decoder;
 #[cfg(feature = "fuzzing")]
 pub(crate) use decoder::Rebuilt;
-pub(crate) use encoder::EncodedBlock;
-pub(crate) use linear::RebuiltPacket;
+pub(super) use flight_copy::FlightCopy;
+pub(super) use opportunity::move_marks;
+use symbols::EncodedBlock;
 
 /// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size: type 4, path id 4, scheme and
 /// count 2, symbol id 2, symbol length 2 and the virtual symbol's length prefix 2 bytes; the rest is for the members: 8 bytes for
