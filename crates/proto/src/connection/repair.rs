@@ -6,11 +6,13 @@
 //! protected, which is counted.
 
 mod blocks;
+mod copy;
 mod credit;
 mod decoder;
 mod flight_copy;
 mod late_copy;
 mod opportunity;
+mod rebuilt;
 mod source_log;
 mod symbols;
 

@@ -12,11 +12,12 @@ use crate::{
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
     policy::RecoveryPolicy,
-    sent::{PacketPurpose, SentFrames, SentPacket},
+    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     streams::SentStreamFrames,
-    wire::PathId,
+    wire::{Combination, PathId, TransportError, TransportErrorCode},
 };
 
+use receiver::RebuiltPacket;
 pub(in crate::connection) use sender::Blocks;
 use sender::Member;
 
@@ -191,6 +192,61 @@ impl Connection {
             }
             _ => None,
         }
+    }
+
+    // ---- receiving
+
+    pub(in crate::connection) fn on_combination(
+        &mut self,
+        now: Instant,
+        combination: &Combination<'_>,
+    ) -> Result<(), TransportError> {
+        if combination.members.packet_count() > u64::from(self.config.repair.k_max) {
+            let reason = "repair block larger than we allow";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        if !self.repair.decoder.admits_combination(combination) {
+            return Ok(());
+        }
+        // A path that is gone, or whose first packet was lost: nothing to rebuild from.
+        if combination.members.iter().any(|(path, _)| !self.paths.contains_key(&path)) {
+            self.repair.decoder.on_useless_combination();
+            return Ok(());
+        }
+        let paths = &self.paths;
+        let is_settled =
+            |path: PathId, number| paths.get(&path).is_some_and(|p| p.space.received.is_settled(number));
+        match self.repair.decoder.on_combination(combination, is_settled) {
+            Some(rebuilt) => self.on_rebuilt_in_block(now, rebuilt),
+            None => self.report_again(combination),
+        }
+    }
+
+    /// The sender does not seem to know that we have the block: the RECOVERED that told it may be lost.
+    fn report_again(&mut self, combination: &Combination<'_>) -> Result<(), TransportError> {
+        for (id, packets) in combination.members.iter() {
+            let Some(path) = self.paths.get_mut(&id) else { continue };
+            let mut any = false;
+            for number in packets.packets().filter(|n| path.space.received.is_rebuilt(*n)) {
+                path.unreported.push(number);
+                any = true;
+            }
+            if any {
+                self.queue_control(ControlFrame::Recovered { path: id })?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_rebuilt_in_block(
+        &mut self,
+        now: Instant,
+        rebuilt: Vec<RebuiltPacket>,
+    ) -> Result<(), TransportError> {
+        for (path, number, plaintext) in rebuilt {
+            self.on_rebuilt(now, path, number, &plaintext)?;
+        }
+        Ok(())
     }
 
     // ---- what becomes of packets
