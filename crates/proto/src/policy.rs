@@ -10,7 +10,7 @@ mod none;
 mod proactive;
 mod slp;
 
-use recovery::{PathSample, UnackedView, cofuso::Block, ctcp_blocks, slp_arbiter::Marks};
+use recovery::{PacketNumber, PathSample, UnackedView, cofuso::Block, ctcp_blocks, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
 use crate::{
@@ -38,7 +38,7 @@ pub enum RecoveryAction {
     /// The frames of an un-ACKed packet once more.
     Reinject {
         /// Its packet number.
-        packet: u64,
+        packet: PacketNumber,
         /// The path it was sent on.
         of: PathId,
         /// The path to send the copy on.
@@ -63,7 +63,7 @@ pub struct SentData {
     /// Its path.
     pub path: PathId,
     /// Its packet number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
     /// What is special about it.
@@ -78,7 +78,7 @@ pub struct LostPacket {
     /// Its path.
     pub path: PathId,
     /// Its packet number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// What was special about it.
     pub marks: Marks,
     /// Whether a probe timeout passed while it was under way: without a copy its data had to wait for that.
@@ -93,7 +93,7 @@ pub struct LostPacket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// Its packet number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
 }
@@ -152,7 +152,7 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
     }
 
     /// Packet `number` of `path` was acknowledged.
-    fn on_acked(&mut self, path: PathId, number: u64) {
+    fn on_acked(&mut self, path: PathId, number: PacketNumber) {
         let _ = (path, number);
     }
 
@@ -216,7 +216,7 @@ pub(crate) fn fallback(kind: RecoveryKind, decodes: CodeSchemes) -> Option<&'sta
 /// The paths as the pure algorithms see them. The pacer only delays a packet, so it does not change which path is best.
 fn samples(paths: &[PathSnapshot]) -> smallvec::SmallVec<[PathSample; 8]> {
     let sample = |p: &PathSnapshot| PathSample {
-        path: p.id.0,
+        path: p.id,
         loss: p.loss,
         rtt: p.rtt,
         spare: p.has_window(),

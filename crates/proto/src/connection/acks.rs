@@ -1,5 +1,6 @@
 //! ACKs, loss detection and probe timeouts (RFC 9002 sections 5, 6 and 7.6).
 
+use recovery::PacketNumber;
 use units::{Duration, Instant};
 
 use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
@@ -140,7 +141,7 @@ impl Connection {
         let ce_bytes = bytes * marked / (packets.len() as u64).max(1);
         for (number, packet) in packets.drain(..) {
             if level == Level::OneRtt {
-                self.policy.on_acked(id, number);
+                self.policy.on_acked(id, PacketNumber(number));
                 self.on_acked_in_blocks(now, id, number, &packet);
             }
             self.on_packet_acked(now, level, id, packet);
@@ -382,12 +383,12 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id).filter(|_| level == Level::OneRtt) else { return };
         match counts {
             true if path.rtt.shows_queue() => path.history.on_dropped(),
-            true => path.history.on_lost(number),
+            true => path.history.on_lost(PacketNumber(number)),
             false => {}
         }
         self.policy.on_lost(&policy::LostPacket {
             path: id,
-            number,
+            number: PacketNumber(number),
             marks: packet.frames.marks(),
             timed_out: path.last_pto.is_some_and(|at| at >= packet.sent_at),
             copied: packet.copied,

@@ -1,5 +1,6 @@
 //! Which packet is next: the order of docs/decisions/0001-transport-core.md.
 
+use recovery::PacketNumber;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
@@ -452,7 +453,10 @@ impl Connection {
         }
         if carries_data {
             let Built { number, size } = built;
-            self.tell_policy(now, &SentData { path: id, number, bytes: size as u64, marks, fresh });
+            self.tell_policy(
+                now,
+                &SentData { path: id, number: PacketNumber(number), bytes: size as u64, marks, fresh },
+            );
             self.duplicate = self.policy.duplicate_at_once(id).map(|on| (id, built.number, on));
         }
         Some(built)

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 
 use recovery::{
-    Exposed, UnackedView,
+    Exposed, PacketNumber, UnackedView,
     cofuso::{Block, MAX_BLOCK},
     repair_budget::RepairBudget,
     repair_size::{self, Exposure, Means, Protection},
@@ -75,7 +75,7 @@ enum Task {
     /// The block's symbols from `next` on.
     Symbols { block: Block, next: u16 },
     /// Copies of the packets `first..=last` from `next` on, and then `rounds` times more from the start.
-    Copies { first: u64, last: u64, next: u64, rounds: u16, single: bool },
+    Copies { first: PacketNumber, last: PacketNumber, next: PacketNumber, rounds: u16, single: bool },
 }
 
 impl Auto {
@@ -97,7 +97,7 @@ impl Auto {
 
     /// What is to be done about the unprotected packets of `of`, if anything.
     fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
-        let exposed = unacked.exposed(of.id.0, u32::from(self.k_max))?;
+        let exposed = unacked.exposed(of.id, u32::from(self.k_max))?;
         let before = self.paths.get(&of.id).and_then(|watch| watch.left);
         if before == Some((exposed, Left::NotNeeded)) {
             return None;
@@ -126,7 +126,7 @@ impl Auto {
             Protection::Nothing => self.leave(of.id, exposed, Left::NotNeeded),
             Protection::Again(times) => Some(copies(exposed.last, times.saturating_sub(1), true)),
             Protection::Copies(_) => Some(copies(exposed.last, 0, false)),
-            Protection::Symbols(m) => match unacked.source_run(of.id.0, None, u32::from(self.k_max)) {
+            Protection::Symbols(m) => match unacked.source_run(of.id, None, u32::from(self.k_max)) {
                 Some(run) => {
                     let k = (run.packets as u16).min(MAX_BLOCK - m);
                     let block = Block { first: run.first, last: run.last, k, m };
@@ -159,17 +159,17 @@ impl Auto {
     ) -> Option<RecoveryAction> {
         let on = Self::carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
         let task = &mut self.paths.get_mut(&of.id)?.task;
-        let (path, of, on) = (of.id.0, of.id, on.id);
+        let (of, on) = (of.id, on.id);
         let action = match task.as_mut()? {
             Task::Symbols { block, next } => {
-                let wanted = *next < block.m && unacked_in(unacked, path, block, *next);
+                let wanted = *next < block.m && unacked_in(unacked, of, block, *next);
                 wanted.then_some(RecoveryAction::Repair { block: *block, index: *next, of, on })
             }
             Task::Copies { first, last, next, rounds, .. } => {
-                let mut packet = unacked.next_unacked(path, *next, *last);
+                let mut packet = unacked.next_unacked(of, *next, *last);
                 if packet.is_none() && *rounds > 0 {
                     *rounds -= 1;
-                    packet = unacked.next_unacked(path, *first, *last);
+                    packet = unacked.next_unacked(of, *first, *last);
                 }
                 packet.map(|packet| RecoveryAction::Reinject { packet, of, on })
             }
@@ -182,11 +182,9 @@ impl Auto {
 }
 
 /// Whether a symbol of the block is of use. The packets of a block are on record as such from its first symbol on.
-fn unacked_in(unacked: &dyn UnackedView, path: u32, block: &Block, next: u16) -> bool {
+fn unacked_in(unacked: &dyn UnackedView, path: PathId, block: &Block, next: u16) -> bool {
     if next == 0 {
-        return unacked
-            .source_run(path, block.first.checked_sub(1), 1)
-            .is_some_and(|r| r.first <= block.last);
+        return unacked.source_run(path, block.first.before(), 1).is_some_and(|r| r.first <= block.last);
     }
     unacked.any_unacked(path, block.first, block.last)
 }
@@ -241,7 +239,7 @@ impl RecoveryPolicy for Auto {
                 &mut self.reasons.block
             }
             (RecoveryAction::Reinject { packet, .. }, Some(Task::Copies { next, single, .. })) => {
-                *next = packet + 1;
+                *next = packet.next();
                 if *single { &mut self.reasons.single } else { &mut self.reasons.uncoded }
             }
             _ => return,

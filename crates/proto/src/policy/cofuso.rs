@@ -56,7 +56,7 @@ impl Cofuso {
     /// The repair symbol that Algorithm 2 asks for, if the path has packets to code.
     fn parity(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
         let fresh = BlockProgress::new();
-        let progress = self.paths.get(&PathId(sample.path)).map_or(&fresh, |coding| &coding.progress);
+        let progress = self.paths.get(&sample.path).map_or(&fresh, |coding| &coding.progress);
         match progress.step(&self.parameters, sample.loss, sample.path, unacked) {
             Step::Parity { block, index } => Some((block, index)),
             Step::Resend { .. } | Step::Nothing => None,
@@ -65,7 +65,7 @@ impl Cofuso {
 
     /// A further symbol of the path's last block, while any of its packets is un-ACKed.
     fn further(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
-        let (block, index) = self.paths.get(&PathId(sample.path))?.last?;
+        let (block, index) = self.paths.get(&sample.path)?.last?;
         let most = self.parameters.m_max.min(MAX_BLOCK - block.k);
         (index < most && unacked.any_unacked(sample.path, block.first, block.last)).then_some((block, index))
     }
@@ -84,7 +84,7 @@ impl RecoveryPolicy for Cofuso {
     ) -> RecoveryAction {
         let mut samples = samples(paths);
         let on = match best(&samples, self.weights) {
-            Some(on) if budget(paths).allows_recovery() => PathId(on),
+            Some(on) if budget(paths).allows_recovery() => on,
             _ => return RecoveryAction::Nothing,
         };
         if let Some(packet) =
@@ -100,11 +100,11 @@ impl RecoveryPolicy for Cofuso {
                 if let Some((sample, (block, index))) =
                     chosen.and_then(|s| Some((s, symbol(self, s, unacked)?)))
                 {
-                    let of = PathId(sample.path);
+                    let of = sample.path;
                     return paced(RecoveryAction::Repair { block, index, of, on }, on, paths);
                 }
             }
-            return paced(RecoveryAction::Reinject { packet, of: PathId(of), on }, on, paths);
+            return paced(RecoveryAction::Reinject { packet, of, on }, on, paths);
         }
         RecoveryAction::Nothing
     }

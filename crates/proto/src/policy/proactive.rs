@@ -2,7 +2,7 @@
 //!
 //! The duplicate is sent within the window. If the window is full, it is made up for when window is spare again.
 
-use recovery::UnackedView;
+use recovery::{UnackedView, fuso::Reinjection};
 use units::Instant;
 
 use super::{RecoveryAction, RecoveryPolicy, paced};
@@ -23,11 +23,11 @@ impl RecoveryPolicy for Proactive {
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
         let owing = paths.iter().filter(|p| p.protectable && p.has_window());
-        let step = owing.filter_map(|p| recovery::proactive::step(p.id.0, unacked)).next();
+        let step = owing.filter_map(|p| recovery::proactive::step(p.id, unacked)).next();
         match step {
             Some(step) => {
-                let (of, on) = (PathId(step.of), PathId(step.on));
-                paced(RecoveryAction::Reinject { packet: step.packet, of, on }, on, paths)
+                let Reinjection { packet, of, on } = step;
+                paced(RecoveryAction::Reinject { packet, of, on }, on, paths)
             }
             None => RecoveryAction::Nothing,
         }

@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 
 use recovery::{
-    UnackedView,
+    PacketNumber, UnackedView,
     path_choice::fuso::best,
     slp_arbiter::{Conditions, Marks},
     slp_duplicates::{Duplicates, Original},
@@ -86,8 +86,8 @@ fn copy_path(of: PathId, paths: &[PathSnapshot]) -> Option<PathId> {
         return Some(of);
     }
     let mut others = samples(paths);
-    others.retain(|sample| sample.path != of.0);
-    best(&others).map(PathId)
+    others.retain(|sample| sample.path != of);
+    best(&others)
 }
 
 fn spare(on: Option<PathId>, paths: &[PathSnapshot]) -> u64 {
@@ -105,7 +105,7 @@ impl RecoveryPolicy for Slp {
         if pending.due > now {
             return RecoveryAction::WaitUntil { at: pending.due };
         }
-        let of = PathId(pending.path);
+        let of = pending.path;
         let on = copy_path(of, paths);
         match (self.duplicates.next(now, spare(on, paths)), on) {
             (Some(next), Some(on)) => {
@@ -118,7 +118,7 @@ impl RecoveryPolicy for Slp {
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let RecoveryAction::Reinject { on, .. } = *action else { return };
         let Some(sent) = sent else { return self.duplicates.abandon() };
-        self.duplicates.on_duplicated(on.0, sent.number);
+        self.duplicates.on_duplicated(on, sent.number);
         let reason = match self.pending {
             Marks { push: true, .. } => &mut self.reasons.end_of_write,
             Marks { fin: true, .. } => &mut self.reasons.end_of_stream,
@@ -144,7 +144,7 @@ impl RecoveryPolicy for Slp {
     fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
         let Some(path) = paths.iter().find(|p| p.id == packet.path).filter(|_| packet.fresh) else { return };
         let original = Original {
-            path: packet.path.0,
+            path: packet.path,
             number: packet.number,
             bytes: packet.bytes,
             odds: self.odds.of(packet.marks),
@@ -158,12 +158,12 @@ impl RecoveryPolicy for Slp {
         }
     }
 
-    fn on_acked(&mut self, path: PathId, number: u64) {
-        self.duplicates.on_acked(path.0, number);
+    fn on_acked(&mut self, path: PathId, number: PacketNumber) {
+        self.duplicates.on_acked(path, number);
     }
 
     fn on_lost(&mut self, packet: &LostPacket) {
-        self.duplicates.on_lost(packet.path.0, packet.number);
+        self.duplicates.on_lost(packet.path, packet.number);
         if !packet.counts {
             return;
         }

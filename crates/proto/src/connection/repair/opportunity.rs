@@ -1,6 +1,6 @@
 //! What happens at an opportunity: the policy sees what is un-ACKed, and what it asks for leaves.
 
-use recovery::{Exposed, SourceRun, UnackedView};
+use recovery::{Exposed, PacketNumber, SourceRun, UnackedView};
 use std::collections::BTreeMap;
 use units::{Duration, Instant};
 
@@ -22,31 +22,36 @@ const MAX_VOID_ATTEMPTS: usize = 64;
 pub(in crate::connection) struct Unacked<'a>(pub(in crate::connection) &'a BTreeMap<PathId, Path>);
 
 impl UnackedView for Unacked<'_> {
-    fn oldest_resendable(&self, path: u32) -> Option<u64> {
-        self.0.get(&PathId(path)).and_then(oldest_protectable)
+    fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {
+        oldest_protectable(self.0.get(&path)?).map(PacketNumber)
     }
 
-    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
-        let path = self.0.get(&PathId(path))?;
-        let from = after.map_or(0, |n| n + 1).max(path.coded_below);
+    fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun> {
+        let path = self.0.get(&path)?;
+        let from = after.map_or(0, |n| n.next().0).max(path.coded_below);
         let records = path.space.sent.iter_from(from).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
         let mut codable = records.filter(|(_, p)| p.is_codable()).take(limit as usize);
         let (first, _) = codable.next()?;
         let (last, packets) = codable.fold((first, 1), |(_, n), (number, _)| (number, n + 1));
-        Some(SourceRun { first, last, packets })
+        Some(SourceRun { first: PacketNumber(first), last: PacketNumber(last), packets })
     }
 
-    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
-        let Some(path) = self.0.get(&PathId(path)) else { return false };
-        path.space.sent.iter_from(first).take_while(|(n, _)| *n <= last).any(|(_, p)| p.coded && !p.repaired)
+    fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool {
+        let Some(path) = self.0.get(&path) else { return false };
+        path.space
+            .sent
+            .iter_from(first.0)
+            .take_while(|(n, _)| *n <= last.0)
+            .any(|(_, p)| p.coded && !p.repaired)
     }
 
-    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
-        let path = self.0.get(&PathId(path))?;
+    fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
+        let path = self.0.get(&path)?;
         let records =
             path.space.sent.iter_from(path.exposed_below).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
         let open = records.filter(|(_, p)| p.is_exposed());
         let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
+            let number = PacketNumber(number);
             let Exposed { first, packets, bytes, .. } =
                 all.unwrap_or(Exposed { first: number, last: number, packets: 0, bytes: 0 });
             let bytes = bytes + u64::from(packet.size);
@@ -55,10 +60,10 @@ impl UnackedView for Unacked<'_> {
         open.take(limit as usize).fold(None, add)
     }
 
-    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-        let space = &self.0.get(&PathId(path))?.space;
-        let mut waiting = space.sent.iter_from(first).take_while(|(n, _)| *n <= last);
-        waiting.find(|(_, p)| p.waits_for_delivery()).map(|(number, _)| number)
+    fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {
+        let space = &self.0.get(&path)?.space;
+        let mut waiting = space.sent.iter_from(first.0).take_while(|(n, _)| *n <= last.0);
+        waiting.find(|(_, p)| p.waits_for_delivery()).map(|(number, _)| PacketNumber(number))
     }
 }
 
@@ -131,7 +136,7 @@ impl Connection {
                 RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
             };
             let sent = match action {
-                RecoveryAction::Reinject { packet, of, on } => self.send_copy(now, of, packet, on, out),
+                RecoveryAction::Reinject { packet, of, on } => self.send_copy(now, of, packet.0, on, out),
                 RecoveryAction::Repair { block, index, of, on } => {
                     self.send_repair(now, &block, index, of, on, out)
                 }
@@ -139,7 +144,8 @@ impl Connection {
                     None
                 }
             };
-            let carried = sent.map(|built| Carried { number: built.number, bytes: built.size as u64 });
+            let carried =
+                sent.map(|built| Carried { number: PacketNumber(built.number), bytes: built.size as u64 });
             self.policy.on_done(&action, carried);
             if sent.is_some() {
                 return Some(on);

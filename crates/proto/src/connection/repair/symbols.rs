@@ -58,10 +58,10 @@ impl Connection {
     /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room` are left out.
     fn make_block(&mut self, block: &Block, of: PathId, room: usize) -> bool {
         let Some(path) = self.paths.get_mut(&of) else { return false };
-        let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last && p.is_codable();
+        let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last.0 && p.is_codable();
         let mut members: Vec<u64> = Vec::with_capacity(usize::from(block.k));
         let (mut named, mut longest) = (0, 0);
-        for (number, packet) in path.space.sent.iter_from(block.first).filter(in_block) {
+        for (number, packet) in path.space.sent.iter_from(block.first.0).filter(in_block) {
             if members.len() == usize::from(block.k) {
                 break;
             }
@@ -79,7 +79,7 @@ impl Connection {
             }
             members.push(number);
         }
-        for number in block.first..=block.last {
+        for number in block.first.0..=block.last.0 {
             if let Some(packet) = path.space.sent.get_mut(number).filter(|p| p.is_codable()) {
                 packet.coded = true;
             }

@@ -5,19 +5,19 @@ use super::*;
 struct NoPackets;
 
 impl UnackedView for NoPackets {
-    fn oldest_resendable(&self, _: u32) -> Option<u64> {
+    fn oldest_resendable(&self, _: PathId) -> Option<PacketNumber> {
         None
     }
-    fn source_run(&self, _: u32, _: Option<u64>, _: u32) -> Option<SourceRun> {
+    fn source_run(&self, _: PathId, _: Option<PacketNumber>, _: u32) -> Option<SourceRun> {
         None
     }
-    fn any_unacked(&self, _: u32, _: u64, _: u64) -> bool {
+    fn any_unacked(&self, _: PathId, _: PacketNumber, _: PacketNumber) -> bool {
         false
     }
-    fn exposed(&self, _: u32, _: u32) -> Option<Exposed> {
+    fn exposed(&self, _: PathId, _: u32) -> Option<Exposed> {
         None
     }
-    fn next_unacked(&self, _: u32, _: u64, _: u64) -> Option<u64> {
+    fn next_unacked(&self, _: PathId, _: PacketNumber, _: PacketNumber) -> Option<PacketNumber> {
         None
     }
 }
@@ -36,11 +36,11 @@ fn path(id: u32) -> PathSnapshot {
 
 fn push(number: u64, bytes: u64) -> SentData {
     let marks = Marks { push: true, ..Marks::default() };
-    SentData { path: PathId(0), number, bytes, marks, fresh: true }
+    SentData { path: PathId(0), number: PacketNumber(number), bytes, marks, fresh: true }
 }
 
 fn copy(of: u64, on: u32) -> RecoveryAction {
-    RecoveryAction::Reinject { packet: of, of: PathId(0), on: PathId(on) }
+    RecoveryAction::Reinject { packet: PacketNumber(of), of: PathId(0), on: PathId(on) }
 }
 
 #[test]
@@ -51,12 +51,12 @@ fn a_small_last_packet_leaves_again_over_the_other_path_after_the_gap() {
         let on = paths.len() as u32 - 1;
         assert_eq!(slp.on_opportunity(at(4), &paths, &NoPackets), RecoveryAction::WaitUntil { at: at(5) });
         assert_eq!(slp.on_opportunity(at(5), &paths, &NoPackets), copy(3, on));
-        slp.on_done(&copy(3, on), Some(Carried { number: 9, bytes: 200 }));
+        slp.on_done(&copy(3, on), Some(Carried { number: PacketNumber(9), bytes: 200 }));
         assert_eq!(slp.on_opportunity(at(6), &paths, &NoPackets), RecoveryAction::Nothing);
         assert_eq!(slp.reasons().end_of_write, 1);
         slp.on_data(at(7), &push(4, 200), &paths);
         assert_eq!(slp.on_opportunity(at(20), &paths, &NoPackets), RecoveryAction::Nothing, "one at a time");
-        slp.on_acked(PathId(on), 9);
+        slp.on_acked(PathId(on), PacketNumber(9));
         slp.on_data(at(21), &push(5, 200), &paths);
         assert_eq!(slp.on_opportunity(at(26), &paths, &NoPackets), copy(5, on));
     }
@@ -73,7 +73,7 @@ fn a_full_packet_is_worth_a_copy_once_timeouts_were_seen() {
         let marks = push(number, 0).marks;
         slp.on_lost(&LostPacket {
             path: PathId(0),
-            number,
+            number: PacketNumber(number),
             marks,
             timed_out: true,
             copied: false,

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use recovery::{
+    PacketNumber,
     ctcp_blocks::{BlockSchedule, Limits, Packet},
     ctcp_loss::ShortTermLoss,
 };
@@ -84,7 +85,7 @@ impl Blocks {
     /// The packet to send next: `waiting` tells whether there is new data, `bytes` how much a source may hold.
     pub(crate) fn next(&mut self, now: Instant, waiting: bool, bytes: u64) -> Option<Packet> {
         let loss = &self.loss;
-        let rate = |path| loss.get(&PathId(path)).map_or(0.0, |l: &LossRate| l.average.estimate());
+        let rate = |path| loss.get(&path).map_or(0.0, |l: &LossRate| l.average.estimate());
         self.schedule.next(now, waiting, bytes, rate)
     }
 
@@ -126,7 +127,7 @@ impl Blocks {
     /// A source was sent.
     pub(crate) fn on_source_sent(&mut self, now: Instant, packet: Packet, member: Member, rtt: Duration) {
         let bytes = member.plaintext.len();
-        self.schedule.on_sent(now, packet, member.path.0, member.number, bytes as u64, rtt);
+        self.schedule.on_sent(now, packet, member.path, PacketNumber(member.number), bytes as u64, rtt);
         let block = self.blocks.entry(packet.block()).or_default();
         let at = block.members.partition_point(|m| (m.path, m.number) < (member.path, member.number));
         block.longest = block.longest.max(bytes);
@@ -143,7 +144,7 @@ impl Blocks {
         number: u64,
         rtt: Duration,
     ) {
-        self.schedule.on_sent(now, packet, path.0, number, 0, rtt);
+        self.schedule.on_sent(now, packet, path, PacketNumber(number), 0, rtt);
     }
 
     /// Length of a COMBINATION frame of the block; zero if there is no such block.
@@ -182,14 +183,14 @@ impl Blocks {
         let loss = self.loss.entry(path).or_default();
         let gap = core::mem::take(&mut loss.gap);
         loss.average.on_ack(loss.average.expected() + gap);
-        self.schedule.on_acked(now, path.0, number, rtt);
+        self.schedule.on_acked(now, path, PacketNumber(number), rtt);
         block.is_some_and(|block| self.cover(block, path, number).1)
     }
 
     /// A packet in flight on `path` was declared lost.
     pub(crate) fn on_lost(&mut self, path: PathId, number: u64) {
         self.loss.entry(path).or_default().gap += 1;
-        self.schedule.on_lost(path.0, number);
+        self.schedule.on_lost(path, PacketNumber(number));
     }
 
     /// Gives a lost source's stream ranges to its block; back if there is none that needs them.
@@ -244,12 +245,12 @@ impl Blocks {
 
     /// A path has not answered for a probe timeout.
     pub(crate) fn on_path_timeout(&mut self, path: PathId) {
-        self.schedule.on_path_timeout(path.0);
+        self.schedule.on_path_timeout(path);
     }
 
     /// A path is gone; its blocks have been removed.
     pub(crate) fn on_path_closed(&mut self, path: PathId) {
-        self.schedule.on_path_closed(path.0);
+        self.schedule.on_path_closed(path);
         self.loss.remove(&path);
     }
 }
