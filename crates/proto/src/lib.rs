@@ -43,8 +43,8 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, Admission, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
-    TransportConfig, UnknownName,
+    AddressValidation, Admission, ClientConfig, RepairConfig, SchedulerKind, ServerConfig, TransportConfig,
+    UnknownName,
 };
 pub use congestion::ControllerKind;
 pub use connection::{
@@ -54,6 +54,7 @@ pub use ecn::EcnState;
 pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
 pub use loss_store::LossStore;
 pub use observer::{Observe, Observed, Observer};
+pub use policy::RecoveryKind;
 pub use range_set::RangeSet;
 pub use sent::PacketPurpose;
 pub use snapshot::PathSnapshot;

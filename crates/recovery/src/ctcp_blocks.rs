@@ -161,6 +161,17 @@ impl BlockSchedule {
         self.get(number).map(|block| (block.sources, block.closed))
     }
 
+    /// Most sources of a block.
+    pub fn block_size(&self) -> u16 {
+        self.limits.block_size
+    }
+
+    /// The block that takes more sources, if there is one.
+    pub fn open_block(&self) -> Option<u64> {
+        let last = self.current + (self.blocks.len() as u64).checked_sub(1)?;
+        self.get(last).filter(|block| !block.closed).map(|_| last)
+    }
+
     /// The packet to send now, if any: `waiting` tells whether new data wants to be sent, `bytes` how much of it the next source may hold, and
     /// `loss` a path's loss rate. Call [`on_sent`](Self::on_sent) if it was sent.
     pub fn next(

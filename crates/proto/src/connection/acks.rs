@@ -6,7 +6,9 @@ use units::{Duration, Instant};
 use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
 use crate::{
     crypto::Level,
-    mtu, policy,
+    mtu,
+    path::Path,
+    policy::{self, RecoveryEvent},
     reordering::LostPacket,
     sent::{ControlFrame, SentFrames, SentPacket},
     space::{NewlyAcked, PacketSpace},
@@ -141,8 +143,10 @@ impl Connection {
         let ce_bytes = bytes * marked / (packets.len() as u64).max(1);
         for (number, packet) in packets.drain(..) {
             if level == Level::OneRtt {
-                self.policy.on_acked(id, PacketNumber(number));
-                self.on_acked_in_blocks(now, id, number, &packet);
+                let rtt = self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt);
+                let (number, in_flight) = (PacketNumber(number), packet.in_flight);
+                self.repair.on_event(now, &RecoveryEvent::Acked { path: id, number, in_flight, rtt });
+                self.on_acked_in_blocks(now, id, number.0, &packet);
             }
             self.on_packet_acked(now, level, id, packet);
         }
@@ -184,7 +188,8 @@ impl Connection {
             path.patience.on_spurious(largest.saturating_sub(packet.number), now - packet.sent_at, &path.rtt);
             undo |= path.loss_event.on_spurious(packet.event);
         }
-        spurious.iter().for_each(|_| self.policy.on_spurious_loss(id));
+        let spurious_loss = RecoveryEvent::SpuriousLoss { path: id };
+        spurious.iter().for_each(|_| self.repair.on_event(now, &spurious_loss));
         let packets = spurious.len() as u64;
         path.loss.on_spurious_loss(packets);
         spurious.iter().for_each(|_| path.history.on_spurious());
@@ -194,7 +199,7 @@ impl Connection {
             path.controller.on_spurious_loss(now);
         }
         for packet in spurious {
-            self.cover_in_blocks(id, packet.number, None);
+            self.cover_in_blocks(now, id, packet.number, None);
         }
     }
 
@@ -311,7 +316,7 @@ impl Connection {
                 continue;
             }
             let counts = self.paths.get(&id).is_some_and(|p| packet.in_flight && p.epoch == packet.epoch);
-            self.tell_policy_of_loss(level, id, number, &packet, counts);
+            self.tell_policy_of_loss(now, level, (id, number), &packet, counts);
             let path = self.paths.get_mut(&id);
             if let Some(path) = path.filter(|p| !packet.in_flight || p.epoch != packet.epoch) {
                 // Off the path, or where it ran before it moved: its addresses of today are not to blame.
@@ -374,9 +379,9 @@ impl Connection {
 
     fn tell_policy_of_loss(
         &mut self,
+        now: Instant,
         level: Level,
-        id: PathId,
-        number: u64,
+        (id, number): (PathId, u64),
         packet: &SentPacket,
         counts: bool,
     ) {
@@ -386,14 +391,16 @@ impl Connection {
             true => path.history.on_lost(PacketNumber(number)),
             false => {}
         }
-        self.policy.on_lost(&policy::LostPacket {
+        let lost = RecoveryEvent::Lost(policy::LostPacket {
             path: id,
             number: PacketNumber(number),
             marks: packet.frames.marks(),
             timed_out: path.last_pto.is_some_and(|at| at >= packet.sent_at),
             copied: packet.copied,
+            in_flight: packet.in_flight,
             counts,
         });
+        self.repair.on_event(now, &lost);
     }
 
     /// ACKs of lost packets that were sent before this moment come too late to matter.
@@ -492,10 +499,7 @@ impl Connection {
         }
         let count = path.pto_count;
         self.observe_timeout(now, id, count);
-        self.policy.on_timeout(id, another_works);
-        if let Some(blocks) = &mut self.blocks {
-            blocks.on_path_timeout(id);
-        }
+        self.repair.on_event(now, &RecoveryEvent::PathTimeout { path: id, moved: another_works });
         if another_works {
             self.move_data_off(id);
         }

@@ -11,7 +11,6 @@ use crate::{
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::MAX_ACK_DELAY,
-    policy,
     sent::ControlFrame,
     space::PacketSpace,
     wire::{
@@ -330,9 +329,7 @@ impl Connection {
         if let Some(repair) = peer.repair.as_ref().filter(|_| self.config.repair.accept) {
             self.repair.set_peer(repair);
         }
-        let (kind, decodes) = (self.config.recovery, self.repair.decodable());
-        self.set_policy(policy::build(kind, &self.repair.block_limits(), decodes));
-        if let Some(instead) = policy::fallback(kind, decodes) {
+        if let Some(instead) = self.repair.begin(self.config.recovery) {
             let why = format!(" ({instead}: the peer does not decode)");
             self.stats.recovery.push_str(&why);
         }

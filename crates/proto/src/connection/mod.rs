@@ -63,7 +63,6 @@ use crate::{
     config::TransportConfig,
     datagrams::Datagrams,
     path::{Lifecycle, Path},
-    policy::{self, RecoveryPolicy},
     range_set::RangeSet,
     scheduler::{self, Scheduler},
     sent::ControlFrame,
@@ -73,14 +72,14 @@ use crate::{
     token::TokenKey,
     token_store::TokenStore,
     wire::{
-        CodeSchemes, ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError,
-        TransportErrorCode, TransportParameters,
+        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
+        TransportParameters,
     },
 };
 use close::State;
 use early::EarlyData;
 use handshake::Handshake;
-use repair::{Blocks, FlightCopy, Repair};
+use repair::Repair;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
@@ -160,16 +159,6 @@ pub struct Connection {
     control: VecDeque<ControlFrame>,
     repair: Repair,
     scheduler: Box<dyn Scheduler>,
-    policy: Box<dyn RecoveryPolicy>,
-    /// For a policy that sends in blocks.
-    blocks: Option<Blocks>,
-    /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
-    duplicate: Option<(PathId, u64, PathId)>,
-    /// When the policy wants to be asked again.
-    recovery_at: Option<Instant>,
-    flight_copy: FlightCopy,
-    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
-    keep_sources: bool,
     /// Servers: when the handshake must be complete.
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
@@ -294,14 +283,8 @@ impl Connection {
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             control: VecDeque::new(),
-            repair: Repair::new(&config.repair),
+            repair: Repair::new(&config.repair, config.recovery),
             scheduler: scheduler::build(config.scheduler),
-            policy: policy::build(config.recovery, &config.repair, CodeSchemes::NONE),
-            blocks: None,
-            duplicate: None,
-            recovery_at: None,
-            flight_copy: FlightCopy::default(),
-            keep_sources: true,
             handshake_deadline: None,
             awaiting: None,
             idle_timeout,
@@ -375,7 +358,7 @@ impl Connection {
     }
 
     fn reasons(&self) -> RecoveryReasons {
-        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.policy.reasons() }
+        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.repair.reasons() }
     }
 
     fn begin_watch(&mut self, now: Instant, original: &ConnectionId) {

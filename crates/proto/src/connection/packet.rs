@@ -5,6 +5,7 @@ use units::{Duration, Instant};
 use super::Connection;
 use crate::{
     crypto::{self, Level, TAG_LEN},
+    policy::RecoveryEvent,
     sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     wire::{
         ConnectionId, Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind,
@@ -170,8 +171,8 @@ impl Connection {
         purpose: PacketPurpose,
         plaintext: &[u8],
     ) -> Vec<u8> {
-        let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data() && self.policy.codes();
-        if !wanted || !self.keep_sources || builder.level != Level::OneRtt {
+        let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data();
+        if !wanted || !self.repair.keeps_sources() || builder.level != Level::OneRtt {
             return Vec::new();
         }
         self.repair.keep(plaintext).unwrap_or_else(|| {
@@ -240,7 +241,7 @@ impl Connection {
             path.loss.on_sent(1);
             if matches!(builder.level, Level::OneRtt | Level::ZeroRtt) {
                 path.history.on_sent();
-                self.policy.on_sent(path.id);
+                self.repair.on_event(now, &RecoveryEvent::Sent { path: builder.path });
             }
             path.pacer.on_sent(size);
             path.controller.on_sent(now, size, path.in_flight);

@@ -12,6 +12,7 @@ use crate::{
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{Lifecycle, MAX_CHALLENGES, Path, Validation},
+    policy::RecoveryEvent,
     sent::ControlFrame,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
 };
@@ -285,13 +286,13 @@ impl Connection {
     }
 
     fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
-        self.fail_blocks_of(id);
+        self.fail_blocks_of(now, id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.lifecycle = Lifecycle::Closing { until: now + path.rtt.pto_base() * 3, told: by_peer };
         path.probes_due = 0;
         self.abandon_codes.insert(id, code);
-        self.policy.on_path_closed(id);
+        self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
             self.on_abandon_told(id);

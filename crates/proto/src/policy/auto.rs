@@ -34,8 +34,21 @@ use recovery::{
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Carried, RecoveryAction, RecoveryPolicy, SentData, paced};
-use crate::{config::RepairConfig, snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
+use super::{
+    Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    RepairConfig, Scheme, SentData, Terms, paced,
+};
+use crate::{stats::RecoveryReasons, wire::PathId};
+
+pub(super) const SCHEME: Scheme = Scheme { name: "auto", build };
+
+fn build(terms: &Terms<'_>) -> Built {
+    if terms.decodes.contains(CodeScheme::ReedSolomon) {
+        Built::new(Auto::new(terms.repair, Coding::Unacked))
+    } else {
+        Built::instead(Auto::new(terms.repair, Coding::Nothing), "without symbols")
+    }
+}
 
 /// The probability with which a block may stay incomplete: what counts is the 99th percentile, and a response has several blocks.
 const TARGET: f64 = 1e-3;
@@ -45,8 +58,8 @@ const MAX_SYMBOLS: u16 = 32;
 const SAME_PATH: f64 = 2.0;
 
 #[derive(Debug)]
-pub(super) struct Auto {
-    decodes: bool,
+struct Auto {
+    coding: Coding,
     k_max: u16,
     budget: RepairBudget,
     paths: BTreeMap<PathId, Watch>,
@@ -79,9 +92,9 @@ enum Task {
 }
 
 impl Auto {
-    pub(super) fn new(repair: &RepairConfig, decodes: bool) -> Self {
+    fn new(repair: &RepairConfig, coding: Coding) -> Self {
         Self {
-            decodes,
+            coding,
             k_max: u16::from(repair.k_max),
             budget: RepairBudget::default(),
             paths: BTreeMap::new(),
@@ -114,7 +127,12 @@ impl Auto {
             repairs: 0,
             repair_loss: on.history.loss(),
         };
-        let means = Means { decodes: self.decodes, bytes: exposed.bytes, packet: on.mtu, affordable };
+        let means = Means {
+            decodes: self.coding == Coding::Unacked,
+            bytes: exposed.bytes,
+            packet: on.mtu,
+            affordable,
+        };
         let copies = |last, rounds, single| Task::Copies {
             first: exposed.first,
             last,
@@ -198,8 +216,8 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
 }
 
 impl RecoveryPolicy for Auto {
-    fn codes(&self) -> bool {
-        self.decodes
+    fn coding(&self) -> Coding {
+        self.coding
     }
 
     fn on_opportunity(
@@ -259,7 +277,7 @@ impl RecoveryPolicy for Auto {
         }
     }
 
-    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
         let conditions = Conditions { timeout, ..Conditions::default() };
         conditions.worth_duplicating(bytes, 1.0).then_some(HANDSHAKE_GAP)
     }
@@ -272,15 +290,17 @@ impl RecoveryPolicy for Auto {
         self.budget.on_data(packet.bytes, loss);
     }
 
-    fn on_timeout(&mut self, path: PathId, moved: bool) {
-        if let Some(watch) = self.paths.get_mut(&path).filter(|_| moved) {
-            watch.task = None;
-            self.reasons.moved += 1;
+    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+        match event {
+            RecoveryEvent::PathTimeout { path, moved: true } => {
+                if let Some(watch) = self.paths.get_mut(path) {
+                    watch.task = None;
+                    self.reasons.moved += 1;
+                }
+            }
+            RecoveryEvent::PathClosed { path } => _ = self.paths.remove(path),
+            _ => {}
         }
-    }
-
-    fn on_path_closed(&mut self, path: PathId) {
-        self.paths.remove(&path);
     }
 
     fn reasons(&self) -> RecoveryReasons {

@@ -25,26 +25,41 @@ use recovery::{
 };
 use units::Instant;
 
-use super::{Carried, RecoveryAction, RecoveryPolicy, fuso::budget, paced, samples};
-use crate::{config::RepairConfig, snapshot::PathSnapshot, wire::PathId};
+use super::{
+    Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    RepairConfig, Scheme, Terms,
+    fuso::{Fuso, budget},
+    paced, samples,
+};
+use crate::wire::PathId;
+
+pub(super) const SCHEME: Scheme = Scheme { name: "cofuso", build };
+
+fn build(terms: &Terms<'_>) -> Built {
+    if terms.decodes.contains(CodeScheme::ReedSolomon) {
+        Built::new(Cofuso::new(terms.repair))
+    } else {
+        Built::instead(Fuso, "as fuso")
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct Cofuso {
+struct Cofuso {
     parameters: BlockParameters,
     weights: Weights,
-    paths: BTreeMap<PathId, Coding>,
+    paths: BTreeMap<PathId, Coded>,
 }
 
 /// Where the coding of one path's packets stands.
 #[derive(Debug, Default)]
-struct Coding {
+struct Coded {
     progress: BlockProgress,
     /// The last block, and the index of the next symbol that has not been sent.
     last: Option<(Block, u16)>,
 }
 
 impl Cofuso {
-    pub(super) fn new(config: &RepairConfig) -> Self {
+    fn new(config: &RepairConfig) -> Self {
         let parameters = BlockParameters {
             m_max: u16::from(config.m_max),
             k_max: u16::from(config.k_max),
@@ -72,8 +87,8 @@ impl Cofuso {
 }
 
 impl RecoveryPolicy for Cofuso {
-    fn codes(&self) -> bool {
-        true
+    fn coding(&self) -> Coding {
+        Coding::Unacked
     }
 
     fn on_opportunity(
@@ -122,7 +137,9 @@ impl RecoveryPolicy for Cofuso {
         }
     }
 
-    fn on_path_closed(&mut self, path: PathId) {
-        self.paths.remove(&path);
+    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+        if let RecoveryEvent::PathClosed { path } = event {
+            self.paths.remove(path);
+        }
     }
 }

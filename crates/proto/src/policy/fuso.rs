@@ -6,8 +6,10 @@ use recovery::{
 };
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy, paced, samples};
+use super::{Built, RecoveryAction, RecoveryPolicy, Scheme, paced, samples};
 use crate::snapshot::PathSnapshot;
+
+pub(super) const SCHEME: Scheme = Scheme { name: "fuso", build: |_| Built::new(Fuso) };
 
 #[derive(Debug)]
 pub(super) struct Fuso;

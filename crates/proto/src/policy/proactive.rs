@@ -5,15 +5,30 @@
 use recovery::{UnackedView, fuso::Reinjection};
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy, paced};
-use crate::{snapshot::PathSnapshot, wire::PathId};
+use super::{Ahead, Built, Carried, PathSnapshot, RecoveryAction, RecoveryPolicy, Scheme, SentData, paced};
 
-#[derive(Debug)]
-pub(super) struct Proactive;
+pub(super) const SCHEME: Scheme = Scheme { name: "proactive", build: |_| Built::new(Proactive::default()) };
+
+#[derive(Debug, Default)]
+struct Proactive {
+    /// The packet that has just left, whose duplicate is next.
+    owed: Option<Reinjection>,
+}
 
 impl RecoveryPolicy for Proactive {
-    fn duplicate_at_once(&mut self, of: PathId) -> Option<PathId> {
-        Some(of)
+    fn ahead_of_data(&mut self, _now: Instant, _waiting: Option<u64>) -> Ahead {
+        match self.owed {
+            Some(Reinjection { packet, of, on }) => Ahead::Copy { packet, of, on },
+            None => Ahead::Nothing,
+        }
+    }
+
+    fn on_data(&mut self, _now: Instant, packet: &SentData, _paths: &[PathSnapshot]) {
+        self.owed = Some(Reinjection { packet: packet.number, of: packet.path, on: packet.path });
+    }
+
+    fn on_done(&mut self, _action: &RecoveryAction, _sent: Option<Carried>) {
+        self.owed = None;
     }
 
     fn on_opportunity(

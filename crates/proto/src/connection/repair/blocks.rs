@@ -1,130 +1,121 @@
-//! CTCP's blocks in a connection: which packet of which block is next, and what its fate means.
+//! Data in blocks (scheme 2, docs/wire-format.md): which packet of which block is next, and what its fate means.
 //!
 //! `sender` keeps the blocks that we send, `receiver` those that the peer sends. Here they meet paths, streams and the wire.
 
 pub(in crate::connection::repair) mod receiver;
 mod sender;
 
-use recovery::ctcp_blocks::Packet;
+use recovery::PacketNumber;
 use units::Instant;
 
 use crate::{
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
-    policy::RecoveryPolicy,
+    policy::{Ahead, BlockSource, RecoveryEvent},
     sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     streams::SentStreamFrames,
     wire::{Combination, PathId, TransportError, TransportErrorCode},
 };
-
 use receiver::RebuiltPacket;
-pub(in crate::connection) use sender::Blocks;
+pub(super) use sender::Blocks;
 use sender::Member;
 
 /// Longest header of a 1-RTT packet.
 const SHORT_HEADER: usize = 1 + crate::CID_LEN + 4;
 /// How much longer the packet number of a combination may be than those of its sources.
 const PN_GROWTH: usize = 3;
+/// Answers of a policy for one packet that come to nothing: more than there are blocks.
+const MAX_ANSWERS: usize = 1 << 17;
 
-/// What the next packet is for a scheme that sends in blocks.
+/// What the next packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::connection) enum Role {
-    /// Data in no block: there is no such scheme, or no memory for another source.
-    Plain,
+pub(in crate::connection) enum Next {
+    /// Data in no block, if any waits.
+    Data,
     /// What is neither stream data nor datagrams, for which a combination is about to leave.
     Control,
-    /// New data, as a source of a block.
-    Source(Packet),
+    /// Data, as a source of a block; the `last` one or not.
+    Source { block: u64, last: bool },
     /// A combination.
-    Coded { block: u64, index: u32 },
+    Combination { block: u64, index: u32 },
+    /// A copy.
+    Copy { packet: PacketNumber, of: PathId, on: PathId },
 }
 
 impl Connection {
-    /// Makes the blocks that the policy asks for.
-    pub(in crate::connection) fn set_policy(&mut self, policy: Box<dyn RecoveryPolicy>) {
-        self.blocks = policy.block_limits().map(Blocks::new);
-        self.policy = policy;
-    }
-
     /// What is to be sent next, if the window lets a packet go.
-    pub(in crate::connection) fn next_role(&mut self, now: Instant) -> Role {
-        let waiting = self.streams.has_data() || self.datagrams.has_pending();
-        if self.blocks.is_some() && !waiting {
-            // The end of a write: what comes later begins another block.
-            self.close_block();
-        }
-        loop {
+    pub(in crate::connection) fn next_packet(&mut self, now: Instant) -> Next {
+        for _ in 0..MAX_ANSWERS {
             // Failing blocks may make data wait that did not.
-            let waiting = self.streams.has_data() || self.datagrams.has_pending();
+            let waits = self.streams.has_data() || self.datagrams.has_pending();
             let bytes = self.paths.values().map(|p| p.datagram_size() as u64).max().unwrap_or(0);
-            let Some(blocks) = &mut self.blocks else { return Role::Plain };
-            let (block, index) = match blocks.next(now, waiting, bytes) {
-                None => return Role::Plain,
-                Some(packet @ Packet::Source { .. }) => return Role::Source(packet),
-                Some(Packet::Coded { block, index }) => (block, index),
-            };
-            if !self.is_needed(block) {
-                self.remove_block(block);
-            } else if self.blocks.as_ref().is_some_and(|b| b.is_hopeless(block, index))
-                || !self.has_path_for(block, index)
-            {
-                self.fail_block(block);
-            } else if !self.control.is_empty() || self.streams.has_control() {
-                return Role::Control;
-            } else {
-                return Role::Coded { block, index };
+            match self.repair.policy.ahead_of_data(now, waits.then_some(bytes)) {
+                Ahead::Nothing => return Next::Data,
+                Ahead::Copy { packet, of, on } => return Next::Copy { packet, of, on },
+                Ahead::Source { block, last } => return Next::Source { block, last },
+                Ahead::Close { block } => self.close_block(now, block),
+                Ahead::Combination { block, index } => {
+                    if !self.is_needed(block) {
+                        self.remove_block(now, block);
+                    } else if self.repair.blocks.is_hopeless(block, index) || !self.has_path_for(block, index)
+                    {
+                        self.fail_block(now, block);
+                    } else if !self.control.is_empty() || self.streams.has_control() {
+                        return Next::Control;
+                    } else {
+                        return Next::Combination { block, index };
+                    }
+                }
             }
         }
+        Next::Data
     }
 
-    fn close_block(&mut self) {
-        if let Some(done) = self.blocks.as_mut().and_then(|b| b.close()) {
-            self.remove_block(done);
+    fn close_block(&mut self, now: Instant, block: u64) {
+        if self.repair.blocks.close(block) {
+            self.remove_block(now, block);
         }
     }
 
     /// Whether the next packet of `path` can be a member of `block`: the names of all members must fit the headroom. If not, the block is
     /// closed, and the next packet begins another.
-    pub(in crate::connection) fn may_join(&mut self, packet: Packet, path: PathId) -> bool {
-        let (Some(blocks), Some(on)) = (&self.blocks, self.paths.get(&path)) else { return true };
-        let named = blocks.naming_len(packet.block(), path, on.space.sent.next_number());
-        let first = matches!(packet, Packet::Source { index: 0, .. });
+    pub(in crate::connection) fn may_join(&mut self, now: Instant, block: u64, path: PathId) -> bool {
+        let Some(on) = self.paths.get(&path) else { return true };
+        let named = self.repair.blocks.naming_len(block, path, on.space.sent.next_number());
+        let first = self.repair.blocks.get(block).is_none();
         if named + fec::PREFIX + PN_GROWTH <= self.repair.headroom() || first {
             return true;
         }
-        self.close_block();
+        self.repair.on_event(now, &RecoveryEvent::BlockClosed { block });
+        self.close_block(now, block);
         false
     }
 
-    /// A data packet has been built that was to be a source.
+    /// A data packet has been built that was to be a source. `None` if there was no memory for another.
     pub(in crate::connection) fn on_source_built(
         &mut self,
-        now: Instant,
         path: PathId,
-        packet: Packet,
         number: u64,
-    ) {
-        let Some(on) = self.paths.get_mut(&path) else { return };
-        let rtt = on.expected_rtt();
-        let Some(record) = on.space.sent.get_mut(number).filter(|r| !r.payload.is_empty()) else { return };
-        let Some(blocks) = &mut self.blocks else { return };
-        record.block = Some(packet.block());
+        block: u64,
+        last: bool,
+    ) -> Option<BlockSource> {
+        let record = self.paths.get_mut(&path)?.space.sent.get_mut(number)?;
+        if record.payload.is_empty() {
+            return None;
+        }
+        record.block = Some(block);
         record.coded = true;
-        let member = Member {
-            path,
-            number,
-            plaintext: core::mem::take(&mut record.payload),
-            covered: false,
-            lost: None,
-            datagram: record.frames.datagram,
-        };
-        blocks.on_source_sent(now, packet, member, rtt);
+        let plaintext = core::mem::take(&mut record.payload);
+        let bytes = plaintext.len() as u64;
+        let datagram = record.frames.datagram;
+        let member = Member { path, number, plaintext, covered: false, lost: None, datagram };
+        self.repair.blocks.on_source_sent(block, last, member);
+        Some(BlockSource { block, bytes })
     }
 
     /// Size of a packet with a combination.
     fn combination_size(&self, block: u64, index: u32) -> usize {
-        let frame = self.blocks.as_ref().map_or(0, |b| b.frame_len(block, index));
-        SHORT_HEADER + frame + TAG_LEN
+        SHORT_HEADER + self.repair.blocks.frame_len(block, index) + TAG_LEN
     }
 
     /// Whether any path carries a packet with a combination of the block. One that is a backup, or silent, while another works does not:
@@ -160,7 +151,7 @@ impl Connection {
         let mtu = self.paths.get(&on)?.datagram_size();
         let mut builder = self.begin_one_rtt(on, mtu, out)?;
         let start = out.len();
-        let written = self.blocks.as_ref().is_some_and(|b| b.write(block, index, out));
+        let written = self.repair.blocks.write(block, index, out);
         if !written || out.len() > builder.limit {
             out.truncate(start);
         }
@@ -171,9 +162,10 @@ impl Connection {
         let path = self.paths.get_mut(&on)?;
         path.counters.repair_sent += u64::from(purpose != PacketPurpose::Probe);
         let rtt = path.expected_rtt();
-        if let Some(blocks) = &mut self.blocks {
-            blocks.on_combination_sent(now, Packet::Coded { block, index }, on, built.number, rtt);
-        }
+        self.repair.blocks.on_combination_sent(block);
+        let number = PacketNumber(built.number);
+        let sent = RecoveryEvent::CombinationSent { block, index, path: on, number, rtt };
+        self.repair.on_event(now, &sent);
         Some(built)
     }
 
@@ -185,9 +177,8 @@ impl Connection {
         size: usize,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        self.blocks.as_ref()?;
-        match self.next_role(now) {
-            Role::Coded { block, index } if self.combination_size(block, index) <= size => {
+        match self.next_packet(now) {
+            Next::Combination { block, index } if self.combination_size(block, index) <= size => {
                 self.send_combination(now, on, (block, index), PacketPurpose::Probe, out)
             }
             _ => None,
@@ -259,13 +250,10 @@ impl Connection {
         number: u64,
         packet: &SentPacket,
     ) {
-        let Some(rtt) = self.paths.get(&path).map(|p| p.expected_rtt()) else { return };
-        let Some(blocks) = &mut self.blocks else { return };
-        if packet.in_flight
-            && blocks.on_acked(now, path, number, packet.block, rtt)
-            && let Some(block) = packet.block
+        if let Some(block) = packet.block.filter(|_| packet.in_flight)
+            && self.repair.blocks.cover(block, path, number).1
         {
-            self.remove_block(block);
+            self.remove_block(now, block);
         }
     }
 
@@ -276,13 +264,12 @@ impl Connection {
         number: u64,
         packet: &mut SentPacket,
     ) {
-        let Some(blocks) = &mut self.blocks else { return };
-        if packet.in_flight {
-            blocks.on_lost(path, number);
+        let Some(block) = packet.block else { return };
+        if packet.repaired {
+            return;
         }
-        let Some(block) = packet.block.filter(|_| !packet.repaired) else { return };
         let ranges = SentStreamFrames::of_ranges(core::mem::take(&mut packet.frames.streams.ranges));
-        if let Err(frames) = blocks.hold(block, path, number, ranges) {
+        if let Err(frames) = self.repair.blocks.hold(block, path, number, ranges) {
             packet.frames.streams.ranges = frames.ranges;
         }
     }
@@ -290,19 +277,19 @@ impl Connection {
     /// The peer has the content of a packet, without its path having delivered it in time: it was rebuilt, or came late.
     pub(in crate::connection) fn cover_in_blocks(
         &mut self,
+        now: Instant,
         path: PathId,
         number: u64,
         block: Option<u64>,
     ) -> bool {
-        let Some(blocks) = &mut self.blocks else { return false };
-        let Some(block) = block.or_else(|| blocks.find(path, number)) else { return false };
-        let (lost, complete) = blocks.cover(block, path, number);
+        let Some(block) = block.or_else(|| self.repair.blocks.find(path, number)) else { return false };
+        let (lost, complete) = self.repair.blocks.cover(block, path, number);
         let waited = lost.is_some();
         if let Some(frames) = lost {
             self.streams.on_acked(&frames);
         }
         if complete {
-            self.remove_block(block);
+            self.remove_block(now, block);
         }
         waited
     }
@@ -325,7 +312,7 @@ impl Connection {
 
     /// Whether the peer may lack anything of a block that it still needs: a stream may have been reset, or delivered by other packets.
     fn is_needed(&self, block: u64) -> bool {
-        let Some(held) = self.blocks.as_ref().and_then(|b| b.get(block)) else { return false };
+        let Some(held) = self.repair.blocks.get(block) else { return false };
         held.members().iter().filter(|m| !m.covered).any(|member| {
             let lost = member.lost.as_ref().is_some_and(|frames| self.streams.unacked_data(frames));
             let record = self.paths.get(&member.path).and_then(|p| p.space.sent.get(member.number));
@@ -334,16 +321,18 @@ impl Connection {
     }
 
     /// The peer has a block, or needs nothing of it any more.
-    fn remove_block(&mut self, block: u64) {
-        let Some(removed) = self.blocks.as_mut().and_then(|b| b.remove(block)) else { return };
+    fn remove_block(&mut self, now: Instant, block: u64) {
+        let Some(removed) = self.repair.blocks.remove(block) else { return };
+        self.repair.on_event(now, &RecoveryEvent::BlockSettled { block });
         for member in removed.into_members() {
             self.repair.recycle(member.plaintext);
         }
     }
 
     /// A block cannot be decoded: what its lost packets carried becomes pending again, and the others are packets as any.
-    fn fail_block(&mut self, block: u64) {
-        let Some(removed) = self.blocks.as_mut().and_then(|b| b.remove(block)) else { return };
+    fn fail_block(&mut self, now: Instant, block: u64) {
+        let Some(removed) = self.repair.blocks.remove(block) else { return };
+        self.repair.on_event(now, &RecoveryEvent::BlockSettled { block });
         for member in removed.into_members() {
             if let Some(mut frames) = member.lost {
                 self.streams.on_lost(&mut frames);
@@ -361,13 +350,9 @@ impl Connection {
     }
 
     /// A path is given up, and with it what the receiver keeps of it: no block with a packet of it can be decoded.
-    pub(in crate::connection) fn fail_blocks_of(&mut self, path: PathId) {
-        let of_path = self.blocks.as_ref().map_or_else(Vec::new, |b| b.on_path(path));
-        for block in of_path {
-            self.fail_block(block);
-        }
-        if let Some(blocks) = &mut self.blocks {
-            blocks.on_path_closed(path);
+    pub(in crate::connection) fn fail_blocks_of(&mut self, now: Instant, path: PathId) {
+        for block in self.repair.blocks.on_path(path) {
+            self.fail_block(now, block);
         }
     }
 }

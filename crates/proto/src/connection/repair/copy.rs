@@ -1,5 +1,6 @@
 //! The frames of an un-ACKed packet once more, and what it means that either of the two arrives.
 
+use recovery::PacketNumber;
 use units::Instant;
 
 use super::opportunity::move_marks;
@@ -10,6 +11,7 @@ use crate::{
     },
     crypto::Level,
     path::Path,
+    policy::{Carried, RecoveryAction},
     sent::{PacketPurpose, SentFrames, SentPacket},
     wire::PathId,
 };
@@ -45,6 +47,23 @@ impl Connection {
             path.counters.copies_sent += 1;
         }
         Some(built)
+    }
+
+    /// Sends a copy that the policy wants before data that waits, if the window has room for it.
+    pub(in crate::connection) fn send_copy_ahead(
+        &mut self,
+        now: Instant,
+        packet: PacketNumber,
+        of: PathId,
+        on: PathId,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let room = self.has_window(on);
+        let built = if room { self.send_copy(now, of, packet.0, on, out) } else { None };
+        let carried =
+            built.map(|built| Carried { number: PacketNumber(built.number), bytes: built.size as u64 });
+        self.repair.policy.on_done(&RecoveryAction::Reinject { packet, of, on }, carried);
+        carried.is_some()
     }
 
     pub(in crate::connection) fn write_frames_again(

@@ -12,9 +12,9 @@ const RESERVE: u64 = 1_200;
 
 /// Where the copy of the last flight stands.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::connection) struct FlightCopy {
+pub(super) struct FlightCopy {
     /// When it is to leave.
-    pub(in crate::connection) due: Option<Instant>,
+    pub(super) due: Option<Instant>,
     /// It is leaving.
     leaving: bool,
 }
@@ -25,20 +25,27 @@ impl Connection {
         if fresh {
             let path = self.path_zero();
             let timeout = path.rtt.pto_base();
-            self.flight_copy.leaving = false;
-            self.flight_copy.due = self.policy.duplicate_handshake(bytes, timeout).map(|gap| now + gap);
-        } else if self.flight_copy.leaving {
+            self.repair.flight_copy.leaving = false;
+            self.repair.flight_copy.due = self.repair.policy.on_flight(bytes, timeout).map(|gap| now + gap);
+        } else if self.repair.flight_copy.leaving {
             self.stats.reasons.handshake += 1;
             self.stats.copies_sent += 1;
             self.stats.recovery_bytes_sent += bytes;
             self.path_zero().counters.copies_sent += 1;
-            self.flight_copy.leaving = self.has_flight_pending();
+            self.repair.flight_copy.leaving = self.has_flight_pending();
+        }
+    }
+
+    /// Copies the last flight if the time has come.
+    pub(in crate::connection) fn copy_flight_if_due(&mut self, now: Instant) {
+        if self.repair.flight_copy.due.is_some_and(|t| t <= now) {
+            self.copy_flight();
         }
     }
 
     /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
-    pub(in crate::connection) fn copy_flight(&mut self) {
-        self.flight_copy = FlightCopy::default();
+    fn copy_flight(&mut self) {
+        self.repair.flight_copy = FlightCopy::default();
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent.iter());
         let bytes: u64 =
             unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
@@ -47,7 +54,7 @@ impl Connection {
         if bytes == 0 || !fits || self.has_flight_pending() {
             return;
         }
-        self.flight_copy.leaving = true;
+        self.repair.flight_copy.leaving = true;
         for level in [Level::Initial, Level::Handshake] {
             self.flight_again(level);
         }

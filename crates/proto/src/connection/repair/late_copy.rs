@@ -6,6 +6,7 @@ use units::{Duration, Instant};
 use super::opportunity::oldest_protectable;
 use crate::{
     connection::Connection,
+    policy::Coding,
     scheduler::late::{self, Verdict},
     snapshot::PathSnapshot,
     wire::PathId,
@@ -21,8 +22,10 @@ impl Connection {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<PathId> {
-        // CTCP's blocks get combinations over any path instead: their packets are never sent again.
-        if self.blocks.is_some() || self.paths.values().filter(|p| p.is_open()).count() < 2 {
+        // Blocks get combinations over any path instead: their packets are never sent again.
+        if self.repair.policy.coding() == Coding::Blocks
+            || self.paths.values().filter(|p| p.is_open()).count() < 2
+        {
             return None;
         }
         for _ in 0..MAX_VOID_ATTEMPTS {
@@ -64,7 +67,7 @@ impl Connection {
                 }
                 Verdict::Wait(time) => {
                     let at = now + time.max(crate::rtt::GRANULARITY);
-                    self.recovery_at = Some(self.recovery_at.map_or(at, |earlier| earlier.min(at)));
+                    self.repair.ask_at = Some(self.repair.ask_at.map_or(at, |earlier| earlier.min(at)));
                 }
             }
         }

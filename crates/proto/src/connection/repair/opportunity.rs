@@ -118,7 +118,7 @@ impl Connection {
         for _ in 0..MAX_VOID_ATTEMPTS {
             let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
             self.take_snapshots(now, true, &mut snapshots);
-            let action = self.policy.on_opportunity(now, &snapshots, &Unacked(&self.paths));
+            let action = self.repair.policy.on_opportunity(now, &snapshots, &Unacked(&self.paths));
             let held =
                 |on: PathId| snapshots.iter().find(|s| s.id == on).map_or(Duration::ZERO, |s| s.pacing_wait);
             let wait = if let RecoveryAction::Wait { on } = action { held(on) } else { Duration::ZERO };
@@ -130,7 +130,7 @@ impl Connection {
                     return None;
                 }
                 RecoveryAction::WaitUntil { at } => {
-                    self.recovery_at = Some(at);
+                    self.repair.ask_at = Some(at);
                     return None;
                 }
                 RecoveryAction::Reinject { on, .. } | RecoveryAction::Repair { on, .. } => on,
@@ -146,7 +146,7 @@ impl Connection {
             };
             let carried =
                 sent.map(|built| Carried { number: PacketNumber(built.number), bytes: built.size as u64 });
-            self.policy.on_done(&action, carried);
+            self.repair.policy.on_done(&action, carried);
             if sent.is_some() {
                 return Some(on);
             }
@@ -160,7 +160,7 @@ impl Connection {
         if let Some(path) = snapshots.iter_mut().find(|s| s.id == packet.path) {
             path.in_flight += packet.bytes;
         }
-        self.policy.on_data(now, packet, &snapshots);
+        self.repair.policy.on_data(now, packet, &snapshots);
         self.scratch.snapshots = snapshots;
     }
 }

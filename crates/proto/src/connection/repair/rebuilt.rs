@@ -63,6 +63,7 @@ impl Connection {
     /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
     pub(in crate::connection) fn on_recovered(
         &mut self,
+        now: Instant,
         recovered: &Recovered<'_>,
     ) -> Result<(), TransportError> {
         let Some(path) = self.paths.get(&recovered.path) else { return Ok(()) };
@@ -87,12 +88,12 @@ impl Connection {
                     let control = core::mem::take(&mut packet.frames.control);
                     let block = packet.block;
                     self.on_control_delivered(&control);
-                    self.cover_in_blocks(recovered.path, number, block);
+                    self.cover_in_blocks(now, recovered.path, number, block);
                     true
                 }
                 None => {
                     let mended = self.note_mended(recovered.path, number);
-                    self.cover_in_blocks(recovered.path, number, None) || mended
+                    self.cover_in_blocks(now, recovered.path, number, None) || mended
                 }
             };
             if news {

@@ -49,8 +49,8 @@ fn path(id: u32) -> PathSnapshot {
     PathSnapshot { window: 100_000, ..PathSnapshot::new(PathId(id), Duration::from_millis(50), 1_200) }
 }
 
-fn auto(decodes: bool) -> Auto {
-    Auto::new(&RepairConfig::default(), decodes)
+fn auto(coding: Coding) -> Auto {
+    Auto::new(&RepairConfig::default(), coding)
 }
 
 /// Does what the policy asks for until it asks for nothing; returns that.
@@ -86,7 +86,7 @@ fn known(id: u32, sent: u64, every: u64) -> PathSnapshot {
 
 #[test]
 fn a_lone_packet_leaves_again_over_the_other_path() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let actions = drain(&mut auto, &[path(0), path(1)], &mut Packets::new(1, 1_200));
     assert_eq!(actions, [RecoveryAction::Reinject { packet: PacketNumber(0), of: PathId(0), on: PathId(1) }]);
     assert_eq!(auto.reasons(), RecoveryReasons { single: 1, ..RecoveryReasons::default() });
@@ -94,7 +94,7 @@ fn a_lone_packet_leaves_again_over_the_other_path() {
 
 #[test]
 fn small_packets_are_copied_as_often_as_it_takes() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let actions = drain(&mut auto, &[known(0, 1_000, 5)], &mut Packets::new(2, 100));
     let numbers: Vec<u64> = actions
         .iter()
@@ -106,12 +106,12 @@ fn small_packets_are_copied_as_often_as_it_takes() {
 
 #[test]
 fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
-    let mut coding = auto(true);
+    let mut coding = auto(Coding::Unacked);
     let actions = drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200));
     assert!((3..8).contains(&actions.len()), "{actions:?}");
     assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(1), .. })));
     assert_eq!(coding.reasons().block, actions.len() as u64);
-    let mut copying = auto(false);
+    let mut copying = auto(Coding::Nothing);
     let actions = drain(&mut copying, &[path(0), path(1)], &mut Packets::new(40, 1_200));
     assert_eq!(actions.len(), 16, "the allowance");
     assert_eq!((copying.reasons().uncoded, copying.reasons().no_budget), (16, 0));
@@ -120,7 +120,7 @@ fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
 
 #[test]
 fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let mut packets = Packets::new(1, 1_200);
     for _ in 0..5 {
         assert!(drain(&mut auto, &[known(0, 4_000, u64::MAX)], &mut packets).is_empty());
@@ -130,7 +130,7 @@ fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
 
 #[test]
 fn nothing_leaves_without_window_and_the_task_goes_on_when_there_is_some() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let full = PathSnapshot { in_flight: 100_000, ..path(0) };
     let mut packets = Packets::new(20, 1_200);
     assert!(drain(&mut auto, &[full], &mut packets).is_empty());
@@ -140,7 +140,7 @@ fn nothing_leaves_without_window_and_the_task_goes_on_when_there_is_some() {
 
 #[test]
 fn repair_does_not_take_a_path_that_is_too_slow() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let slow = PathSnapshot::new(PathId(1), Duration::from_millis(900), 1_200);
     let actions = drain(&mut auto, &[path(0), slow], &mut Packets::new(20, 1_200));
     assert!(!actions.is_empty());
@@ -149,7 +149,7 @@ fn repair_does_not_take_a_path_that_is_too_slow() {
 
 #[test]
 fn an_exchange_after_a_silence_has_the_allowance_again() {
-    let mut auto = auto(false);
+    let mut auto = auto(Coding::Nothing);
     drain(&mut auto, &[path(0)], &mut Packets::new(40, 1_200));
     assert!(!auto.budget.allows(1_200));
     let first = SentData {
@@ -158,6 +158,8 @@ fn an_exchange_after_a_silence_has_the_allowance_again() {
         bytes: 1_200,
         marks: Default::default(),
         fresh: true,
+        source: None,
+        rtt: Duration::from_millis(50),
     };
     auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 5_000, ..path(0) }]);
     assert!(!auto.budget.allows(1_200));

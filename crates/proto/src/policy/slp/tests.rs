@@ -1,4 +1,4 @@
-use recovery::{Exposed, SourceRun};
+use recovery::{Exposed, PacketNumber, SourceRun};
 
 use super::*;
 
@@ -36,7 +36,15 @@ fn path(id: u32) -> PathSnapshot {
 
 fn push(number: u64, bytes: u64) -> SentData {
     let marks = Marks { push: true, ..Marks::default() };
-    SentData { path: PathId(0), number: PacketNumber(number), bytes, marks, fresh: true }
+    SentData {
+        path: PathId(0),
+        number: PacketNumber(number),
+        bytes,
+        marks,
+        fresh: true,
+        source: None,
+        rtt: ms(50),
+    }
 }
 
 fn copy(of: u64, on: u32) -> RecoveryAction {
@@ -56,7 +64,9 @@ fn a_small_last_packet_leaves_again_over_the_other_path_after_the_gap() {
         assert_eq!(slp.reasons().end_of_write, 1);
         slp.on_data(at(7), &push(4, 200), &paths);
         assert_eq!(slp.on_opportunity(at(20), &paths, &NoPackets), RecoveryAction::Nothing, "one at a time");
-        slp.on_acked(PathId(on), PacketNumber(9));
+        let acked =
+            RecoveryEvent::Acked { path: PathId(on), number: PacketNumber(9), in_flight: true, rtt: ms(50) };
+        slp.on_event(at(20), &acked);
         slp.on_data(at(21), &push(5, 200), &paths);
         assert_eq!(slp.on_opportunity(at(26), &paths, &NoPackets), copy(5, on));
     }
@@ -69,16 +79,18 @@ fn a_full_packet_is_worth_a_copy_once_timeouts_were_seen() {
     slp.on_data(at(0), &push(0, 1_200), &paths);
     assert_eq!(slp.on_opportunity(at(9), &paths, &NoPackets), RecoveryAction::Nothing);
     for number in 0..4 {
-        slp.on_sent(PathId(0));
+        slp.on_event(at(9), &RecoveryEvent::Sent { path: PathId(0) });
         let marks = push(number, 0).marks;
-        slp.on_lost(&LostPacket {
+        let lost = RecoveryEvent::Lost(LostPacket {
             path: PathId(0),
             number: PacketNumber(number),
             marks,
             timed_out: true,
             copied: false,
+            in_flight: true,
             counts: true,
         });
+        slp.on_event(at(9), &lost);
     }
     slp.on_data(at(10), &push(7, 1_200), &paths);
     assert_eq!(slp.on_opportunity(at(15), &paths, &NoPackets), copy(7, 0));
@@ -96,8 +108,8 @@ fn neither_without_window_nor_for_data_sent_again() {
 #[test]
 fn flights_of_the_handshake_are_worth_it() {
     let mut slp = Slp::default();
-    assert_eq!(slp.duplicate_handshake(1_200, ms(999)), Some(HANDSHAKE_GAP));
-    assert_eq!(slp.duplicate_handshake(1_200, ms(10)), None, "such a timeout costs less");
+    assert_eq!(slp.on_flight(1_200, ms(999)), Some(HANDSHAKE_GAP));
+    assert_eq!(slp.on_flight(1_200, ms(10)), None, "such a timeout costs less");
 }
 
 #[test]
@@ -105,6 +117,6 @@ fn a_closed_path_ends_its_duplicate() {
     let paths = [path(0), path(1)];
     let mut slp = Slp::default();
     slp.on_data(at(0), &push(3, 200), &paths);
-    slp.on_path_closed(PathId(0));
+    slp.on_event(at(1), &RecoveryEvent::PathClosed { path: PathId(0) });
     assert_eq!(slp.on_opportunity(at(9), &paths, &NoPackets), RecoveryAction::Nothing);
 }
