@@ -119,7 +119,7 @@ pub enum RecoveryEvent {
         /// The block.
         block: u64,
     },
-    /// The peer has a block or needs nothing of it any more, or it is given up.
+    /// The peer has a block or needs nothing of it any more, it is given up, or there is none.
     BlockSettled {
         /// The block.
         block: u64,

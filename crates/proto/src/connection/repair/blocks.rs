@@ -24,7 +24,7 @@ use sender::Member;
 const SHORT_HEADER: usize = 1 + crate::CID_LEN + 4;
 /// How much longer the packet number of a combination may be than those of its sources.
 const PN_GROWTH: usize = 3;
-/// Answers of a policy for one packet that come to nothing: more than there are blocks.
+/// Answers of a policy for one packet that may come to nothing: more than there can be blocks.
 const MAX_ANSWERS: usize = 1 << 17;
 
 /// What the next packet is.
@@ -322,8 +322,8 @@ impl Connection {
 
     /// The peer has a block, or needs nothing of it any more.
     fn remove_block(&mut self, now: Instant, block: u64) {
-        let Some(removed) = self.repair.blocks.remove(block) else { return };
         self.repair.on_event(now, &RecoveryEvent::BlockSettled { block });
+        let Some(removed) = self.repair.blocks.remove(block) else { return };
         for member in removed.into_members() {
             self.repair.recycle(member.plaintext);
         }

@@ -1,4 +1,4 @@
-//! The receiving side of scheme 2: blocks of random linear combinations (CTCP sections 3.6 and 4.4).
+//! The receiving side of scheme 2: blocks of random linear combinations (docs/wire-format.md).
 //!
 //! A block is opened by the first combination that arrives while any of its packets is missing, and closed when nothing is. In between
 //! its decoder holds equations over what is missing, and asks the log of sources for the rest: what it refers to is pinned there.
