@@ -41,13 +41,8 @@ scheme::registry! {
     Slp = slp,
     /// As much repair as makes it improbable that the un-ACKed packets are not enough, in the form
     /// that suits, within a budget.
+    #[default]
     Auto = auto,
-}
-
-impl Default for RecoveryKind {
-    fn default() -> Self {
-        Self::Auto
-    }
 }
 
 /// What to send when nothing else is waiting.

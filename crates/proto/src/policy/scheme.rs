@@ -80,7 +80,7 @@ impl hash::Hash for Scheme {
 macro_rules! registry {
     ($($(#[$doc:meta])* $variant:ident = $file:ident),+ $(,)?) => {
         /// What spare congestion window is used for.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum RecoveryKind {
             $($(#[$doc])* $variant,)+
