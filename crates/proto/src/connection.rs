@@ -10,8 +10,7 @@
 //! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
-//! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
-//! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
+//! | `repair`     | what recovery sends and receives: copies, symbols, blocks                 |
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `multipath`  | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
@@ -23,11 +22,9 @@
 
 mod acks;
 mod admission;
-mod blocks;
 mod close;
 mod early;
 mod event;
-mod flight_copy;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;
@@ -39,8 +36,7 @@ mod network;
 mod observe;
 mod packet;
 mod receive;
-mod recover;
-mod reinject;
+pub(crate) mod repair;
 mod retry;
 mod silence;
 mod timers;
@@ -67,22 +63,20 @@ use crate::{
     config::TransportConfig,
     datagrams::Datagrams,
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
-    policy::{self, RecoveryPolicy},
-    repair::Repair,
     scheduler::{self, Scheduler},
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
-        CodeSchemes, ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError,
-        TransportErrorCode, TransportParameters, VarInt,
+        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
+        TransportParameters, VarInt,
     },
 };
 use close::State;
 use early::EarlyData;
-use flight_copy::FlightCopy;
 use handshake::Handshake;
 use multipath::PathIds;
+use repair::Repair;
 use timers::IdleTimer;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
@@ -164,16 +158,6 @@ pub struct Connection {
     control: VecDeque<ControlFrame>,
     repair: Repair,
     scheduler: Box<dyn Scheduler>,
-    policy: Box<dyn RecoveryPolicy>,
-    /// For a policy that sends in blocks.
-    blocks: Option<crate::blocks::Blocks>,
-    /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
-    duplicate: Option<(PathId, u64, PathId)>,
-    /// When the policy wants to be asked again.
-    recovery_at: Option<Instant>,
-    flight_copy: FlightCopy,
-    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
-    keep_sources: bool,
     /// Servers: when the handshake must be complete.
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
@@ -289,14 +273,8 @@ impl Connection {
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             control: VecDeque::new(),
-            repair: Repair::new(&config.repair),
+            repair: Repair::new(&config.repair, config.recovery),
             scheduler: scheduler::build(config.scheduler),
-            policy: policy::build(config.recovery, &config.repair, CodeSchemes::NONE),
-            blocks: None,
-            duplicate: None,
-            recovery_at: None,
-            flight_copy: FlightCopy::default(),
-            keep_sources: true,
             handshake_deadline: None,
             awaiting: None,
             idle: IdleTimer::new(now, config.max_idle_timeout.into()),
@@ -368,7 +346,7 @@ impl Connection {
     }
 
     fn reasons(&self) -> RecoveryReasons {
-        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.policy.reasons() }
+        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.repair.reasons() }
     }
 
     fn begin_watch(&mut self, now: Instant, original: &ConnectionId) {

@@ -8,7 +8,6 @@
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to, and [`Connection`]. The
 //! structure is explained in docs/decisions/0001-transport-core.md.
 
-mod blocks;
 mod cids;
 mod config;
 mod connection;
@@ -23,7 +22,6 @@ mod observer;
 mod path;
 pub mod policy;
 mod range_set;
-mod repair;
 pub mod scheduler;
 mod stats;
 mod streams;
@@ -33,8 +31,8 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, Admission, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
-    TransportConfig, UnknownName,
+    AddressValidation, Admission, ClientConfig, RepairConfig, SchedulerKind, ServerConfig, TransportConfig,
+    UnknownName,
 };
 pub use congestion::ControllerKind;
 pub use connection::{
@@ -49,6 +47,7 @@ pub use path::loss_store::LossStore;
 pub use path::sent::PacketPurpose;
 pub use path::snapshot::PathSnapshot;
 pub use path::status::PathStatus;
+pub use policy::RecoveryKind;
 pub use range_set::RangeSet;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{

@@ -11,7 +11,6 @@ use crate::{
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::{MAX_ACK_DELAY, sent::ControlFrame, space::PacketSpace},
-    policy,
     wire::{
         CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
         TransportParameters, VarInt,
@@ -335,9 +334,7 @@ impl Connection {
         {
             self.repair.set_peer(repair);
         }
-        let (kind, decodes) = (self.config.recovery, self.repair.decodable());
-        self.set_policy(policy::build(kind, &self.repair.block_limits(), decodes));
-        if let Some(instead) = policy::fallback(kind, decodes) {
+        if let Some(instead) = self.repair.begin(self.config.recovery) {
             let why = format!(" ({instead}: the peer does not decode)");
             self.stats.recovery.push_str(&why);
         }

@@ -18,6 +18,7 @@ use crate::{
         sent::ControlFrame,
         validation::{Unanswered, Width},
     },
+    policy::RecoveryEvent,
     range_set::RangeSet,
     wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
@@ -299,12 +300,12 @@ impl Connection {
     }
 
     fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by_peer: bool) {
-        self.fail_blocks_of(id);
+        self.fail_blocks_of(now, id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by_peer);
         self.path_ids.abandon_codes.insert(id, code);
-        self.policy.on_path_closed(id);
+        self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
             self.on_abandon_told(id);

@@ -368,7 +368,7 @@ impl Connection {
             Frame::PathsBlocked(f) => self.on_paths_blocked(f.maximum),
             Frame::PathCidsBlocked(f) => self.on_path_cids_blocked(f.path, f.next_sequence),
             Frame::Repair(repair) => self.on_repair(now, &repair),
-            Frame::Recovered(recovered) => self.on_recovered(&recovered),
+            Frame::Recovered(recovered) => self.on_recovered(now, &recovered),
             Frame::Combination(combination) => self.on_combination(now, &combination),
         }
     }

@@ -137,7 +137,8 @@ fn blocks_beyond_the_limit_close_and_unknown_paths_are_ignored() {
 #[test]
 fn the_decoder_stays_within_its_memory() {
     let mut client = client();
-    client.repair = Repair::new(&RepairConfig { decoder_memory: 20_000, ..RepairConfig::default() });
+    let limits = RepairConfig { decoder_memory: 20_000, ..RepairConfig::default() };
+    client.repair = Repair::new(&limits, client.config.recovery);
     for number in 0..1_000 {
         client.on_source_packet(Instant::ORIGIN, PathId::ZERO, number, &[7; 1_000]).unwrap();
     }
@@ -368,9 +369,9 @@ fn new_packets_must_not_be_acknowledged_under_old_keys() {
 #[test]
 fn a_closed_path_gives_its_source_memory_back() {
     let mut client = client();
-    client.repair = Repair::new(&RepairConfig { source_memory: 2_000, ..RepairConfig::default() });
-    let mut path =
-        Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
+    let limits = RepairConfig { source_memory: 2_000, ..RepairConfig::default() };
+    client.repair = Repair::new(&limits, client.config.recovery);
+    let mut path = Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();
     let mut packet = crate::path::sent::SentPacket::for_test(Instant::ORIGIN);
     packet.payload = payload;

@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use fec::reed_solomon::{DecodeScratch, decode};
 
 use super::{
+    blocks::receiver::{LinearBlocks, RebuiltPacket},
     credit::{Credit, LOOKUP},
-    linear::{LinearBlocks, RebuiltPacket},
     source_log::SourceLog,
 };
 use crate::{
