@@ -10,7 +10,7 @@ pub use crate::streams::{SentStreamFrames, Streams, StreamsConfig};
 use crate::{
     connection::repair::{Decoder, Rebuilt},
     crypto,
-    received::ReceivedPackets,
+    path::received::ReceivedPackets,
     token::TokenKey,
     wire::{ConnectionId, LongHeader, PacketKind, PathId, Repair, Side},
 };

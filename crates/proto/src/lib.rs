@@ -62,8 +62,6 @@ pub use wire::{
 
 use std::net::SocketAddr;
 
-use path::{received, rtt, sent, snapshot};
-
 /// The two addresses a packet travels between.
 ///
 /// `local` is the socket's address: its port tells our sockets apart, its IP is where the packet was sent to if that is known,

@@ -18,7 +18,7 @@ mod slp;
 use recovery::PathSample;
 use units::{Duration, Instant};
 
-pub use crate::{config::RepairConfig, snapshot::PathSnapshot, wire::CodeScheme, wire::CodeSchemes};
+pub use crate::{config::RepairConfig, path::snapshot::PathSnapshot, wire::CodeScheme, wire::CodeSchemes};
 use crate::{stats::RecoveryReasons, wire::PathId};
 pub use event::{BlockSource, Carried, LostPacket, RecoveryEvent, SentData};
 pub use recovery::{Exposed, PacketNumber, SourceRun, UnackedView, cofuso::Block, slp_arbiter::Marks};

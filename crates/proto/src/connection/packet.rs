@@ -295,7 +295,8 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code = self.path_ids.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
+                let code =
+                    self.path_ids.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
                 PathAbandon { path, error_code: code }.encode(out);
             }
             ControlFrame::PathStatus { path } => {

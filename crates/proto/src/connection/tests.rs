@@ -371,7 +371,8 @@ fn a_closed_path_gives_its_source_memory_back() {
     let mut client = client();
     let limits = RepairConfig { source_memory: 2_000, ..RepairConfig::default() };
     client.repair = Repair::new(&limits, client.config.recovery);
-    let mut path = Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
+    let mut path =
+        Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();
     let mut packet = crate::path::sent::SentPacket::for_test(Instant::ORIGIN);
     packet.payload = payload;

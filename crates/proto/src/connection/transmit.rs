@@ -4,12 +4,7 @@ use recovery::PacketNumber;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{
-    Connection,
-    close::State,
-    packet::Built,
-    repair::Next,
-};
+use super::{Connection, close::State, packet::Built, repair::Next};
 use crate::{
     Transmit,
     crypto::{Level, TAG_LEN},

@@ -11,8 +11,8 @@ use units::Instant;
 use crate::{
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
+    path::sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     policy::{Ahead, BlockSource, RecoveryEvent},
-    sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
     streams::SentStreamFrames,
     wire::{Combination, PathId, TransportError, TransportErrorCode},
 };

@@ -19,7 +19,7 @@ use super::{
     source_log::SourceLog,
 };
 use crate::{
-    received::ReceivedPackets,
+    path::received::ReceivedPackets,
     wire::{CodeScheme, Combination, PathId, Repair},
 };
 

@@ -65,7 +65,7 @@ impl Connection {
                     }
                 }
                 Verdict::Wait(time) => {
-                    let at = now + time.max(crate::rtt::GRANULARITY);
+                    let at = now + time.max(crate::path::rtt::GRANULARITY);
                     self.repair.ask_at = Some(self.repair.ask_at.map_or(at, |earlier| earlier.min(at)));
                 }
             }

@@ -80,7 +80,8 @@ impl Connection {
         let slowest = busy.clone().map(|p| p.rtt().smoothed().as_nanos()).max().unwrap_or(0);
         let needed: u128 = busy
             .map(|p| {
-                u128::from(p.in_flight()) * u128::from(slowest) / u128::from(p.rtt().smoothed().as_nanos().max(1))
+                u128::from(p.in_flight()) * u128::from(slowest)
+                    / u128::from(p.rtt().smoothed().as_nanos().max(1))
             })
             .sum();
         u128::from(waiting) > 2 * needed

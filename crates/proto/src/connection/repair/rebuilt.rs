@@ -6,7 +6,7 @@ use crate::{
     connection::{Connection, receive::FrameContext},
     crypto::Level,
     keys::KeyPhase,
-    sent::{Content, ControlFrame},
+    path::sent::{Content, ControlFrame},
     wire::{PathId, Recovered, TransportError, TransportErrorCode},
 };
 

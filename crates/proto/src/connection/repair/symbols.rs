@@ -7,7 +7,7 @@ use units::Instant;
 
 use crate::{
     connection::{Connection, packet::Built},
-    sent::{PacketPurpose, SentPacket},
+    path::sent::{PacketPurpose, SentPacket},
     wire::{CodeScheme, PathId, Repair, RepairHeader, TransportError, TransportErrorCode},
 };
 pub(super) use sender::EncodedBlock;
