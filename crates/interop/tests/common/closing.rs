@@ -90,8 +90,10 @@ async fn our_server_refuses_their_protocol() {
         let (_, theirs) = lab.endpoints(Role::Server);
         let config = lab.our_server_config().alpn(["something-else"]);
         let ours = mendpath::Endpoint::server(config, super::LOOPBACK).unwrap();
-        let error = theirs.connect(ours.local_addrs()[0], NAME).unwrap().await.unwrap_err();
-        match error {
+        let connecting = theirs.connect(ours.local_addrs()[0], NAME).unwrap();
+        let (there, here) = tokio::join!(connecting, async { ours.accept().await.unwrap().await });
+        here.unwrap_err();
+        match there.unwrap_err() {
             stack::ConnectionError::ConnectionClosed(close) => {
                 assert_eq!(u64::from(close.error_code), NO_APPLICATION_PROTOCOL);
                 assert!(!close.reason.is_empty(), "our reason arrives");

@@ -128,7 +128,9 @@ async fn peers_without_a_common_protocol_refuse_each_other() {
         let (server, client) = configs();
         let pair = Pair::with(server.alpn(["one"]), client.alpn(["two"]));
         let connecting = pair.client.connect(pair.address(), "localhost").unwrap();
-        let error = connecting.await.unwrap_err();
+        let accept = async { pair.server.accept().await.unwrap().await };
+        let (error, there) = tokio::join!(async { connecting.await.unwrap_err() }, accept);
+        there.unwrap_err();
         assert!(
             matches!(error, ConnectionError::ConnectionClosed { code, .. } if code.tls_alert() == Some(120)),
             "{error:?}"
