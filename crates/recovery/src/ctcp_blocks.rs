@@ -23,7 +23,7 @@
 //!   acknowledged counts for later blocks as well (CTCP-A11).
 //! - A packet that the transport declares lost is not on the fly any more, without waiting for 1.5 RTT: it is what a gap is to the paper.
 //! - A combination may turn out not to be innovative (about one in 256). If a block has as many packets acknowledged as it has sources
-//!   and the receiver does not say that it is decoded within the patience, another one is sent.
+//!   and the receiver does not say that it is decoded within the flight time, another one is sent.
 //! - No hysteresis (CTCP-A12). At any small loss rate this adds one combination per block (CTCP-A19).
 //!
 //! # Invariants
@@ -37,7 +37,7 @@ use units::{Duration, Instant};
 
 use crate::{
     PacketNumber, PathId,
-    ctcp_schedule::{BlockState, Patience, select},
+    ctcp_schedule::{BlockState, FlightTime, select},
 };
 
 /// How much may be under way.
@@ -50,12 +50,12 @@ pub struct Limits {
     /// Most bytes of sources of such blocks. Default 4 MiB.
     pub memory: u64,
     /// How long a packet counts as on the fly.
-    pub patience: Patience,
+    pub flight_time: FlightTime,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { block_size: 32, max_blocks: 100, memory: 4 << 20, patience: Patience::default() }
+        Self { block_size: 32, max_blocks: 100, memory: 4 << 20, flight_time: FlightTime::default() }
     }
 }
 
@@ -172,17 +172,16 @@ impl BlockSchedule {
         self.get(last).filter(|block| !block.closed).map(|_| last)
     }
 
-    /// The packet to send now, if any: `waiting` tells whether new data wants to be sent, `bytes` how much of it the next source may hold, and
+    /// The packet to send now, if any: `waiting` is how many bytes of new data the next source may hold, if any wants to be sent, and
     /// `loss` a path's loss rate. Call [`on_sent`](Self::on_sent) if it was sent.
     pub fn next(
         &mut self,
         now: Instant,
-        waiting: bool,
-        bytes: u64,
+        waiting: Option<u64>,
         loss: impl Fn(PathId) -> f64,
     ) -> Option<Packet> {
         self.on_deadline(now);
-        let may_add = waiting && self.memory.saturating_add(bytes) <= self.limits.memory;
+        let may_add = waiting.is_some_and(|bytes| self.memory.saturating_add(bytes) <= self.limits.memory);
         let size = u32::from(self.limits.block_size);
         let states = self.blocks.iter().zip(self.current..).filter(|(block, _)| !block.decoded);
         let chosen = states.filter_map(|(block, number)| block.state(number, may_add, size, &loss));
@@ -215,7 +214,7 @@ impl BlockSchedule {
             self.blocks.push_back(Block::default());
         }
         let size = self.limits.block_size;
-        let deadline = self.limits.patience.deadline(now, rtt);
+        let deadline = self.limits.flight_time.deadline(now, rtt);
         let Some(block) = self.get_mut(packet.block()) else { return };
         let is_source = matches!(packet, Packet::Source { .. });
         if is_source {
@@ -243,7 +242,7 @@ impl BlockSchedule {
         rtt: Duration,
     ) -> Option<u64> {
         let transmission = self.remove(path, number)?;
-        let deadline = self.limits.patience.deadline(now, rtt);
+        let deadline = self.limits.flight_time.deadline(now, rtt);
         let block = self.get_mut(transmission.block)?;
         block.received += 1;
         block.confirm_by = Some(deadline);

@@ -113,23 +113,6 @@ impl Repair {
         }
     }
 
-    /// A batch of packets begins. If data lasts `for_long`, what it carries need not be kept: no
-    /// spare window comes in time to protect it.
-    pub(super) fn on_batch(&mut self, for_long: bool) {
-        self.ask_at = None;
-        self.keep_sources = !for_long;
-    }
-
-    /// Whether new data travels in blocks.
-    pub(super) fn keeps_blocks(&self) -> bool {
-        self.policy.coding() == Coding::Blocks
-    }
-
-    /// Whether the next packet is a source of a block.
-    pub(super) fn keep_next(&mut self, is_source: bool) {
-        self.keep_sources = is_source;
-    }
-
     /// Whether the plaintext of the next packet with data is kept.
     pub(super) fn keeps_sources(&self) -> bool {
         self.keep_sources && self.policy.coding() != Coding::Nothing

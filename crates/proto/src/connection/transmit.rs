@@ -297,8 +297,7 @@ impl Connection {
         for path in self.paths.values_mut() {
             path.forget_pacer();
         }
-        let for_long = self.has_data_for_long();
-        self.repair.on_batch(for_long);
+        self.begin_batch();
         let mut batch: Option<(PathId, usize)> = None;
         for _ in 0..max_datagrams {
             let before = out.len();
@@ -340,8 +339,8 @@ impl Connection {
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
         let id = self.choose_path(now, queued, 0).filter(|id| batch.is_none_or(|b| b == *id))?;
-        if let Next::Source { block, .. } = next
-            && !self.may_join(now, block, id)
+        if let Next::Source(place) = next
+            && !self.may_join(now, place.block, id)
         {
             // The block is closed now: the next packet is of another.
             return self.build_next(now, batch, out);
@@ -394,19 +393,9 @@ impl Connection {
         }
         let carries_data = builder.frames.carries_data();
         let (marks, fresh) = (builder.frames.marks(), builder.frames.streams.fresh);
-        let source = match next {
-            Next::Source { block, last } if builder.frames.is_worth_coding() => Some((block, last)),
-            _ => None,
-        };
-        if self.repair.keeps_blocks() {
-            self.repair.keep_next(source.is_some());
-            let unprotected = next == Next::Data && builder.frames.is_worth_coding();
-            if unprotected && let Some(path) = self.paths.get_mut(&id) {
-                path.count_unprotected();
-            }
-        }
+        let place = self.place_of(next, id, &builder.frames);
         let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
-        let source = source.and_then(|(block, last)| self.on_source_built(id, built.number, block, last));
+        let source = place.and_then(|place| self.on_source_built(id, built.number, place));
         if carries_data {
             let Built { number, size } = built;
             let rtt = self.paths.get(&id)?.expected_rtt();

@@ -79,7 +79,7 @@ impl RecoveryPolicy for Ctcp {
         }
         let loss = &self.loss;
         let rate = |path| loss.get(&path).map_or(0.0, |l| l.average.estimate());
-        match self.schedule.next(now, waiting.is_some(), waiting.unwrap_or(0), rate) {
+        match self.schedule.next(now, waiting, rate) {
             None => Ahead::Nothing,
             Some(Packet::Source { block, index }) => {
                 Ahead::Source { block, last: index + 1 >= self.schedule.block_size() }

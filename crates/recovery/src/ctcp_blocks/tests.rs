@@ -20,7 +20,7 @@ impl Sender {
 
     /// Sends what is asked for on `path`, if anything.
     fn send(&mut self, now: Instant, path: u32, waiting: bool, loss: f64) -> Option<Packet> {
-        let packet = self.schedule.next(now, waiting, SIZE, |_| loss)?;
+        let packet = self.schedule.next(now, waiting.then_some(SIZE), |_| loss)?;
         let number = &mut self.next[path as usize];
         self.schedule.on_sent(now, packet, PathId(path), PacketNumber(*number), SIZE, RTT);
         *number += 1;
@@ -125,7 +125,7 @@ fn what_is_on_the_fly_weighs_by_its_path() {
     }
     let loss = |path: PathId| if path == PathId(1) { 0.4 } else { 0.0 };
     let mut needed = 0;
-    while let Some(packet) = sender.schedule.next(at(0), false, SIZE, loss) {
+    while let Some(packet) = sender.schedule.next(at(0), None, loss) {
         sender.schedule.on_sent(at(0), packet, PathId(0), PacketNumber(100 + needed), SIZE, RTT);
         needed += 1;
     }

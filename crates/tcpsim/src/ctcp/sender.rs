@@ -89,9 +89,9 @@ impl Sender {
         if self.limited {
             return None;
         }
-        let waiting = self.data_next < self.data_end;
+        let waiting = (self.data_next < self.data_end).then_some(self.mss);
         let p = self.loss.estimate();
-        let packet = self.schedule.next(now, waiting, self.mss, |_| p)?;
+        let packet = self.schedule.next(now, waiting, |_| p)?;
         let number = self.next;
         self.next += 1;
         let rtt = if self.rtt.has_sample() { self.rtt.smoothed } else { tcp.initial_rto };

@@ -12,7 +12,7 @@ use crate::{
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
     path::sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
-    policy::{Ahead, BlockSource, RecoveryEvent},
+    policy::{Ahead, BlockSource, Coding, RecoveryEvent},
     streams::SentStreamFrames,
     wire::{Combination, PathId, TransportError, TransportErrorCode},
 };
@@ -27,6 +27,14 @@ const PN_GROWTH: usize = 3;
 /// Answers of a policy for one packet that may come to nothing: more than there can be blocks.
 const MAX_ANSWERS: usize = 1 << 17;
 
+/// A source's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::connection) struct Place {
+    pub(in crate::connection) block: u64,
+    /// The block gets no more sources after it.
+    last: bool,
+}
+
 /// What the next packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::connection) enum Next {
@@ -34,8 +42,8 @@ pub(in crate::connection) enum Next {
     Data,
     /// What is neither stream data nor datagrams, for which a combination is about to leave.
     Control,
-    /// Data, as a source of a block; the `last` one or not.
-    Source { block: u64, last: bool },
+    /// Data, as a source of a block.
+    Source(Place),
     /// A combination.
     Combination { block: u64, index: u32 },
     /// A copy.
@@ -52,7 +60,7 @@ impl Connection {
             match self.repair.policy.ahead_of_data(now, waits.then_some(bytes)) {
                 Ahead::Nothing => return Next::Data,
                 Ahead::Copy { packet, of, on } => return Next::Copy { packet, of, on },
-                Ahead::Source { block, last } => return Next::Source { block, last },
+                Ahead::Source { block, last } => return Next::Source(Place { block, last }),
                 Ahead::Close { block } => self.close_block(now, block),
                 Ahead::Combination { block, index } => {
                     if !self.is_needed(block) {
@@ -91,25 +99,48 @@ impl Connection {
         false
     }
 
+    /// The place of the packet with `frames` that is about to leave on `path`, if it has one; then its plaintext is kept.
+    pub(in crate::connection) fn place_of(
+        &mut self,
+        next: Next,
+        path: PathId,
+        frames: &SentFrames,
+    ) -> Option<Place> {
+        if self.repair.policy.coding() != Coding::Blocks {
+            return None;
+        }
+        let place = match next {
+            Next::Source(place) if frames.is_worth_coding() => Some(place),
+            _ => None,
+        };
+        self.repair.keep_sources = place.is_some();
+        if next == Next::Data
+            && frames.is_worth_coding()
+            && let Some(path) = self.paths.get_mut(&path)
+        {
+            path.count_unprotected();
+        }
+        place
+    }
+
     /// A data packet has been built that was to be a source. `None` if there was no memory for another.
     pub(in crate::connection) fn on_source_built(
         &mut self,
         path: PathId,
         number: u64,
-        block: u64,
-        last: bool,
+        place: Place,
     ) -> Option<BlockSource> {
         let record = self.paths.get_mut(&path)?.sent_mut(number)?;
         if record.payload.is_empty() {
             return None;
         }
-        record.join_block(block);
+        record.join_block(place.block);
         let plaintext = core::mem::take(&mut record.payload);
         let bytes = plaintext.len() as u64;
         let datagram = record.frames.datagram;
         let member = Member { path, number, plaintext, covered: false, lost: None, datagram };
-        self.repair.blocks.on_source_sent(block, last, member);
-        Some(BlockSource { block, bytes })
+        self.repair.blocks.on_source_sent(place, member);
+        Some(BlockSource { block: place.block, bytes })
     }
 
     /// Size of a packet with a combination.

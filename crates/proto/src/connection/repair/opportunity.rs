@@ -71,7 +71,7 @@ const PLENTY: u64 = 1 << 20;
 impl Connection {
     /// Whether new data lasts at least twice as long as it takes to hear of what is sent now: then no spare window comes in time to
     /// protect that. What is in flight is a round trip's worth at the rate that the paths really have.
-    pub(in crate::connection) fn has_data_for_long(&self) -> bool {
+    fn has_data_for_long(&self) -> bool {
         let waiting = self.streams.sendable_bytes();
         if waiting < PLENTY {
             return false;
@@ -85,6 +85,12 @@ impl Connection {
             })
             .sum();
         u128::from(waiting) > 2 * needed
+    }
+
+    /// A batch of packets begins: what needs no protection need not be kept.
+    pub(in crate::connection) fn begin_batch(&mut self) {
+        self.repair.ask_at = None;
+        self.repair.keep_sources = !self.has_data_for_long();
     }
 
     /// Asks the policy for a recovery packet and builds it; `Some` is the path it is for.

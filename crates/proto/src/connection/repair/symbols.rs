@@ -30,8 +30,10 @@ impl Connection {
         let start = out.len();
         let made = index > 0 || self.make_block(block, of, builder.limit - start);
         let index = u8::try_from(index).unwrap_or(u8::MAX);
-        let encoded = self.repair.block(of).filter(|_| made);
-        if let Some((encoded, symbol)) = encoded.and_then(|e| Some((e, e.symbol(index)?))) {
+        if made
+            && let Some(encoded) = self.repair.block(of)
+            && let Some(symbol) = encoded.symbol(index)
+        {
             let header = RepairHeader {
                 path: of,
                 scheme: CodeScheme::ReedSolomon,

@@ -53,7 +53,7 @@ impl LinearBlock {
         let decoder = MissingDecoder::new(frame.seed(), members.len(), symbol_len, |i| !members[i].pinned);
         let decoder = decoder.ok()?;
         for member in members.iter().filter(|m| m.pinned) {
-            sources.pin(member.packet.0, member.packet.1, true);
+            sources.pin(member.packet.0, member.packet.1);
         }
         Some(Self { number: frame.block, symbol_len, members, decoder, symbols: 0, rebuilt: 0 })
     }
@@ -223,7 +223,7 @@ impl LinearBlocks {
     fn close(&mut self, at: usize, sources: &mut SourceLog, counters: &mut Counters) {
         let Some(block) = self.blocks.remove(at) else { return };
         for member in block.members.iter().filter(|m| m.pinned) {
-            sources.pin(member.packet.0, member.packet.1, false);
+            sources.unpin(member.packet.0, member.packet.1);
         }
         self.memory -= block.bytes();
         let used = block.rebuilt.min(block.symbols);

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Place;
 use crate::{
     streams::SentStreamFrames,
     wire::{CombinationHeader, PathId, Runs, block_seed},
@@ -102,13 +103,13 @@ impl Blocks {
         header.encoded_len(held.names()) + more
     }
 
-    /// A source was sent, the `last` one of its block or not.
-    pub(crate) fn on_source_sent(&mut self, block: u64, last: bool, member: Member) {
-        let block = self.blocks.entry(block).or_default();
+    /// A source was sent.
+    pub(super) fn on_source_sent(&mut self, place: Place, member: Member) {
+        let block = self.blocks.entry(place.block).or_default();
         let at = block.members.partition_point(|m| (m.path, m.number) < (member.path, member.number));
         block.longest = block.longest.max(member.plaintext.len());
         block.uncovered += 1;
-        block.closed |= last;
+        block.closed |= place.last;
         block.members.insert(at, member);
     }
 
