@@ -3,14 +3,14 @@
 //! A path is told what happens and answers with an outcome; its fields are its own. The connection
 //! hands outcomes on to streams, policy and repair.
 //!
-//! | it is told                                                            | in            | outcome                           |
-//! |-----------------------------------------------------------------------|---------------|-----------------------------------|
-//! | [`on_packet_sent`](Path::on_packet_sent)                              | `sending`     |                                   |
-//! | [`on_ack_received`](Path::on_ack_received) and what follows           | `newly_acked` | [`NewlyAcked`](newly_acked::NewlyAcked) |
-//! | [`detect_lost`](Path::detect_lost)                                    | `loss`        | [`LossOutcome`](loss::LossOutcome) |
-//! | [`on_probe_timeout`](Path::on_probe_timeout)                          | `probe`       | how many in a row                 |
-//! | [`on_challenge`](Path::on_challenge), [`on_response`](Path::on_response), [`on_challenge_timeout`](Path::on_challenge_timeout) | `validation` | whether to open or abandon it |
-//! | [`move_to`](Path::move_to), [`on_move_timeout`](Path::on_move_timeout) | `addresses`  | connection ids to give back       |
+//! | it is told                            | in            | outcome                            |
+//! |---------------------------------------|---------------|------------------------------------|
+//! | [`Path::on_packet_sent`]              | `sending`     |                                    |
+//! | [`Path::on_ack_received`] and the like | `newly_acked` | [`newly_acked::NewlyAcked`]       |
+//! | [`Path::detect_lost`]                 | `loss`        | [`loss::LossOutcome`]              |
+//! | [`Path::on_probe_timeout`]            | `probe`       | how many in a row                  |
+//! | [`Path::on_response`] and the like    | `validation`  | whether it opens, or is given up   |
+//! | [`Path::move_to`] and the like        | `addresses`   | connection ids to give back        |
 
 pub(crate) mod addresses;
 mod delivery;
@@ -171,8 +171,8 @@ impl Path {
         usize::from(self.recovery.measured.mtu.current())
     }
 
-    /// How long the ACK of a lone packet waits for a second one: an eighth of a round trip, so that it costs the sender little, and no
-    /// more than we told the peer.
+    /// How long the ACK of a lone packet waits for a second one: an eighth of a round trip, so that
+    /// it costs the sender little, and no more than we told the peer.
     pub(crate) fn ack_delay(&self) -> Duration {
         (self.rtt().smoothed() / 8).clamp(GRANULARITY, MAX_ACK_DELAY)
     }
@@ -247,7 +247,8 @@ impl Path {
         if idle { self.quiet.due(probe_timeout, idle_timeout) } else { None }
     }
 
-    /// It has been silent for long enough: a probe asks, with an ACK, since the last ones may have been lost with whatever is awaited.
+    /// It has been silent for long enough: a probe asks, with an ACK, since the last ones may have
+    /// been lost with whatever is awaited.
     pub(crate) fn ask_after_silence(&mut self, now: Instant) {
         self.quiet.on_asked();
         self.ask_for_probe();
@@ -279,8 +280,8 @@ impl Path {
         }
     }
 
-    /// A Retry came: everything sent so far is sent again. Returns the early data, whose bytes are no longer in flight; `initial` are
-    /// those of Initial packets.
+    /// A Retry came: everything sent so far is sent again. Returns the early data, whose bytes are
+    /// no longer in flight; `initial` are those of Initial packets.
     pub(crate) fn on_retry(&mut self, now: Instant, initial: u64) -> Vec<SentPacket> {
         let early = self.space.take_all();
         let bytes = early.iter().map(|packet| u64::from(packet.size)).sum::<u64>();
@@ -290,8 +291,8 @@ impl Path {
         early
     }
 
-    /// Lends the records, so that they can be changed beside the rest of the connection; they must come back before anything else
-    /// happens on the path.
+    /// Lends the records, so that they can be changed beside the rest of the connection; they must
+    /// come back before anything else happens on the path.
     pub(crate) fn lend_sent(&mut self) -> SentPackets {
         core::mem::take(&mut self.space.sent)
     }

@@ -1,7 +1,8 @@
 //! ACKs and losses: what a path finds out about its packets goes to whoever has to know.
 //!
-//! The path does what RFC 9002 asks (`path/newly_acked.rs`, `path/loss.rs`) and answers with an outcome. Here its packets are
-//! handed on, to the recovery policy, CTCP's blocks, streams, the handshake and repair.
+//! The path does what RFC 9002 asks (`path/newly_acked.rs`, `path/loss.rs`) and answers with an
+//! outcome. Here its packets are handed on, to the recovery policy, CTCP's blocks, streams, the
+//! handshake and repair.
 
 use recovery::PacketNumber;
 use units::{Duration, Instant};
@@ -115,7 +116,8 @@ impl Connection {
         self.observe_metrics(now, id);
     }
 
-    /// An ACK of 1-RTT data, not of 0-RTT, shows a client that the server has finished (RFC 9001 section 4.1.2).
+    /// An ACK of 1-RTT data, not of 0-RTT, shows a client that the server has finished (RFC 9001
+    /// section 4.1.2).
     fn confirm_by_ack(&mut self, level: Level, id: PathId, largest: u64) {
         let unconfirmed = self.side == Side::Client && !self.handshake.is_confirmed();
         if unconfirmed
@@ -165,7 +167,8 @@ impl Connection {
         }
     }
 
-    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000 section 13.2.4).
+    /// Makes a packet with nothing but an ACK ask for one now and then, within the window (RFC 9000
+    /// section 13.2.4).
     pub(super) fn ask_for_ack(
         &mut self,
         now: Instant,
@@ -185,7 +188,8 @@ impl Connection {
 
     // ---- packets that were lost
 
-    /// What coupled controllers see: every open path's window. The buffer goes back to where it came from.
+    /// What coupled controllers see: every open path's window. The buffer goes back to where it
+    /// came from.
     fn take_group(&mut self, id: PathId) -> Vec<congestion::PathWindow> {
         let mut group = core::mem::take(&mut self.scratch.group);
         group.clear();

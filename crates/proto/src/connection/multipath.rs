@@ -1,4 +1,5 @@
-//! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21 section 3).
+//! Opening, validating and closing paths (RFC 9000 section 8.2, draft-ietf-quic-multipath-21
+//! section 3).
 
 use std::collections::BTreeMap;
 
@@ -64,10 +65,12 @@ pub(super) struct MaxPathIds {
 }
 
 impl Connection {
-    /// Opens another path (clients only). It carries data once the peer has answered on it: a `Validated` event tells.
+    /// Opens another path (clients only). It carries data once the peer has answered on it: a
+    /// `Validated` event tells.
     ///
     /// # Errors
-    /// [`PathError`]; `NoConnectionId` right after the handshake means that the peer's connection ids are still on their way.
+    /// [`PathError`]; `NoConnectionId` right after the handshake means that the peer's connection
+    /// ids are still on their way.
     pub fn open_path(&mut self, now: Instant, network: NetworkPath) -> Result<PathId, PathError> {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
@@ -116,8 +119,8 @@ impl Connection {
         }
     }
 
-    /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its way. Further ids become free as
-    /// paths end (draft-ietf-quic-multipath-21 section 4.6).
+    /// The peer could open another path if it knew that it may: our last MAX_PATH_ID may be on its
+    /// way. Further ids become free as paths end (draft-ietf-quic-multipath-21 section 4.6).
     pub(super) fn on_paths_blocked(&mut self, limit: PathId) -> Result<(), TransportError> {
         match self.path_ids.limits {
             Some(max) if limit < max.local => self.queue_control(ControlFrame::MaxPathId),
@@ -134,8 +137,9 @@ impl Connection {
         self.issue_cids()
     }
 
-    /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section 5.1.2), for example because what
-    /// routes packets to this endpoint needs other ones. False if it has not yet followed the last request.
+    /// Asks the peer to use other connection ids of ours on a path from now on (RFC 9000 section
+    /// 5.1.2), for example because what routes packets to this endpoint needs other ones. False if
+    /// it has not yet followed the last request.
     pub fn rotate_cids(&mut self, id: PathId) -> bool {
         if self.state.is_closed() || !self.handshake.is_confirmed() || self.path_is_gone(id) {
             return false;
@@ -170,8 +174,8 @@ impl Connection {
         Ok(path.local_status().1)
     }
 
-    /// Asks the peer to use a path only while no other works, or takes that back (PATH_STATUS_BACKUP and
-    /// PATH_STATUS_AVAILABLE). We do the same.
+    /// Asks the peer to use a path only while no other works, or takes that back
+    /// (PATH_STATUS_BACKUP and PATH_STATUS_AVAILABLE). We do the same.
     ///
     /// # Errors
     /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
@@ -184,7 +188,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Which paths may carry data now: those that answer and are no backup; without one, those that answer; without one, all.
+    /// Which paths may carry data now: those that answer and are no backup; without one, those that
+    /// answer; without one, all.
     pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
         let preferred = |p: &Path| p.works() && !p.is_backup();
         let any_preferred = self.paths.values().any(preferred);
@@ -290,7 +295,8 @@ impl Connection {
                 if !last {
                     return Ok(());
                 }
-                // Section 3.4: an endpoint that is left without a path closes the connection. Each side may have abandoned the other's last.
+                // Section 3.4: an endpoint that is left without a path closes the connection. Each
+                // side may have abandoned the other's last.
                 let reason = "no path is left that neither side has abandoned";
                 Err(TransportError::new(TransportErrorCode::NO_VIABLE_PATH, reason))
             }
@@ -313,8 +319,9 @@ impl Connection {
         self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
     }
 
-    /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned the only one left, then it answers nothing on
-    /// that, and what was lost there is never found out.
+    /// Says once more which paths are abandoned, if the peer may not know: it may have abandoned
+    /// the only one left, then it answers nothing on that, and what was lost there is never found
+    /// out.
     pub(super) fn abandon_again(&mut self) {
         let untold = self.paths.values().filter(|p| p.is_closing_untold());
         let ids: SmallVec<[PathId; 8]> = untold.map(|p| p.id()).collect();
@@ -331,10 +338,12 @@ impl Connection {
         }
     }
 
-    /// Late packets have had their time: everything about the path is forgotten, and the peer may open another.
+    /// Late packets have had their time: everything about the path is forgotten, and the peer may
+    /// open another.
     pub(super) fn remove_closed_path(&mut self, id: PathId) {
         if let Some(path) = self.paths.remove(&id) {
-            // The memory for source symbols is the connection's: what the path still held must go back.
+            // The memory for source symbols is the connection's: what the path still held must go
+            // back.
             path.into_packets().for_each(|packet| self.repair.recycle(packet.payload));
         }
         self.path_ids.abandon_codes.remove(&id);

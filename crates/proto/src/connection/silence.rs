@@ -1,5 +1,5 @@
-//! What a connection does about silence: probe timeouts of paths and of the handshake (RFC 9002 section 6.2), and receivers that wait in
-//! vain for data (docs/decisions/0013-quiet-receivers.md).
+//! What a connection does about silence: probe timeouts of paths and of the handshake (RFC 9002
+//! section 6.2), and receivers that wait in vain for data (docs/decisions/0013-quiet-receivers.md).
 
 use units::Instant;
 
@@ -39,7 +39,8 @@ impl Connection {
         }
     }
 
-    /// Makes everything un-ACKed of a path pending for the others. The records stay: a late ACK is still an ACK.
+    /// Makes everything un-ACKed of a path pending for the others. The records stay: a late ACK is
+    /// still an ACK.
     pub(super) fn move_data_off(&mut self, id: PathId) {
         let Some(path) = self.paths.get_mut(&id) else { return };
         let mut sent = path.lend_sent();
@@ -57,16 +58,18 @@ impl Connection {
         }
     }
 
-    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is oldest leave again, whatever the flight
-    /// has (RFC 9002 section 6.2.4). Their ACK shows which others are lost.
+    /// The handshake's packets have not been answered for a probe timeout: two datagrams of what is
+    /// oldest leave again, whatever the flight has (RFC 9002 section 6.2.4). Their ACK shows which
+    /// others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
         self.handshake.probes = HANDSHAKE_PROBES;
         let complete = self.handshake.is_complete();
         let path = self.path_zero();
         path.on_handshake_probe_timeout(now);
         if complete {
-            // RFC 9002 section 6.2.4: what is in flight in other spaces is probed, too. A server that has all it needs of the handshake
-            // hears nothing else, and learns from nothing else that the client's address has changed.
+            // RFC 9002 section 6.2.4: what is in flight in other spaces is probed, too. A server
+            // that has all it needs of the handshake hears nothing else, and learns from nothing
+            // else that the client's address has changed.
             path.ask_for_probe();
         }
         let datagram = self.path_zero().datagram_size() as u64;
@@ -87,7 +90,8 @@ impl Connection {
 
     // ---- receivers
 
-    /// When a quiet path is to be asked whether the peer is still there. What is in flight has its own probe timeout.
+    /// When a quiet path is to be asked whether the peer is still there. What is in flight has its
+    /// own probe timeout.
     pub(super) fn silence_deadline(&self, path: &Path) -> Option<Instant> {
         if !self.handshake.is_confirmed() || !self.streams.may_receive() {
             return None;

@@ -42,7 +42,8 @@ impl Connection {
         }
     }
 
-    /// The deadline of what is under way or waits to be sent: all but those for the case that nothing happens any more.
+    /// The deadline of what is under way or waits to be sent: all but those for the case that
+    /// nothing happens any more.
     pub(super) fn next_duty(&self) -> Option<Instant> {
         let paths = self.paths.values().filter_map(|path| self.path_duty(path));
         paths.chain(self.handshake_deadline()).chain(self.repair.deadline()).min()
@@ -148,8 +149,8 @@ impl Connection {
         lost.into_iter().chain(self.handshake_probe_deadline()).min()
     }
 
-    /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing in flight, because the server
-    /// may be out of amplification budget (RFC 9002 section 6.2.2.1).
+    /// Probe timeout of the handshake, shared by its two spaces. A client probes even with nothing
+    /// in flight, because the server may be out of amplification budget (RFC 9002 section 6.2.2.1).
     fn handshake_probe_deadline(&self) -> Option<Instant> {
         if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
@@ -158,7 +159,8 @@ impl Connection {
         let interval = self.handshake_probe_interval(path.rtt().pto_base(), path.pto_count());
         let in_flight = self.handshake.spaces().filter(|s| s.space.has_ack_eliciting_in_flight());
         let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at()).max();
-        // A server that has acknowledged Finished can read what follows; HANDSHAKE_DONE may never come by itself.
+        // A server that has acknowledged Finished can read what follows; HANDSHAKE_DONE may never
+        // come by itself.
         let awaits_done = self.side == Side::Client
             && self.handshake.is_complete()
             && path.space().has_ack_eliciting_in_flight();
@@ -191,7 +193,8 @@ impl Connection {
             self.idle.deadline = None;
             return;
         };
-        // No shorter than three probe timeouts, so that a lost packet alone does not end the connection.
+        // No shorter than three probe timeouts, so that a lost packet alone does not end the
+        // connection.
         let pto = |p: &Path| p.rtt().pto_base() + self.peer_max_ack_delay();
         let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
         self.idle.deadline = Some(now + timeout.max(slowest * 3));

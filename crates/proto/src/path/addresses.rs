@@ -1,5 +1,5 @@
-//! The addresses of a path besides the one in use: where the peer was before it moved, and where it probes from
-//! (RFC 9000 section 9).
+//! The addresses of a path besides the one in use: where the peer was before it moved, and where it
+//! probes from (RFC 9000 section 9).
 
 use units::{Duration, Instant};
 
@@ -15,15 +15,17 @@ use crate::{
     wire::{ConnectionId, Frame, PathChallenge, PathResponse},
 };
 
-/// Smallest size of a datagram with PATH_CHALLENGE or PATH_RESPONSE, if the amplification limit permits (RFC 9000 section 8.2.1).
+/// Smallest size of a datagram with PATH_CHALLENGE or PATH_RESPONSE, if the amplification limit
+/// permits (RFC 9000 section 8.2.1).
 const MIN_CHALLENGE_SIZE: usize = 1_200;
 
 /// Bytes an unvalidated address may get for each byte it sent (RFC 9000 section 8.1).
 const AMPLIFICATION_FACTOR: u64 = 3;
 /// Addresses to which probes are answered at a time; the oldest makes room.
 const MAX_CANDIDATES: usize = 4;
-/// Challenges to the addresses that a path left, and the least time between the first two; it doubles. Those are validated and may be
-/// challenged at full size, but most likely nobody is there any more (RFC 9000 section 9.3.3), and no window holds these packets back.
+/// Challenges to the addresses that a path left, and the least time between the first two; it
+/// doubles. Those are validated and may be challenged at full size, but most likely nobody is there
+/// any more (RFC 9000 section 9.3.3), and no window holds these packets back.
 const MAX_CHALLENGES_BACK: u32 = 4;
 const MIN_CHALLENGE_BACK: Duration = Duration::from_millis(100);
 /// Probe timeouts that a new address has to answer in (RFC 9000 section 8.2.4).
@@ -45,7 +47,8 @@ impl Budget {
     }
 }
 
-/// The addresses a path left. They were validated: should the new ones not answer, the path returns (RFC 9000 section 9.3.2).
+/// The addresses a path left. They were validated: should the new ones not answer, the path returns
+/// (RFC 9000 section 9.3.2).
 #[derive(Debug)]
 pub(super) struct Previous {
     pub(super) network: NetworkPath,
@@ -81,22 +84,24 @@ pub(crate) struct OffPath {
     pub(crate) size: usize,
 }
 
-/// Whether two packets travelled the same way. A local address that the operating system did not tell is like any other.
+/// Whether two packets travelled the same way. A local address that the operating system did not
+/// tell is like any other.
 pub(crate) fn same_network(a: &NetworkPath, b: &NetworkPath) -> bool {
     let unknown = a.local.ip().is_unspecified() || b.local.ip().is_unspecified();
     a.remote == b.remote && (a.local == b.local || unknown && a.local.port() == b.local.port())
 }
 
-/// Whether only a port differs, as after a NAT has forgotten a binding: then the network is most likely the same
-/// (RFC 9000 section 9.4).
+/// Whether only a port differs, as after a NAT has forgotten a binding: then the network is most
+/// likely the same (RFC 9000 section 9.4).
 fn same_hosts(a: &NetworkPath, b: &NetworkPath) -> bool {
     let known = !a.local.ip().is_unspecified() && !b.local.ip().is_unspecified();
     a.remote.ip() == b.remote.ip() && (a.local == b.local || known && a.local.ip() == b.local.ip())
 }
 
 impl Path {
-    /// Runs between other addresses from now on. `cid` is what packets to the present ones carry, `keep` says whether what was
-    /// measured still holds; `challenge` is for the addresses that are left.
+    /// Runs between other addresses from now on. `cid` is what packets to the present ones carry,
+    /// `keep` says whether what was measured still holds; `challenge` is for the addresses that are
+    /// left.
     pub(crate) fn move_to(
         &mut self,
         now: Instant,
@@ -107,7 +112,8 @@ impl Path {
     ) {
         let keep = same_hosts(&self.network, &network);
         let fresh_timeout = RttEstimator::new(config.initial_rtt.into()).pto_base();
-        // A host that stood still may have left a timeout of minutes; whoever forged a packet must not hold the path for so long.
+        // A host that stood still may have left a timeout of minutes; whoever forged a packet must
+        // not hold the path for so long.
         let old_timeout = (self.rtt().pto_base() * SETTLE_TIMEOUTS).min(MAX_SETTLE);
         let settles_at = now + old_timeout.max(fresh_timeout * SETTLE_TIMEOUTS);
         if self.address.validated {
@@ -139,8 +145,8 @@ impl Path {
         self.start_validation();
     }
 
-    /// Returns to the addresses that were left, with what was measured there. `None` if there are none; else the connection id that
-    /// packets carry again.
+    /// Returns to the addresses that were left, with what was measured there. `None` if there are
+    /// none; else the connection id that packets carry again.
     pub(crate) fn move_back(&mut self) -> Option<ConnectionId> {
         let previous = *self.previous.take()?;
         self.network = previous.network;
@@ -154,7 +160,8 @@ impl Path {
         Some(previous.cid)
     }
 
-    /// Starts with the congestion window, round-trip time and datagram size of a new path; returns the old ones.
+    /// Starts with the congestion window, round-trip time and datagram size of a new path; returns
+    /// the old ones.
     fn measure_anew(&mut self, now: Instant, config: &TransportConfig) -> Measured {
         let fresh = Measured::new(config, &self.network, now, self.next_epoch);
         self.next_epoch = self.next_epoch.next();
@@ -176,7 +183,8 @@ impl Path {
         self.previous.is_some() && self.is_answered_by(data)
     }
 
-    /// The connection id for the addresses that the path left, if those are validated and a further move would give them up.
+    /// The connection id for the addresses that the path left, if those are validated and a further
+    /// move would give them up.
     pub(crate) fn given_up_by_moving(&self) -> Option<ConnectionId> {
         if !self.address.validated {
             return None;
@@ -184,7 +192,8 @@ impl Path {
         self.previous.as_ref().map(|p| p.cid)
     }
 
-    /// The move is settled: the addresses that the path left are forgotten. Returns the connection id for them.
+    /// The move is settled: the addresses that the path left are forgotten. Returns the connection
+    /// id for them.
     pub(crate) fn settle(&mut self) -> Option<ConnectionId> {
         self.previous.take().map(|previous| previous.cid)
     }
@@ -209,8 +218,8 @@ impl Path {
         candidate.map(|c| c.budget.received += bytes).is_some()
     }
 
-    /// Notes addresses that the peer probes from: an answer must not exceed the bytes that came from there. Returns the connection id of
-    /// the candidate that had to make room.
+    /// Notes addresses that the peer probes from: an answer must not exceed the bytes that came
+    /// from there. Returns the connection id of the candidate that had to make room.
     pub(crate) fn add_candidate(
         &mut self,
         network: NetworkPath,
@@ -282,7 +291,8 @@ impl Path {
         Some(OffPath { network: candidate.network, cid: candidate.cid, frame, size })
     }
 
-    /// When to challenge the previous address again after a challenge that leaves now, should it not answer.
+    /// When to challenge the previous address again after a challenge that leaves now, should it
+    /// not answer.
     fn next_challenge_back(&self, now: Instant) -> Option<Instant> {
         let previous = self.previous.as_ref()?;
         let sent = previous.validation.challenges_sent;
@@ -296,7 +306,8 @@ impl Path {
         previous.validation.retry_at.into_iter().chain([previous.settles_at]).min()
     }
 
-    /// Challenges the addresses that the path left once more if it is time; true if the move must be settled.
+    /// Challenges the addresses that the path left once more if it is time; true if the move must
+    /// be settled.
     pub(crate) fn on_move_timeout(&mut self, now: Instant) -> bool {
         let Some(previous) = &mut self.previous else { return false };
         if previous.settles_at <= now {

@@ -6,7 +6,8 @@ use super::{Path, sent::SentPacket};
 
 /// A round-trip time this much above the minimum shows a standing queue.
 const QUEUE_SIGN: f64 = 1.25;
-/// Bytes that a delivery rate sample must span: fewer say more about the sender than about the path.
+/// Bytes that a delivery rate sample must span: fewer say more about the sender than about the
+/// path.
 const MIN_SAMPLE: u64 = 8 * 1_200;
 
 /// Bytes acknowledged on a path, and how fast.
@@ -14,7 +15,8 @@ const MIN_SAMPLE: u64 = 8 * 1_200;
 pub(super) struct Delivery {
     /// Bytes acknowledged so far.
     bytes: u64,
-    /// Bytes acknowledged while the newest acknowledged packet was on its way, and how long that was.
+    /// Bytes acknowledged while the newest acknowledged packet was on its way, and how long that
+    /// was.
     sample: Option<(u64, Duration)>,
 }
 
@@ -44,10 +46,10 @@ impl Delivery {
 
 impl Path {
     /// Round-trip time to expect of a packet sent next. On a path whose queue builds up it follows
-    /// from what is in flight and the rate at which the path delivers (Little's law), since smoothed
-    /// samples lag by the queue that was added after they were sent. Until the path has shown its
-    /// rate, it is trusted with the rate of slow start's pacer, a window in half a round trip: on a
-    /// thin path the tenth packet of the first burst arrives long after the first.
+    /// from what is in flight and the rate at which the path delivers (Little's law), since
+    /// smoothed samples lag by the queue that was added after they were sent. Until the path has
+    /// shown its rate, it is trusted with the rate of slow start's pacer, a window in half a round
+    /// trip: on a thin path the tenth packet of the first burst arrives long after the first.
     pub(crate) fn expected_rtt(&self) -> Duration {
         let measured = &self.recovery.measured;
         let (rtt, in_flight) = (&measured.rtt, measured.in_flight as f64);

@@ -15,8 +15,9 @@ pub(crate) enum Lifecycle {
     Validating,
     /// Carries data.
     Open,
-    /// Abandoned by either side; kept until late packets have passed, and until the peer is known to know of it. As long as it does not, it
-    /// may have no other path to us: what it says on this one must be heard.
+    /// Abandoned by either side; kept until late packets have passed, and until the peer is known
+    /// to know of it. As long as it does not, it may have no other path to us: what it says on this
+    /// one must be heard.
     Closing { until: Instant, told: bool },
 }
 

@@ -1,7 +1,8 @@
 //! Loss detection and congestion control of one path (RFC 9002 sections 6 and 7).
 //!
-//! [`LossRecovery`] keeps the books; `newly_acked` and `probe` have its share of ACKs and probe timeouts. What it finds
-//! lost it takes off the books and hands out as a [`LossOutcome`]: streams, policy and repair have to hear of it.
+//! [`LossRecovery`] keeps the books; `newly_acked` and `probe` have its share of ACKs and probe
+//! timeouts. What it finds lost it takes off the books and hands out as a [`LossOutcome`]: streams,
+//! policy and repair have to hear of it.
 
 use congestion::PathWindow;
 use recovery::{PacketNumber, PathLoss};
@@ -91,13 +92,15 @@ struct Round<'a> {
 struct Losses {
     bytes: u64,
     newest: Option<Instant>,
-    /// Whether one of the path's largest datagrams is among them, or one that every path should carry.
+    /// Whether one of the path's largest datagrams is among them, or one that every path should
+    /// carry.
     full: bool,
     base: bool,
 }
 
 impl Path {
-    /// Declares packets of a space lost by number or age (RFC 9002 section 6.1). `group` is what coupled controllers see.
+    /// Declares packets of a space lost by number or age (RFC 9002 section 6.1). `group` is what
+    /// coupled controllers see.
     pub(crate) fn detect_lost(
         &mut self,
         now: Instant,
@@ -155,7 +158,8 @@ impl LossRecovery {
         (self.thresholds, self.event) = (ReorderingThresholds::default(), LossEvent::default());
     }
 
-    /// Takes the packets that `lost` names off the books. True if the path seems to carry small packets alone.
+    /// Takes the packets that `lost` names off the books. True if the path seems to carry small
+    /// packets alone.
     fn declare_lost(&mut self, round: &Round<'_>, space: &mut PacketSpace, lost: &mut LossOutcome) -> bool {
         if lost.numbers.is_empty() {
             return false;
@@ -213,8 +217,8 @@ impl LossRecovery {
         LossKind::OnPath
     }
 
-    /// Packets of the path are lost (RFC 9002 appendix B.8). Returns the number of the loss event, and whether the path seems to carry
-    /// small packets alone.
+    /// Packets of the path are lost (RFC 9002 appendix B.8). Returns the number of the loss event,
+    /// and whether the path seems to carry small packets alone.
     fn on_packets_lost(
         &mut self,
         round: &Round<'_>,
@@ -243,8 +247,9 @@ impl LossRecovery {
         (event, base && measured.mtu.on_base_lost())
     }
 
-    /// Whether packets about to be declared lost establish persistent congestion (RFC 9002 section 7.6.2). Only those that are found
-    /// lost together are looked at: after a silence that long, one ACK finds them all.
+    /// Whether packets about to be declared lost establish persistent congestion (RFC 9002 section
+    /// 7.6.2). Only those that are found lost together are looked at: after a silence that long,
+    /// one ACK finds them all.
     fn is_persistent_congestion(
         &self,
         space: &PacketSpace,
@@ -264,7 +269,8 @@ impl LossRecovery {
 }
 
 impl PacketSpace {
-    /// Finds the packets that are lost by now, in number order, and sets the time at which the next one would be.
+    /// Finds the packets that are lost by now, in number order, and sets the time at which the next
+    /// one would be.
     pub(super) fn detect_lost(
         &mut self,
         now: Instant,
@@ -289,8 +295,9 @@ impl PacketSpace {
         }
     }
 
-    /// The longest time between two of the packets `lost`, which are about to be removed, with no acknowledged packet between them.
-    /// Packets sent up to `first_sample_at`, before there was a round-trip time, do not count (RFC 9002 section 7.6.2).
+    /// The longest time between two of the packets `lost`, which are about to be removed, with no
+    /// acknowledged packet between them. Packets sent up to `first_sample_at`, before there was a
+    /// round-trip time, do not count (RFC 9002 section 7.6.2).
     pub(super) fn longest_loss(&self, lost: &[u64], first_sample_at: Instant) -> Duration {
         let mut longest = Duration::ZERO;
         let mut run: Option<(u64, Instant)> = None;

@@ -1,4 +1,5 @@
-//! What was found out about the network between two addresses: it stays behind when the path moves elsewhere.
+//! What was found out about the network between two addresses: it stays behind when the path moves
+//! elsewhere.
 
 use congestion::Controller;
 use recovery::loss_history::LossHistory;
@@ -57,7 +58,8 @@ impl Path {
         core::mem::replace(&mut self.recovery.measured, new)
     }
 
-    /// Puts old measurements back; what was in flight then and has been answered since counts no more.
+    /// Puts old measurements back; what was in flight then and has been answered since counts no
+    /// more.
     pub(super) fn restore(&mut self, old: Measured) {
         self.swap_measured(old);
         let measured = &mut self.recovery.measured;

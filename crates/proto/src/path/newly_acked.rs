@@ -19,7 +19,8 @@ use super::{
 };
 use crate::wire::{Ack, EcnCounts, TransportError, TransportErrorCode};
 
-/// The packets that one ACK frame newly acknowledged, and what they say. The buffers are used again.
+/// The packets that one ACK frame newly acknowledged, and what they say. The buffers are used
+/// again.
 #[derive(Debug, Default)]
 pub(crate) struct NewlyAcked {
     pub(crate) packets: Vec<(u64, SentPacket)>,
@@ -37,7 +38,8 @@ pub(crate) struct NewlyAcked {
     pub(super) ce_packets: u64,
     /// When the newest of the packets was sent.
     pub(super) newest_sent_at: Option<Instant>,
-    /// Bytes in flight that it acknowledged, those of them that were marked CE, and what was in flight before.
+    /// Bytes in flight that it acknowledged, those of them that were marked CE, and what was in
+    /// flight before.
     pub(super) bytes: u64,
     pub(super) ce_bytes: u64,
     pub(super) in_flight_before: u64,
@@ -48,7 +50,8 @@ pub(crate) struct NewlyAcked {
 pub(crate) enum Backoff {
     /// It does.
     Ends,
-    /// Not as long as a client does not know that the server has validated its address (RFC 9002 section 6.2.1).
+    /// Not as long as a client does not know that the server has validated its address (RFC 9002
+    /// section 6.2.1).
     Stays,
 }
 
@@ -62,9 +65,10 @@ pub(crate) enum Answer {
 }
 
 impl Path {
-    /// An ACK frame: moves the records of what it newly acknowledges into `newly`. What was declared
-    /// lost and has arrived after all is among them, too: the path reorders (RFC 9002 section 6.1). A
-    /// packet that was merely rebuilt is not: it stays a loss (docs/decisions/0003-recovered.md).
+    /// An ACK frame: moves the records of what it newly acknowledges into `newly`. What was
+    /// declared lost and has arrived after all is among them, too: the path reorders (RFC 9002
+    /// section 6.1). A packet that was merely rebuilt is not: it stays a loss
+    /// (docs/decisions/0003-recovered.md).
     ///
     /// # Errors
     /// PROTOCOL_VIOLATION for a packet number that was never sent.
@@ -112,7 +116,8 @@ impl Path {
         }
     }
 
-    /// The controller's share of an ACK, once its losses are known. `group` is what coupled controllers see.
+    /// The controller's share of an ACK, once its losses are known. `group` is what coupled
+    /// controllers see.
     pub(crate) fn on_packets_acked(&mut self, now: Instant, newly: &NewlyAcked, group: &[PathWindow]) {
         let LossRecovery { measured, app_limited, .. } = &mut self.recovery;
         if let Some(sent_at) = newly.ce_sent_at {
@@ -149,8 +154,9 @@ impl LossRecovery {
         }
     }
 
-    /// Compares the counts of an ACK with the marked packets that it acknowledges. New CE marks are one congestion event, dated by
-    /// the largest packet, so that the controller reacts once per round trip (RFC 9002 section 7.3.2 and appendix B.9).
+    /// Compares the counts of an ACK with the marked packets that it acknowledges. New CE marks are
+    /// one congestion event, dated by the largest packet, so that the controller reacts once per
+    /// round trip (RFC 9002 section 7.3.2 and appendix B.9).
     fn check_ecn(&mut self, space: &mut PacketSpace, counts: Option<EcnCounts>, newly: &mut NewlyAcked) {
         let ecn = &mut self.measured.ecn;
         if !ecn.is_in_use() {
@@ -169,7 +175,8 @@ impl LossRecovery {
     /// Round-trip time, what is in flight, and the rate of delivery.
     fn on_newly_acked(&mut self, now: Instant, delay: Duration, newly: &mut NewlyAcked) {
         let measured = &mut self.measured;
-        // A packet from before the path moved says nothing about where it runs now (RFC 9000 section 9.4).
+        // A packet from before the path moved says nothing about where it runs now (RFC 9000
+        // section 9.4).
         if let Some(sent_at) = newly.largest_sent_at
             && newly.largest_epoch == measured.epoch
         {
@@ -192,11 +199,12 @@ impl LossRecovery {
 }
 
 impl PacketSpace {
-    /// Applies an ACK frame's ranges (newest first) and moves the newly acknowledged records into `newly`.
+    /// Applies an ACK frame's ranges (newest first) and moves the newly acknowledged records into
+    /// `newly`.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and 21.4). What the frame said of others may
-    /// have been applied by then.
+    /// PROTOCOL_VIOLATION for a packet number that was never sent (RFC 9000 sections 13.1 and
+    /// 21.4). What the frame said of others may have been applied by then.
     pub(super) fn on_ack(
         &mut self,
         largest: u64,

@@ -5,7 +5,8 @@ use units::{BitRate, Duration, Instant};
 /// Timers of the endpoints we know fire up to this late.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
 
-/// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its capacity go.
+/// A token bucket in bytes: refilled at the controller's pacing rate, it lets bursts of at most its
+/// capacity go.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     /// The burst in packets.
@@ -16,7 +17,8 @@ pub(crate) struct Pacer {
 }
 
 impl Pacer {
-    /// A full bucket that holds so many packets of `size` bytes (RFC 9002 section 7.7 allows the initial window).
+    /// A full bucket that holds so many packets of `size` bytes (RFC 9002 section 7.7 allows the
+    /// initial window).
     pub(crate) fn new(now: Instant, packets: u64, size: u64) -> Self {
         let burst = packets * size;
         Self { packets, capacity: burst, tokens: burst as f64, refilled_at: now }
@@ -27,7 +29,8 @@ impl Pacer {
         let elapsed = now - self.refilled_at;
         self.refilled_at = self.refilled_at.max(now);
         let earned = elapsed.as_secs_f64() * rate.bits_per_second() as f64 / 8.0;
-        // Coarse timers must not cost throughput: the bucket always holds two milliseconds of the rate.
+        // Coarse timers must not cost throughput: the bucket always holds two milliseconds of the
+        // rate.
         let capacity = (self.capacity as f64).max(rate.bits_per_second() as f64 / 8.0 * 0.002);
         self.tokens = (self.tokens + earned).min(capacity);
     }
@@ -39,7 +42,8 @@ impl Pacer {
         self.capacity = burst;
     }
 
-    /// How long until `bytes` may leave; zero now. A wait too short for a timer counts as none: the debt is paid by the next packet.
+    /// How long until `bytes` may leave; zero now. A wait too short for a timer counts as none: the
+    /// debt is paid by the next packet.
     pub(crate) fn wait(&self, bytes: u64, rate: BitRate) -> Duration {
         let missing = bytes as f64 - self.tokens;
         if missing <= 0.0 {

@@ -86,8 +86,8 @@ impl Path {
         *due = (*due).max(1);
     }
 
-    /// A probe leaves now; returns its size, and which of the un-ACKed packets it repeats: the second probe of a timeout repeats the
-    /// second (RFC 9002 section 6.2.4).
+    /// A probe leaves now; returns its size, and which of the un-ACKed packets it repeats: the
+    /// second probe of a timeout repeats the second (RFC 9002 section 6.2.4).
     pub(crate) fn take_probe(&mut self) -> (usize, usize) {
         let timeouts = &mut self.recovery.timeouts;
         timeouts.probes_due -= 1;
@@ -95,7 +95,8 @@ impl Path {
         (usize::from(self.recovery.measured.mtu.probe_size(timeouts.count)), nth)
     }
 
-    /// The path's packets have not been answered for a probe timeout; returns how many such timeouts were in a row.
+    /// The path's packets have not been answered for a probe timeout; returns how many such
+    /// timeouts were in a row.
     pub(crate) fn on_probe_timeout(&mut self, now: Instant, company: Company) -> u32 {
         let (timeouts, measured) = (&mut self.recovery.timeouts, &mut self.recovery.measured);
         timeouts.count += 1;
@@ -117,7 +118,8 @@ impl Path {
         self.last_activity = now;
     }
 
-    /// When un-ACKed packets are probed (RFC 9002 section 6.2.1); `None` if none are there, or a probe is due already.
+    /// When un-ACKed packets are probed (RFC 9002 section 6.2.1); `None` if none are there, or a
+    /// probe is due already.
     pub(crate) fn probe_deadline(&self, max_ack_delay: Duration, company: Company) -> Option<Instant> {
         let last = self.space.last_ack_eliciting_at?;
         if !self.space.has_ack_eliciting_in_flight() || self.owes_probe() {
@@ -126,10 +128,12 @@ impl Path {
         Some(last + self.probe_interval(max_ack_delay, company))
     }
 
-    /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that a path's return is noticed.
+    /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that
+    /// a path's return is noticed.
     ///
-    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round trip: samples taken while a host stood
-    /// still may have made the PTO minutes long, and where probes are lost, no other sample comes soon.
+    /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round
+    /// trip: samples taken while a host stood still may have made the PTO minutes long, and where
+    /// probes are lost, no other sample comes soon.
     fn probe_interval(&self, max_ack_delay: Duration, company: Company) -> Duration {
         let (rtt, count) = (self.rtt(), self.pto_count());
         let base = rtt.pto_base() + max_ack_delay;

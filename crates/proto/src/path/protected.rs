@@ -7,7 +7,8 @@ use super::{
     sent::{Content, SentPacket},
 };
 
-/// How far recovery has come in a path's packet numbers, and which of its packets may still turn out to have been mended.
+/// How far recovery has come in a path's packet numbers, and which of its packets may still turn
+/// out to have been mended.
 #[derive(Debug, Default)]
 pub(super) struct Protection {
     /// Packets below this number are not protectable any more.
@@ -19,7 +20,8 @@ pub(super) struct Protection {
     lost: LostProtected,
 }
 
-/// Numbers of protected packets that were declared lost lately: news of their copies or repair may still come.
+/// Numbers of protected packets that were declared lost lately: news of their copies or repair may
+/// still come.
 #[derive(Debug, Default)]
 struct LostProtected(BTreeSet<u64>);
 
@@ -46,7 +48,8 @@ pub(super) struct Unreported(Vec<u64>);
 impl Unreported {
     /// More are not reported: the peer then resends their data in vain, once.
     const LIMIT: usize = 1_024;
-    /// Most packets of one frame. Scattered as they may be, it fits a packet of the smallest size beside a long ACK.
+    /// Most packets of one frame. Scattered as they may be, it fits a packet of the smallest size
+    /// beside a long ACK.
     const FRAME: usize = 64;
 
     pub(super) fn push(&mut self, number: u64) {
@@ -70,8 +73,8 @@ impl Unreported {
 }
 
 impl Path {
-    /// Moves the marks below which nothing is left to protect: what cannot be resent or coded never can again, so every record is passed
-    /// once, and not once for every packet of recovery.
+    /// Moves the marks below which nothing is left to protect: what cannot be resent or coded never
+    /// can again, so every record is passed once, and not once for every packet of recovery.
     pub(crate) fn move_marks(&mut self) {
         let sent = &self.space.sent;
         let end = sent.next_number();
@@ -104,8 +107,8 @@ impl Path {
         self.protection.exposed_below
     }
 
-    /// A packet of the path was lost. True if its data had already arrived otherwise; if recovery has protected it, the answer may still
-    /// show that it was in time.
+    /// A packet of the path was lost. True if its data had already arrived otherwise; if recovery
+    /// has protected it, the answer may still show that it was in time.
     pub(crate) fn note_lost_protected(&mut self, number: u64, packet: &SentPacket) -> bool {
         let mended = packet.content != Content::Awaited;
         if mended {
@@ -116,7 +119,8 @@ impl Path {
         mended
     }
 
-    /// The data of a packet that is not on record has arrived. True if it was a loss that this mends.
+    /// The data of a packet that is not on record has arrived. True if it was a loss that this
+    /// mends.
     pub(crate) fn note_mended(&mut self, number: u64) -> bool {
         let mended = self.protection.lost.take(number);
         self.recovery.counters.mended += u64::from(mended);

@@ -1,13 +1,14 @@
-//! Reordering on one path: what was declared lost and may still be acknowledged, and how much of it loss detection bears
-//! (RFC 9002 section 6.1).
+//! Reordering on one path: what was declared lost and may still be acknowledged, and how much of it
+//! loss detection bears (RFC 9002 section 6.1).
 //!
 //! | RFC 9002         | here                                                |
 //! |------------------|-----------------------------------------------------|
 //! | kPacketThreshold | [`ReorderingThresholds::packets`], at least 3       |
 //! | kTimeThreshold   | [`ReorderingThresholds::eighths`] / 8, at least 9/8 |
 //!
-//! The thresholds grow to what a late ACK shows to be needed, within bounds: the time to two round trips, as in RACK
-//! (RFC 8985 section 6.2). [`PERSISTENCE`] loss events without a spurious loss bring them back to where they began.
+//! The thresholds grow to what a late ACK shows to be needed, within bounds: the time to two round
+//! trips, as in RACK (RFC 8985 section 6.2). [`PERSISTENCE`] loss events without a spurious loss
+//! bring them back to where they began.
 
 use std::collections::VecDeque;
 
@@ -22,7 +23,8 @@ const MAX_PACKETS: u64 = 128;
 /// kTimeThreshold in eighths of a round trip.
 const MIN_EIGHTHS: u64 = 9;
 const MAX_EIGHTHS: u64 = 16;
-/// Loss events for which the thresholds outlast the reordering that raised them (RFC 8985 section 6.2).
+/// Loss events for which the thresholds outlast the reordering that raised them (RFC 8985 section
+/// 6.2).
 const PERSISTENCE: u8 = 16;
 
 /// The reordering thresholds of one path.
@@ -50,7 +52,8 @@ impl ReorderingThresholds {
         (rtt.longest() * self.eighths / 8).max(GRANULARITY)
     }
 
-    /// A packet declared lost was acknowledged at the age `age`, after packets up to `overtaken_by` numbers later.
+    /// A packet declared lost was acknowledged at the age `age`, after packets up to `overtaken_by`
+    /// numbers later.
     pub(crate) fn on_spurious(&mut self, overtaken_by: u64, age: Duration, rtt: &RttEstimator) {
         self.packets = self.packets.max((overtaken_by + 1).min(MAX_PACKETS));
         let eighths = (age * 8).as_nanos().div_ceil(rtt.longest().as_nanos().max(1));
@@ -83,7 +86,8 @@ pub(crate) struct LostPackets(VecDeque<LostPacket>);
 impl LostPackets {
     const LIMIT: usize = 1_024;
 
-    /// Remembers a packet; its number is above all that are remembered, since loss detection goes upwards.
+    /// Remembers a packet; its number is above all that are remembered, since loss detection goes
+    /// upwards.
     pub(crate) fn push(&mut self, packet: LostPacket) {
         debug_assert!(self.0.back().is_none_or(|last| last.number < packet.number));
         if self.0.len() == Self::LIMIT {
@@ -114,7 +118,8 @@ impl LostPackets {
     }
 }
 
-/// The latest reduction of a path's window for loss, and how many of its losses are still taken for real.
+/// The latest reduction of a path's window for loss, and how many of its losses are still taken for
+/// real.
 #[derive(Debug, Default)]
 pub(crate) struct LossEvent {
     id: u32,
@@ -122,7 +127,8 @@ pub(crate) struct LossEvent {
 }
 
 impl LossEvent {
-    /// Losses were told to the controller, which `reduced` its window for them or had done so before; returns the event's id.
+    /// Losses were told to the controller, which `reduced` its window for them or had done so
+    /// before; returns the event's id.
     pub(crate) fn on_lost(&mut self, packets: u64, reduced: bool) -> u32 {
         if reduced {
             self.id = self.id.wrapping_add(1);
@@ -132,7 +138,8 @@ impl LossEvent {
         self.id
     }
 
-    /// A loss of event `id` was spurious; true if that was the last one, so that the event never was.
+    /// A loss of event `id` was spurious; true if that was the last one, so that the event never
+    /// was.
     pub(crate) fn on_spurious(&mut self, id: u32) -> bool {
         if id != self.id || self.real == 0 {
             return false;

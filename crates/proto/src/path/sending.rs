@@ -1,4 +1,5 @@
-//! What a path notes of packets that leave, and whether more may: window, pacing, and the reason why it stopped.
+//! What a path notes of packets that leave, and whether more may: window, pacing, and the reason
+//! why it stopped.
 
 use rand_chacha::rand_core::RngCore;
 use units::{BitRate, Duration, Instant};
@@ -37,7 +38,8 @@ impl NewPacket {
 }
 
 impl Path {
-    /// A packet leaves: it is recorded in its space, and counts towards window, pacing and the amplification limit.
+    /// A packet leaves: it is recorded in its space, and counts towards window, pacing and the
+    /// amplification limit.
     pub(crate) fn on_packet_sent(&mut self, now: Instant, of: Space<'_>, packet: NewPacket) {
         let (measured, size) = (packet.is_measured(), packet.size as u64);
         if packet.level == Level::OneRtt {
@@ -63,13 +65,15 @@ impl Path {
         }
     }
 
-    /// Leaves a packet number out if that is due, and names a record that had better count as lost, if there is one.
+    /// Leaves a packet number out if that is due, and names a record that had better count as lost,
+    /// if there is one.
     pub(crate) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) -> Option<u64> {
         self.space.skip_number_if_due(rng);
         self.space.overdue()
     }
 
-    /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves of it.
+    /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves
+    /// of it.
     pub(crate) fn window(&self) -> u64 {
         let measured = &self.recovery.measured;
         measured.controller.window().min(measured.in_flight.saturating_add(self.budget_beside_challenges()))
@@ -106,7 +110,8 @@ impl Path {
         self.paced_until = None;
     }
 
-    /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8; waiting for the pacer is neither.)
+    /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8;
+    /// waiting for the pacer is neither.)
     pub(crate) fn note_limits(&mut self) {
         self.recovery.app_limited = self.has_spare_datagram() && self.paced_until.is_none();
     }

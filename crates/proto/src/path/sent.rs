@@ -1,8 +1,9 @@
 //! The un-ACKed packets of one packet number space, in number order.
 //!
-//! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout and a reinjection
-//! are all answered from it. The plaintext is kept beside it only while a coding scheme may need it as a source
-//! symbol, in buffers of a limited pool; see docs/decisions/0001-transport-core.md.
+//! A record says what the packet carried ([`SentFrames`]), so that an ACK, a loss, a probe timeout
+//! and a reinjection are all answered from it. The plaintext is kept beside it only while a coding
+//! scheme may need it as a source symbol, in buffers of a limited pool; see
+//! docs/decisions/0001-transport-core.md.
 
 use std::collections::VecDeque;
 
@@ -23,21 +24,24 @@ pub enum PacketPurpose {
     Repair,
     /// Only there to get an ACK, to validate a path or to measure it.
     Probe,
-    /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody waits for its ACK.
+    /// Larger than the path is known to carry: losing it says nothing about congestion, and nobody
+    /// waits for its ACK.
     MtuProbe,
-    /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about the path either.
+    /// To or from other addresses than the path's own (RFC 9000 section 9): it says nothing about
+    /// the path either.
     OffPath,
 }
 
 impl PacketPurpose {
-    /// Whether its fate says something about the path: then it counts as in flight and is probed for. Nobody may wait for what may not
-    /// fit the path, or does not travel it.
+    /// Whether its fate says something about the path: then it counts as in flight and is probed
+    /// for. Nobody may wait for what may not fit the path, or does not travel it.
     pub(crate) fn is_measured(self) -> bool {
         !matches!(self, Self::MtuProbe | Self::OffPath)
     }
 }
 
-/// Numbers the networks that a path has run over. Packets of another epoch say nothing about the present one.
+/// Numbers the networks that a path has run over. Packets of another epoch say nothing about the
+/// present one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Epoch(u32);
 
@@ -63,7 +67,8 @@ pub(crate) enum Coding {
     None,
     /// It is, or was, a source symbol of a block.
     Coded,
-    /// It is a source of this block of random linear combinations: its stream ranges belong to that.
+    /// It is a source of this block of random linear combinations: its stream ranges belong to
+    /// that.
     InBlock(u64),
 }
 
@@ -78,7 +83,8 @@ pub(crate) enum Content {
     Rebuilt,
 }
 
-/// A frame outside of streams that must reach the peer, as a reference to the state it was made from.
+/// A frame outside of streams that must reach the peer, as a reference to the state it was made
+/// from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlFrame {
     HandshakeDone,
@@ -130,7 +136,8 @@ pub(crate) struct SentFrames {
 }
 
 impl SentFrames {
-    /// Whether it carried what a block of random linear combinations protects: stream data or a datagram.
+    /// Whether it carried what a block of random linear combinations protects: stream data or a
+    /// datagram.
     pub(crate) fn is_worth_coding(&self) -> bool {
         !self.streams.ranges.is_empty() || self.datagram
     }
@@ -151,7 +158,8 @@ impl SentFrames {
 pub(crate) struct SentPacket {
     pub(crate) sent_at: Instant,
     pub(crate) size: u16,
-    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate sample.
+    /// Bytes of the path that had been acknowledged when it was sent: the start of a delivery rate
+    /// sample.
     pub(super) delivered_before: u64,
     /// The path's epoch when it was sent.
     pub(crate) epoch: Epoch,
@@ -248,7 +256,8 @@ impl SentPacket {
         self.content == Content::Rebuilt
     }
 
-    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet (COF-A10).
+    /// Whether it may become a source symbol: its plaintext is at hand and no block holds it yet
+    /// (COF-A10).
     pub(crate) fn is_codable(&self) -> bool {
         !self.payload.is_empty() && !self.is_coded() && !self.is_resent() && !self.is_rebuilt()
     }
@@ -269,7 +278,8 @@ impl SentPacket {
         self.is_protectable() && !self.is_coded()
     }
 
-    /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver (FUSO-A3).
+    /// Whether FUSO may resend it: not a copy, not resent before, and something is left to deliver
+    /// (FUSO-A3).
     pub(crate) fn is_protectable(&self) -> bool {
         self.waits_for_delivery() && !self.is_resent()
     }
@@ -284,8 +294,9 @@ pub(super) enum Removed {
     Lost,
 }
 
-/// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and removal. A number without a record costs four
-/// bytes, so that whoever sends little but ACKs may wait long for the answer to the one that asked for it.
+/// Ring of packet numbers, and the records of those in flight: constant-time insert, look-up and
+/// removal. A number without a record costs four bytes, so that whoever sends little but ACKs may
+/// wait long for the answer to the one that asked for it.
 #[derive(Debug, Default)]
 pub(crate) struct SentPackets {
     /// Packet number of the ring's first slot.
@@ -296,7 +307,8 @@ pub(crate) struct SentPackets {
     free: Vec<u32>,
 }
 
-/// What is known of a packet number: the place of its record, or one of two values that no place has.
+/// What is known of a packet number: the place of its record, or one of two values that no place
+/// has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slot(u32);
 
@@ -316,7 +328,8 @@ impl SentPackets {
         self.first + self.ring.len() as u64
     }
 
-    /// Appends the next packet number's record; `None` for a packet that needs no record (ACK only).
+    /// Appends the next packet number's record; `None` for a packet that needs no record (ACK
+    /// only).
     pub(super) fn insert(&mut self, number: u64, packet: Option<SentPacket>) {
         debug_assert_eq!(number, self.next_number());
         match packet {

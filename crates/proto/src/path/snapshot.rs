@@ -7,8 +7,8 @@ use units::{BitRate, Duration, Instant};
 use super::{Path, rtt::GRANULARITY};
 use crate::wire::PathId;
 
-/// Delivered packets that every path is credited with when its loss rate is estimated for the scheduler: one loss among the first
-/// ten packets must not make a path look useless.
+/// Delivered packets that every path is credited with when its loss rate is estimated for the
+/// scheduler: one loss among the first ten packets must not make a path look useless.
 const LOSS_PRIOR: u64 = 100;
 
 /// One path that may carry data, at the moment a policy is asked. Sizes in bytes.
@@ -25,25 +25,32 @@ pub struct PathSnapshot {
     pub mtu: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
-    /// Round-trip time to expect of the next packet: the smoothed one, or more where a queue is building up.
+    /// Round-trip time to expect of the next packet: the smoothed one, or more where a queue is
+    /// building up.
     pub expected_rtt: Duration,
     /// The rate at which the path has delivered lately; `None` until enough has been sent to tell.
     pub delivery_rate: Option<BitRate>,
-    /// Time until the oldest packet in flight should be ACKed, which opens a full window; zero if it is overdue.
+    /// Time until the oldest packet in flight should be ACKed, which opens a full window; zero if
+    /// it is overdue.
     pub next_ack: Duration,
-    /// Time between the sending of the oldest and the newest packet in flight: ACKs will be spread alike.
+    /// Time between the sending of the oldest and the newest packet in flight: ACKs will be spread
+    /// alike.
     pub ack_spread: Duration,
     /// Round-trip time variation.
     pub rtt_variance: Duration,
-    /// Probe timeout, without backoff: what it costs at least if nobody speaks up about a loss (RFC 9002 section 6.2.1).
+    /// Probe timeout, without backoff: what it costs at least if nobody speaks up about a loss (RFC
+    /// 9002 section 6.2.1).
     pub probe_timeout: Duration,
     /// Whether the round-trip time has been measured.
     pub measured: bool,
-    /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1. It jumps to a half and more right after a loss.
+    /// Loss estimate of FUSO section III-B.1 with equal weights, 0 to 1. It jumps to a half and
+    /// more right after a loss.
     pub loss: f64,
-    /// Losses since the path's start over packets sent, as if a hundred more had arrived: what to expect of the next packet, 0 to 1.
+    /// Losses since the path's start over packets sent, as if a hundred more had arrived: what to
+    /// expect of the next packet, 0 to 1.
     pub loss_rate: f64,
-    /// How much it has lost so far, and in bursts of what length, this connection and the last one to the same peer together.
+    /// How much it has lost so far, and in bursts of what length, this connection and the last one
+    /// to the same peer together.
     pub history: LossHistory,
     /// Whether the controller is in slow start.
     pub slow_start: bool,
@@ -51,10 +58,11 @@ pub struct PathSnapshot {
     pub pacing_wait: Duration,
     /// Whether any packet with data has ever been sent on it.
     pub ever_sent: bool,
-    /// Whether new data may use it. A path that is silent or a backup may not while another works; its un-ACKed packets can
-    /// still be protected.
+    /// Whether new data may use it. A path that is silent or a backup may not while another works;
+    /// its un-ACKed packets can still be protected.
     pub usable: bool,
-    /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending (FUSO-A3).
+    /// Whether it has an un-ACKed packet that is neither a copy nor protected by resending
+    /// (FUSO-A3).
     pub protectable: bool,
 }
 
@@ -151,8 +159,9 @@ impl Path {
         }
     }
 
-    /// Time until the ACK of a packet that left at `sent`. If that is overdue by more than the round-trip time varies, the path may be
-    /// dead: then a full round trip, as if it had been sent only now.
+    /// Time until the ACK of a packet that left at `sent`. If that is overdue by more than the
+    /// round-trip time varies, the path may be dead: then a full round trip, as if it had been sent
+    /// only now.
     fn next_ack(&self, sent: Instant, now: Instant) -> Duration {
         let rtt = self.rtt();
         let (due, variance) = (sent + rtt.smoothed(), rtt.variance().max(GRANULARITY));

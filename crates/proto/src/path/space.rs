@@ -1,4 +1,5 @@
-//! One packet number space: what was sent in it, and what arrived. What ACKs do to it is in `newly_acked`, loss detection in `loss`.
+//! One packet number space: what was sent in it, and what arrived. What ACKs do to it is in
+//! `newly_acked`, loss detection in `loss`.
 
 use std::collections::VecDeque;
 
@@ -17,8 +18,9 @@ const MAX_SKIPPED: usize = 4;
 /// Packets between left-out numbers: this many and as many again at random.
 const SKIP_EVERY: u32 = 256;
 
-/// Packet numbers without a record that may lie among the records, beyond those in flight: more than the ACKs of a round trip at any rate. More
-/// are there only when the peer has us send ACKs by the ten thousand and acknowledges nothing.
+/// Packet numbers without a record that may lie among the records, beyond those in flight: more
+/// than the ACKs of a round trip at any rate. More are there only when the peer has us send ACKs by
+/// the ten thousand and acknowledges nothing.
 const MAX_UNRECORDED: u64 = 32_768;
 
 /// One packet number space.
@@ -117,9 +119,9 @@ impl PacketSpace {
         self.ack_eliciting_in_flight > 0
     }
 
-    /// Leaves a packet number out now and then, at random: a peer that acknowledges it has not seen what it acknowledges
-    /// (RFC 9000 section 21.4). Loss detection may take a packet for lost one number too early next to it, which is as rare and harmless
-    /// as reordering.
+    /// Leaves a packet number out now and then, at random: a peer that acknowledges it has not seen
+    /// what it acknowledges (RFC 9000 section 21.4). Loss detection may take a packet for lost one
+    /// number too early next to it, which is as rare and harmless as reordering.
     pub(super) fn skip_number_if_due(&mut self, rng: &mut impl RngCore) {
         let next = self.sent.next_number();
         let due = *self.next_skip.get_or_insert_with(|| next + u64::from(rng.next_u32() % SKIP_EVERY));
@@ -139,7 +141,8 @@ impl PacketSpace {
         self.skipped.iter().any(|number| range.contains(number))
     }
 
-    /// The oldest record, if so many packet numbers without one follow that it had better count as lost: what it holds up takes memory.
+    /// The oldest record, if so many packet numbers without one follow that it had better count as
+    /// lost: what it holds up takes memory.
     pub(super) fn overdue(&self) -> Option<u64> {
         let oldest = self.sent.oldest()?;
         let span = self.sent.next_number() - oldest;

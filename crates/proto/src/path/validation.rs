@@ -1,5 +1,5 @@
-//! Whether the peer receives at a path's addresses: path validation that we drive, what an address that
-//! is not validated may get, and the answers that we owe (RFC 9000 section 8).
+//! Whether the peer receives at a path's addresses: path validation that we drive, what an address
+//! that is not validated may get, and the answers that we owe (RFC 9000 section 8).
 
 use smallvec::SmallVec;
 use units::{Duration, Instant};
@@ -20,7 +20,8 @@ const FULL_SIZE: usize = 1_200;
 const CHALLENGE_RETRY: Duration = Duration::from_secs(1);
 /// Never challenge faster than this.
 const MIN_CHALLENGE_RETRY: Duration = Duration::from_millis(100);
-/// Bytes of PATH_RESPONSEs that may be in flight although the window is full; further challenges get none, and are repeated.
+/// Bytes of PATH_RESPONSEs that may be in flight although the window is full; further challenges
+/// get none, and are repeated.
 const MAX_ANSWERS_BEYOND_WINDOW: u64 = 16 * 1_200;
 
 /// PATH_RESPONSEs that are owed.
@@ -116,8 +117,8 @@ impl Path {
         self.address.budget.left()
     }
 
-    /// What the amplification limit leaves to anything but challenges. Without the answer to one no more is ever allowed, so that
-    /// nothing else may take the last of it.
+    /// What the amplification limit leaves to anything but challenges. Without the answer to one no
+    /// more is ever allowed, so that nothing else may take the last of it.
     pub(crate) fn budget_beside_challenges(&self) -> u64 {
         match self.amplification_budget() {
             u64::MAX => u64::MAX,
@@ -136,7 +137,8 @@ impl Path {
         self.address.validation = Validation { due: true, ..Validation::default() };
     }
 
-    /// Only small packets seem to get through: a challenge of full size finds out, unless one is under way.
+    /// Only small packets seem to get through: a challenge of full size finds out, unless one is
+    /// under way.
     pub(super) fn ask_for_width(&mut self) {
         let settled = self.address.validated && self.previous.is_none();
         if self.is_open() && settled && !self.address.validation.is_under_way() {
@@ -157,7 +159,8 @@ impl Path {
         self.address.validation.challenge == Some(data)
     }
 
-    /// Whether `data` answers our challenge; if so the path is validated. Returns true the first time.
+    /// Whether `data` answers our challenge; if so the path is validated. Returns true the first
+    /// time.
     pub(crate) fn on_response(&mut self, now: Instant, data: [u8; 8]) -> bool {
         if let Some(previous) = &mut self.previous
             && previous.validation.challenge == Some(data)
@@ -197,9 +200,11 @@ impl Path {
         self.address.validation.retry_at
     }
 
-    /// The datagram for the challenges and answers that are due, of `shortest` bytes at least; `None` if it has to wait. It shows that
-    /// the path carries 1,200 bytes. The first challenge tries for the largest size that we hope for. Where the amplification limit
-    /// leaves less than that and some more, it is as small as it gets: its loss must leave something for another (RFC 9000 section 8.2.1).
+    /// The datagram for the challenges and answers that are due, of `shortest` bytes at least;
+    /// `None` if it has to wait. It shows that the path carries 1,200 bytes. The first challenge
+    /// tries for the largest size that we hope for. Where the amplification limit leaves less than
+    /// that and some more, it is as small as it gets: its loss must leave something for another
+    /// (RFC 9000 section 8.2.1).
     pub(crate) fn plan_validation(&mut self, now: Instant, shortest: usize) -> Option<ValidationDatagram> {
         let budget = usize::try_from(self.amplification_budget()).unwrap_or(usize::MAX);
         let reserve = if self.address.validated { 0 } else { CHALLENGE_RESERVE as usize };
@@ -208,7 +213,8 @@ impl Path {
             return None;
         }
         let measured = &self.recovery.measured;
-        // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would fill our records.
+        // Congestion control may hold answers back (RFC 9000 section 8.2.2): without end they would
+        // fill our records.
         if measured.in_flight > measured.controller.window() + MAX_ANSWERS_BEYOND_WINDOW {
             self.address.responses.clear();
             if !self.address.validation.due {
@@ -223,7 +229,8 @@ impl Path {
         Some(ValidationDatagram { size: hoped.unwrap_or(FULL_SIZE), width: Width::Full })
     }
 
-    /// The size that a first challenge tries for beyond 1,200 bytes; it then stands for a probe of the MTU.
+    /// The size that a first challenge tries for beyond 1,200 bytes; it then stands for a probe of
+    /// the MTU.
     fn hoped_size(&mut self, now: Instant, budget: usize) -> Option<usize> {
         // On a path that carries data already, the window has a say (RFC 9000 section 14.4).
         let window = if self.is_open() { self.spare_window() } else { u64::MAX };
@@ -238,8 +245,9 @@ impl Path {
         Some(usize::from(size))
     }
 
-    /// The data of the challenge that is about to leave: `fresh`, or what an earlier one had, since an answer to any of them counts.
-    /// `slowest` is the longest round-trip time that is known of any path.
+    /// The data of the challenge that is about to leave: `fresh`, or what an earlier one had, since
+    /// an answer to any of them counts. `slowest` is the longest round-trip time that is known of
+    /// any path.
     pub(crate) fn next_challenge(
         &mut self,
         now: Instant,
@@ -262,7 +270,8 @@ impl Path {
         core::mem::take(&mut self.address.responses)
     }
 
-    /// Nobody has answered our challenge in time. `last`: no other path is left, then the idle timeout decides, never silence.
+    /// Nobody has answered our challenge in time. `last`: no other path is left, then the idle
+    /// timeout decides, never silence.
     pub(crate) fn on_challenge_timeout(&mut self, last: bool) -> Unanswered {
         let open = self.is_open();
         let measured = &mut self.recovery.measured;
@@ -274,7 +283,8 @@ impl Path {
             // A move is settled by its own deadline.
             validation.due = true;
         } else if open {
-            // It answered once. If it has turned too narrow for QUIC, others do better; else the probe timeout sees to it.
+            // It answered once. If it has turned too narrow for QUIC, others do better; else the
+            // probe timeout sees to it.
             if !self.address.validated {
                 validation.due = true;
             } else if measured.mtu.is_narrow() {
