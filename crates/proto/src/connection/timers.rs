@@ -95,7 +95,7 @@ impl Connection {
 
     /// When the path's un-ACKed packets are probed (RFC 9002 section 6.2.1).
     fn probe_deadline(&self, path: &Path) -> Option<Instant> {
-        if !self.handshake.is_confirmed() {
+        if !self.handshake.is_confirmed() || !path.awaits_ack() {
             return None;
         }
         path.probe_deadline(self.peer_max_ack_delay(), self.company_of(path.id()))

@@ -118,13 +118,14 @@ impl Path {
         self.last_activity = now;
     }
 
-    /// When un-ACKed packets are probed (RFC 9002 section 6.2.1); `None` if none are there, or a
-    /// probe is due already.
+    /// Whether un-ACKed packets are to be probed some time, and no probe is due yet.
+    pub(crate) fn awaits_ack(&self) -> bool {
+        self.space.has_ack_eliciting_in_flight() && !self.owes_probe()
+    }
+
+    /// When they are probed (RFC 9002 section 6.2.1).
     pub(crate) fn probe_deadline(&self, max_ack_delay: Duration, company: Company) -> Option<Instant> {
         let last = self.space.last_ack_eliciting_at?;
-        if !self.space.has_ack_eliciting_in_flight() || self.owes_probe() {
-            return None;
-        }
         Some(last + self.probe_interval(max_ack_delay, company))
     }
 
