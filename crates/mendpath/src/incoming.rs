@@ -18,10 +18,10 @@ use crate::{
 
 /// A client that asks for a connection, about which the application decides.
 ///
-/// Awaiting it accepts it and completes the handshake; dropping it refuses it. It has passed what the endpoint decides by
-/// itself: its packet authenticates, there is room, and it has shown that it receives at its address if
-/// [`ServerConfig::address_validation`] wants that. While it waits it takes one of the places of
-/// [`ServerConfig::max_half_open`], which newcomers may take from it.
+/// Awaiting it accepts it and completes the handshake; dropping it refuses it. It has passed what
+/// the endpoint decides by itself: its packet authenticates, there is room, and it has shown that
+/// it receives at its address if [`ServerConfig::address_validation`] wants that. While it waits it
+/// takes one of the places of [`ServerConfig::max_half_open`], which newcomers may take from it.
 #[must_use = "dropping a client refuses it"]
 pub struct Incoming {
     /// `None` once decided.
@@ -71,8 +71,8 @@ impl Incoming {
         self.client().proto.path().local
     }
 
-    /// Whether it has shown, by a token, that it receives at its address (RFC 9000 section 8.1). If not, the address may be
-    /// forged.
+    /// Whether it has shown, by a token, that it receives at its address (RFC 9000 section 8.1). If
+    /// not, the address may be forged.
     pub fn remote_address_validated(&self) -> bool {
         self.client().proto.remote_address_validated()
     }
@@ -85,14 +85,15 @@ impl Incoming {
     /// Begins the handshake.
     ///
     /// # Errors
-    /// If the client had to make room for others meanwhile, the endpoint was closed, or TLS refuses its configuration.
+    /// If the client had to make room for others meanwhile, the endpoint was closed, or TLS refuses
+    /// its configuration.
     pub fn accept(mut self) -> Result<Connecting, ConnectionError> {
         let client = self.take();
         client.endpoint.clone().accept(client, None)
     }
 
-    /// As [`accept`](Self::accept), with another configuration than the endpoint's. Of this, the limits on how many clients
-    /// there may be are not used.
+    /// As [`accept`](Self::accept), with another configuration than the endpoint's. Of this, the
+    /// limits on how many clients there may be are not used.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -101,15 +102,16 @@ impl Incoming {
         client.endpoint.clone().accept(client, Some(config))
     }
 
-    /// Turns it away with `CONNECTION_REFUSED` and the reason, which anybody on the path can read. No state is kept. So many
-    /// clients a second are told; the others try again until they give up.
+    /// Turns it away with `CONNECTION_REFUSED` and the reason, which anybody on the path can read.
+    /// No state is kept. So many clients a second are told; the others try again until they give
+    /// up.
     pub fn refuse(mut self, reason: &str) {
         let client = self.take();
         client.endpoint.clone().refuse(client, reason);
     }
 
-    /// Makes it show that it receives at its address, at the price of a round trip, and forgets it: it comes back as another
-    /// whose address is validated (RFC 9000 section 8.1.2).
+    /// Makes it show that it receives at its address, at the price of a round trip, and forgets it:
+    /// it comes back as another whose address is validated (RFC 9000 section 8.1.2).
     ///
     /// # Errors
     /// If it has answered a Retry already.

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, futures::OwnedNotified};
 /// Kinds of things that a handle may wait for at a time.
 const SLOTS: usize = 5;
 
-/// One waiting place for each kind of thing. A place that was dropped after every poll would miss what happens until the
-/// next.
+/// One waiting place for each kind of thing. A place that was dropped after every poll would miss
+/// what happens until the next.
 #[derive(Default)]
 pub(crate) struct Waits([Option<Pin<Box<OwnedNotified>>>; SLOTS]);
 

@@ -1,7 +1,8 @@
 //! Clients that wait until the application has decided about them.
 //!
-//! Who is asked about has passed everything that the endpoint decides by itself (`admission`), and has a place in the
-//! lobby like one that was accepted: an application that is slow to decide keeps nobody else out.
+//! Who is asked about has passed everything that the endpoint decides by itself (`admission`), and
+//! has a place in the lobby like one that was accepted: an application that is slow to decide keeps
+//! nobody else out.
 
 use std::sync::Arc;
 
@@ -17,9 +18,10 @@ use crate::{
 /// A client that asks for a connection, of which only its first datagram is kept.
 ///
 /// Hand it to [`Endpoint::accept`], [`refuse`](Endpoint::refuse), [`retry`](Endpoint::retry) or
-/// [`ignore`](Endpoint::ignore): until then it holds a place among those who wait to be let in, and newcomers may displace
-/// it. Datagrams that follow come out as [`EndpointOutput::ToConnection`](super::EndpointOutput::ToConnection) with its
-/// handle: keep a few for the connection, or drop them, which is a loss like any other.
+/// [`ignore`](Endpoint::ignore): until then it holds a place among those who wait to be let in, and
+/// newcomers may displace it. Datagrams that follow come out as
+/// [`EndpointOutput::ToConnection`](super::EndpointOutput::ToConnection) with its handle: keep a
+/// few for the connection, or drop them, which is a loss like any other.
 #[derive(Debug)]
 pub struct Incoming {
     pub(super) handle: ConnectionHandle,
@@ -78,8 +80,8 @@ impl Endpoint {
         self.accept_with(now, incoming, &server)
     }
 
-    /// As [`accept`](Self::accept), with another configuration than the endpoint's. The limits on how many connections
-    /// there may be stay the endpoint's.
+    /// As [`accept`](Self::accept), with another configuration than the endpoint's. The limits on
+    /// how many connections there may be stay the endpoint's.
     ///
     /// # Errors
     /// As [`accept`](Self::accept).
@@ -109,8 +111,8 @@ impl Endpoint {
         Ok((handle, connection))
     }
 
-    /// Turns a client away with CONNECTION_REFUSED and words that anybody on the path can read. `None` if there is nothing
-    /// to send: so many clients a second are told.
+    /// Turns a client away with CONNECTION_REFUSED and words that anybody on the path can read.
+    /// `None` if there is nothing to send: so many clients a second are told.
     pub fn refuse(
         &mut self,
         now: Instant,
@@ -124,8 +126,8 @@ impl Endpoint {
         Some(reply_to(incoming.path, incoming.datagram.len(), out))
     }
 
-    /// Makes a client show that it receives at its address, at the price of a round trip, and forgets it: it comes back as
-    /// another (RFC 9000 section 8.1.2).
+    /// Makes a client show that it receives at its address, at the price of a round trip, and
+    /// forgets it: it comes back as another (RFC 9000 section 8.1.2).
     ///
     /// # Errors
     /// The client itself, if it has answered a Retry already.
