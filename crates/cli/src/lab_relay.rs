@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{ClientConfig, Connecting, Endpoint, PathOptions, ServerConfig};
+use mendpath::{ClientConfig, Endpoint, Incoming, PathOptions, ServerConfig};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
@@ -18,6 +18,7 @@ use crate::{
     args::RelayArgs,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
+    protocol::CloseCode,
     server::{Statistics, Tally},
     splice::splice_tcp,
     transport::Choice,
@@ -61,7 +62,7 @@ pub async fn server(
     Err(failed(&"the endpoint was closed"))
 }
 
-async fn serve(incoming: Connecting, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
+async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
     let connection = incoming.await.ok()?;
     let _entry = tally.enter(&connection, None);
     let (send, receive) = connection.accept_bi().await.ok()?;
@@ -119,7 +120,7 @@ async fn carry(
     }
     let (send, receive) = connection.open_bi().await.ok()?;
     splice_tcp(tcp, (receive, send), IDLE).await;
-    connection.close(0, b"");
+    connection.close(CloseCode::Done.into(), b"");
     Some(())
 }
 

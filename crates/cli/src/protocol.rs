@@ -3,6 +3,8 @@
 //! Every message is a frame: its length in two bytes, big-endian, then its body. The control stream carries one [`Hello`] and one
 //! [`Reply`]; each later stream begins with one [`Request`] and its [`Reply`], followed by the bytes of the proxied connection.
 
+use mendpath::VarInt;
+
 mod address;
 mod frame;
 mod hello;
@@ -47,7 +49,7 @@ pub enum CloseCode {
 
 impl CloseCode {
     /// The code with this number.
-    pub fn from_code(code: u64) -> Option<Self> {
+    pub fn from_code(code: VarInt) -> Option<Self> {
         let all = [
             Self::Done,
             Self::Protocol,
@@ -57,7 +59,13 @@ impl CloseCode {
             Self::WrongService,
             Self::Unavailable,
         ];
-        all.into_iter().find(|known| u64::from(*known as u32) == code)
+        all.into_iter().find(|known| VarInt::from(*known) == code)
+    }
+}
+
+impl From<CloseCode> for VarInt {
+    fn from(code: CloseCode) -> Self {
+        Self::from_u32(code as u32)
     }
 }
 
@@ -73,4 +81,10 @@ pub enum StreamCode {
     Cancelled = 0x12,
     /// The stream broke this protocol.
     Malformed = 0x13,
+}
+
+impl From<StreamCode> for VarInt {
+    fn from(code: StreamCode) -> Self {
+        Self::from_u32(code as u32)
+    }
 }

@@ -148,10 +148,10 @@ impl ProxyServer {
 
     /// Serves until the endpoint is closed.
     pub async fn run(self) {
-        while let Some(connecting) = self.endpoint.accept().await {
+        while let Some(incoming) = self.endpoint.accept().await {
             // As many of these as the transport keeps connections: the seats, and those who wait to be let in.
             let shared = self.shared.clone();
-            tokio::spawn(async move { session::serve(connecting, &shared).await });
+            tokio::spawn(async move { session::serve(incoming, &shared).await });
         }
     }
 }

@@ -35,13 +35,13 @@ pub trait Abort {
 impl Abort for SendStream {
     fn abort(&mut self, code: StreamCode) {
         // An error means that it has ended already.
-        let _ = self.reset(code as u64);
+        let _ = self.reset(code.into());
     }
 }
 
 impl Abort for RecvStream {
     fn abort(&mut self, code: StreamCode) {
-        let _ = self.stop(code as u64);
+        let _ = self.stop(code.into());
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use mendpath::{ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, TransportConfig};
+use mendpath::{
+    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, TransportConfig, TransportError,
+    TransportErrorCode, VarInt,
+};
 
 use crate::{failure::Failure, protocol::CloseCode, target::Target};
 
@@ -30,7 +33,7 @@ impl Choice {
             recovery: self.recovery,
             controller: self.congestion,
             observe: self.qlog.clone().map(|directory| Arc::new(directory) as _),
-            max_idle_timeout: idle.into(),
+            max_idle_timeout: idle,
             max_concurrent_bidi: streams,
             max_concurrent_uni: 0,
             ..TransportConfig::default()
@@ -77,23 +80,28 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             "Check that `mendpath server` runs there and that its UDP port is open in every firewall",
             Retry::Useful,
         ),
-        ConnectionError::ApplicationClosed { code, by_peer: true, .. } => explain_close(*code),
-        ConnectionError::TransportClosed { code, by_peer: false, .. } if is_tls_alert(*code) => (
+        ConnectionError::ApplicationClosed { code, .. } => explain_close(*code),
+        ConnectionError::TransportError(error) if is_tls_alert(error.code) => (
             "it does not hold the key that the invitation names".to_owned(),
             "Ask its operator for the present invitation; if that has not changed, somebody else answers in its place",
             Retry::Useless,
         ),
-        ConnectionError::TransportClosed { code, .. } if *code == TLS_NO_APPLICATION_PROTOCOL => (
-            "what answers there is not a mendpath server, or one of another version".to_owned(),
-            "Check the address, and that both sides run the same version",
-            Retry::Useless,
-        ),
-        ConnectionError::TransportClosed { code, reason, by_peer: true } if *code == CONNECTION_REFUSED => {
+        ConnectionError::TransportError(TransportError { code, .. })
+        | ConnectionError::ConnectionClosed { code, .. }
+            if *code == NO_APPLICATION_PROTOCOL =>
+        {
+            (
+                "what answers there is not a mendpath server, or one of another version".to_owned(),
+                "Check the address, and that both sides run the same version",
+                Retry::Useless,
+            )
+        }
+        ConnectionError::ConnectionClosed { code: TransportErrorCode::CONNECTION_REFUSED, reason } => {
             // What a server says ends up on a terminal: no control characters.
             let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
             (format!("it takes nobody in at the moment ({reason})"), "Try again later", Retry::Soon)
         }
-        ConnectionError::TransportClosed { code, by_peer: true, .. } if *code == APPLICATION_ERROR => (
+        ConnectionError::ConnectionClosed { code: TransportErrorCode::APPLICATION_ERROR, .. } => (
             "it closed the connection before it could say why: it is about to stop, or has too much to do"
                 .to_owned(),
             "Try again later",
@@ -125,21 +133,15 @@ pub enum Retry {
     Useless,
 }
 
-/// CONNECTION_REFUSED: the server's transport has no room (RFC 9000 section 20.1).
-pub(crate) const CONNECTION_REFUSED: u64 = 0x2;
-
-/// APPLICATION_ERROR: an application closed during the handshake, where its own code is hidden (RFC 9000 section 10.2.3).
-const APPLICATION_ERROR: u64 = 0xc;
-
 /// CRYPTO_ERROR with the alert no_application_protocol (RFC 9001 section 8.1).
-const TLS_NO_APPLICATION_PROTOCOL: u64 = 0x100 + 120;
+const NO_APPLICATION_PROTOCOL: TransportErrorCode = TransportErrorCode::crypto(120);
 
 /// CRYPTO_ERROR (RFC 9000 section 20.1) other than a missing application protocol.
-fn is_tls_alert(code: u64) -> bool {
-    (0x100..0x200).contains(&code) && code != TLS_NO_APPLICATION_PROTOCOL
+fn is_tls_alert(code: TransportErrorCode) -> bool {
+    code.tls_alert().is_some() && code != NO_APPLICATION_PROTOCOL
 }
 
-fn explain_close(code: u64) -> (String, &'static str, Retry) {
+fn explain_close(code: VarInt) -> (String, &'static str, Retry) {
     let (wrong, next, retry) = match CloseCode::from_code(code) {
         Some(CloseCode::TokenRefused) => (
             "it refused the token of the invitation",
@@ -183,12 +185,11 @@ mod tests {
     #[test]
     fn every_end_has_a_line_of_its_own() {
         let server: Target = "192.0.2.1:4433".parse().unwrap();
-        let closed = |code| ConnectionError::ApplicationClosed { code, reason: vec![], by_peer: true };
-        let (token, retry) = explain(&closed(CloseCode::TokenRefused as u64), &server);
+        let closed = |code| ConnectionError::ApplicationClosed { code, reason: vec![] };
+        let (token, retry) = explain(&closed(CloseCode::TokenRefused.into()), &server);
         assert!(token.to_string().contains("refused the token"), "{token}");
         assert_eq!(retry, Retry::Useless);
-        let alert =
-            ConnectionError::TransportClosed { code: 0x100 + 49, reason: String::new(), by_peer: false };
+        let alert = ConnectionError::TransportError(TransportError::crypto(49, ""));
         let (pin, retry) = explain(&alert, &server);
         assert!(pin.to_string().contains("does not hold the key"), "{pin}");
         assert_eq!(retry, Retry::Useless);
@@ -196,17 +197,17 @@ mod tests {
         assert!(dead.to_string().contains("192.0.2.1:4433: it does not answer. Check"), "{dead}");
         assert_eq!(retry, Retry::Useful);
         let refused = |code, reason: &str| {
-            explain(&ConnectionError::TransportClosed { code, reason: reason.into(), by_peer: true }, &server)
+            explain(&ConnectionError::ConnectionClosed { code, reason: reason.into() }, &server)
         };
-        let (busy, retry) = refused(CONNECTION_REFUSED, "too many\x1b[2J clients");
+        let (busy, retry) = refused(TransportErrorCode::CONNECTION_REFUSED, "too many\x1b[2J clients");
         assert!(busy.to_string().contains("nobody in at the moment (too many[2J clients). Try"), "{busy}");
         assert_eq!(retry, Retry::Soon);
-        let (hidden, retry) = refused(APPLICATION_ERROR, "");
+        let (hidden, retry) = refused(TransportErrorCode::APPLICATION_ERROR, "");
         assert!(hidden.to_string().contains("before it could say why"), "{hidden}");
         assert_eq!(retry, Retry::Useful);
         assert_eq!(explain(&ConnectionError::Reset, &server).1, Retry::Useful, "a restarted server is back");
-        for code in 0..9 {
-            assert!(!explain(&closed(code), &server).0.to_string().contains('\n'));
+        for code in 0..9u8 {
+            assert!(!explain(&closed(code.into()), &server).0.to_string().contains('\n'));
         }
     }
 }

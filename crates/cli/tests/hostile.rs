@@ -39,7 +39,7 @@ async fn connect(invitation: &Invitation) -> Connection {
 
 fn assert_closed_by_peer(error: ConnectionError, code: CloseCode) {
     match error {
-        ConnectionError::ApplicationClosed { code: found, by_peer: true, .. } => {
+        ConnectionError::ApplicationClosed { code: found, .. } => {
             assert_eq!(CloseCode::from_code(found), Some(code));
         }
         other => panic!("{other:?} instead of {code:?}"),

@@ -266,7 +266,7 @@ async fn the_client_comes_back_when_the_server_does() {
         let echo = echo_server().await;
         assert_eq!(socks5(proxy, CONNECT, echo).await.1, 0);
 
-        endpoint.close(6, b"restart");
+        endpoint.close(6u8.into(), b"restart");
         endpoint.wait_idle().await;
         drop(endpoint);
         let again = rebind(&options).await;

@@ -108,8 +108,8 @@ async fn a_crowded_door() {
         invitation.server.port = server.local_addrs()[0].port();
         invitation.pin = identity.pin();
         let refusing = async {
-            while let Some(connecting) = server.accept().await {
-                connecting.refuse(CloseCode::Unavailable as u64, "no room\n");
+            while let Some(incoming) = server.accept().await {
+                incoming.accept().unwrap().refuse(CloseCode::Unavailable.into(), "no room\n");
             }
         };
         let failed = tokio::select! {

@@ -180,7 +180,7 @@ async fn one_sender_after_the_other() {
             let mut first = Sender::ask(&endpoint, &invitation, "first").await;
             assert_eq!(answer(&mut first.receive).await.status, Status::Ok, "it begins");
             let mut second = Sender::ask(&endpoint, &invitation, "second").await;
-            first.connection.close(0, b"");
+            first.connection.close(0u8.into(), b"");
             assert_eq!(answer(&mut second.receive).await.status, Status::Ok, "the next one begins");
             let mut third = Sender::ask(&endpoint, &invitation, "third").await;
             second.deliver().await;

@@ -4,7 +4,8 @@
 //! still; and when the wire falls silent, everything ends.
 
 use proto::{
-    Dir, PathId, RecoveryKind, RepairConfig, SchedulerKind, StreamId, TransportConfig, wire::PacketKind,
+    Dir, PathId, PathStatus, RecoveryKind, RepairConfig, SchedulerKind, StreamId, TransportConfig,
+    wire::PacketKind,
 };
 use units::Duration;
 
@@ -44,7 +45,7 @@ pub fn run(data: &[u8]) {
             11 => {
                 let (now, path, end) = (pair.now, PathId(input.below(8) as u32), input.flag());
                 if let Some(connection) = pair.connection(end) {
-                    let _ = connection.close_path(now, path, 1);
+                    let _ = connection.close_path(now, path, 1u8.into());
                 }
             }
             // The wire loses what is on it.
@@ -69,7 +70,7 @@ fn config(input: &mut Input<'_>) -> TransportConfig {
         max_concurrent_uni: if small { 0 } else { 100 },
         datagram_receive_buffer: if choice & 2 == 0 { 0 } else { 3_000 },
         max_paths: if choice & 4 == 0 { 1 } else { 4 },
-        keep_alive: (choice & 8 == 0).then_some(Duration::from_secs(5)),
+        keep_alive: (choice & 8 == 0).then_some(std::time::Duration::from_secs(5)),
         recovery: RecoveryKind::ALL[usize::from(choice >> 4) % RecoveryKind::ALL.len()],
         scheduler: SchedulerKind::ALL[usize::from(choice >> 6) % SchedulerKind::ALL.len()],
         repair: RepairConfig {
@@ -110,8 +111,8 @@ fn application(pair: &mut Pair, input: &mut Input<'_>, server: bool) {
         1 => drop(connection.open(Dir::Uni)),
         2 | 3 => drop(connection.write(id, &vec![7; len])),
         4 => drop(connection.finish(id)),
-        5 => drop(connection.reset(id, 1)),
-        6 => drop(connection.stop(id, 1)),
+        5 => drop(connection.reset(id, 1u8.into())),
+        6 => drop(connection.stop(id, 1u8.into())),
         7 | 8 => {
             for dir in [Dir::Bi, Dir::Uni] {
                 while connection.accept(dir).is_some() {}
@@ -120,12 +121,13 @@ fn application(pair: &mut Pair, input: &mut Input<'_>, server: bool) {
         }
         9 => drop(connection.send_datagram(vec![7; len % 1_300].into())),
         10 => while connection.receive_datagram().is_some() {},
-        _ if call > 0xf8 => connection.close(now, 1, b"enough"),
+        _ if call > 0xf8 => connection.close(now, 1u8.into(), b"enough"),
         _ if call > 0xc0 => connection.force_key_update(),
         _ if call > 0xa0 => drop(connection.start_early_data(now)),
         _ => {
             let path = PathId((len % 4) as u32);
-            let _ = connection.set_path_backup(path, len & 4 == 0);
+            let status = if len & 4 == 0 { PathStatus::Backup } else { PathStatus::Available };
+            let _ = connection.set_path_status(path, status);
         }
     }
 }

@@ -111,7 +111,7 @@ impl Pair {
         let mut first = first;
         first.run(Duration::from_millis(200));
         let now = first.now;
-        first.connection(false).expect("there always is one").close(now, 0, b"");
+        first.connection(false).expect("there always is one").close(now, 0u8.into(), b"");
         first.run(Duration::from_secs(30));
         let mut second = Self::with(&client, &server);
         second.now = first.now;
@@ -168,10 +168,13 @@ impl Pair {
                     connection.handle_datagram(now, Datagram { path, ecn: None, data: &mut data });
                 }
             }
-            Some(EndpointOutput::Accepted(handle, connection)) if peer.connection.is_none() => {
-                peer.connection = Some((handle, connection));
+            Some(EndpointOutput::Incoming(incoming)) => {
+                let made = peer.endpoint.accept(now, *incoming).expect("TLS takes its configuration");
+                match &mut peer.connection {
+                    none @ None => *none = Some(made),
+                    Some(_) => peer.others.push(made),
+                }
             }
-            Some(EndpointOutput::Accepted(handle, connection)) => peer.others.push((handle, connection)),
             Some(EndpointOutput::Reply(transmit)) => {
                 assert_eq!(transmit.size, reply.len());
                 assert!(reply.len() <= 3 * size, "a stateless answer of {} bytes to {size}", reply.len());

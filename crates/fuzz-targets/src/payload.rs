@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use proto::{
-    ConnectionId, Dir, PathId, StreamId, TransportErrorCode,
+    ConnectionId, Dir, PathId, StreamId, TransportErrorCode, VarInt,
     wire::{
         CodeScheme, ConnectionClose, Crypto, DataBlocked, Datagram, Frame, MaxData, MaxPathId, MaxStreamData,
         MaxStreams, NewConnectionId, NewToken, PathAbandon, PathChallenge, PathCidsBlocked, PathResponse,
@@ -49,7 +49,7 @@ fn frame(input: &mut Input<'_>, out: &mut Vec<u8>) {
         }
         16 => {
             let reason = data(input);
-            let error_code = TransportErrorCode(input.number());
+            let error_code = TransportErrorCode(VarInt::saturating(input.number()));
             ConnectionClose::Transport { error_code, frame_type: None, reason: &reason }.encode(out);
         }
         _ => simple(kind, input, out),
@@ -62,10 +62,10 @@ fn simple(kind: u8, input: &mut Input<'_>, out: &mut Vec<u8>) {
     let frame = match kind {
         17 => Frame::ResetStream(ResetStream {
             id: stream_id(input),
-            error_code: n,
+            error_code: VarInt::saturating(n),
             final_size: input.number(),
         }),
-        18 => Frame::StopSending(StopSending { id: stream_id(input), error_code: n }),
+        18 => Frame::StopSending(StopSending { id: stream_id(input), error_code: VarInt::saturating(n) }),
         19 => Frame::MaxData(MaxData { maximum: n }),
         20 => Frame::MaxStreamData(MaxStreamData { id: stream_id(input), maximum: n }),
         21 => Frame::MaxStreams(MaxStreams { dir: dir(input), maximum: n.min(1 << 60) }),
@@ -74,7 +74,10 @@ fn simple(kind: u8, input: &mut Input<'_>, out: &mut Vec<u8>) {
         24 => Frame::StreamsBlocked(StreamsBlocked { dir: dir(input), limit: n.min(1 << 60) }),
         25 => Frame::PathChallenge(PathChallenge(n.to_be_bytes())),
         26 => Frame::PathResponse(PathResponse(n.to_be_bytes())),
-        27 => Frame::PathAbandon(PathAbandon { path: path(input), error_code: TransportErrorCode(n) }),
+        27 => Frame::PathAbandon(PathAbandon {
+            path: path(input),
+            error_code: TransportErrorCode(VarInt::saturating(n)),
+        }),
         28 => Frame::PathStatus(PathStatus { path: path(input), sequence: n, backup: input.flag() }),
         29 => Frame::MaxPathId(MaxPathId { maximum: path(input) }),
         30 => Frame::PathsBlocked(PathsBlocked { maximum: path(input) }),

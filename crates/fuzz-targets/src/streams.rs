@@ -6,7 +6,7 @@
 mod model;
 
 use proto::{
-    Dir, MAX_GAPS, Read, Side, StreamId,
+    Dir, MAX_GAPS, Read, Side, StreamId, VarInt,
     fuzzing::{SentStreamFrames, Streams, StreamsConfig},
     wire::{Frame, Frames, TransportErrorCode, TransportParameters},
 };
@@ -38,12 +38,12 @@ pub fn run(data: &[u8]) {
         max_concurrent_uni: input.below(6) as u64,
     };
     let peer = TransportParameters {
-        initial_max_data: input.number(),
-        initial_max_stream_data_bidi_local: input.number(),
-        initial_max_stream_data_bidi_remote: input.number(),
-        initial_max_stream_data_uni: input.number(),
-        initial_max_streams_bidi: input.number().min(8),
-        initial_max_streams_uni: input.number().min(8),
+        initial_max_data: VarInt::saturating(input.number()),
+        initial_max_stream_data_bidi_local: VarInt::saturating(input.number()),
+        initial_max_stream_data_bidi_remote: VarInt::saturating(input.number()),
+        initial_max_stream_data_uni: VarInt::saturating(input.number()),
+        initial_max_streams_bidi: VarInt::saturating(input.number().min(8)),
+        initial_max_streams_uni: VarInt::saturating(input.number().min(8)),
         ..TransportParameters::default()
     };
     let mut streams = Streams::new(Side::Server, &config);
@@ -85,10 +85,10 @@ impl Harness {
                     .any(|tooth| self.stream(id, offset.saturating_add(2 * tooth), 1, false));
             }
             6 => {
-                let (code, size) = (input.number(), self.offset(id, input));
+                let (code, size) = (VarInt::saturating(input.number()), self.offset(id, input));
                 (self.streams.on_reset_stream(id, code, size), self.model.on_reset(id, code, size))
             }
-            7 => (self.streams.on_stop_sending(id, 7), self.model.may_send_to(id)),
+            7 => (self.streams.on_stop_sending(id, 7u8.into()), self.model.may_send_to(id)),
             8 => {
                 let limit = input.number();
                 let expected = self.model.may_send_to(id);
@@ -143,7 +143,7 @@ impl Harness {
         match step % 12 {
             0..=2 => self.read(id, usize::from(input.u16()) % 5_000),
             3 => {
-                let stopped = self.streams.stop(id, 5).is_ok();
+                let stopped = self.streams.stop(id, 5u8.into()).is_ok();
                 assert_eq!(stopped, self.model.stop(id));
             }
             4 => {
@@ -159,7 +159,7 @@ impl Harness {
                 }
             }
             6 => drop(self.streams.finish(id)),
-            7 => drop(self.streams.reset(id, 9)),
+            7 => drop(self.streams.reset(id, 9u8.into())),
             8 => while self.streams.accept(id.dir()).is_some() {},
             9 | 10 => self.transmit(usize::from(input.u16()) % 3_000),
             _ if self.in_flight.is_empty() => {}

@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mendpath::{ClientConfig, Connection, Endpoint, PathError, PathOptions};
+use mendpath::{ClientConfig, Connection, Endpoint, OpenPathError, PathError, PathOptions};
 use tokio::{io::AsyncWriteExt as _, task::JoinSet};
 
 use crate::{ClientArgs, Failure, hq, tls};
@@ -93,7 +93,7 @@ impl Client {
         };
         let elapsed = start.elapsed();
         println!("{} files, {bytes} bytes in {:.3} s", paths.len(), elapsed.as_secs_f64());
-        for path in connection.paths() {
+        for path in connection.path_stats() {
             println!("path {} {}: {} bytes received", path.id, path.network.local, path.bytes_received);
         }
         if let Some(accepted) = early
@@ -107,7 +107,7 @@ impl Client {
         if self.args.key_update && connection.stats().key_updates == 0 {
             return Err(Failure::NotShown("the keys were not updated"));
         }
-        connection.close(0, b"");
+        connection.close(0u8.into(), b"");
         Ok(())
     }
 }
@@ -118,10 +118,14 @@ async fn rebind(connection: &Connection) -> Result<(), Failure> {
     loop {
         look.tick().await;
         let paths = connection.paths();
-        let Some(path) = paths.first().filter(|p| p.bytes_received > ENOUGH_TO_MOVE) else { continue };
-        let options = PathOptions::new().local_ip(path.network.local.ip());
-        match connection.migrate_path(path.id, &options) {
-            Err(PathError::NotReady) => {}
+        let Some(path) = paths.first() else { continue };
+        let Ok(stats) = path.stats() else { continue };
+        if stats.bytes_received <= ENOUGH_TO_MOVE {
+            continue;
+        }
+        let options = PathOptions::new().local_ip(stats.network.local.ip());
+        match path.migrate(&options) {
+            Err(OpenPathError::Path(PathError::NotReady | PathError::NoConnectionId)) => {}
             moved => return Ok(moved?),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf, process::ExitCode};
 
-use mendpath::{ConfigError, ConnectError, ConnectionError, PathError, ReadError, WriteError};
+use mendpath::{ConfigError, ConnectError, ConnectionError, OpenPathError, ReadError, WriteError};
 use thiserror::Error;
 
 /// Why the command ended early.
@@ -53,7 +53,7 @@ pub enum Failure {
     Connection(#[from] ConnectionError),
     /// No further path.
     #[error("no path from there: {0}")]
-    Path(#[from] PathError),
+    Path(#[from] OpenPathError),
     /// The request could not be sent.
     #[error("{path}: {source}")]
     Request {

@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use mendpath::VarInt;
+
 /// Its name in TLS (RFC 7301).
 pub(crate) const ALPN: &[u8] = b"hq-interop";
 
@@ -9,7 +11,7 @@ pub(crate) const ALPN: &[u8] = b"hq-interop";
 pub(crate) const MAX_REQUEST: usize = 4_096;
 
 /// Code of RESET_STREAM for a request that cannot be answered: there is no such file, or it is no request.
-pub(crate) const NO_ANSWER: u64 = 1;
+pub(crate) const NO_ANSWER: VarInt = VarInt::from_u32(1);
 
 /// The request for a path, which begins with a slash.
 pub(crate) fn request(path: &str) -> String {

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use mendpath::{AddressValidation, Connecting, Connection, Endpoint, RecvStream, SendStream, ServerConfig};
+use mendpath::{AddressValidation, Connection, Endpoint, Incoming, RecvStream, SendStream, ServerConfig};
 use tracing::{debug, info};
 
 use crate::{Failure, ServerArgs, hq, tls};
@@ -37,16 +37,16 @@ impl Server {
 
     /// Until the endpoint is closed.
     pub(crate) async fn serve(self) -> Result<(), Failure> {
-        while let Some(connecting) = self.endpoint.accept().await {
-            tokio::spawn(connection(connecting, self.root.clone()));
+        while let Some(incoming) = self.endpoint.accept().await {
+            tokio::spawn(connection(incoming, self.root.clone()));
         }
         Ok(())
     }
 }
 
-async fn connection(connecting: Connecting, root: Arc<Path>) {
-    let remote = connecting.remote_address();
-    let connection = match connecting.await {
+async fn connection(incoming: Incoming, root: Arc<Path>) {
+    let remote = incoming.remote_address();
+    let connection = match incoming.await {
         Ok(connection) => connection,
         Err(error) => return info!(%remote, %error, "no connection"),
     };

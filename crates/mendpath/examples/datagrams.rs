@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     marker.write_all(b"end").await?;
     marker.finish()?;
     marker.finished().await?;
-    connection.close(0, b"done");
+    connection.close(0u8.into(), b"done");
 
     let numbers = received.await??;
     println!("{} of {COUNT} datagrams arrived, the last was number {:?}", numbers.len(), numbers.last());

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     send.finish()?;
     let answer = recv.read_to_end(1_024).await?;
     println!("the server sent back: {}", String::from_utf8_lossy(&answer));
-    connection.close(0, b"done");
+    connection.close(0u8.into(), b"done");
     client.wait_idle().await;
     Ok(())
 }

@@ -5,9 +5,7 @@
 
 use std::error::Error;
 
-use mendpath::{
-    ClientConfig, Connection, Endpoint, Identity, PathId, PathOptions, RecoveryKind, ServerConfig,
-};
+use mendpath::{ClientConfig, Connection, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
 
 const CHUNK: usize = 64 << 10;
 const CHUNKS: usize = 256;
@@ -28,28 +26,29 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Endpoint::client("127.0.0.1:0".parse()?)?;
     let config = ClientConfig::with_pinned_key(identity.pin()).recovery(RecoveryKind::Cofuso);
     let connection = client.connect_with(&config, address, "localhost")?.await?;
-    let mut events = connection.path_events();
+    let mut events = connection.path_updates();
     tokio::spawn(async move {
         while let Some(event) = events.next().await {
-            println!("path event: {event:?}");
+            println!("path update: {event:?}");
         }
     });
 
+    let first = connection.paths().remove(0);
     let second = connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
     let mut send = connection.open_uni().await?;
     let chunk = vec![1; CHUNK];
     for number in 0..CHUNKS {
         if number == CHUNKS / 2 {
             report(&connection);
-            connection.remove_path(PathId(0))?;
+            first.close()?;
         }
         send.write_all(&chunk).await?;
     }
     send.finish()?;
     send.finished().await?;
     report(&connection);
-    connection.close(0, b"done");
-    println!("path {} went on alone; the server received {} bytes", second.0, received.await??);
+    connection.close(0u8.into(), b"done");
+    println!("path {} went on alone; the server received {} bytes", second.id(), received.await??);
     client.wait_idle().await;
     Ok(())
 }
@@ -66,9 +65,9 @@ async fn count(connection: &Connection) -> Result<usize, mendpath::ReadError> {
 }
 
 fn report(connection: &Connection) {
-    for path in connection.paths() {
+    for path in connection.path_stats() {
         println!(
-            "path {} from {}: {:?}, rtt {}, {} bytes sent, {} packets lost",
+            "path {} from {}: {:?}, rtt {:?}, {} bytes sent, {} packets lost",
             path.id.0, path.network.local, path.state, path.rtt, path.bytes_sent, path.packets_lost
         );
     }

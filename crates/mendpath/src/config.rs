@@ -1,6 +1,6 @@
 //! Client and server configurations: TLS on one side, transport parameters on the other.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rustls::{
     CipherSuite, RootCertStore,
@@ -8,7 +8,6 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer},
     version::TLS13,
 };
-use units::Duration;
 
 use crate::{
     AddressValidation, Admission, ConfigError, ControllerKind, Identity, KeyPin, RecoveryKind, SchedulerKind,
@@ -54,15 +53,15 @@ macro_rules! shared_setters {
 
         /// How long the connection survives without an answer on any path; the smaller value of both peers counts.
         #[must_use]
-        pub fn idle_timeout(mut self, timeout: impl Into<Duration>) -> Self {
-            self.transport.max_idle_timeout = timeout.into();
+        pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+            self.transport.max_idle_timeout = timeout;
             self
         }
 
         /// Sends something after this long without traffic, so that neither the peer nor a NAT forgets the connection.
         #[must_use]
-        pub fn keep_alive(mut self, interval: impl Into<Duration>) -> Self {
-            self.transport.keep_alive = Some(interval.into());
+        pub fn keep_alive(mut self, interval: Duration) -> Self {
+            self.transport.keep_alive = Some(interval);
             self
         }
 
@@ -286,8 +285,8 @@ impl ServerConfig {
 
     /// How long a handshake may take.
     #[must_use]
-    pub fn handshake_timeout(mut self, timeout: impl Into<Duration>) -> Self {
-        self.handshake_timeout = timeout.into();
+    pub fn handshake_timeout(mut self, timeout: Duration) -> Self {
+        self.handshake_timeout = timeout;
         self
     }
 

@@ -9,7 +9,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use proto::PathId;
+use proto::{PathId, VarInt};
 use tokio::sync::oneshot;
 
 use crate::{Connection, ConnectionError, clock, shared::Shared, socket::Socket};
@@ -66,7 +66,7 @@ impl Connecting {
 
     /// Turns the peer away at once. While the handshake is under way it is told `CONNECTION_REFUSED` and the reason, which anybody on
     /// the path can read: an application's code does not get through that early (RFC 9000 section 10.2.3). Afterwards it is told both.
-    pub fn refuse(self, code: u64, reason: &str) {
+    pub fn refuse(self, code: VarInt, reason: &str) {
         self.shared().refuse(code, reason);
     }
 }

@@ -1,43 +1,73 @@
 //! A connection as the application sees it.
 
-use std::{fmt, net::SocketAddr, sync::Arc};
+use std::{
+    fmt,
+    net::SocketAddr,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
 
 use bytes::Bytes;
 use proto::{
-    ConnectionStats, DatagramError, Dir, PathId, PathStats, ReceiveLimits, Side, StreamId, StreamsStats,
+    ConnectionStats, DatagramError, Dir, PathId, PathState, PathStats, ReceiveLimits, Side, StreamId,
+    StreamsStats, VarInt,
 };
 use rustls::pki_types::CertificateDer;
 use tokio::sync::Notify;
 
 use crate::{
-    ConnectionError, PathError, PathEvents, PathOptions, RecvStream, SendDatagramError, SendStream, clock,
-    migrate, open_path,
+    ConnectionError, OpenPathError, Path, PathOptions, PathUpdates, RecvStream, SendDatagramError,
+    SendStream, open_path,
     shared::{Shared, index},
+    waits::Waits,
 };
 
 /// A multipath QUIC connection: streams, datagrams and the paths that carry them.
 ///
-/// Clones are handles of the same connection. When the last handle, with those that streams hold, is dropped, the
-/// connection closes with code 0.
+/// Clones are handles of the same connection. When the last handle, with those that streams and paths hold, is
+/// dropped, the connection closes with code 0.
+///
+/// # Poll forms
+/// [`poll_open_bi`](Self::poll_open_bi) and its kin are for those who write futures by hand. What they wait for is kept
+/// in the handle from poll to poll, so no wake-up is lost between two of them; the task of the last poll is woken. They
+/// take the handle by `&mut`: tasks that wait at a time have a clone each.
+pub struct Connection {
+    handle: Handle,
+    waits: Waits,
+}
+
+/// Keeps a connection open.
 #[derive(Clone)]
-pub struct Connection(Arc<LastHandle>);
+pub(crate) struct Handle(Arc<LastHandle>);
+
+impl Handle {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+}
 
 /// Dropped with the last handle.
 struct LastHandle(Arc<Shared>);
 
 impl Drop for LastHandle {
     fn drop(&mut self) {
-        self.0.close(0, b"");
+        self.0.close(VarInt::from_u32(0), b"");
+    }
+}
+
+impl Clone for Connection {
+    fn clone(&self) -> Self {
+        Self { handle: self.handle.clone(), waits: Waits::default() }
     }
 }
 
 impl Connection {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self(Arc::new(LastHandle(shared)))
+        Self { handle: Handle(Arc::new(LastHandle(shared))), waits: Waits::default() }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0.0
+        self.handle.shared()
     }
 
     /// Opens a bidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
@@ -46,9 +76,8 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn open_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let (id, early) =
-            self.stream(&self.shared().available[index(Dir::Bi)], |proto| proto.open(Dir::Bi)).await?;
-        Ok((SendStream::new(self.clone(), id, early), RecvStream::new(self.clone(), id, early)))
+        let stream = self.handle.stream(Wanted::Open(Dir::Bi)).await?;
+        Ok(self.handle.bi(stream))
     }
 
     /// Opens a unidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
@@ -57,9 +86,8 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn open_uni(&self) -> Result<SendStream, ConnectionError> {
-        let (id, early) =
-            self.stream(&self.shared().available[index(Dir::Uni)], |proto| proto.open(Dir::Uni)).await?;
-        Ok(SendStream::new(self.clone(), id, early))
+        let (id, early) = self.handle.stream(Wanted::Open(Dir::Uni)).await?;
+        Ok(SendStream::new(self.handle.clone(), id, early))
     }
 
     /// The next bidirectional stream that the peer opens. Cancel safe.
@@ -67,9 +95,8 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_bi(&self) -> Result<(SendStream, RecvStream), ConnectionError> {
-        let (id, early) =
-            self.stream(&self.shared().opened[index(Dir::Bi)], |proto| proto.accept(Dir::Bi)).await?;
-        Ok((SendStream::new(self.clone(), id, early), RecvStream::new(self.clone(), id, early)))
+        let stream = self.handle.stream(Wanted::Accept(Dir::Bi)).await?;
+        Ok(self.handle.bi(stream))
     }
 
     /// The next unidirectional stream that the peer opens. Cancel safe.
@@ -77,30 +104,60 @@ impl Connection {
     /// # Errors
     /// If the connection has ended.
     pub async fn accept_uni(&self) -> Result<RecvStream, ConnectionError> {
-        let (id, early) =
-            self.stream(&self.shared().opened[index(Dir::Uni)], |proto| proto.accept(Dir::Uni)).await?;
-        Ok(RecvStream::new(self.clone(), id, early))
+        let (id, early) = self.handle.stream(Wanted::Accept(Dir::Uni)).await?;
+        Ok(RecvStream::new(self.handle.clone(), id, early))
     }
 
-    /// Waits for `changed` until `attempt` gives a stream; also tells whether it belongs to early data.
-    async fn stream(
-        &self,
-        changed: &Notify,
-        mut attempt: impl FnMut(&mut proto::Connection) -> Option<StreamId>,
-    ) -> Result<(StreamId, bool), ConnectionError> {
-        loop {
-            let changed = changed.notified();
-            {
-                let mut state = self.shared().lock();
-                state.alive()?;
-                if let Some(id) = attempt(&mut state.proto) {
-                    return Ok((id, state.opens_early()));
-                }
-            }
-            // STREAMS_BLOCKED may have to be sent.
-            self.shared().wake_driver();
-            changed.await;
-        }
+    /// The poll form of [`open_bi`](Self::open_bi).
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub fn poll_open_bi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
+        let stream = ready!(self.poll_stream(cx, Wanted::Open(Dir::Bi)))?;
+        Poll::Ready(Ok(self.handle.bi(stream)))
+    }
+
+    /// The poll form of [`open_uni`](Self::open_uni).
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub fn poll_open_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<SendStream, ConnectionError>> {
+        let (id, early) = ready!(self.poll_stream(cx, Wanted::Open(Dir::Uni)))?;
+        Poll::Ready(Ok(SendStream::new(self.handle.clone(), id, early)))
+    }
+
+    /// The poll form of [`accept_bi`](Self::accept_bi).
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub fn poll_accept_bi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(SendStream, RecvStream), ConnectionError>> {
+        let stream = ready!(self.poll_stream(cx, Wanted::Accept(Dir::Bi)))?;
+        Poll::Ready(Ok(self.handle.bi(stream)))
+    }
+
+    /// The poll form of [`accept_uni`](Self::accept_uni).
+    ///
+    /// # Errors
+    /// If the connection has ended.
+    pub fn poll_accept_uni(&mut self, cx: &mut Context<'_>) -> Poll<Result<RecvStream, ConnectionError>> {
+        let (id, early) = ready!(self.poll_stream(cx, Wanted::Accept(Dir::Uni)))?;
+        Poll::Ready(Ok(RecvStream::new(self.handle.clone(), id, early)))
+    }
+
+    fn poll_stream(
+        &mut self,
+        cx: &mut Context<'_>,
+        wanted: Wanted,
+    ) -> Poll<Result<(StreamId, bool), ConnectionError>> {
+        let Self { handle, waits } = self;
+        let changed = wanted.changed(handle.shared());
+        waits.poll(cx, wanted.slot(), changed, || handle.try_stream(wanted))
     }
 
     /// Lets the peer send and open more from now on; what would fall stays as it is. A server that does not know yet whom it serves
@@ -150,15 +207,20 @@ impl Connection {
     pub async fn read_datagram(&self) -> Result<Bytes, ConnectionError> {
         loop {
             let received = self.shared().datagram_received.notified();
-            {
-                let mut state = self.shared().lock();
-                if let Some(data) = state.proto.receive_datagram() {
-                    return Ok(data);
-                }
-                state.alive()?;
+            if let Some(data) = self.handle.try_datagram()? {
+                return Ok(data);
             }
             received.await;
         }
+    }
+
+    /// The poll form of [`read_datagram`](Self::read_datagram).
+    ///
+    /// # Errors
+    /// If the connection has ended, and everything received before was read.
+    pub fn poll_read_datagram(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, ConnectionError>> {
+        let Self { handle, waits } = self;
+        waits.poll(cx, DATAGRAM, &handle.shared().datagram_received, || handle.try_datagram())
     }
 
     /// The longest datagram that can be sent now, in bytes; `None` if the peer takes none. Changes with the paths.
@@ -166,8 +228,21 @@ impl Connection {
         self.shared().lock().proto.max_datagram_size()
     }
 
-    /// Every open path with its statistics at this moment, in the order of path ids.
-    pub fn paths(&self) -> Vec<PathStats> {
+    /// Every open path, in the order of path ids.
+    pub fn paths(&self) -> Vec<Path> {
+        let open = self.path_stats().into_iter().filter(|path| path.state != PathState::Closing);
+        open.map(|path| Path::new(self.clone(), path.id)).collect()
+    }
+
+    /// The open path with this id, if there is one.
+    pub fn path(&self, id: PathId) -> Option<Path> {
+        self.shared().lock().proto.path_status(id).ok()?;
+        Some(Path::new(self.clone(), id))
+    }
+
+    /// Statistics of every path at this moment, in the order of path ids; those included on which
+    /// late packets may still arrive.
+    pub fn path_stats(&self) -> Vec<PathStats> {
         self.shared().lock().proto.paths()
     }
 
@@ -178,58 +253,19 @@ impl Connection {
     ///
     /// # Errors
     /// If no socket can be bound, the peer refuses or does not answer in time, or the connection ends meanwhile.
-    pub async fn add_path(&self, options: PathOptions) -> Result<PathId, PathError> {
-        open_path::open_path(self.shared(), &options).await
-    }
-
-    /// Abandons a path; what it carried is sent again on the others.
-    ///
-    /// # Errors
-    /// If there is no such path, or no other.
-    pub fn remove_path(&self, path: PathId) -> Result<(), PathError> {
-        {
-            let mut state = self.shared().lock();
-            state.alive()?;
-            state.proto.close_path(clock::now(), path, open_path::APPLICATION_ABANDON_PATH)?;
-        }
-        self.shared().wake_driver();
-        Ok(())
-    }
-
-    /// Continues a path from another local address (RFC 9000 section 9.2), also with servers that speak no multipath. Binds a fresh
-    /// socket unless the options name one that is bound; the options' remote address, timeout and backup mark are not used. Data
-    /// flows from there at once. Only clients move paths. Where both addresses work, rather
-    /// [`add_path`](Self::add_path) and then [`remove_path`](Self::remove_path).
-    ///
-    /// # Errors
-    /// If no socket can be bound, there is no such path, the server has forbidden it, or the peer has not provided another
-    /// connection id for the path yet ([`PathError::NotReady`]: try again shortly).
-    pub fn migrate_path(&self, path: PathId, options: &PathOptions) -> Result<(), PathError> {
-        migrate::migrate(self.shared(), path, options)
-    }
-
-    /// Makes a path a backup, used only while no other works, or a regular path again.
-    ///
-    /// # Errors
-    /// If there is no such path.
-    pub fn set_path_backup(&self, path: PathId, backup: bool) -> Result<(), PathError> {
-        {
-            let mut state = self.shared().lock();
-            state.alive()?;
-            state.proto.set_path_backup(path, backup)?;
-        }
-        self.shared().wake_driver();
-        Ok(())
+    pub async fn add_path(&self, options: PathOptions) -> Result<Path, OpenPathError> {
+        let id = open_path::open_path(self.shared(), &options).await?;
+        Ok(Path::new(self.clone(), id))
     }
 
     /// News about the paths from now on.
-    pub fn path_events(&self) -> PathEvents {
-        PathEvents(self.shared().lock().subscribe())
+    pub fn path_updates(&self) -> PathUpdates {
+        PathUpdates(self.shared().lock().subscribe())
     }
 
     /// Closes the connection with an application code and reason. Data not yet acknowledged may never arrive: wait for
     /// [`SendStream::finished`] first where it matters. The first close counts.
-    pub fn close(&self, code: u64, reason: &[u8]) {
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.shared().close(code, reason);
     }
 
@@ -269,7 +305,7 @@ impl Connection {
 
     /// The peer's address on the first path that is open, or else the one the connection began with.
     pub fn remote_address(&self) -> SocketAddr {
-        self.paths().first().map_or(self.shared().remote, |path| path.network.remote)
+        self.path_stats().first().map_or(self.shared().remote, |path| path.network.remote)
     }
 
     /// The certificate chain that the peer showed, its own first; clients need not show any.
@@ -320,5 +356,76 @@ impl fmt::Debug for Connection {
             .field("stable_id", &self.stable_id())
             .field("remote", &self.shared().remote)
             .finish_non_exhaustive()
+    }
+}
+
+/// A stream that the application waits for.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Open(Dir),
+    Accept(Dir),
+}
+
+/// The slot of [`Waits`] for datagrams; those before are for streams.
+const DATAGRAM: usize = 4;
+
+impl Wanted {
+    /// Its slot of [`Waits`].
+    fn slot(self) -> usize {
+        match self {
+            Self::Open(dir) => index(dir),
+            Self::Accept(dir) => 2 + index(dir),
+        }
+    }
+
+    /// What tells that another attempt may do.
+    fn changed(self, shared: &Shared) -> &Arc<Notify> {
+        match self {
+            Self::Open(dir) => &shared.available[index(dir)],
+            Self::Accept(dir) => &shared.opened[index(dir)],
+        }
+    }
+}
+
+impl Handle {
+    /// Waits for a stream; also tells whether it belongs to early data.
+    async fn stream(&self, wanted: Wanted) -> Result<(StreamId, bool), ConnectionError> {
+        loop {
+            let changed = wanted.changed(self.shared()).notified();
+            if let Some(stream) = self.try_stream(wanted)? {
+                return Ok(stream);
+            }
+            changed.await;
+        }
+    }
+
+    fn try_stream(&self, wanted: Wanted) -> Result<Option<(StreamId, bool)>, ConnectionError> {
+        {
+            let mut state = self.shared().lock();
+            state.alive()?;
+            let id = match wanted {
+                Wanted::Open(dir) => state.proto.open(dir),
+                Wanted::Accept(dir) => state.proto.accept(dir),
+            };
+            if let Some(id) = id {
+                return Ok(Some((id, state.opens_early())));
+            }
+        }
+        // STREAMS_BLOCKED may have to be sent.
+        self.shared().wake_driver();
+        Ok(None)
+    }
+
+    fn try_datagram(&self) -> Result<Option<Bytes>, ConnectionError> {
+        let mut state = self.shared().lock();
+        if let Some(data) = state.proto.receive_datagram() {
+            return Ok(Some(data));
+        }
+        state.alive().map(|()| None)
+    }
+
+    /// Both sides of a stream.
+    fn bi(&self, (id, early): (StreamId, bool)) -> (SendStream, RecvStream) {
+        (SendStream::new(self.clone(), id, early), RecvStream::new(self.clone(), id, early))
     }
 }

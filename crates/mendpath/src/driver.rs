@@ -17,7 +17,7 @@ use tracing::{debug, trace};
 use units::{Duration, Instant};
 
 use crate::{
-    ConnectionError, PathEvent, clock, inbox::Batch, receive::SLOT_SIZE, shared::Shared, socket::Socket,
+    ConnectionError, PathUpdate, clock, inbox::Batch, receive::SLOT_SIZE, shared::Shared, socket::Socket,
 };
 
 /// Datagrams taken in before answers are sent and others may use the connection.
@@ -96,7 +96,9 @@ impl Driver {
         let now = clock::now();
         self.now = now;
         let (mut batches, mut datagrams) = (0, 0);
-        while let Some(batch) = self.backlog.get_mut(batches).filter(|_| datagrams < RECEIVE_BUDGET) {
+        while datagrams < RECEIVE_BUDGET
+            && let Some(batch) = self.backlog.get_mut(batches)
+        {
             for datagram in batch.datagrams() {
                 state.proto.handle_datagram(now, datagram);
             }
@@ -202,7 +204,7 @@ impl Driver {
         }
         if self.failing.len() < MAX_FAILING && self.failing.insert(path.local) {
             debug!(local = %path.local, remote = %path.remote, %error, "cannot send");
-            let event = PathEvent::LocalFailure { local: path.local, reason: error.to_string() };
+            let event = PathUpdate::LocalFailure { local: path.local, reason: error.to_string() };
             self.shared.lock().announce(event);
         }
     }
@@ -210,7 +212,7 @@ impl Driver {
     fn note_success(&mut self, transmit: &Transmit) {
         if !self.failing.is_empty() && self.failing.remove(&transmit.path.local) {
             debug!(local = %transmit.path.local, "can send again");
-            self.shared.lock().announce(PathEvent::LocalRecovery { local: transmit.path.local });
+            self.shared.lock().announce(PathUpdate::LocalRecovery { local: transmit.path.local });
         }
     }
 

@@ -7,28 +7,36 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use proto::{ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId};
+use proto::{
+    AcceptError, ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId, Transmit,
+    TransportError, VarInt,
+};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{runtime::Handle, sync::Notify};
 use tracing::debug;
 use units::Instant;
 
 use crate::{
-    BindError, ClientConfig, ConnectError, Connecting, EndpointStats, PathOptions, ResetKey, ServerConfig,
+    BindError, ClientConfig, ConnectError, Connecting, ConnectionError, EndpointStats, Incoming, PathOptions,
+    ResetKey, ServerConfig,
     bind::{bind, bind_path},
     clock,
     driver::Driver,
-    inbox::{Batch, Spares},
+    inbox::{Batch, Inbox, Spares},
+    incoming::Client,
     lock::lock,
     migrate::rebind,
-    receive::receive,
+    receive,
     shared::Shared,
     socket::Socket,
     sockets::Sockets,
 };
 
-/// Accepted connections that may wait for [`Endpoint::accept`]; more are closed.
+/// Clients that may wait for [`Endpoint::accept`]; more are refused.
 const MAX_BACKLOG: usize = 1_024;
+
+/// What a client is told that had to make room before anybody decided about it.
+const CROWDED: &str = "too many clients wait to be let in";
 
 /// UDP sockets and the connections that run over them, as client, as server or both.
 ///
@@ -37,11 +45,11 @@ const MAX_BACKLOG: usize = 1_024;
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
-    _last: Arc<LastHandle>,
+    last: Arc<LastHandle>,
 }
 
 /// Dropped with the last handle.
-struct LastHandle(Arc<Inner>);
+pub(crate) struct LastHandle(Arc<Inner>);
 
 impl Drop for LastHandle {
     fn drop(&mut self) {
@@ -65,7 +73,10 @@ pub(crate) struct Inner {
 struct State {
     proto: proto::Endpoint,
     connections: BTreeMap<ConnectionHandle, Arc<Shared>>,
-    backlog: VecDeque<Connecting>,
+    /// Clients about which nobody has decided, and what has come from them meanwhile.
+    undecided: BTreeMap<ConnectionHandle, Arc<Inbox>>,
+    /// Those of them that wait for [`Endpoint::accept`].
+    backlog: VecDeque<Incoming>,
     client: Option<ClientConfig>,
     /// By [`Endpoint::close`].
     closed: bool,
@@ -129,7 +140,7 @@ impl Endpoint {
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the options' remote address,
-    /// timeout and backup mark are not used.
+    /// timeout and status are not used.
     ///
     /// # Errors
     /// If the interface or address cannot be used, or the connection cannot even start.
@@ -149,14 +160,14 @@ impl Endpoint {
         Ok(connecting)
     }
 
-    /// The next connection from a client; `None` once the endpoint is closed. Cancel safe.
-    pub async fn accept(&self) -> Option<Connecting> {
+    /// The next client that asks for a connection, to be decided about; `None` once the endpoint is closed. Cancel safe.
+    pub async fn accept(&self) -> Option<Incoming> {
         loop {
             let incoming = self.inner.incoming.notified();
             {
                 let mut state = self.inner.lock();
-                if let Some(connecting) = state.backlog.pop_front() {
-                    return Some(connecting);
+                if let Some(incoming) = state.backlog.pop_front() {
+                    return Some(incoming.hand_out(self.last.clone()));
                 }
                 if state.closed {
                     return None;
@@ -167,7 +178,7 @@ impl Endpoint {
     }
 
     /// Closes all connections with an application code and reason, and accepts no more.
-    pub fn close(&self, code: u64, reason: &[u8]) {
+    pub fn close(&self, code: VarInt, reason: &[u8]) {
         let mut state = self.inner.lock();
         state.closed = true;
         state.proto.set_server_config(None);
@@ -293,10 +304,83 @@ impl Inner {
             return Err(ConnectError::EndpointClosed);
         }
         let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
-        let connecting = self.insert(&mut state, handle, path.remote, proto);
+        let connecting = self.insert(&mut state, handle, path.remote, proto, Arc::default());
         drop(state);
         self.drive(&connecting);
         Ok(connecting)
+    }
+
+    /// Makes the connection of a client.
+    pub(crate) fn accept(
+        self: &Arc<Self>,
+        client: Client,
+        config: Option<&ServerConfig>,
+    ) -> Result<Connecting, ConnectionError> {
+        let config = config.map(ServerConfig::to_proto);
+        let (now, remote) = (clock::now(), client.proto.path().remote);
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        if state.closed {
+            drop(state);
+            self.refuse(client, "");
+            return Err(ConnectionError::LocallyClosed);
+        }
+        let accepted = match config {
+            Some(config) => state.proto.accept_with(now, *client.proto, &config),
+            None => state.proto.accept(now, *client.proto),
+        };
+        let (handle, proto) = accepted.map_err(|error| {
+            ConnectionError::TransportError(match error {
+                AcceptError::Evicted => TransportError::connection_refused(CROWDED),
+                other => TransportError::internal_error(other.to_string()),
+            })
+        })?;
+        let connecting = self.insert(&mut state, handle, remote, proto, client.inbox);
+        drop(state);
+        self.drive(&connecting);
+        Ok(connecting)
+    }
+
+    /// Turns a client away.
+    pub(crate) fn refuse(&self, client: Client, reason: &str) {
+        let mut out = Vec::new();
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        let transmit = state.proto.refuse(clock::now(), *client.proto, reason, &mut out);
+        drop(state);
+        if let Some(transmit) = transmit {
+            self.reply(&transmit, &out);
+        }
+    }
+
+    /// Makes a client show that it receives at its address; gives it back if it has.
+    pub(crate) fn retry(&self, client: Client) -> Result<(), Client> {
+        let Client { endpoint, proto, inbox } = client;
+        let (handle, mut out) = (proto.handle(), Vec::new());
+        let mut state = self.lock();
+        match state.proto.retry(clock::now(), *proto, &mut out) {
+            Ok(transmit) => {
+                state.undecided.remove(&handle);
+                drop(state);
+                self.reply(&transmit, &out);
+                Ok(())
+            }
+            Err(proto) => Err(Client { endpoint, proto, inbox }),
+        }
+    }
+
+    /// Forgets a client.
+    pub(crate) fn ignore(&self, client: Client) {
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        state.proto.ignore(*client.proto);
+    }
+
+    /// Answers a client that has no connection, from where it asked.
+    fn reply(&self, transmit: &Transmit, bytes: &[u8]) {
+        if let Some(socket) = self.sockets.select(transmit.path.local) {
+            receive::reply(&socket, transmit, bytes);
+        }
     }
 
     fn insert(
@@ -305,8 +389,9 @@ impl Inner {
         handle: ConnectionHandle,
         remote: SocketAddr,
         proto: Box<proto::Connection>,
+        inbox: Arc<Inbox>,
     ) -> Connecting {
-        let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto);
+        let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto, inbox);
         state.connections.insert(handle, shared.clone());
         Connecting::new(shared, handshake)
     }
@@ -321,7 +406,7 @@ impl Inner {
         let socket = Arc::new(Socket::new(socket, dedicated)?);
         debug!(local = %socket.local(), "socket bound");
         self.sockets.add(socket.clone());
-        self.runtime.spawn(receive(self.clone(), socket.clone()));
+        self.runtime.spawn(receive::receive(self.clone(), socket.clone()));
         Ok(socket)
     }
 
@@ -345,7 +430,13 @@ impl Inner {
 
     /// The endpoint, locked for datagrams that arrived.
     pub(crate) fn arrivals<'a>(self: &'a Arc<Self>) -> Arrivals<'a> {
-        Arrivals { endpoint: self, state: Some(self.lock()), accepted: Vec::new(), evicted: Vec::new() }
+        Arrivals {
+            endpoint: self,
+            state: Some(self.lock()),
+            incoming: Vec::new(),
+            evicted: Vec::new(),
+            crowded_out: Vec::new(),
+        }
     }
 
     /// Takes a connection's news.
@@ -394,9 +485,11 @@ pub(crate) struct Arrivals<'a> {
     endpoint: &'a Arc<Inner>,
     /// `None` only while being dropped.
     state: Option<MutexGuard<'a, State>>,
-    accepted: Vec<Connecting>,
+    incoming: Vec<Incoming>,
     /// They had to make room, and are told so when the endpoint is unlocked.
     evicted: Vec<Arc<Shared>>,
+    /// The same of clients about which nobody has decided.
+    crowded_out: Vec<ConnectionHandle>,
 }
 
 impl Arrivals<'_> {
@@ -409,7 +502,13 @@ impl Arrivals<'_> {
         let state = self.state.as_mut()?;
         let output = state.proto.handle_datagram(now, datagram, reply);
         while let Some(handle) = state.proto.poll_evicted() {
-            self.evicted.extend(state.connections.remove(&handle));
+            match state.connections.remove(&handle) {
+                Some(connection) => self.evicted.push(connection),
+                None => {
+                    state.undecided.remove(&handle);
+                    self.crowded_out.push(handle);
+                }
+            }
         }
         output
     }
@@ -418,22 +517,22 @@ impl Arrivals<'_> {
         &self.endpoint.spares
     }
 
-    /// A new connection; its driver starts when the endpoint is unlocked.
-    pub(crate) fn accept(
-        &mut self,
-        handle: ConnectionHandle,
-        remote: SocketAddr,
-        proto: Box<proto::Connection>,
-    ) {
+    /// A client asks for a connection; the application hears of it when the endpoint is unlocked.
+    pub(crate) fn announce(&mut self, proto: Box<proto::Incoming>) {
         if let Some(state) = &mut self.state {
-            let connecting = self.endpoint.insert(state, handle, remote, proto);
-            self.accepted.push(connecting);
+            let inbox = Arc::<Inbox>::default();
+            inbox.set_stranger(true);
+            state.undecided.insert(proto.handle(), inbox.clone());
+            self.incoming.push(Incoming::new(Client { endpoint: self.endpoint.clone(), proto, inbox }));
         }
     }
 
     pub(crate) fn deliver(&self, handle: ConnectionHandle, batch: Batch) {
-        if let Some(connection) = self.state.as_ref().and_then(|state| state.connections.get(&handle)) {
+        let Some(state) = &self.state else { return };
+        if let Some(connection) = state.connections.get(&handle) {
             connection.inbox.deliver(batch);
+        } else if let Some(inbox) = state.undecided.get(&handle) {
+            inbox.deliver(batch);
         }
     }
 }
@@ -441,32 +540,34 @@ impl Arrivals<'_> {
 impl Drop for Arrivals<'_> {
     fn drop(&mut self) {
         self.state = None;
-        if self.accepted.is_empty() {
+        if self.incoming.is_empty() {
             return;
         }
-        self.accepted.iter().for_each(|connecting| self.endpoint.drive(connecting));
         let mut state = self.endpoint.lock();
         if !state.closed && !state.abandoned {
             let room = MAX_BACKLOG.saturating_sub(state.backlog.len());
-            let taken = self.accepted.len().min(room);
-            state.backlog.extend(self.accepted.drain(..taken));
+            let taken = self.incoming.len().min(room);
+            state.backlog.extend(self.incoming.drain(..taken));
         }
-        let gone = take_evicted(&mut state.backlog, &self.evicted);
+        let gone = take_crowded_out(&mut state.backlog, &self.crowded_out);
         drop(state);
         self.evicted.iter().for_each(|connection| connection.evict());
-        // What was put out is accepted by nobody, and what is left here was not taken: both close.
-        drop(gone);
+        gone.into_iter().for_each(|incoming| incoming.refuse(CROWDED));
+        // What is left here was not taken, and is refused.
         self.endpoint.incoming.notify_waiters();
     }
 }
 
-/// Takes out what a slow application would keep although it is over.
-fn take_evicted(backlog: &mut VecDeque<Connecting>, evicted: &[Arc<Shared>]) -> VecDeque<Connecting> {
-    if evicted.is_empty() {
+/// Takes out what a slow application would keep although it has no place any more.
+fn take_crowded_out(
+    backlog: &mut VecDeque<Incoming>,
+    crowded_out: &[ConnectionHandle],
+) -> VecDeque<Incoming> {
+    if crowded_out.is_empty() {
         return VecDeque::new();
     }
-    let is_evicted = |waiting: &Connecting| evicted.iter().any(|one| Arc::ptr_eq(one, waiting.shared()));
-    let (gone, rest) = std::mem::take(backlog).into_iter().partition(is_evicted);
+    let (gone, rest) =
+        std::mem::take(backlog).into_iter().partition(|waiting| crowded_out.contains(&waiting.handle()));
     *backlog = rest;
     gone
 }
@@ -538,6 +639,7 @@ impl EndpointBuilder {
         let state = State {
             proto,
             connections: BTreeMap::new(),
+            undecided: BTreeMap::new(),
             backlog: VecDeque::new(),
             client: self.client,
             closed: false,
@@ -551,7 +653,7 @@ impl EndpointBuilder {
             incoming: Notify::new(),
             idle: Notify::new(),
         });
-        let endpoint = Endpoint { _last: Arc::new(LastHandle(inner.clone())), inner };
+        let endpoint = Endpoint { last: Arc::new(LastHandle(inner.clone())), inner };
         for local in self.bind {
             endpoint.bind(local)?;
         }

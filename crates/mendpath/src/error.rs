@@ -1,83 +1,9 @@
 //! What can go wrong, one enum per operation.
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
-use proto::PathId;
+use proto::{ConnectionError, PathError, TransportErrorCode, VarInt};
 use thiserror::Error;
-use units::Duration;
-
-/// Why a connection ended.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum ConnectionError {
-    /// A transport error closed it (RFC 9000 section 20.1); TLS alerts are 0x100 + alert (RFC 9001 section 4.8).
-    #[error("{} closed the connection with transport error {code:#x}: {reason}", who(*by_peer))]
-    TransportClosed {
-        /// Transport error code.
-        code: u64,
-        /// Human-readable reason, possibly empty.
-        reason: String,
-        /// Whether the peer closed it.
-        by_peer: bool,
-    },
-    /// The application closed it with a code of its own.
-    #[error("{} closed the connection with code {code}: {}", who(*by_peer), String::from_utf8_lossy(reason))]
-    ApplicationClosed {
-        /// The application's code.
-        code: u64,
-        /// The application's reason, possibly empty.
-        reason: Vec<u8>,
-        /// Whether the peer closed it.
-        by_peer: bool,
-    },
-    /// No path brought an answer for the idle timeout.
-    #[error("no answer from the peer within the idle timeout")]
-    TimedOut,
-    /// The peer speaks no version of QUIC that we speak.
-    #[error("the peer does not speak QUIC version 1")]
-    VersionMismatch,
-    /// The peer has lost all memory of the connection, for instance because it was restarted (RFC 9000 section 10.3).
-    #[error("the peer does not know the connection any more")]
-    Reset,
-    /// We closed it: [`close`](crate::Connection::close), or the last handle was dropped.
-    #[error("the connection was closed on this side")]
-    LocallyClosed,
-    /// The endpoint's runtime was shut down under the connection.
-    #[error("the runtime of the endpoint was shut down")]
-    EndpointGone,
-}
-
-fn who(by_peer: bool) -> &'static str {
-    if by_peer { "the peer" } else { "this side" }
-}
-
-impl From<proto::ConnectionError> for ConnectionError {
-    fn from(error: proto::ConnectionError) -> Self {
-        use proto::ConnectionError as E;
-        match error {
-            E::TransportClosed { code, reason, by_peer } => Self::TransportClosed { code, reason, by_peer },
-            E::ApplicationClosed { code, reason } => Self::ApplicationClosed { code, reason, by_peer: true },
-            E::TimedOut => Self::TimedOut,
-            E::VersionMismatch => Self::VersionMismatch,
-            E::Reset => Self::Reset,
-            E::LocallyClosed => Self::LocallyClosed,
-        }
-    }
-}
-
-impl From<ConnectionError> for io::Error {
-    fn from(error: ConnectionError) -> Self {
-        let kind = match error {
-            ConnectionError::TimedOut => io::ErrorKind::TimedOut,
-            ConnectionError::Reset => io::ErrorKind::ConnectionReset,
-            ConnectionError::ApplicationClosed { .. } | ConnectionError::TransportClosed { .. } => {
-                io::ErrorKind::ConnectionAborted
-            }
-            _ => io::ErrorKind::NotConnected,
-        };
-        Self::new(kind, error)
-    }
-}
 
 /// Why a connection attempt could not even start.
 #[derive(Debug, Error)]
@@ -154,73 +80,33 @@ fn family(addr: &SocketAddr) -> &'static str {
     if addr.is_ipv4() { "IPv4" } else { "IPv6" }
 }
 
-/// Why a path could not be opened, or changed.
+/// Why a path could not be opened or moved.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum PathError {
-    /// The handshake has not finished, or the peer has not offered connection ids for another path in time.
-    #[error("the peer is not ready for another path")]
-    NotReady,
-    /// Only clients open paths.
-    #[error("only clients open paths")]
-    NotClient,
-    /// The peer does not speak the multipath extension.
-    #[error("the peer does not speak multipath QUIC")]
-    MultipathNotNegotiated,
-    /// The limit of open paths, ours or the peer's, is reached.
-    #[error("no more than {max} paths may be open")]
-    TooManyPaths {
-        /// The limit.
-        max: u32,
-    },
-    /// A path between these two addresses is open.
-    #[error("path {0} between these addresses is open already")]
-    AlreadyOpen(PathId),
-    /// No such path.
-    #[error("there is no path {0}")]
-    Unknown(PathId),
-    /// The last path cannot be removed: close the connection instead.
-    #[error("the last path cannot be removed: close the connection instead")]
-    LastPath,
-    /// The server wants no other addresses of its clients (disable_active_migration, RFC 9000 section 18.2).
-    #[error("the server does not allow its clients to use further addresses")]
-    MigrationDisabled,
+pub enum OpenPathError {
+    /// The transport does not open it, or not yet.
+    #[error(transparent)]
+    Path(#[from] PathError),
     /// No socket for it.
     #[error(transparent)]
     Local(#[from] BindError),
     /// The peer did not answer on the new path in time.
-    #[error("no answer from the peer on the new path within {after}")]
+    #[error("no answer from the peer on the new path within {after:?}")]
     TimedOut {
         /// How long was waited.
         after: Duration,
     },
     /// The path was abandoned before it was validated.
-    #[error("the path was abandoned with code {code:#x} before it could be used")]
+    #[error("the path was abandoned with {code} before it could be used")]
     Closed {
         /// Whether the peer abandoned it.
         by_peer: bool,
         /// Error code of PATH_ABANDON.
-        code: u64,
+        code: TransportErrorCode,
     },
     /// The connection has ended.
     #[error(transparent)]
     ConnectionLost(#[from] ConnectionError),
-}
-
-impl From<proto::PathError> for PathError {
-    fn from(error: proto::PathError) -> Self {
-        use proto::PathError as E;
-        match error {
-            E::NotReady | E::NoConnectionId => Self::NotReady,
-            E::NotClient => Self::NotClient,
-            E::MultipathNotNegotiated => Self::MultipathNotNegotiated,
-            E::TooManyPaths { max } => Self::TooManyPaths { max },
-            E::AlreadyOpen(path) => Self::AlreadyOpen(path),
-            E::Unknown(path) => Self::Unknown(path),
-            E::LastPath => Self::LastPath,
-            E::MigrationDisabled => Self::MigrationDisabled,
-        }
-    }
 }
 
 /// Why writing to a stream failed.
@@ -229,7 +115,7 @@ impl From<proto::PathError> for PathError {
 pub enum WriteError {
     /// The peer does not want more (STOP_SENDING, RFC 9000 section 19.5), with the application's code.
     #[error("the peer stopped the stream with code {0}")]
-    Stopped(u64),
+    Stopped(VarInt),
     /// The stream was finished or reset on this side.
     #[error("the stream is already finished or reset")]
     ClosedStream,
@@ -253,13 +139,40 @@ impl From<WriteError> for io::Error {
     }
 }
 
+impl From<StoppedError> for WriteError {
+    fn from(error: StoppedError) -> Self {
+        match error {
+            StoppedError::ZeroRttRejected => Self::ZeroRttRejected,
+            StoppedError::ConnectionLost(lost) => Self::ConnectionLost(lost),
+        }
+    }
+}
+
+/// Why the end of a sending side was not learnt of.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum StoppedError {
+    /// It was opened before the handshake was complete, and the server took nothing of that: send again on a new stream.
+    #[error("the server rejected early data")]
+    ZeroRttRejected,
+    /// The connection has ended.
+    #[error(transparent)]
+    ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<StoppedError> for io::Error {
+    fn from(error: StoppedError) -> Self {
+        WriteError::from(error).into()
+    }
+}
+
 /// Why reading from a stream failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The peer gave the stream up (RESET_STREAM, RFC 9000 section 19.4), with the application's code.
     #[error("the peer reset the stream with code {0}")]
-    Reset(u64),
+    Reset(VarInt),
     /// The stream was stopped on this side.
     #[error("the stream was stopped on this side")]
     ClosedStream,

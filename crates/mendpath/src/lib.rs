@@ -10,6 +10,10 @@
 //!
 //! Start with [`Endpoint`], which owns UDP sockets, and [`Connection`], which it makes.
 //!
+//! # A first program
+//!
+//! A server that sends back what it gets, and a client that uses two paths:
+//!
 //! ```
 //! use mendpath::{ClientConfig, Endpoint, Identity, PathOptions, RecoveryKind, ServerConfig};
 //!
@@ -31,20 +35,38 @@
 //! let config = ClientConfig::with_pinned_key(identity.pin()).recovery(RecoveryKind::Cofuso);
 //! let client = Endpoint::client("127.0.0.1:0".parse()?)?;
 //! let connection = client.connect_with(&config, address, "localhost")?.await?;
-//! connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
+//! let second = connection.add_path(PathOptions::new().local("127.0.0.1:0".parse()?)).await?;
 //!
 //! let (mut send, mut recv) = connection.open_bi().await?;
 //! send.write_all(b"over two paths").await?;
 //! send.finish()?;
 //! assert_eq!(recv.read_to_end(1_024).await?, b"over two paths");
-//! for path in connection.paths() {
-//!     println!("{}: rtt {}, {} bytes sent", path.network.local, path.rtt, path.bytes_sent);
-//! }
-//! connection.close(0, b"done");
+//! println!("path {} has a round-trip time of {:?}", second.id(), second.rtt()?);
+//! connection.close(0u32.into(), b"done");
 //! # Ok(())
 //! # })
 //! # }
 //! ```
+//!
+//! # What is where
+//!
+//! | to                                                  | see                                                  |
+//! |-----------------------------------------------------|------------------------------------------------------|
+//! | trust a server, or be one                           | [`ClientConfig`], [`ServerConfig`], [`Identity`]     |
+//! | decide who is let in                                | [`Incoming`], [`Admission`], [`AddressValidation`]   |
+//! | send and receive bytes                              | [`SendStream`], [`RecvStream`]                       |
+//! | add, watch, demote, move and close paths            | [`PathOptions`], [`Path`], [`PathUpdates`]           |
+//! | choose what is done about loss, and how fast to send | [`RecoveryKind`], [`ControllerKind`], [`TransportConfig`] |
+//! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
+//!
+//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The one difference that
+//! bites: a [`SendStream`] that is dropped before [`finish`](SendStream::finish) resets its stream.
+//!
+//! # Errors
+//!
+//! Each operation has an error of its own, with what is needed to act on it; all of them have a variant for a connection that has
+//! ended ([`ConnectionError`]). Those of streams and connections turn into [`std::io::Error`]. Codes of the application are
+//! [`VarInt`]s, those of the transport [`TransportErrorCode`]s.
 //!
 //! # Tasks and locks
 //!
@@ -52,6 +74,9 @@
 //! driver, which feeds them to the transport, sends what the transport wants sent by the socket of the path in question,
 //! and keeps one timer. An idle connection wakes nobody up. A datagram that a socket refuses to send counts as lost, so
 //! that an interface that disappears takes its paths with it and nothing else.
+//!
+//! A server's handshake begins when its application accepts the client; datagrams that come before wait, a bounded number of
+//! them.
 
 mod bind;
 mod clock;
@@ -59,14 +84,18 @@ mod config;
 mod connecting;
 mod connection;
 mod driver;
+mod ending;
 mod endpoint;
 mod error;
 mod identity;
 mod inbox;
+mod incoming;
 mod lock;
 mod migrate;
 mod open_path;
 mod path;
+mod path_options;
+mod path_updates;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod receive;
@@ -76,25 +105,30 @@ mod shared;
 mod socket;
 mod sockets;
 mod verifier;
+mod waits;
 
 pub use config::{ClientConfig, DEFAULT_ALPN, ServerConfig};
 pub use connecting::{Connecting, ZeroRttAccepted};
 pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointBuilder};
 pub use error::{
-    BindError, ClosedStream, ConfigError, ConnectError, ConnectionError, PathError, ReadError,
-    ReadToEndError, SendDatagramError, WriteError,
+    BindError, ClosedStream, ConfigError, ConnectError, OpenPathError, ReadError, ReadToEndError,
+    SendDatagramError, StoppedError, WriteError,
 };
 pub use identity::{Identity, KeyPin};
-pub use path::{PathEvent, PathEvents, PathOptions};
+pub use incoming::{Incoming, IncomingFuture, RetryError};
+pub use path::Path;
+pub use path_options::PathOptions;
+pub use path_updates::{PathUpdate, PathUpdates};
 pub use proto::{
-    AddressValidation, Admission, ConnectionStats, ControllerKind, EndpointStats, PathId, PathState,
-    PathStats, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
-    StreamId, StreamsStats, TokenStore, TransportConfig, UnknownName,
+    AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
+    EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus,
+    ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
+    StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt,
+    VarIntBoundsExceeded,
 };
 #[cfg(feature = "qlog")]
 pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
 pub use rustls;
 pub use send_stream::SendStream;
-pub use units;

@@ -5,13 +5,13 @@ use std::{net::SocketAddr, sync::Arc};
 use proto::PathId;
 
 use crate::{
-    PathError, PathOptions, clock,
+    OpenPathError, PathError, PathOptions, clock,
     shared::{Shared, State},
     socket::Socket,
 };
 
 /// Continues path `id` from where `options` say, over a fresh socket unless they name one that is bound.
-pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -> Result<(), PathError> {
+pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -> Result<(), OpenPathError> {
     let network = {
         let state = shared.lock();
         state.alive()?;

@@ -2,17 +2,17 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use proto::{NetworkPath, PathId};
+use proto::{NetworkPath, PathId, VarInt};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    ConnectionError, PathError, PathOptions, clock,
+    ConnectionError, OpenPathError, PathError, PathOptions, PathStatus, clock,
     endpoint::PathSocket,
     shared::{Shared, State},
 };
 
 /// The error code for paths that the application does not want (draft-ietf-quic-multipath, APPLICATION_ABANDON_PATH).
-pub(crate) const APPLICATION_ABANDON_PATH: u64 = 0x3e;
+pub(crate) const APPLICATION_ABANDON_PATH: VarInt = VarInt::from_u32(0x3e);
 
 /// A path between being opened and being validated; given up when dropped.
 struct Attempt<'a> {
@@ -35,13 +35,13 @@ impl Drop for Attempt<'_> {
     }
 }
 
-pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Result<PathId, PathError> {
+pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Result<PathId, OpenPathError> {
     let remote = remote(shared, options)?;
     let socket = shared.endpoint.path_socket(options, remote)?;
     let network = NetworkPath { local: socket.socket.local(), remote };
     let mut attempt = None;
-    let result = timeout(options.timeout.into(), async {
-        let (opened, validated) = start(shared, network, socket, options.backup).await?;
+    let result = timeout(options.timeout, async {
+        let (opened, validated) = start(shared, network, socket, options.status).await?;
         let attempt = attempt.insert(opened);
         validated.await.unwrap_or(Err(ConnectionError::EndpointGone.into()))?;
         attempt.validated = true;
@@ -50,12 +50,12 @@ pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Re
     .await;
     match (result, &attempt) {
         (Ok(result), _) => result,
-        (Err(_), Some(_)) => Err(PathError::TimedOut { after: options.timeout }),
-        (Err(_), None) => Err(PathError::NotReady),
+        (Err(_), Some(_)) => Err(OpenPathError::TimedOut { after: options.timeout }),
+        (Err(_), None) => Err(PathError::NoConnectionId.into()),
     }
 }
 
-fn remote(shared: &Shared, options: &PathOptions) -> Result<SocketAddr, PathError> {
+fn remote(shared: &Shared, options: &PathOptions) -> Result<SocketAddr, OpenPathError> {
     let state = shared.lock();
     state.alive()?;
     let first = || state.proto.paths().first().map_or(shared.remote, |path| path.network.remote);
@@ -67,18 +67,18 @@ async fn start(
     shared: &Arc<Shared>,
     network: NetworkPath,
     socket: PathSocket,
-    backup: bool,
-) -> Result<(Attempt<'_>, oneshot::Receiver<Result<(), PathError>>), PathError> {
+    status: PathStatus,
+) -> Result<(Attempt<'_>, oneshot::Receiver<Result<(), OpenPathError>>), OpenPathError> {
     loop {
         let progress = shared.progress.notified();
         {
             let mut state = shared.lock();
             state.alive()?;
             match state.proto.open_path(clock::now(), network) {
-                Err(proto::PathError::NotReady | proto::PathError::NoConnectionId) => {}
+                Err(PathError::NotReady | PathError::NoConnectionId) => {}
                 Err(error) => return Err(error.into()),
                 Ok(id) => {
-                    let validated = adopt(&mut state, id, socket, backup);
+                    let validated = adopt(&mut state, id, socket, status);
                     drop(state);
                     shared.wake_driver();
                     return Ok((Attempt { shared, id, validated: false }, validated));
@@ -93,14 +93,12 @@ fn adopt(
     state: &mut State,
     id: PathId,
     socket: PathSocket,
-    backup: bool,
-) -> oneshot::Receiver<Result<(), PathError>> {
+    status: PathStatus,
+) -> oneshot::Receiver<Result<(), OpenPathError>> {
     if let Some(socket) = socket.keep() {
         state.own_socket(id, socket);
     }
-    if backup {
-        // The path exists: it was opened under this very lock.
-        let _ = state.proto.set_path_backup(id, true);
-    }
+    // The path exists: it was opened under this very lock.
+    let _ = state.proto.set_path_status(id, status);
     state.watch_path(id)
 }

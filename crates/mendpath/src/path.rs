@@ -1,151 +1,116 @@
-//! What an application asks of a path, and what it hears about it.
+//! A path of a connection, as the application holds it.
 
-use std::{
-    fmt,
-    net::{IpAddr, SocketAddr},
-};
+use std::{fmt, time::Duration};
 
-use proto::PathId;
-use tokio::sync::broadcast::{self, error::RecvError};
-use units::Duration;
+use proto::{NetworkPath, PathError, PathId, PathStats, PathStatus};
 
-/// Where a new path starts and leads. The default is one more path to the same remote address, from a fresh port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PathOptions {
-    pub(crate) local: Option<SocketAddr>,
-    pub(crate) interface: Option<String>,
-    pub(crate) remote: Option<SocketAddr>,
-    pub(crate) timeout: Duration,
-    pub(crate) backup: bool,
+use crate::{Connection, OpenPathError, PathOptions, clock, migrate, open_path::APPLICATION_ABANDON_PATH};
+
+/// A path of a connection.
+///
+/// Clones are handles of the same path, and of its connection: as with streams, the connection
+/// stays open while one is held. A path that is gone answers with [`PathError::Unknown`]; its id is
+/// never used again.
+///
+/// ```no_run
+/// # async fn example(connection: mendpath::Connection) -> Result<(), Box<dyn std::error::Error>> {
+/// use mendpath::{PathOptions, PathStatus};
+///
+/// let mobile = connection.add_path(PathOptions::new().interface("wwan0")).await?;
+/// mobile.set_status(PathStatus::Backup)?;
+/// println!("path {} from {}: {:?}", mobile.id(), mobile.network()?.local, mobile.rtt()?);
+/// mobile.close()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Path {
+    connection: Connection,
+    id: PathId,
 }
 
-impl Default for PathOptions {
-    fn default() -> Self {
-        Self { local: None, interface: None, remote: None, timeout: Self::DEFAULT_TIMEOUT, backup: false }
-    }
-}
-
-impl PathOptions {
-    /// How long [`add_path`](crate::Connection::add_path) waits for the peer's answer unless told otherwise.
-    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
-
-    /// The default.
-    pub fn new() -> Self {
-        Self::default()
+impl Path {
+    pub(crate) fn new(connection: Connection, id: PathId) -> Self {
+        Self { connection, id }
     }
 
-    /// Starts at this address of ours. With a port that the endpoint has bound, that socket is used; with another
-    /// port, or 0 for any, a fresh socket is bound.
-    #[must_use]
-    pub fn local(mut self, local: SocketAddr) -> Self {
-        self.local = Some(local);
-        self
+    /// The path's id, the same at the peer.
+    pub fn id(&self) -> PathId {
+        self.id
     }
 
-    /// Starts at this IP address of ours, from a fresh port.
-    #[must_use]
-    pub fn local_ip(self, ip: IpAddr) -> Self {
-        self.local(SocketAddr::new(ip, 0))
+    /// Statistics of the path at this moment.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn stats(&self) -> Result<PathStats, PathError> {
+        let paths = self.connection.path_stats();
+        paths.into_iter().find(|path| path.id == self.id).ok_or(PathError::Unknown(self.id))
     }
 
-    /// Starts at this network interface, from a fresh port: its address of the remote's family is bound, and the socket
-    /// is tied to the interface where the operating system permits it.
-    #[must_use]
-    pub fn interface(mut self, name: impl Into<String>) -> Self {
-        self.interface = Some(name.into());
-        self
+    /// The smoothed round-trip time (RFC 9002 section 5.3).
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn rtt(&self) -> Result<Duration, PathError> {
+        Ok(self.stats()?.rtt)
     }
 
-    /// Leads to this address of the peer, instead of the one that the connection was made to.
-    #[must_use]
-    pub fn remote(mut self, remote: SocketAddr) -> Self {
-        self.remote = Some(remote);
-        self
+    /// The two addresses that the path runs between now.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn network(&self) -> Result<NetworkPath, PathError> {
+        Ok(self.stats()?.network)
     }
 
-    /// How long to wait until the peer has answered on the path.
-    #[must_use]
-    pub fn timeout(mut self, timeout: impl Into<Duration>) -> Self {
-        self.timeout = timeout.into();
-        self
+    /// What this side last wished for the path.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn status(&self) -> Result<PathStatus, PathError> {
+        self.connection.shared().lock().proto.path_status(self.id)
     }
 
-    /// Opens it as a backup, which carries data only while no other path works.
-    #[must_use]
-    pub fn backup(mut self, backup: bool) -> Self {
-        self.backup = backup;
-        self
+    /// Makes the path a backup, used only while no other works, or a regular one again, and asks
+    /// the peer to do the same.
+    ///
+    /// # Errors
+    /// [`PathError`] if the path is gone or the peer speaks no multipath.
+    pub fn set_status(&self, status: PathStatus) -> Result<(), PathError> {
+        self.connection.shared().lock().proto.set_path_status(self.id, status)?;
+        self.connection.shared().wake_driver();
+        Ok(())
     }
-}
 
-/// News about a connection's paths.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PathEvent {
-    /// The peer answered on this path: it carries data from now on.
-    Validated(PathId),
-    /// The path got no answer for a while; traffic moves elsewhere, the path is probed.
-    Suspect(PathId),
-    /// A suspect path answered again.
-    Recovered(PathId),
-    /// The path runs between other addresses now: one side moved, or a NAT on the way forgot a binding.
-    Moved(PathId),
-    /// The path is gone.
-    Closed {
-        /// Which one.
-        path: PathId,
-        /// Whether the peer closed it.
-        by_peer: bool,
-        /// Error code of PATH_ABANDON.
-        code: u64,
-    },
-    /// The operating system does not let packets out from this local address (any more), for example since its
-    /// interface is gone. Reported once, until sending works again.
-    LocalFailure {
-        /// The local address of the path.
-        local: SocketAddr,
-        /// What the operating system said.
-        reason: String,
-    },
-    /// The operating system lets packets out from this local address again.
-    LocalRecovery {
-        /// The local address of the path.
-        local: SocketAddr,
-    },
-    /// The listener was too slow and missed this many events; [`paths`](crate::Connection::paths) has the present
-    /// state.
-    Missed(u64),
-}
+    /// Abandons the path; what it carried is sent again on the others.
+    ///
+    /// # Errors
+    /// [`PathError`] if the path is gone, there is no other, or the connection has ended.
+    pub fn close(&self) -> Result<(), PathError> {
+        let now = clock::now();
+        self.connection.shared().lock().proto.close_path(now, self.id, APPLICATION_ABANDON_PATH)?;
+        self.connection.shared().wake_driver();
+        Ok(())
+    }
 
-impl PathEvent {
-    /// The transport's news, as far as they are about the path itself.
-    pub(crate) fn from_proto(event: &proto::PathEvent) -> Self {
-        match *event {
-            proto::PathEvent::Validated(path) => Self::Validated(path),
-            proto::PathEvent::Suspect(path) => Self::Suspect(path),
-            proto::PathEvent::Recovered(path) => Self::Recovered(path),
-            proto::PathEvent::Moved(path) => Self::Moved(path),
-            proto::PathEvent::Closed { path, by_peer, code } => Self::Closed { path, by_peer, code },
-        }
+    /// Continues the path from another local address (RFC 9000 section 9.2), also with servers that
+    /// speak no multipath. Binds a fresh socket unless the options name one that is bound; the
+    /// options' remote address, timeout and status are not used. Data flows from there at once. Only
+    /// clients move paths. Where both addresses work, rather
+    /// [open another path](Connection::add_path) and then [`close`](Self::close) this one.
+    ///
+    /// # Errors
+    /// If no socket can be bound, the path is gone, the server has forbidden it, or the peer has not
+    /// provided another connection id for the path yet ([`PathError::NoConnectionId`]: try again
+    /// shortly).
+    pub fn migrate(&self, options: &PathOptions) -> Result<(), OpenPathError> {
+        migrate::migrate(self.connection.shared(), self.id, options)
     }
 }
 
-/// A bounded stream of [`PathEvent`]s, from the moment it was made until the connection ends.
-pub struct PathEvents(pub(crate) broadcast::Receiver<PathEvent>);
-
-impl PathEvents {
-    /// The next event; `None` once the connection has ended. Cancel safe.
-    pub async fn next(&mut self) -> Option<PathEvent> {
-        match self.0.recv().await {
-            Ok(event) => Some(event),
-            Err(RecvError::Lagged(missed)) => Some(PathEvent::Missed(missed)),
-            Err(RecvError::Closed) => None,
-        }
-    }
-}
-
-impl fmt::Debug for PathEvents {
+impl fmt::Debug for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PathEvents").finish_non_exhaustive()
+        f.debug_struct("Path").field("id", &self.id).finish_non_exhaustive()
     }
 }

@@ -122,8 +122,8 @@ impl Router {
             let output = arrivals.handle_datagram(now, datagram, &mut self.reply);
             let handle = match output {
                 Some(EndpointOutput::ToConnection(handle)) => Some(handle),
-                Some(EndpointOutput::Accepted(handle, connection)) => {
-                    arrivals.accept(handle, path.remote, connection);
+                Some(EndpointOutput::Incoming(incoming)) => {
+                    arrivals.announce(incoming);
                     None
                 }
                 Some(EndpointOutput::Reply(transmit)) => {
@@ -154,7 +154,7 @@ impl Router {
 }
 
 /// Answers without a connection: version negotiation, Retry, stateless reset. Nobody waits if the socket is full.
-fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
+pub(crate) fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
     if let (_, Err(error)) = socket.try_send(transmit, bytes, 0) {
         let NetworkPath { local, remote } = transmit.path;
         trace!(%local, %remote, %error, "answer not sent");

@@ -5,13 +5,14 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll, Waker, ready},
 };
 
-use proto::{Read, StreamId};
+use bytes::Bytes;
+use proto::{Chunk, Read, ReadChunk, StreamId, VarInt};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::{ClosedStream, Connection, ReadError, ReadToEndError, SendStream, shared::Shared};
+use crate::{ClosedStream, ReadError, ReadToEndError, SendStream, connection::Handle, shared::Shared};
 
 /// By how much [`RecvStream::read_to_end`] extends its buffer, bytes.
 const READ_STEP: usize = 16 << 10;
@@ -20,7 +21,7 @@ const READ_STEP: usize = 16 << 10;
 ///
 /// Dropped before its end was read, it stops with the code [`DROPPED`](crate::SendStream::DROPPED): the peer need not send the rest.
 pub struct RecvStream {
-    connection: Connection,
+    handle: Handle,
     id: StreamId,
     /// Opened by a client before its handshake was complete.
     early: bool,
@@ -29,13 +30,13 @@ pub struct RecvStream {
 }
 
 impl RecvStream {
-    pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
-        let mut state = connection.shared().lock();
+    pub(crate) fn new(handle: Handle, id: StreamId, early: bool) -> Self {
+        let mut state = handle.shared().lock();
         if !state.is_void(early) {
             state.receivers.insert(id, None);
         }
         drop(state);
-        Self { connection, id, early, end: None }
+        Self { handle, id, early, end: None }
     }
 
     /// Whether a client may have sent bytes of this stream in 0-RTT packets. What is read before the handshake is complete may then
@@ -55,6 +56,54 @@ impl RecvStream {
     /// If the peer reset the stream, it was stopped, or the connection has ended and what had arrived was read.
     pub async fn read(&mut self, buf: &mut [u8]) -> Result<Option<usize>, ReadError> {
         poll_fn(|cx| self.poll_some(cx, buf)).await
+    }
+
+    /// Reads the next bytes in order, waiting for the first, without a buffer of the caller's; `None` at the end. At
+    /// most `max` bytes, and at least one. Most are not copied once more. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_chunk(&mut self, max: usize) -> Result<Option<Chunk>, ReadError> {
+        poll_fn(|cx| self.poll_read_chunk(cx, max)).await
+    }
+
+    /// The poll form of [`read_chunk`](Self::read_chunk). The task of the last poll is woken when there is more.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn poll_read_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Chunk>, ReadError>> {
+        self.poll_with(cx, |proto, id| {
+            Ok(match proto.read_chunk(id, max.max(1))? {
+                ReadChunk::Data(chunk) => Some(chunk),
+                ReadChunk::Finished => None,
+            })
+        })
+    }
+
+    /// Fills `chunks` from the front with the next bytes in order, as far as they are there, waiting for the first;
+    /// returns how many were filled, or `None` at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, ReadError> {
+        let Some((first, rest)) = chunks.split_first_mut() else { return Ok(Some(0)) };
+        match self.read_chunk(usize::MAX).await? {
+            Some(chunk) => *first = chunk.bytes,
+            None => return Ok(None),
+        }
+        let mut filled = 1;
+        let mut no_wait = Context::from_waker(Waker::noop());
+        for slot in rest {
+            // The end, and what may go wrong, is for the next call to tell.
+            let Poll::Ready(Ok(Some(chunk))) = self.poll_read_chunk(&mut no_wait, usize::MAX) else { break };
+            *slot = chunk.bytes;
+            filled += 1;
+        }
+        Ok(Some(filled))
     }
 
     /// Reads up to the end. Not cancel safe: what was read would be lost.
@@ -84,7 +133,7 @@ impl RecvStream {
     ///
     /// # Errors
     /// If it was stopped, or has ended, before.
-    pub fn stop(&mut self, code: u64) -> Result<(), ClosedStream> {
+    pub fn stop(&mut self, code: VarInt) -> Result<(), ClosedStream> {
         if self.end.is_some() {
             return Err(ClosedStream);
         }
@@ -97,33 +146,47 @@ impl RecvStream {
     }
 
     fn shared(&self) -> &Shared {
-        self.connection.shared()
+        self.handle.shared()
     }
 
     fn poll_some(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<Result<Option<usize>, ReadError>> {
+        if buf.is_empty() && self.end.is_none() {
+            return Poll::Ready(Ok(Some(0)));
+        }
+        self.poll_with(cx, |proto, id| {
+            Ok(match proto.read(id, buf)? {
+                Read::Data(read) => Some(read),
+                Read::Finished => None,
+            })
+        })
+    }
+
+    /// Gives what `read` gives, once it is not blocked; `None` at the end.
+    fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        read: impl FnOnce(&mut proto::Connection, StreamId) -> Result<Option<T>, proto::ReadError>,
+    ) -> Poll<Result<Option<T>, ReadError>> {
         if let Some(end) = &self.end {
             return Poll::Ready(end.clone().map(|()| None));
-        }
-        if buf.is_empty() {
-            return Poll::Ready(Ok(Some(0)));
         }
         let mut state = self.shared().lock();
         if state.is_void(self.early) {
             return Poll::Ready(Err(ReadError::ZeroRttRejected));
         }
-        let end = match state.proto.read(self.id, buf) {
-            Ok(Read::Data(read)) => {
+        let end = match read(&mut state.proto, self.id) {
+            Ok(Some(data)) => {
                 drop(state);
                 // Flow control credit may have to be sent.
                 self.shared().wake_driver();
-                return Poll::Ready(Ok(Some(read)));
+                return Poll::Ready(Ok(Some(data)));
             }
             Err(proto::ReadError::Blocked) => {
                 state.alive()?;
                 state.receivers.insert(self.id, Some(cx.waker().clone()));
                 return Poll::Pending;
             }
-            Ok(Read::Finished) => Ok(()),
+            Ok(None) => Ok(()),
             Err(proto::ReadError::Reset(code)) => Err(ReadError::Reset(code)),
             Err(proto::ReadError::Closed | proto::ReadError::Unknown) => {
                 Err(state.alive().err().map_or(ReadError::ClosedStream, Into::into))

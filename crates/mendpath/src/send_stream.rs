@@ -5,14 +5,17 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use proto::StreamId;
+use proto::{StreamId, VarInt};
 use tokio::io::AsyncWrite;
 
 use crate::{
-    ClosedStream, Connection, WriteError,
+    ClosedStream, StoppedError, WriteError,
+    connection::Handle,
+    ending::{End, Ending},
     shared::{Sender, Shared, State},
 };
 
@@ -22,26 +25,33 @@ use crate::{
 /// returns early must not look to the peer as if it had said all it had to say. Some other libraries finish a stream that is dropped;
 /// here, say so. As [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
 pub struct SendStream {
-    connection: Connection,
+    handle: Handle,
     id: StreamId,
     /// Opened by a client before its handshake was complete.
     early: bool,
     /// Finished or reset by us.
     ended: bool,
+    ending: Arc<Ending>,
 }
 
 impl SendStream {
     /// The code of the reset with which a stream ends that is dropped before it is finished. [`RecvStream`](crate::RecvStream) stops
     /// with the same.
-    pub const DROPPED: u64 = 0;
+    pub const DROPPED: VarInt = VarInt::from_u32(0);
 
-    pub(crate) fn new(connection: Connection, id: StreamId, early: bool) -> Self {
-        let mut state = connection.shared().lock();
-        if !state.is_void(early) {
-            state.senders.insert(id, Sender::default());
+    pub(crate) fn new(handle: Handle, id: StreamId, early: bool) -> Self {
+        let sender = Sender::default();
+        let ending = sender.ending.clone();
+        let mut state = handle.shared().lock();
+        if state.is_void(early) {
+            ending.set(End::Rejected);
+        } else if let Some(lost) = &state.error {
+            ending.set(End::Lost(lost.clone()));
+        } else {
+            state.senders.insert(id, sender);
         }
         drop(state);
-        Self { connection, id, early, ended: false }
+        Self { handle, id, early, ended: false, ending }
     }
 
     /// The stream's id, the same at the peer.
@@ -82,10 +92,13 @@ impl SendStream {
     ///
     /// # Errors
     /// If the peer stopped the stream, it was reset, or the connection ended before.
-    pub async fn finished(&mut self) -> Result<(), WriteError> {
-        match self.stopped().await? {
-            None => Ok(()),
-            Some(code) => Err(WriteError::Stopped(code)),
+    pub async fn finished(&self) -> Result<(), WriteError> {
+        match self.ending.clone().reached().await {
+            End::Finished => Ok(()),
+            End::Stopped(code) => Err(WriteError::Stopped(code)),
+            End::Reset => Err(WriteError::ClosedStream),
+            End::Rejected => Err(WriteError::ZeroRttRejected),
+            End::Lost(error) => Err(error.into()),
         }
     }
 
@@ -93,17 +106,32 @@ impl SendStream {
     ///
     /// # Errors
     /// If everything was acknowledged, or it was reset, before.
-    pub fn reset(&mut self, code: u64) -> Result<(), ClosedStream> {
-        self.end(|state, id| state.proto.reset(id, code).is_ok())
+    pub fn reset(&mut self, code: VarInt) -> Result<(), ClosedStream> {
+        self.end(|state, id| state.proto.reset(id, code).is_ok())?;
+        self.ending.set(End::Reset);
+        Ok(())
     }
 
-    /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was acknowledged instead.
-    /// Cancel safe.
+    /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was acknowledged, or it
+    /// was reset on this side, instead.
+    ///
+    /// The future borrows nothing: it may wait in a task of its own while the stream is written to, and even when the
+    /// stream is dropped. Several may wait. Cancel safe.
     ///
     /// # Errors
-    /// If the connection ended before.
-    pub async fn stopped(&mut self) -> Result<Option<u64>, WriteError> {
-        poll_fn(|cx| self.poll_end(cx)).await
+    /// If the server rejected early data, or the connection ended before.
+    pub fn stopped(
+        &self,
+    ) -> impl Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync + use<> {
+        let ending = self.ending.clone();
+        async move {
+            match ending.reached().await {
+                End::Finished | End::Reset => Ok(None),
+                End::Stopped(code) => Ok(Some(code)),
+                End::Rejected => Err(StoppedError::ZeroRttRejected),
+                End::Lost(error) => Err(error.into()),
+            }
+        }
     }
 
     /// Streams of higher priority are sent first; 0 is the default. Without effect once the stream has ended.
@@ -115,7 +143,7 @@ impl SendStream {
     }
 
     fn shared(&self) -> &Shared {
-        self.connection.shared()
+        self.handle.shared()
     }
 
     fn end(&mut self, how: impl FnOnce(&mut State, StreamId) -> bool) -> Result<(), ClosedStream> {
@@ -135,37 +163,20 @@ impl SendStream {
         }
         let result = match state.proto.write(self.id, data) {
             Err(proto::WriteError::Blocked) => {
-                state.senders.entry(self.id).or_default().writer = Some(cx.waker().clone());
+                if let Some(sender) = state.senders.get_mut(&self.id) {
+                    sender.writer = Some(cx.waker().clone());
+                }
                 Poll::Pending
             }
             Ok(taken) => Poll::Ready(Ok(taken)),
             Err(proto::WriteError::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
             Err(proto::WriteError::Closed | proto::WriteError::Unknown) => {
-                let stopped = state.senders.get(&self.id).and_then(|sender| sender.stopped);
-                Poll::Ready(Err(stopped.map_or(WriteError::ClosedStream, WriteError::Stopped)))
+                Poll::Ready(Err(self.ending.stopped().map_or(WriteError::ClosedStream, WriteError::Stopped)))
             }
         };
         drop(state);
         self.shared().wake_driver();
         result
-    }
-
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<u64>, WriteError>> {
-        let mut state = self.shared().lock();
-        let lost = state.alive();
-        if state.is_void(self.early) {
-            return Poll::Ready(Err(WriteError::ZeroRttRejected));
-        }
-        let sender = state.senders.entry(self.id).or_default();
-        if sender.finished {
-            return Poll::Ready(Ok(None));
-        }
-        if let Some(code) = sender.stopped {
-            return Poll::Ready(Ok(Some(code)));
-        }
-        lost?;
-        sender.finisher = Some(cx.waker().clone());
-        Poll::Pending
     }
 }
 
@@ -175,12 +186,20 @@ impl Drop for SendStream {
         if state.is_void(self.early) {
             return;
         }
-        let stopped = state.senders.remove(&self.id).and_then(|sender| sender.stopped);
+        // This handle and the books have one each; more are of those who wait.
+        let awaited = self.ended && Arc::strong_count(&self.ending) > 2;
+        match state.senders.get_mut(&self.id) {
+            Some(sender) if awaited => sender.orphaned = true,
+            _ => _ = state.senders.remove(&self.id),
+        }
         if !self.ended && state.error.is_none() {
             // Refused if the stream has come to its end already.
-            let _ = state.proto.reset(self.id, stopped.unwrap_or(Self::DROPPED));
+            let _ = state.proto.reset(self.id, self.ending.stopped().unwrap_or(Self::DROPPED));
         }
         drop(state);
+        if !awaited {
+            self.ending.set(End::Reset);
+        }
         self.shared().wake_driver();
     }
 }

@@ -11,11 +11,16 @@ use std::{
     task::Waker,
 };
 
-use proto::{ConnectionHandle, Dir, Event, PathId, Side, StreamEvent, StreamId};
+use proto::{ConnectionHandle, Dir, Event, PathEvent, PathId, Side, StreamEvent, StreamId, VarInt};
 use tokio::sync::{Notify, broadcast, oneshot};
 
 use crate::{
-    ConnectionError, PathError, PathEvent, clock, endpoint::Inner, inbox::Inbox, lock::lock, socket::Socket,
+    ConnectionError, OpenPathError, PathUpdate, clock,
+    ending::{End, Ending},
+    endpoint::Inner,
+    inbox::Inbox,
+    lock::lock,
+    socket::Socket,
 };
 
 /// Path events that a slow listener may leave waiting before it misses some.
@@ -29,12 +34,12 @@ pub(crate) struct Shared {
     /// The peer's address when the connection began.
     pub(crate) remote: SocketAddr,
     state: Mutex<State>,
-    pub(crate) inbox: Inbox,
+    pub(crate) inbox: Arc<Inbox>,
     /// The peer opened a stream, by direction.
-    pub(crate) opened: [Notify; 2],
+    pub(crate) opened: [Arc<Notify>; 2],
     /// The peer allows more streams, by direction.
-    pub(crate) available: [Notify; 2],
-    pub(crate) datagram_received: Notify,
+    pub(crate) available: [Arc<Notify>; 2],
+    pub(crate) datagram_received: Arc<Notify>,
     pub(crate) datagrams_unblocked: Notify,
     pub(crate) closed: Notify,
     /// Packets have been processed: what was not possible for lack of connection ids may be now.
@@ -52,7 +57,7 @@ pub(crate) fn index(dir: Dir) -> usize {
 /// What needs the connection's lock.
 pub(crate) struct State {
     pub(crate) proto: Box<proto::Connection>,
-    /// Every live [`SendStream`](crate::SendStream).
+    /// Every live [`SendStream`](crate::SendStream), and those whose end somebody waits for.
     pub(crate) senders: BTreeMap<StreamId, Sender>,
     /// Every live [`RecvStream`](crate::RecvStream), and who waits for its data.
     pub(crate) receivers: BTreeMap<StreamId, Option<Waker>>,
@@ -63,9 +68,9 @@ pub(crate) struct State {
     /// Why the connection ended.
     pub(crate) error: Option<ConnectionError>,
     /// `None` once the connection ended, so that listeners hear the end.
-    path_events: Option<broadcast::Sender<PathEvent>>,
+    path_events: Option<broadcast::Sender<PathUpdate>>,
     /// Who waits for a path to be validated.
-    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), PathError>>>,
+    path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), OpenPathError>>>,
     /// Sockets bound for one path, which close with it.
     path_sockets: BTreeMap<PathId, Arc<Socket>>,
 }
@@ -75,19 +80,15 @@ pub(crate) struct State {
 pub(crate) struct Sender {
     /// Waits for room.
     pub(crate) writer: Option<Waker>,
-    /// Waits for the end.
-    pub(crate) finisher: Option<Waker>,
-    /// The peer has acknowledged everything.
-    pub(crate) finished: bool,
-    /// The peer wants no more, for this reason.
-    pub(crate) stopped: Option<u64>,
+    pub(crate) ending: Arc<Ending>,
+    /// There is no [`SendStream`](crate::SendStream) any more, but somebody waits for its end.
+    pub(crate) orphaned: bool,
 }
 
 impl Sender {
-    fn wake(&mut self) {
-        for waker in [self.writer.take(), self.finisher.take()].into_iter().flatten() {
-            waker.wake();
-        }
+    fn end(&mut self, end: End) {
+        self.ending.set(end);
+        self.writer.take().into_iter().for_each(Waker::wake);
     }
 }
 
@@ -98,10 +99,10 @@ impl Shared {
         handle: ConnectionHandle,
         remote: SocketAddr,
         proto: Box<proto::Connection>,
+        inbox: Arc<Inbox>,
     ) -> (Arc<Self>, oneshot::Receiver<()>) {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let (connected, handshake) = oneshot::channel();
-        let inbox = Inbox::default();
         inbox.set_stranger(!proto.is_admitted());
         let state = State {
             proto,
@@ -123,7 +124,7 @@ impl Shared {
             inbox,
             opened: Default::default(),
             available: Default::default(),
-            datagram_received: Notify::new(),
+            datagram_received: Arc::default(),
             datagrams_unblocked: Notify::new(),
             closed: Notify::new(),
             progress: Notify::new(),
@@ -142,7 +143,7 @@ impl Shared {
     }
 
     /// Closes with an application code; the first close counts.
-    pub(crate) fn close(&self, code: u64, reason: &[u8]) {
+    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
         let mut state = self.lock();
         if state.error.is_none() {
             state.proto.close(clock::now(), code, reason);
@@ -153,7 +154,7 @@ impl Shared {
     }
 
     /// Turns a client away: with the application's code once the handshake is complete, with CONNECTION_REFUSED before.
-    pub(crate) fn refuse(&self, code: u64, reason: &str) {
+    pub(crate) fn refuse(&self, code: VarInt, reason: &str) {
         let mut state = self.lock();
         if state.error.is_none() {
             state.proto.refuse(clock::now(), code, reason);
@@ -177,15 +178,15 @@ impl Shared {
         for (_, waiter) in std::mem::take(&mut state.path_waiters) {
             let _ = waiter.send(Err(error.clone().into()));
         }
+        state.senders.values_mut().for_each(|sender| sender.end(End::Lost(error.clone())));
         state.error = Some(error);
         state.connected = None;
         state.path_events = None;
-        state.senders.values_mut().for_each(Sender::wake);
         state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
-        let all = self.opened.iter().chain(&self.available);
-        for notify in
-            all.chain([&self.datagram_received, &self.datagrams_unblocked, &self.closed, &self.progress])
-        {
+        for notify in self.opened.iter().chain(&self.available).chain([&self.datagram_received]) {
+            notify.notify_waiters();
+        }
+        for notify in [&self.datagrams_unblocked, &self.closed, &self.progress] {
             notify.notify_waiters();
         }
     }
@@ -202,8 +203,8 @@ impl Shared {
             Event::Stream(event) => self.dispatch_stream(state, event),
             Event::DatagramReceived => self.datagram_received.notify_waiters(),
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
-            Event::Path(event) => state.dispatch_path(&event),
-            Event::ConnectionLost(error) => self.end(state, error.into()),
+            Event::Path(event) => state.dispatch_path(event),
+            Event::ConnectionLost(error) => self.end(state, error),
             // The driver deals with the end, and what a later transport may tell concerns nobody here.
             _ => {}
         }
@@ -212,11 +213,10 @@ impl Shared {
     /// Wakes all that wait for what will not come.
     fn reject_early(&self, state: &mut State) {
         state.early_rejected = true;
-        std::mem::take(&mut state.senders).values_mut().for_each(Sender::wake);
+        std::mem::take(&mut state.senders).values_mut().for_each(|sender| sender.end(End::Rejected));
         std::mem::take(&mut state.receivers).into_values().flatten().for_each(Waker::wake);
-        for notify in self.available.iter().chain([&self.datagrams_unblocked]) {
-            notify.notify_waiters();
-        }
+        self.available.iter().for_each(|available| available.notify_waiters());
+        self.datagrams_unblocked.notify_waiters();
     }
 
     fn dispatch_stream(&self, state: &mut State, event: StreamEvent) {
@@ -233,18 +233,8 @@ impl Shared {
                     waker.wake();
                 }
             }
-            StreamEvent::Finished(id) => {
-                if let Some(sender) = state.senders.get_mut(&id) {
-                    sender.finished = true;
-                    sender.wake();
-                }
-            }
-            StreamEvent::Stopped { id, code } => {
-                if let Some(sender) = state.senders.get_mut(&id) {
-                    sender.stopped = Some(code);
-                    sender.wake();
-                }
-            }
+            StreamEvent::Finished(id) => state.end_sender(id, End::Finished),
+            StreamEvent::Stopped { id, code } => state.end_sender(id, End::Stopped(code)),
         }
     }
 }
@@ -253,6 +243,15 @@ impl State {
     /// `Err` once the connection has ended.
     pub(crate) fn alive(&self) -> Result<(), ConnectionError> {
         self.error.clone().map_or(Ok(()), Err)
+    }
+
+    /// A sending side has come to its end.
+    fn end_sender(&mut self, id: StreamId, end: End) {
+        let Some(sender) = self.senders.get_mut(&id) else { return };
+        sender.end(end);
+        if sender.orphaned {
+            self.senders.remove(&id);
+        }
     }
 
     /// Whether a stream that is opened now belongs to a client's early data.
@@ -266,13 +265,13 @@ impl State {
     }
 
     /// Tells listeners; there may be none.
-    pub(crate) fn announce(&self, event: PathEvent) {
+    pub(crate) fn announce(&self, update: PathUpdate) {
         if let Some(events) = &self.path_events {
-            let _ = events.send(event);
+            let _ = events.send(update);
         }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathEvent> {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathUpdate> {
         match &self.path_events {
             Some(events) => events.subscribe(),
             None => broadcast::channel(1).1,
@@ -296,7 +295,7 @@ impl State {
     }
 
     /// Resolves when the path is validated, or never will be.
-    pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), PathError>> {
+    pub(crate) fn watch_path(&mut self, path: PathId) -> oneshot::Receiver<Result<(), OpenPathError>> {
         let (waiter, validated) = oneshot::channel();
         self.path_waiters.insert(path, waiter);
         validated
@@ -317,22 +316,22 @@ impl State {
         }
     }
 
-    fn dispatch_path(&mut self, event: &proto::PathEvent) {
-        match *event {
-            proto::PathEvent::Validated(path) => {
+    fn dispatch_path(&mut self, event: PathEvent) {
+        match event {
+            PathEvent::Validated(path) => {
                 if let Some(waiter) = self.path_waiters.remove(&path) {
                     let _ = waiter.send(Ok(()));
                 }
             }
-            proto::PathEvent::Closed { path, by_peer, code } => {
+            PathEvent::Closed { path, by_peer, code } => {
                 if let Some(waiter) = self.path_waiters.remove(&path) {
-                    let _ = waiter.send(Err(PathError::Closed { by_peer, code }));
+                    let _ = waiter.send(Err(OpenPathError::Closed { by_peer, code }));
                 }
                 self.forget_path(path);
             }
-            proto::PathEvent::Suspect(_) | proto::PathEvent::Recovered(_) | proto::PathEvent::Moved(_) => {}
+            _ => {}
         }
-        self.announce(PathEvent::from_proto(event));
+        self.announce(PathUpdate::Event(event));
     }
 }
 

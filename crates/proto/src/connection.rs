@@ -10,8 +10,7 @@
 //! | `acks`       | what becomes of packets: whom an ACK or a loss concerns                    |
 //! | `transmit`   | which packet is next                                                      |
 //! | `packet`     | how a packet is built, sealed and recorded                                |
-//! | `recover`    | recovery opportunities, REPAIR and RECOVERED                              |
-//! | `blocks`     | CTCP's blocks: which packet of which is next, and what its fate means     |
+//! | `repair`     | what recovery sends and receives: copies, symbols, blocks                 |
 //! | `observe`    | what an observer is told, for traces                                      |
 //! | `multipath`  | opening, validating, closing paths                                        |
 //! | `migration`  | paths whose addresses change                                              |
@@ -23,11 +22,9 @@
 
 mod acks;
 mod admission;
-mod blocks;
 mod close;
 mod early;
 mod event;
-mod flight_copy;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod handshake;
@@ -39,8 +36,7 @@ mod network;
 mod observe;
 mod packet;
 mod receive;
-mod recover;
-mod reinject;
+pub(crate) mod repair;
 mod retry;
 mod silence;
 mod timers;
@@ -67,22 +63,20 @@ use crate::{
     config::TransportConfig,
     datagrams::Datagrams,
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
-    policy::{self, RecoveryPolicy},
-    repair::Repair,
     scheduler::{self, Scheduler},
-    streams::{CloseError, FinishError, Read, ReadError, ReceiveLimits, Streams, WriteError},
+    streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
     wire::{
-        CodeSchemes, ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError,
-        TransportErrorCode, TransportParameters,
+        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
+        TransportParameters, VarInt,
     },
 };
 use close::State;
 use early::EarlyData;
-use flight_copy::FlightCopy;
 use handshake::Handshake;
 use multipath::PathIds;
+use repair::Repair;
 use timers::IdleTimer;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
@@ -90,25 +84,34 @@ const MAX_PENDING_CONTROL: usize = 4_096;
 /// Our ack_delay_exponent (the default of RFC 9000 section 18.2).
 const ACK_DELAY_EXPONENT: u8 = 3;
 
-/// What a new connection is made from.
-pub(crate) struct Seed {
+/// What an endpoint keeps from strangers and its connections need.
+pub(crate) struct Secrets {
+    /// The connection's own source of randomness begins with this.
     pub(crate) rng: [u8; 32],
     pub(crate) reset_key: hmac::Key,
     pub(crate) token_key: Arc<TokenKey>,
 }
 
-/// What a server's endpoint knows of a client before there is a connection.
-pub(crate) struct Introduction {
-    /// Where the packet that makes the connection goes; the Initial keys follow from it.
+/// What a client's first Initial packet says, the one that makes the connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FirstInitial {
+    /// Where it goes; the Initial keys follow from it.
     pub(crate) destination: ConnectionId,
     /// Where it comes from.
     pub(crate) source: ConnectionId,
-    /// Where the client's very first packet went: not `destination` after a Retry.
-    pub(crate) original: ConnectionId,
-    /// The client answered a Retry, which told it to use `destination`.
-    pub(crate) retried: bool,
-    /// A token has shown that the client receives at its address: no amplification limit (RFC 9000 section 8.1).
-    pub(crate) address_validated: bool,
+    pub(crate) token: AddressToken,
+}
+
+/// What the token of a client's first Initial packet shows (RFC 9000 section 8.1). With any, the client
+/// receives at its address: no amplification limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AddressToken {
+    /// There is none, or it is as good as none.
+    None,
+    /// The client answered a Retry, which told it where to send now; its very first packet went here.
+    Retry(ConnectionId),
+    /// A NEW_TOKEN frame brought it.
+    New,
 }
 
 /// Where a client keeps the tokens of its server.
@@ -155,16 +158,6 @@ pub struct Connection {
     control: VecDeque<ControlFrame>,
     repair: Repair,
     scheduler: Box<dyn Scheduler>,
-    policy: Box<dyn RecoveryPolicy>,
-    /// For a policy that sends in blocks.
-    blocks: Option<crate::blocks::Blocks>,
-    /// A packet that the policy wants duplicated before other data: its path, its number, and the path for the duplicate.
-    duplicate: Option<(PathId, u64, PathId)>,
-    /// When the policy wants to be asked again.
-    recovery_at: Option<Instant>,
-    flight_copy: FlightCopy,
-    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
-    keep_sources: bool,
     /// Servers: when the handshake must be complete.
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
@@ -195,7 +188,7 @@ impl Connection {
         path: NetworkPath,
         local_cid: ConnectionId,
         original_cid: ConnectionId,
-        seed: Seed,
+        secrets: Secrets,
     ) -> Result<Self, rustls::Error> {
         let transport = config.transport.clone();
         let name = server_name.to_str().into_owned();
@@ -204,7 +197,7 @@ impl Connection {
         let mut handshake = Handshake::new(tls, Side::Client, original_cid);
         handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
         let mut connection =
-            Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, seed);
+            Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, secrets);
         connection.begin_watch(now, &original_cid);
         connection.path_zero().trust_address();
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
@@ -218,27 +211,31 @@ impl Connection {
         config: &crate::ServerConfig,
         path: NetworkPath,
         local_cid: ConnectionId,
-        client: Introduction,
-        seed: Seed,
+        client: FirstInitial,
+        secrets: Secrets,
     ) -> Result<Self, rustls::Error> {
         let wide = &config.transport;
         let transport =
             config.admission.as_ref().map_or_else(|| wide.clone(), |a| admission::narrow(wide, a));
         let mut parameters = handshake::local_parameters(&transport, local_cid);
-        parameters.original_destination_connection_id = Some(client.original);
-        parameters.retry_source_connection_id = client.retried.then_some(client.destination);
-        parameters.stateless_reset_token = Some(reset_token(&seed.reset_key, &local_cid));
+        let (original, retry_source) = match client.token {
+            AddressToken::Retry(original) => (original, Some(client.destination)),
+            AddressToken::None | AddressToken::New => (client.destination, None),
+        };
+        parameters.original_destination_connection_id = Some(original);
+        parameters.retry_source_connection_id = retry_source;
+        parameters.stateless_reset_token = Some(reset_token(&secrets.reset_key, &local_cid));
         parameters.disable_active_migration = !transport.migration;
         let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
         let handshake = Handshake::new(tls, Side::Server, client.destination);
         let mut connection =
-            Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, seed);
-        connection.begin_watch(now, &client.original);
-        if client.address_validated {
+            Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, secrets);
+        connection.begin_watch(now, &original);
+        if client.token != AddressToken::None {
             connection.path_zero().trust_address();
         }
         connection.issue_tokens = config.address_validation != AddressValidation::Never;
-        connection.handshake_deadline = Some(now + config.handshake_timeout);
+        connection.handshake_deadline = Some(now + config.handshake_timeout.into());
         if let Some(admission) = config.admission {
             connection.await_admission(admission, wide);
         }
@@ -254,18 +251,18 @@ impl Connection {
         local_cid: ConnectionId,
         remote_cid: ConnectionId,
         handshake: Handshake,
-        seed: Seed,
+        secrets: Secrets,
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
         Self {
             side,
             state: State::Open,
-            rng: ChaCha12Rng::from_seed(seed.rng),
+            rng: ChaCha12Rng::from_seed(secrets.rng),
             handshake,
             early: EarlyData::default(),
-            cids: CidRegistry::new(local_cid, remote_cid, seed.reset_key),
-            token_key: seed.token_key,
+            cids: CidRegistry::new(local_cid, remote_cid, secrets.reset_key),
+            token_key: secrets.token_key,
             new_token: Vec::new(),
             issue_tokens: false,
             token_owner: None,
@@ -276,17 +273,11 @@ impl Connection {
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             control: VecDeque::new(),
-            repair: Repair::new(&config.repair),
+            repair: Repair::new(&config.repair, config.recovery),
             scheduler: scheduler::build(config.scheduler),
-            policy: policy::build(config.recovery, &config.repair, CodeSchemes::NONE),
-            blocks: None,
-            duplicate: None,
-            recovery_at: None,
-            flight_copy: FlightCopy::default(),
-            keep_sources: true,
             handshake_deadline: None,
             awaiting: None,
-            idle: IdleTimer::new(now, config.max_idle_timeout),
+            idle: IdleTimer::new(now, config.max_idle_timeout.into()),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
@@ -355,7 +346,7 @@ impl Connection {
     }
 
     fn reasons(&self) -> RecoveryReasons {
-        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.policy.reasons() }
+        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.repair.reasons() }
     }
 
     fn begin_watch(&mut self, now: Instant, original: &ConnectionId) {
@@ -413,12 +404,12 @@ impl Connection {
     }
 
     /// Abandons the sending half (RESET_STREAM with `code`).
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset(id, code)
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.stop(id, code)
     }
 
@@ -434,6 +425,18 @@ impl Connection {
         Ok(read)
     }
 
+    /// Reads ordered bytes, at most `max`, without a buffer: most of them are not copied once more.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_chunk(&mut self, id: StreamId, max: usize) -> Result<ReadChunk, ReadError> {
+        let read = self.streams.read_chunk(id, max)?;
+        if let ReadChunk::Data(chunk) = &read {
+            self.stats.stream_bytes_received += chunk.bytes.len() as u64;
+        }
+        Ok(read)
+    }
+
     /// Streams of higher priority are sent first; equal ones share. Default 0.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
         self.streams.set_priority(id, priority);
@@ -443,7 +446,7 @@ impl Connection {
 
     /// The largest datagram that can be sent now in bytes; `None` if the peer takes none.
     pub fn max_datagram_size(&self) -> Option<usize> {
-        let peer_limit = self.peer.max_datagram_frame_size;
+        let peer_limit = self.peer.max_datagram_frame_size.into_inner();
         if !self.may_send_data() || peer_limit == 0 {
             return None;
         }

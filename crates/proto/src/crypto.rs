@@ -6,8 +6,8 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     keys::OneRttKeys,
+    path::sent::CryptoRange,
     range_set::RangeSet,
-    sent::CryptoRange,
     wire::{
         ConnectionId, CryptoHeader, HeaderParts, HeaderPositions, PacketNumberField, PathId, Side,
         TransportError, TransportErrorCode, retry_pseudo_packet,

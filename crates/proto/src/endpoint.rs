@@ -1,6 +1,7 @@
 //! Which connection a datagram belongs to, and the making of connections.
 
 mod admission;
+mod incoming;
 mod lobby;
 mod rate_limit;
 mod reset;
@@ -21,11 +22,12 @@ use units::Instant;
 
 use crate::{
     CID_LEN, ClientConfig, Datagram, NetworkPath, ServerConfig, Transmit,
-    connection::{Connection, EndpointEvent, EndpointEventKind, Seed},
+    connection::{Connection, EndpointEvent, EndpointEventKind, Secrets},
     token::TokenKey,
     wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
 };
 use admission::Knock;
+pub use incoming::{AcceptError, Incoming};
 use lobby::Lobby;
 use rate_limit::RateLimit;
 use routes::Routes;
@@ -63,8 +65,8 @@ pub enum ConnectError {
 pub enum EndpointOutput {
     /// It is for this connection: give it to [`Connection::handle_datagram`].
     ToConnection(ConnectionHandle),
-    /// It made a new connection, which has been fed with it.
-    Accepted(ConnectionHandle, Box<Connection>),
+    /// A client asks for a connection: decide about it.
+    Incoming(Box<Incoming>),
     /// Send this at once; the bytes are in the buffer given along.
     Reply(Transmit),
 }
@@ -75,22 +77,22 @@ pub enum EndpointOutput {
 pub struct EndpointStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Accepted connections that are not let in, at present: their handshake is under way or, with [`Admission`](crate::Admission), they
-    /// wait for the application.
+    /// Clients that are not let in, at present: the application has not decided about them, their handshake is under way or,
+    /// with [`Admission`](crate::Admission), they wait to be admitted.
     pub half_open: usize,
-    /// Connections put out of that room for newcomers; the oldest go first.
+    /// Clients put out of that room for newcomers; the oldest go first.
     pub evicted: u64,
     /// Of those, how many had to go because the newcomer's network had its share of the room.
     pub evicted_by_network: u64,
     /// Retry packets sent (RFC 9000 section 8.1.2).
     pub retries_sent: u64,
-    /// Connections refused because too many were open or their Retry token was not ours.
+    /// Connections refused because too many were open, their Retry token was not ours, or the application said so.
     pub refused: u64,
     /// Version Negotiation packets sent (RFC 9000 section 6).
     pub version_negotiations_sent: u64,
     /// Stateless resets sent (RFC 9000 section 10.3).
     pub resets_sent: u64,
-    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody.
+    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody, and clients that the application ignored.
     pub dropped: u64,
 }
 
@@ -199,8 +201,8 @@ impl Endpoint {
         let name = rustls::pki_types::ServerName::try_from(server_name.to_owned())
             .map_err(|_| ConnectError::InvalidServerName(server_name.to_owned()))?;
         let (local, original) = (self.new_cid(), self.new_cid());
-        let seed = self.seed();
-        let connection = Connection::client(now, config, name, path, local, original, seed)
+        let secrets = self.secrets();
+        let connection = Connection::client(now, config, name, path, local, original, secrets)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
         let handle = self.routes.add(&[local]);
         Ok((handle, Box::new(connection)))
@@ -267,10 +269,13 @@ impl Endpoint {
 
     /// Takes what cannot be read as a packet for the reset of a connection, if it is one.
     fn reset_of_ours(&mut self, datagram: Datagram<'_>) -> Option<EndpointOutput> {
-        let long_enough = datagram.data.len() >= MIN_RESET;
-        let handle = self.routes.by_reset_token(datagram.data).filter(|_| long_enough);
-        self.stats.dropped += u64::from(handle.is_none());
-        Some(EndpointOutput::ToConnection(handle?))
+        if datagram.data.len() >= MIN_RESET
+            && let Some(handle) = self.routes.by_reset_token(datagram.data)
+        {
+            return Some(EndpointOutput::ToConnection(handle));
+        }
+        self.stats.dropped += 1;
+        None
     }
 
     /// Takes what a connection tells about itself.
@@ -322,15 +327,20 @@ impl Endpoint {
         ConnectionId::new(&bytes).expect("eight bytes fit")
     }
 
-    fn seed(&mut self) -> Seed {
+    fn secrets(&mut self) -> Secrets {
         let mut rng = [0; 32];
         self.rng.fill_bytes(&mut rng);
-        Seed { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
+        Secrets { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
     }
 }
 
 /// The answer in `out` to whoever sent the datagram.
 fn reply(datagram: &Datagram<'_>, out: &[u8]) -> EndpointOutput {
-    debug_assert!(out.len() < datagram.data.len(), "answers to strangers are smaller than their cause");
-    EndpointOutput::Reply(Transmit { path: datagram.path, ecn: None, size: out.len(), segment_size: None })
+    EndpointOutput::Reply(reply_to(datagram.path, datagram.data.len(), out))
+}
+
+/// The answer in `out` to a datagram of so many bytes.
+fn reply_to(path: NetworkPath, bytes: usize, out: &[u8]) -> Transmit {
+    debug_assert!(out.len() < bytes, "answers to strangers are smaller than their cause");
+    Transmit { path, ecn: None, size: out.len(), segment_size: None }
 }

@@ -8,9 +8,9 @@ use units::{Duration, Instant};
 
 pub use crate::streams::{SentStreamFrames, Streams, StreamsConfig};
 use crate::{
+    connection::repair::{Decoder, Rebuilt},
     crypto,
-    received::ReceivedPackets,
-    repair::{Decoder, Rebuilt},
+    path::received::ReceivedPackets,
     token::TokenKey,
     wire::{ConnectionId, LongHeader, PacketKind, PathId, Repair, Side},
 };

@@ -8,7 +8,6 @@
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to, and [`Connection`]. The
 //! structure is explained in docs/decisions/0001-transport-core.md.
 
-mod blocks;
 mod cids;
 mod config;
 mod connection;
@@ -23,7 +22,6 @@ mod observer;
 mod path;
 pub mod policy;
 mod range_set;
-mod repair;
 pub mod scheduler;
 mod stats;
 mod streams;
@@ -33,30 +31,36 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, Admission, ClientConfig, RecoveryKind, RepairConfig, SchedulerKind, ServerConfig,
-    TransportConfig, UnknownName,
+    AddressValidation, Admission, ClientConfig, RepairConfig, SchedulerKind, ServerConfig, TransportConfig,
+    UnknownName,
 };
 pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
-pub use endpoint::{ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, ResetKey};
+pub use endpoint::{
+    AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
+};
 pub use observer::{Observe, Observed, Observer};
 pub use path::ecn::EcnState;
 pub use path::loss_store::LossStore;
 pub use path::sent::PacketPurpose;
 pub use path::snapshot::PathSnapshot;
+pub use path::status::PathStatus;
+pub use policy::RecoveryKind;
 pub use range_set::RangeSet;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
-    CloseError, FinishError, MAX_GAPS, Read, ReadError, ReceiveLimits, StreamEvent, StreamsStats, WriteError,
+    Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
+    StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
-pub use wire::{ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode};
+pub use wire::{
+    ConnectionId, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
+    VarIntBoundsExceeded,
+};
 
 use std::net::SocketAddr;
-
-use path::{received, rtt, sent, snapshot};
 
 /// The two addresses a packet travels between.
 ///

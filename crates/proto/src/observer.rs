@@ -7,7 +7,7 @@ use std::fmt;
 use units::{Duration, Instant};
 
 use crate::{
-    sent::PacketPurpose,
+    path::sent::PacketPurpose,
     wire::{ConnectionId, PacketKind, PathId, Side},
 };
 

@@ -32,7 +32,7 @@ pub(crate) mod sending;
 pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
-mod status;
+pub(crate) mod status;
 pub(crate) mod validation;
 
 use recovery::loss_history::LossHistory;
@@ -358,9 +358,9 @@ impl Path {
             network: self.network,
             state: self.state(),
             address_validated: self.address.validated,
-            rtt: measured.rtt.smoothed(),
-            rtt_min: measured.rtt.min(),
-            rtt_variance: measured.rtt.variance(),
+            rtt: measured.rtt.smoothed().into(),
+            rtt_min: measured.rtt.min().into(),
+            rtt_variance: measured.rtt.variance().into(),
             window: measured.controller.window(),
             in_flight: measured.in_flight,
             mtu: measured.mtu.current(),

@@ -1,24 +1,49 @@
 //! What to do with spare window: the papers' schemes, as policies over the transport's packets.
 //!
-//! The decisions themselves are the pure algorithms of the crate `recovery`; this module asks them about paths and packets.
+//! A scheme is one file of this folder: a type that implements [`RecoveryPolicy`], and a constant
+//! [`Scheme`] with its name. Its line in the registry below is all that the rest of the transport
+//! knows of it. The decisions themselves are pure algorithms of the crate `recovery`; a policy asks
+//! them about paths and packets.
 
 mod auto;
 mod cofuso;
 mod ctcp;
+mod event;
 mod fuso;
 mod none;
 mod proactive;
+mod scheme;
 mod slp;
 
-use recovery::{PathSample, UnackedView, cofuso::Block, ctcp_blocks, slp_arbiter::Marks};
+use recovery::PathSample;
 use units::{Duration, Instant};
 
-use crate::{
-    config::{RecoveryKind, RepairConfig},
-    snapshot::PathSnapshot,
-    stats::RecoveryReasons,
-    wire::{CodeScheme, CodeSchemes, PathId},
-};
+pub use crate::{config::RepairConfig, path::snapshot::PathSnapshot, wire::CodeScheme, wire::CodeSchemes};
+use crate::{stats::RecoveryReasons, wire::PathId};
+pub use event::{BlockSource, Carried, LostPacket, RecoveryEvent, SentData};
+pub use recovery::{Exposed, PacketNumber, SourceRun, UnackedView, cofuso::Block, slp_arbiter::Marks};
+pub use scheme::{Built, Scheme, Terms};
+
+scheme::registry! {
+    /// Nothing: plain RFC 9002.
+    None = none,
+    /// Every data packet twice on its own path, at once: the bad example.
+    Proactive = proactive,
+    /// Un-ACKed packets of the worst path again over the best (FUSO section III-B).
+    Fuso = fuso,
+    /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO section 4.2).
+    Cofuso = cofuso,
+    /// Data in blocks: what is lost of a block is made up for by random linear combinations (CTCP
+    /// sections 3.6 and 3.7). Best with the controller `ctcp`.
+    Ctcp = ctcp,
+    /// Duplicates of single packets whose loss would lead to a timeout, the handshake's among them
+    /// (SLP section II-C).
+    Slp = slp,
+    /// As much repair as makes it improbable that the un-ACKed packets are not enough, in the form
+    /// that suits, within a budget.
+    #[default]
+    Auto = auto,
+}
 
 /// What to send when nothing else is waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +63,7 @@ pub enum RecoveryAction {
     /// The frames of an un-ACKed packet once more.
     Reinject {
         /// Its packet number.
-        packet: u64,
+        packet: PacketNumber,
         /// The path it was sent on.
         of: PathId,
         /// The path to send the copy on.
@@ -57,71 +82,76 @@ pub enum RecoveryAction {
     },
 }
 
-/// A packet with data of an application that has just left, new data or again, but never a recovery packet.
+/// What comes before data that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SentData {
-    /// Its path.
-    pub path: PathId,
-    /// Its packet number.
-    pub number: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-    /// What is special about it.
-    pub marks: Marks,
-    /// Whether it carries data that was never sent before.
-    pub fresh: bool,
+pub enum Ahead {
+    /// Nothing: data leaves as it is.
+    Nothing,
+    /// A copy of an un-ACKed packet, if the window of the path `on` has room.
+    Copy {
+        /// Its packet number.
+        packet: PacketNumber,
+        /// The path it was sent on.
+        of: PathId,
+        /// The path to send the copy on.
+        on: PathId,
+    },
+    /// Data leaves, as a source of a block.
+    Source {
+        /// The block: one that is open, or a number that no block had.
+        block: u64,
+        /// Whether it is the block's last source.
+        last: bool,
+    },
+    /// A block gets no more sources. The policy is asked again at once.
+    Close {
+        /// The block.
+        block: u64,
+    },
+    /// A random linear combination of all sources of a block, on the path that data would take. It
+    /// closes the block.
+    Combination {
+        /// The block.
+        block: u64,
+        /// Which combination; every index gives another.
+        index: u32,
+    },
 }
 
-/// A packet that was declared lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostPacket {
-    /// Its path.
-    pub path: PathId,
-    /// Its packet number.
-    pub number: u64,
-    /// What was special about it.
-    pub marks: Marks,
-    /// Whether a probe timeout passed while it was under way: without a copy its data had to wait for that.
-    pub timed_out: bool,
-    /// Whether recovery had sent a copy of it.
-    pub copied: bool,
-    /// Whether the path as it is now is to blame. It is not for probes of its MTU, nor for packets from before it moved.
-    pub counts: bool,
+/// What a policy codes over, so that it must be kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coding {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// The plaintexts of un-ACKed packets, for [`RecoveryAction::Repair`].
+    Unacked,
+    /// Blocks of new data, for [`Ahead::Source`] and [`Ahead::Combination`]. What a lost source
+    /// carried is not sent again while its block may still be decoded.
+    Blocks,
 }
 
-/// The packet that carries what a policy asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Carried {
-    /// Its packet number.
-    pub number: u64,
-    /// Its size in bytes.
-    pub bytes: u64,
-}
-
-/// A recovery scheme.
+/// A recovery scheme at work in one connection.
 ///
-/// Asked only when no new data and no lost data can be sent, but for [`block_limits`](Self::block_limits). Every packet it asks for is an ordinary packet of the path that
-/// carries it: within that path's window, acknowledged and counted there.
+/// It is asked for packets on two occasions: before data that waits
+/// ([`ahead_of_data`](Self::ahead_of_data)), and when neither new data nor lost data can be sent
+/// ([`on_opportunity`](Self::on_opportunity)). Every packet it asks for is an ordinary packet of
+/// the path that carries it: within that path's window, acknowledged and counted there.
 pub trait RecoveryPolicy: Send + core::fmt::Debug {
-    /// Whether the scheme sends repair symbols, so that plaintexts must be kept.
-    fn codes(&self) -> bool {
-        false
+    /// What it codes over. The answer never changes.
+    fn coding(&self) -> Coding {
+        Coding::Nothing
     }
 
-    /// Whether new data travels in blocks of which the peer gets random linear combinations, and how large these are. Before each packet of new
-    /// data the block schedule is then asked whether a combination should leave instead.
-    fn block_limits(&self) -> Option<ctcp_blocks::Limits> {
-        None
+    /// What comes before the next packet of data; also asked before an opportunity, without data.
+    /// `waiting` is how many bytes of data a packet may hold, if data waits.
+    fn ahead_of_data(&mut self, now: Instant, waiting: Option<u64>) -> Ahead {
+        let _ = (now, waiting);
+        Ahead::Nothing
     }
 
-    /// The path on which to duplicate the packet of new data that has just been sent on `of`, if any. The duplicate leaves
-    /// before other data, but within the window.
-    fn duplicate_at_once(&mut self, of: PathId) -> Option<PathId> {
-        let _ = of;
-        None
-    }
-
-    /// The next recovery packet. Paths come in path id order; `paths` holds those that carry or have carried data.
+    /// The next recovery packet. Paths come in path id order; `paths` holds those that carry or
+    /// have carried data.
     fn on_opportunity(
         &mut self,
         now: Instant,
@@ -129,21 +159,17 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
         unacked: &dyn UnackedView,
     ) -> RecoveryAction;
 
-    /// The action was carried out (`sent`), or turned out to be impossible; it must not be asked for again.
+    /// The action was carried out (`sent`), or turned out to be impossible; it must not be asked
+    /// for again. An [`Ahead::Copy`] is reported as the action that it resembles.
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let _ = (action, sent);
     }
 
-    /// After what time the `bytes` of the handshake's flight that have just left are to leave once more, if at all; a loss
-    /// of theirs would cost `timeout`. Asked about each flight once.
-    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+    /// After what time the `bytes` of the handshake's flight that have just left are to leave once
+    /// more, if at all; a loss of theirs would cost `timeout`. Asked about each flight once.
+    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
         let _ = (bytes, timeout);
         None
-    }
-
-    /// A packet that counts as in flight has left on `path`, whatever it carries.
-    fn on_sent(&mut self, path: PathId) {
-        let _ = path;
     }
 
     /// A packet of data has left; `paths` include it.
@@ -151,72 +177,27 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
         let _ = (now, packet, paths);
     }
 
-    /// Packet `number` of `path` was acknowledged.
-    fn on_acked(&mut self, path: PathId, number: u64) {
-        let _ = (path, number);
+    /// What becomes of packets, paths and blocks.
+    fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
+        let _ = (now, event);
     }
 
-    /// A packet was declared lost.
-    fn on_lost(&mut self, packet: &LostPacket) {
-        let _ = packet;
-    }
-
-    /// A packet of `path` that was declared lost has arrived after all.
-    fn on_spurious_loss(&mut self, path: PathId) {
-        let _ = path;
-    }
-
-    /// `path` has been silent for a probe timeout. If another works (`moved`), everything un-ACKed leaves on that one now.
-    fn on_timeout(&mut self, path: PathId, moved: bool) {
-        let _ = (path, moved);
+    /// When [`ahead_of_data`](Self::ahead_of_data) may have a new answer although nothing happens;
+    /// [`RecoveryEvent::Deadline`] tells that it has passed.
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 
     /// What it did so far, and why.
     fn reasons(&self) -> RecoveryReasons {
         RecoveryReasons::default()
     }
-
-    /// A path is gone.
-    fn on_path_closed(&mut self, path: PathId) {
-        let _ = path;
-    }
-}
-
-/// The registry: one line per scheme. `decodes` tells from which repair symbols the peer rebuilds packets.
-pub(crate) fn build(
-    kind: RecoveryKind,
-    repair: &RepairConfig,
-    decodes: CodeSchemes,
-) -> Box<dyn RecoveryPolicy> {
-    let (symbols, combinations) =
-        (decodes.contains(CodeScheme::ReedSolomon), decodes.contains(CodeScheme::RandomLinear));
-    match kind {
-        RecoveryKind::None => Box::new(none::None),
-        RecoveryKind::Proactive => Box::new(proactive::Proactive),
-        RecoveryKind::Fuso => Box::new(fuso::Fuso),
-        RecoveryKind::Cofuso if symbols => Box::new(cofuso::Cofuso::new(repair)),
-        RecoveryKind::Cofuso => Box::new(fuso::Fuso),
-        RecoveryKind::Ctcp if combinations => Box::new(ctcp::Ctcp::new(repair)),
-        RecoveryKind::Ctcp => Box::new(none::None),
-        RecoveryKind::Slp => Box::new(slp::Slp::default()),
-        RecoveryKind::Auto => Box::new(auto::Auto::new(repair, symbols)),
-    }
-}
-
-/// How a scheme makes do without a decoder that it needs and the peer does not have.
-pub(crate) fn fallback(kind: RecoveryKind, decodes: CodeSchemes) -> Option<&'static str> {
-    match kind {
-        RecoveryKind::Cofuso if !decodes.contains(CodeScheme::ReedSolomon) => Some("as fuso"),
-        RecoveryKind::Auto if !decodes.contains(CodeScheme::ReedSolomon) => Some("without symbols"),
-        RecoveryKind::Ctcp if !decodes.contains(CodeScheme::RandomLinear) => Some("as none"),
-        _ => None,
-    }
 }
 
 /// The paths as the pure algorithms see them. The pacer only delays a packet, so it does not change which path is best.
 fn samples(paths: &[PathSnapshot]) -> smallvec::SmallVec<[PathSample; 8]> {
     let sample = |p: &PathSnapshot| PathSample {
-        path: p.id.0,
+        path: p.id,
         loss: p.loss,
         rtt: p.rtt,
         spare: p.has_window(),
@@ -227,7 +208,7 @@ fn samples(paths: &[PathSnapshot]) -> smallvec::SmallVec<[PathSample; 8]> {
 }
 
 /// `action` if the pacer of the path it names lets a packet go, else to wait for it.
-fn paced(action: RecoveryAction, on: PathId, paths: &[PathSnapshot]) -> RecoveryAction {
+pub fn paced(action: RecoveryAction, on: PathId, paths: &[PathSnapshot]) -> RecoveryAction {
     match paths.iter().find(|p| p.id == on) {
         Some(path) if path.pacing_wait.is_zero() => action,
         Some(_) => RecoveryAction::Wait { on },

@@ -6,7 +6,7 @@ mod lowest_rtt;
 
 use units::Instant;
 
-use crate::{config::SchedulerKind, snapshot::PathSnapshot, wire::PathId};
+use crate::{config::SchedulerKind, path::snapshot::PathSnapshot, wire::PathId};
 
 /// Chooses the path of the next packet with application data.
 ///

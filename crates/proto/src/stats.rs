@@ -1,6 +1,6 @@
 //! What a connection tells about itself.
 
-use units::Duration;
+use std::time::Duration;
 
 use crate::{EcnState, NetworkPath, wire::PathId};
 

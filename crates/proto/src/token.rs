@@ -64,7 +64,7 @@ impl TokenKey {
         destination: &ConnectionId,
     ) -> Option<ConnectionId> {
         let (_, age, original) = self.open(RETRY, token, &retry_binding(remote, destination), now)?;
-        ConnectionId::new(&original).filter(|_| age <= RETRY_LIFETIME)
+        if age <= RETRY_LIFETIME { ConnectionId::new(&original) } else { None }
     }
 
     /// A token for NEW_TOKEN to a client at `ip`.

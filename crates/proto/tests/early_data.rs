@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{Pair, tls};
 use mendpath_proto::{
     AddressValidation, ClientConfig, ConnectionError, Datagram, Dir, Endpoint, EndpointOutput, Event, Read,
-    ReadError, RecoveryKind, ServerConfig, StreamId, TransportConfig,
+    ReadError, RecoveryKind, ServerConfig, StreamId, TransportConfig, TransportErrorCode,
 };
 use units::{Duration, Instant};
 
@@ -179,7 +179,8 @@ fn a_server_must_not_go_back_on_its_limits() {
     let closed = |e: &Event| {
         matches!(
             e,
-            Event::ConnectionLost(ConnectionError::TransportClosed { code: 0x0a, by_peer: false, .. })
+            Event::ConnectionLost(ConnectionError::TransportError(error))
+                if error.code == TransportErrorCode::PROTOCOL_VIOLATION
         )
     };
     assert!(pair.client.events.iter().any(closed), "{:?}", pair.client.events);
@@ -201,7 +202,9 @@ fn replayed_early_data_are_refused() {
     for (_, path, mut data) in recorded {
         let datagram = Datagram { path, ecn: None, data: &mut data };
         match other.handle_datagram(Instant::ORIGIN, datagram, &mut Vec::new()) {
-            Some(EndpointOutput::Accepted(_, connection)) => victim = Some(connection),
+            Some(EndpointOutput::Incoming(incoming)) => {
+                victim = Some(other.accept(Instant::ORIGIN, *incoming).unwrap().1);
+            }
             Some(EndpointOutput::ToConnection(_)) => {
                 let datagram = Datagram { path, ecn: None, data: &mut data };
                 victim.as_mut().unwrap().handle_datagram(Instant::ORIGIN, datagram);

@@ -37,7 +37,7 @@ fn two_paths_share_a_transfer_and_one_can_go() {
     let paths = pair.client().paths();
     assert!(paths.iter().all(|p| p.packets_sent > 100), "{paths:?}");
     let now = pair.now;
-    pair.client().close_path(now, second, 0).unwrap();
+    pair.client().close_path(now, second, 0u8.into()).unwrap();
     pair.transfer(1_000_000, Duration::from_secs(10));
     pair.run(Duration::from_secs(2));
     assert_eq!(pair.client().paths().len(), 1);
@@ -55,7 +55,7 @@ fn many_paths_may_come_and_go() {
     for port in 2..40 {
         let id = pair.open_path(port);
         let now = pair.now;
-        pair.client().close_path(now, id, 0).unwrap();
+        pair.client().close_path(now, id, 0u8.into()).unwrap();
         pair.run(Duration::from_secs(2));
     }
     pair.transfer(10_000, Duration::from_secs(5));
@@ -104,9 +104,9 @@ fn closing_tells_the_peer_and_drains() {
     let mut pair = Pair::new(TransportConfig::default());
     pair.connect();
     let now = pair.now;
-    pair.client().close(now, 7, b"done");
+    pair.client().close(now, 7u8.into(), b"done");
     pair.run(Duration::from_secs(5));
-    let told = |e: &Event| matches!(e, Event::ConnectionLost(ConnectionError::ApplicationClosed { code: 7, reason }) if reason == b"done");
+    let told = |e: &Event| matches!(e, Event::ConnectionLost(ConnectionError::ApplicationClosed { code, reason }) if code.into_inner() == 7 && reason == b"done");
     assert!(pair.server.events.iter().any(told), "{:?}", pair.server.events);
     assert!(pair.client().is_drained() && pair.server().is_drained());
     assert_eq!(pair.server.endpoint.open_connections(), 0);
@@ -114,8 +114,10 @@ fn closing_tells_the_peer_and_drains() {
 
 #[test]
 fn silence_times_out() {
-    let mut pair =
-        Pair::new(TransportConfig { max_idle_timeout: Duration::from_secs(3), ..TransportConfig::default() });
+    let mut pair = Pair::new(TransportConfig {
+        max_idle_timeout: Duration::from_secs(3).into(),
+        ..TransportConfig::default()
+    });
     pair.connect();
     pair.lose = Box::new(|_, _| true);
     pair.run(Duration::from_secs(10));
@@ -127,8 +129,8 @@ fn silence_times_out() {
 #[test]
 fn keep_alive_keeps_an_idle_connection() {
     let mut pair = Pair::new(TransportConfig {
-        max_idle_timeout: Duration::from_secs(3),
-        keep_alive: Some(Duration::from_secs(1)),
+        max_idle_timeout: Duration::from_secs(3).into(),
+        keep_alive: Some(Duration::from_secs(1).into()),
         ..TransportConfig::default()
     });
     pair.connect();

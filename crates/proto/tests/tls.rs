@@ -29,7 +29,8 @@ fn codes(client: rustls::ClientConfig, server: rustls::ServerConfig) -> [Option<
 
 fn close_code(peer: &Peer) -> Option<u64> {
     peer.events.iter().find_map(|event| match event {
-        Event::ConnectionLost(ConnectionError::TransportClosed { code, .. }) => Some(*code),
+        Event::ConnectionLost(ConnectionError::TransportError(error)) => Some(error.code.0.into_inner()),
+        Event::ConnectionLost(ConnectionError::ConnectionClosed { code, .. }) => Some(code.0.into_inner()),
         _ => None,
     })
 }

@@ -22,7 +22,7 @@
 //! # Invariants
 //! `1 <= m <= m_max`, `k <= k_max`, `k + m <= 256`; the indices of a block are 0, 1, ..., m - 1; no packet is in two blocks.
 
-use crate::UnackedView;
+use crate::{PacketNumber, PathId, UnackedView};
 
 /// Most source and repair symbols that one block may have together (COF-A3).
 pub const MAX_BLOCK: u16 = 256;
@@ -99,9 +99,9 @@ pub struct BlockSize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Block {
     /// Lowest packet number.
-    pub first: u64,
+    pub first: PacketNumber,
     /// Highest packet number.
-    pub last: u64,
+    pub last: PacketNumber,
     /// K: source packets in `first..=last`.
     pub k: u16,
     /// M: parities that may be sent for them.
@@ -121,7 +121,7 @@ pub enum Step {
     /// A copy of one packet, as FUSO does: everything un-ACKed is coded.
     Resend {
         /// The packet's number.
-        packet: u64,
+        packet: PacketNumber,
     },
     /// Nothing: every un-ACKed packet has been coded and resent.
     Nothing,
@@ -138,7 +138,7 @@ pub enum Step {
 pub struct BlockProgress {
     /// The block with parities left, and the next parity's index.
     open: Option<(Block, u16)>,
-    highest_coded: Option<u64>,
+    highest_coded: Option<PacketNumber>,
 }
 
 impl BlockProgress {
@@ -153,12 +153,18 @@ impl BlockProgress {
     }
 
     /// The highest packet number that any block has covered.
-    pub fn highest_coded(&self) -> Option<u64> {
+    pub fn highest_coded(&self) -> Option<PacketNumber> {
         self.highest_coded
     }
 
     /// What to send for `path`, the worst path, whose loss estimate is `loss`.
-    pub fn step(&self, parameters: &BlockParameters, loss: f64, path: u32, view: &dyn UnackedView) -> Step {
+    pub fn step(
+        &self,
+        parameters: &BlockParameters,
+        loss: f64,
+        path: PathId,
+        view: &dyn UnackedView,
+    ) -> Step {
         if let Some((block, index)) = self.open
             && view.any_unacked(path, block.first, block.last)
         {
@@ -175,7 +181,7 @@ impl BlockProgress {
         &self,
         parameters: &BlockParameters,
         loss: f64,
-        path: u32,
+        path: PathId,
         view: &dyn UnackedView,
     ) -> Option<Block> {
         let run = |limit: u16| view.source_run(path, self.highest_coded, u32::from(limit));

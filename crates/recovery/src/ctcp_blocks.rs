@@ -23,7 +23,7 @@
 //!   acknowledged counts for later blocks as well (CTCP-A11).
 //! - A packet that the transport declares lost is not on the fly any more, without waiting for 1.5 RTT: it is what a gap is to the paper.
 //! - A combination may turn out not to be innovative (about one in 256). If a block has as many packets acknowledged as it has sources
-//!   and the receiver does not say that it is decoded within the patience, another one is sent.
+//!   and the receiver does not say that it is decoded within the flight time, another one is sent.
 //! - No hysteresis (CTCP-A12). At any small loss rate this adds one combination per block (CTCP-A19).
 //!
 //! # Invariants
@@ -35,7 +35,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use units::{Duration, Instant};
 
-use crate::ctcp_schedule::{BlockState, Patience, select};
+use crate::{
+    PacketNumber, PathId,
+    ctcp_schedule::{BlockState, FlightTime, select},
+};
 
 /// How much may be under way.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,12 +50,12 @@ pub struct Limits {
     /// Most bytes of sources of such blocks. Default 4 MiB.
     pub memory: u64,
     /// How long a packet counts as on the fly.
-    pub patience: Patience,
+    pub flight_time: FlightTime,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { block_size: 32, max_blocks: 100, memory: 4 << 20, patience: Patience::default() }
+        Self { block_size: 32, max_blocks: 100, memory: 4 << 20, flight_time: FlightTime::default() }
     }
 }
 
@@ -92,7 +95,7 @@ pub struct BlockSchedule {
     blocks: VecDeque<Block>,
     memory: u64,
     /// By path and packet number.
-    transmissions: BTreeMap<(u32, u64), Transmission>,
+    transmissions: BTreeMap<(PathId, PacketNumber), Transmission>,
     /// No deadline of anything on the fly is earlier.
     earliest: Option<Instant>,
 }
@@ -112,7 +115,7 @@ struct Block {
     /// When to doubt again, if everything seems to be there.
     confirm_by: Option<Instant>,
     /// Packets on the fly by path.
-    on_fly: Vec<(u32, u32)>,
+    on_fly: Vec<(PathId, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,17 +161,27 @@ impl BlockSchedule {
         self.get(number).map(|block| (block.sources, block.closed))
     }
 
-    /// The packet to send now, if any: `waiting` tells whether new data wants to be sent, `bytes` how much of it the next source may hold, and
+    /// Most sources of a block.
+    pub fn block_size(&self) -> u16 {
+        self.limits.block_size
+    }
+
+    /// The block that takes more sources, if there is one.
+    pub fn open_block(&self) -> Option<u64> {
+        let last = self.current + (self.blocks.len() as u64).checked_sub(1)?;
+        self.get(last).filter(|block| !block.closed).map(|_| last)
+    }
+
+    /// The packet to send now, if any: `waiting` is how many bytes of new data the next source may hold, if any wants to be sent, and
     /// `loss` a path's loss rate. Call [`on_sent`](Self::on_sent) if it was sent.
     pub fn next(
         &mut self,
         now: Instant,
-        waiting: bool,
-        bytes: u64,
-        loss: impl Fn(u32) -> f64,
+        waiting: Option<u64>,
+        loss: impl Fn(PathId) -> f64,
     ) -> Option<Packet> {
         self.on_deadline(now);
-        let may_add = waiting && self.memory.saturating_add(bytes) <= self.limits.memory;
+        let may_add = waiting.is_some_and(|bytes| self.memory.saturating_add(bytes) <= self.limits.memory);
         let size = u32::from(self.limits.block_size);
         let states = self.blocks.iter().zip(self.current..).filter(|(block, _)| !block.decoded);
         let chosen = states.filter_map(|(block, number)| block.state(number, may_add, size, &loss));
@@ -190,8 +203,8 @@ impl BlockSchedule {
         &mut self,
         now: Instant,
         packet: Packet,
-        path: u32,
-        number: u64,
+        path: PathId,
+        number: PacketNumber,
         bytes: u64,
         rtt: Duration,
     ) {
@@ -201,7 +214,7 @@ impl BlockSchedule {
             self.blocks.push_back(Block::default());
         }
         let size = self.limits.block_size;
-        let deadline = self.limits.patience.deadline(now, rtt);
+        let deadline = self.limits.flight_time.deadline(now, rtt);
         let Some(block) = self.get_mut(packet.block()) else { return };
         let is_source = matches!(packet, Packet::Source { .. });
         if is_source {
@@ -221,9 +234,15 @@ impl BlockSchedule {
 
     /// Packet `number` of `path`, whose RTT is `rtt`, was acknowledged. Returns the block, if that has completed it: all its sources have
     /// arrived as they are.
-    pub fn on_acked(&mut self, now: Instant, path: u32, number: u64, rtt: Duration) -> Option<u64> {
+    pub fn on_acked(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: PacketNumber,
+        rtt: Duration,
+    ) -> Option<u64> {
         let transmission = self.remove(path, number)?;
-        let deadline = self.limits.patience.deadline(now, rtt);
+        let deadline = self.limits.flight_time.deadline(now, rtt);
         let block = self.get_mut(transmission.block)?;
         block.received += 1;
         block.confirm_by = Some(deadline);
@@ -236,7 +255,7 @@ impl BlockSchedule {
     }
 
     /// Packet `number` of `path` was declared lost.
-    pub fn on_lost(&mut self, path: u32, number: u64) {
+    pub fn on_lost(&mut self, path: PathId, number: PacketNumber) {
         self.remove(path, number);
     }
 
@@ -283,14 +302,14 @@ impl BlockSchedule {
     }
 
     /// A path has not answered for a probe timeout: nothing is on the fly there any more. What was sent may still be acknowledged.
-    pub fn on_path_timeout(&mut self, path: u32) {
-        let of_path = self.transmissions.range_mut((path, 0)..=(path, u64::MAX));
+    pub fn on_path_timeout(&mut self, path: PathId) {
+        let of_path = self.transmissions.range_mut((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
         of_path.for_each(|(_, t)| t.on_fly = false);
         self.blocks.iter_mut().for_each(|block| block.on_fly.retain(|(of, _)| *of != path));
     }
 
     /// A path is gone, and what was on the fly there.
-    pub fn on_path_closed(&mut self, path: u32) {
+    pub fn on_path_closed(&mut self, path: PathId) {
         self.transmissions.retain(|(of, _), _| *of != path);
         self.blocks.iter_mut().for_each(|block| block.on_fly.retain(|(of, _)| *of != path));
     }
@@ -333,7 +352,7 @@ impl BlockSchedule {
         }
     }
 
-    fn remove(&mut self, path: u32, number: u64) -> Option<Transmission> {
+    fn remove(&mut self, path: PathId, number: PacketNumber) -> Option<Transmission> {
         let transmission = self.transmissions.remove(&(path, number))?;
         if transmission.on_fly {
             self.count(transmission.block, path, -1);
@@ -342,7 +361,7 @@ impl BlockSchedule {
     }
 
     /// Changes how many packets of a block are on the fly on a path.
-    fn count(&mut self, block: u64, path: u32, change: i32) {
+    fn count(&mut self, block: u64, path: PathId, change: i32) {
         let Some(block) = self.get_mut(block) else { return };
         match block.on_fly.iter_mut().find(|(of, _)| *of == path) {
             Some((_, packets)) => *packets = packets.saturating_add_signed(change),
@@ -369,7 +388,7 @@ impl Block {
         number: u64,
         may_add: bool,
         full: u32,
-        loss: &impl Fn(u32) -> f64,
+        loss: &impl Fn(PathId) -> f64,
     ) -> Option<(BlockState, f64)> {
         let size = if self.closed || !may_add { u32::from(self.sources) } else { full };
         let on_fly: u32 = self.on_fly.iter().map(|(_, packets)| packets).sum();

@@ -7,7 +7,7 @@
 //! | blksize             | [`BlockState::size`]        | packets     |
 //! | currdof             | [`BlockState::received`] of the first block | packets |
 //! | onfly\[blkno\]      | [`BlockState::on_fly`]      | packets     |
-//! | 1.5 RTT             | [`Patience`]                | time        |
+//! | 1.5 RTT             | [`FlightTime`]                | time        |
 //! | p                   | `loss`                      | probability |
 //! | currblk, numblks    | first block, number of blocks given | blocks |
 //!
@@ -26,20 +26,20 @@ use units::{Duration, Instant};
 
 /// How long a transmission counts as on the fly before it is taken as lost or too late.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Patience {
+pub struct FlightTime {
     /// Multiple of the RTT, at least 1. Default 1.5.
     pub rtt_factor: f64,
     /// Time on top, for short RTTs. Default 10 ms (CTCP-A14).
     pub extra: Duration,
 }
 
-impl Default for Patience {
+impl Default for FlightTime {
     fn default() -> Self {
         Self { rtt_factor: 1.5, extra: Duration::from_millis(10) }
     }
 }
 
-impl Patience {
+impl FlightTime {
     /// When a packet sent at `sent_at` stops to count.
     pub fn deadline(&self, sent_at: Instant, rtt: Duration) -> Instant {
         sent_at + rtt.mul_f64(self.rtt_factor) + self.extra
@@ -129,10 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_after_one_and_a_half_rtt() {
-        let (patience, rtt) = (Patience::default(), Duration::from_millis(100));
+    fn flight_time_ends_after_one_and_a_half_rtt() {
+        let (flight_time, rtt) = (FlightTime::default(), Duration::from_millis(100));
         let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
-        assert!(patience.is_on_fly(at(159), at(0), rtt));
-        assert!(!patience.is_on_fly(at(160), at(0), rtt));
+        assert!(flight_time.is_on_fly(at(159), at(0), rtt));
+        assert!(!flight_time.is_on_fly(at(160), at(0), rtt));
     }
 }

@@ -18,7 +18,7 @@
 //! # Invariants
 //! A packet is resent at most once, and a copy never; both hold because the caller's view says so after each step.
 
-use crate::{PathSample, UnackedView, path_choice};
+use crate::{PacketNumber, PathId, PathSample, UnackedView, path_choice};
 
 /// Whether the connection as a whole has room for recovery packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,11 +42,11 @@ impl Budget {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reinjection {
     /// The packet's number on its own path.
-    pub packet: u64,
+    pub packet: PacketNumber,
     /// The path that it was sent on.
-    pub of: u32,
+    pub of: PathId,
     /// The path to send the copy on.
-    pub on: u32,
+    pub on: PathId,
 }
 
 /// The next copy to send, if there is room and a packet worth it. After sending, mark the packet as resent, account for the
@@ -71,11 +71,11 @@ mod tests {
     const ROOM: Budget = Budget { in_flight: 5_000, window: 10_000, new_data: false };
 
     fn samples(packets: &Packets) -> [PathSample; 2] {
-        [(0, 0.0), (1, 0.02)].map(|(path, loss)| PathSample {
+        [(PathId(0), 0.0), (PathId(1), 0.02)].map(|(path, loss)| PathSample {
             path,
             loss,
             rtt: Duration::from_millis(50),
-            spare: path == 0,
+            spare: path == PathId(0),
             protectable: packets.oldest_resendable(path).is_some(),
             ever_sent: true,
         })
@@ -83,12 +83,12 @@ mod tests {
 
     #[test]
     fn worst_path_first_oldest_packet_first_each_once() {
-        let mut packets = Packets::new(1, [4, 5, 9]);
-        packets.send(0, [7]);
+        let mut packets = Packets::new(PathId(1), [4, 5, 9]);
+        packets.send(PathId(0), [7]);
         let mut sent = Vec::new();
         while let Some(copy) = step(&ROOM, &samples(&packets), &packets) {
             packets.mark_resent(copy.of, copy.packet);
-            sent.push((copy.of, copy.packet, copy.on));
+            sent.push((copy.of.0, copy.packet.0, copy.on.0));
         }
         // When the lossy path has nothing left to protect, the clean one protects itself.
         assert_eq!(sent, [(1, 4, 0), (1, 5, 0), (1, 9, 0), (0, 7, 0)]);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn both_budgets_and_new_data_are_respected() {
-        let packets = Packets::new(1, [4]);
+        let packets = Packets::new(PathId(1), [4]);
         let samples = samples(&packets);
         assert!(step(&ROOM, &samples, &packets).is_some());
         assert_eq!(step(&Budget { in_flight: 10_000, ..ROOM }, &samples, &packets), None);

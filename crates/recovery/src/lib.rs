@@ -1,7 +1,7 @@
 //! The papers' recovery decisions as pure algorithms, one file per idea: which path loses, which one helps, what to send
 //! over it, and when to stop.
 //!
-//! Nothing here sends, codes, stores packets, reads a clock or knows a protocol: packets are numbers, paths are ids, and
+//! Nothing here sends, codes, stores packets, reads a clock or knows a protocol: packets are numbers ([`PacketNumber`]), paths are ids ([`PathId`]), and
 //! the caller shows what it holds through [`UnackedView`]. The transport and the TCP models call the same functions.
 //!
 //! Start with [`fuso::step`], the simplest scheme, and [`cofuso::BlockProgress`], the coding one. Both need a
@@ -33,16 +33,19 @@ pub mod path_choice;
 pub mod proactive;
 pub mod repair_budget;
 pub mod repair_size;
-pub mod residual;
 pub mod slp_arbiter;
 pub mod slp_duplicates;
 pub mod slp_goodput;
 pub mod slp_odds;
 pub mod slp_window;
 
+mod ids;
 mod path_loss;
+#[cfg(test)]
+mod residual;
 mod unacked;
 
+pub use ids::{PacketNumber, PathId};
 pub use path_choice::PathSample;
 pub use path_loss::{PathLoss, Weights};
 pub use unacked::{Exposed, SourceRun, UnackedView};

@@ -15,7 +15,7 @@
 //! # Invariants
 //! 0 < loss rate < 1; mean burst >= 1; the pair always is a Gilbert model.
 
-use crate::gilbert::Gilbert;
+use crate::{PacketNumber, gilbert::Gilbert};
 
 /// Packets at which all counts are halved.
 pub const MEMORY: u32 = 4_096;
@@ -31,7 +31,7 @@ pub struct LossHistory {
     // Fractions are what is left of few losses after old times were scaled down, again and again.
     lost: f32,
     bursts: f32,
-    last_lost: Option<u64>,
+    last_lost: Option<PacketNumber>,
 }
 
 impl LossHistory {
@@ -49,9 +49,9 @@ impl LossHistory {
     }
 
     /// Packet `number` was declared lost. Call in ascending order within one round of loss detection.
-    pub fn on_lost(&mut self, number: u64) {
+    pub fn on_lost(&mut self, number: PacketNumber) {
         self.lost = (self.lost + 1.0).min(self.sent as f32);
-        if self.last_lost.is_none_or(|last| number != last.saturating_add(1)) {
+        if self.last_lost.is_none_or(|last| number != last.next()) {
             self.bursts = (self.bursts + 1.0).min(self.lost);
         }
         self.last_lost = Some(number);
@@ -116,7 +116,7 @@ mod tests {
         for number in 0..packets {
             history.on_sent();
             if lost(number) {
-                history.on_lost(number);
+                history.on_lost(PacketNumber(number));
             }
         }
         history
@@ -129,7 +129,7 @@ mod tests {
         for number in 0..100_000 {
             history.on_sent();
             if number % 50 == 0 {
-                history.on_lost(number);
+                history.on_lost(PacketNumber(number));
             }
             if number % 30 == 29 {
                 history = history.shared();
@@ -196,8 +196,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             match random >> 61 {
                 0..=2 => path.on_sent(),
-                3..=5 => path.on_lost(number),
-                6 => path.on_lost(number / 2),
+                3..=5 => path.on_lost(PacketNumber(number)),
+                6 => path.on_lost(PacketNumber(number / 2)),
                 _ => path.on_spurious(),
             }
             assert!(path.loss() > 0.0 && path.loss() <= MOST && path.mean_burst() >= 1.0);

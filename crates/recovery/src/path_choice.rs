@@ -22,11 +22,13 @@ use core::cmp::Ordering;
 
 use units::Duration;
 
+use crate::PathId;
+
 /// One path at the moment of a decision.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PathSample {
     /// The path's id, unique among the samples.
-    pub path: u32,
+    pub path: PathId,
     /// Its loss estimate ([`PathLoss::estimate`](crate::PathLoss::estimate)).
     pub loss: f64,
     /// Its measured round-trip time.
@@ -43,26 +45,26 @@ pub struct PathSample {
 fn first(
     candidates: impl Iterator<Item = PathSample>,
     order: impl Fn(&PathSample, &PathSample) -> Ordering,
-) -> Option<u32> {
+) -> Option<PathId> {
     candidates.min_by(|a, b| order(a, b).then(a.path.cmp(&b.path))).map(|sample| sample.path)
 }
 
 /// FUSO's choice: by loss, the RTT decides ties (FUSO-A6).
 pub mod fuso {
-    use super::{Ordering, PathSample, first};
+    use super::{Ordering, PathId, PathSample, first};
 
     fn by_loss(a: &PathSample, b: &PathSample) -> Ordering {
         a.loss.total_cmp(&b.loss).then(a.rtt.cmp(&b.rtt))
     }
 
     /// The protectable path with the largest loss estimate, then the largest RTT, then the lowest id.
-    pub fn worst(samples: &[PathSample]) -> Option<u32> {
+    pub fn worst(samples: &[PathSample]) -> Option<PathId> {
         first(samples.iter().copied().filter(|s| s.protectable), |a, b| by_loss(b, a))
     }
 
     /// The path with spare window and the smallest loss estimate, then the smallest RTT, then the lowest id. Never used
     /// paths come last, among themselves by id.
-    pub fn best(samples: &[PathSample]) -> Option<u32> {
+    pub fn best(samples: &[PathSample]) -> Option<PathId> {
         let spare = || samples.iter().copied().filter(|s| s.spare);
         first(spare().filter(|s| s.ever_sent), by_loss).or_else(|| first(spare(), |_, _| Ordering::Equal))
     }
@@ -70,7 +72,7 @@ pub mod fuso {
 
 /// CoFUSO's choice: by a weighted sum of loss and RTT, each relative to the largest among the candidates (COF-A14).
 pub mod cofuso {
-    use super::{Ordering, PathSample, first};
+    use super::{Ordering, PathId, PathSample, first};
 
     /// How much loss and RTT count.
     #[derive(Clone, Copy, PartialEq, Debug)]
@@ -104,7 +106,7 @@ pub mod cofuso {
     }
 
     /// The protectable path with the largest metric, then the largest RTT, then the lowest id.
-    pub fn worst(samples: &[PathSample], weights: Weights) -> Option<u32> {
+    pub fn worst(samples: &[PathSample], weights: Weights) -> Option<PathId> {
         let metric = metric(weights, samples, |s| s.protectable);
         let order = |a: &PathSample, b: &PathSample| metric(b).total_cmp(&metric(a)).then(b.rtt.cmp(&a.rtt));
         first(samples.iter().copied().filter(|s| s.protectable), order)
@@ -112,7 +114,7 @@ pub mod cofuso {
 
     /// The path with spare window and the smallest metric, then the smallest RTT, then the lowest id. Never used paths
     /// come last, among themselves by id.
-    pub fn best(samples: &[PathSample], weights: Weights) -> Option<u32> {
+    pub fn best(samples: &[PathSample], weights: Weights) -> Option<PathId> {
         let used = |s: &PathSample| s.spare && s.ever_sent;
         let metric = metric(weights, samples, used);
         let order = |a: &PathSample, b: &PathSample| metric(a).total_cmp(&metric(b)).then(a.rtt.cmp(&b.rtt));

@@ -6,25 +6,27 @@
 //! # Invariants
 //! One copy per packet, none of a copy.
 
-use crate::{UnackedView, fuso::Reinjection};
+use crate::{PathId, UnackedView, fuso::Reinjection};
 
 /// The copy that `path` owes, if any. It goes before new data, under the path's own window.
-pub fn step(path: u32, view: &dyn UnackedView) -> Option<Reinjection> {
+pub fn step(path: PathId, view: &dyn UnackedView) -> Option<Reinjection> {
     view.oldest_resendable(path).map(|packet| Reinjection { packet, of: path, on: path })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unacked::test_view::Packets;
+    use crate::{PacketNumber, unacked::test_view::Packets};
+
+    const PATH: PathId = PathId(0);
 
     #[test]
     fn each_packet_once() {
-        let mut packets = Packets::new(0, [3, 4]);
-        for packet in [3, 4] {
-            assert_eq!(step(0, &packets), Some(Reinjection { packet, of: 0, on: 0 }));
-            packets.mark_resent(0, packet);
+        let mut packets = Packets::new(PATH, [3, 4]);
+        for packet in [3, 4].map(PacketNumber) {
+            assert_eq!(step(PATH, &packets), Some(Reinjection { packet, of: PATH, on: PATH }));
+            packets.mark_resent(PATH, packet);
         }
-        assert_eq!(step(0, &packets), None);
+        assert_eq!(step(PATH, &packets), None);
     }
 }

@@ -93,7 +93,7 @@ impl Default for RepairBudget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loss_history::LossHistory;
+    use crate::{PacketNumber, loss_history::LossHistory};
 
     const PACKET: u64 = 1_200;
 
@@ -104,7 +104,7 @@ mod tests {
         for number in 0..packets {
             history.on_sent();
             if number % every == every - 1 {
-                history.on_lost(number);
+                history.on_lost(PacketNumber(number));
             }
             budget.on_data(PACKET, history.loss());
             while budget.allows(PACKET) {

@@ -1,18 +1,17 @@
-//! The probability that a block stays incomplete although it has repair symbols.
-//!
-//! Ours: the papers size repair by K x L, which knows the mean number of losses but not its spread.
+//! The probability that a block stays incomplete although it has repair symbols, if losses are independent: the oracle that
+//! tests hold the model of bursts against.
 //!
 //! # Invariants
 //! Falls with every repair symbol, rises with every source packet and with loss; computed by sums of positive terms only,
 //! so that small probabilities keep their precision.
 
 /// Most repair symbols that are looked at.
-pub const MAX_REPAIRS: u16 = 255;
+const MAX_REPAIRS: u16 = 255;
 
 /// The probability that more of `sources` packets are lost (each with `loss`) than of `repairs` repair symbols arrive (each
 /// lost with `repair_loss`): the block cannot be decoded. Takes `sources x repairs` steps. Probabilities outside 0 to 1
 /// count as the nearer bound, and at most [`MAX_REPAIRS`] repair symbols count.
-pub fn incomplete(sources: u16, loss: f64, repairs: u16, repair_loss: f64) -> f64 {
+pub(crate) fn incomplete(sources: u16, loss: f64, repairs: u16, repair_loss: f64) -> f64 {
     let repairs = usize::from(repairs.min(MAX_REPAIRS));
     let lost = losses(usize::from(sources), loss, repairs);
     let missing = losses(repairs, repair_loss, repairs);
@@ -24,12 +23,6 @@ pub fn incomplete(sources: u16, loss: f64, repairs: u16, repair_loss: f64) -> f6
         more += lost.exactly[arrived];
     }
     total.min(1.0)
-}
-
-/// The fewest repair symbols, up to `limit`, with which a block stays incomplete with probability `target` at most. `None`
-/// if `limit` is not enough.
-pub fn repairs_needed(sources: u16, loss: f64, repair_loss: f64, target: f64, limit: u16) -> Option<u16> {
-    (0..=limit.min(MAX_REPAIRS)).find(|&repairs| incomplete(sources, loss, repairs, repair_loss) <= target)
 }
 
 /// A binomial distribution up to a point.
@@ -94,14 +87,5 @@ mod tests {
                 assert!(last < first);
             }
         }
-    }
-
-    #[test]
-    fn needed_repairs_are_the_fewest() {
-        assert_eq!(repairs_needed(40, 0.0, 0.0, 0.0, 3), Some(0));
-        let needed = repairs_needed(40, 0.02, 0.0, 0.001, 20).unwrap();
-        assert!(incomplete(40, 0.02, needed, 0.0) <= 0.001);
-        assert!(incomplete(40, 0.02, needed - 1, 0.0) > 0.001);
-        assert_eq!(repairs_needed(40, 0.5, 0.0, 1e-9, 3), None);
     }
 }

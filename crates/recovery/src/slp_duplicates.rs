@@ -21,7 +21,7 @@
 
 use units::{Duration, Instant};
 
-use crate::slp_arbiter::Conditions;
+use crate::{PacketNumber, PathId, slp_arbiter::Conditions};
 
 /// Gaps after which a duplicate that the window or the pacer held back is given up.
 pub const OVERDUE: u64 = 8;
@@ -30,9 +30,9 @@ pub const OVERDUE: u64 = 8;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Original {
     /// The path that it was sent on.
-    pub path: u32,
+    pub path: PathId,
     /// Its packet number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
     /// q: how probably its loss leads to a timeout, see [`LearntOdds`](crate::slp_odds::LearntOdds).
@@ -43,9 +43,9 @@ pub struct Original {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duplicate {
     /// The path of the original.
-    pub path: u32,
+    pub path: PathId,
     /// The original's packet number.
-    pub number: u64,
+    pub number: PacketNumber,
     /// The original's size in bytes.
     pub bytes: u64,
     /// When the copy may leave.
@@ -61,7 +61,12 @@ enum State {
     /// Waits for its gap.
     Pending(Duplicate),
     /// Both are under way.
-    Outstanding { original: (u32, u64), copy: (u32, u64), original_lost: bool, copy_lost: bool },
+    Outstanding {
+        original: (PathId, PacketNumber),
+        copy: (PathId, PacketNumber),
+        original_lost: bool,
+        copy_lost: bool,
+    },
 }
 
 /// The one duplicate of a connection (or of a path) at a time.
@@ -113,7 +118,7 @@ impl Duplicates {
     }
 
     /// The pending duplicate was sent as packet `number` of `path`.
-    pub fn on_duplicated(&mut self, path: u32, number: u64) {
+    pub fn on_duplicated(&mut self, path: PathId, number: PacketNumber) {
         if let State::Pending(duplicate) = self.state {
             self.state = State::Outstanding {
                 original: (duplicate.path, duplicate.number),
@@ -137,7 +142,7 @@ impl Duplicates {
     }
 
     /// Packet `number` of `path` was acknowledged.
-    pub fn on_acked(&mut self, path: u32, number: u64) {
+    pub fn on_acked(&mut self, path: PathId, number: PacketNumber) {
         let packet = (path, number);
         let over = match self.state {
             State::Idle => false,
@@ -150,7 +155,7 @@ impl Duplicates {
     }
 
     /// Packet `number` of `path` was declared lost. A pending duplicate of it is not needed any more: its data is sent again anyway.
-    pub fn on_lost(&mut self, path: u32, number: u64) {
+    pub fn on_lost(&mut self, path: PathId, number: PacketNumber) {
         let packet = (path, number);
         match &mut self.state {
             State::Pending(duplicate) if packet == (duplicate.path, duplicate.number) => {
@@ -195,7 +200,7 @@ mod tests {
     }
 
     fn push(number: u64) -> Original {
-        Original { path: 0, number, bytes: 1_000, odds: 0.1 }
+        Original { path: PathId(0), number: PacketNumber(number), bytes: 1_000, odds: 0.1 }
     }
 
     fn send(duplicates: &mut Duplicates, now: u64, number: u64) -> bool {
@@ -209,12 +214,12 @@ mod tests {
             assert!(send(&mut duplicates, 0, 7));
             assert_eq!((duplicates.next(at(4), 9_000), duplicates.deadline(at(4))), (None, Some(at(5))));
             assert_eq!(duplicates.next(at(5), 999), None); // no window
-            assert_eq!(duplicates.next(at(5), 1_000).map(|d| d.number), Some(7));
-            duplicates.on_duplicated(1, 3);
+            assert_eq!(duplicates.next(at(5), 1_000).map(|d| d.number), Some(PacketNumber(7)));
+            duplicates.on_duplicated(PathId(1), PacketNumber(3));
             assert!(duplicates.is_outstanding() && !send(&mut duplicates, 6, 8));
-            duplicates.on_acked(0, 6);
+            duplicates.on_acked(PathId(0), PacketNumber(6));
             assert!(!send(&mut duplicates, 7, 9));
-            duplicates.on_acked(acked.0, acked.1);
+            duplicates.on_acked(PathId(acked.0), PacketNumber(acked.1));
             assert!(send(&mut duplicates, 8, 10));
         }
     }
@@ -238,10 +243,10 @@ mod tests {
         assert!(duplicates.next(at(45), 9_000).is_some());
         assert_eq!(duplicates.next(at(46), 9_000), None); // eight gaps late
         send(&mut duplicates, 50, 8);
-        duplicates.on_acked(0, 8);
+        duplicates.on_acked(PathId(0), PacketNumber(8));
         assert_eq!(duplicates.pending(), None);
         send(&mut duplicates, 60, 9);
-        duplicates.on_lost(0, 9);
+        duplicates.on_lost(PathId(0), PacketNumber(9));
         assert_eq!(duplicates.pending(), None);
         send(&mut duplicates, 70, 10);
         duplicates.abandon();
@@ -252,15 +257,15 @@ mod tests {
     fn a_loss_of_one_keeps_the_other_under_way() {
         let mut duplicates = Duplicates::new();
         send(&mut duplicates, 0, 7);
-        duplicates.on_duplicated(1, 3);
-        duplicates.on_lost(1, 3);
+        duplicates.on_duplicated(PathId(1), PacketNumber(3));
+        duplicates.on_lost(PathId(1), PacketNumber(3));
         assert!(duplicates.is_outstanding());
-        duplicates.on_lost(1, 3); // told again
+        duplicates.on_lost(PathId(1), PacketNumber(3)); // told again
         assert!(duplicates.is_outstanding());
-        duplicates.on_lost(0, 7);
+        duplicates.on_lost(PathId(0), PacketNumber(7));
         assert!(!duplicates.is_outstanding());
         send(&mut duplicates, 9, 8);
-        duplicates.on_duplicated(1, 4);
+        duplicates.on_duplicated(PathId(1), PacketNumber(4));
         duplicates.on_timeout();
         assert_eq!(duplicates, Duplicates::new());
     }

@@ -1,12 +1,14 @@
 //! What the schemes ask about un-ACKed packets.
 
+use crate::{PacketNumber, PathId};
+
 /// A run of source packets of one path, in ascending packet number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SourceRun {
     /// The lowest packet number of the run.
-    pub first: u64,
+    pub first: PacketNumber,
     /// The highest.
-    pub last: u64,
+    pub last: PacketNumber,
     /// How many source packets lie in `first..=last`; other packet numbers in between are not part of the run.
     pub packets: u32,
 }
@@ -15,9 +17,9 @@ pub struct SourceRun {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exposed {
     /// The lowest packet number of them.
-    pub first: u64,
+    pub first: PacketNumber,
     /// The highest.
-    pub last: u64,
+    pub last: PacketNumber,
     /// How many there are.
     pub packets: u32,
     /// Their bytes together.
@@ -30,23 +32,23 @@ pub struct Exposed {
 /// Packet numbers count up per path. Every query must be cheap, since schemes ask at every sending opportunity.
 pub trait UnackedView {
     /// The lowest un-ACKed packet of `path` that is not itself a recovery packet and has not been resent before.
-    fn oldest_resendable(&self, path: u32) -> Option<u64>;
+    fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber>;
 
     /// At most `limit` (at least 1) un-ACKed source packets of `path` with numbers above `after` (from the start if
     /// `None`), the lowest ones. Source packets are those whose content is at hand for coding; recovery packets never
     /// are. `None` if there are none.
     ///
     /// A view may let the run include packets that were acknowledged in between (COF-A11), or leave them out.
-    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun>;
+    fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun>;
 
     /// Whether any packet of `path` in `first..=last` is still un-ACKed.
-    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool;
+    fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool;
 
     /// At most the `limit` (at least 1) lowest un-ACKed packets of `path` that nothing protects yet. `None` if there are none.
-    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed>;
+    fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed>;
 
     /// The lowest un-ACKed packet of `path` in `first..=last` that is not a recovery packet, whether or not it was resent before.
-    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64>;
+    fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber>;
 }
 
 #[cfg(test)]
@@ -54,40 +56,42 @@ pub(crate) mod test_view {
     use std::collections::BTreeMap;
 
     use super::{Exposed, SourceRun, UnackedView};
+    use crate::{PacketNumber, PathId};
 
     /// Un-ACKed packets in a map; the value tells whether the packet was resent.
     #[derive(Default)]
-    pub(crate) struct Packets(pub(crate) BTreeMap<(u32, u64), bool>);
+    pub(crate) struct Packets(pub(crate) BTreeMap<(PathId, PacketNumber), bool>);
 
     impl Packets {
-        pub(crate) fn new(path: u32, numbers: impl IntoIterator<Item = u64>) -> Self {
-            Self(numbers.into_iter().map(|n| ((path, n), false)).collect())
+        pub(crate) fn new(path: PathId, numbers: impl IntoIterator<Item = u64>) -> Self {
+            Self(numbers.into_iter().map(|n| ((path, PacketNumber(n)), false)).collect())
         }
 
-        pub(crate) fn send(&mut self, path: u32, numbers: impl IntoIterator<Item = u64>) {
-            self.0.extend(numbers.into_iter().map(|n| ((path, n), false)));
+        pub(crate) fn send(&mut self, path: PathId, numbers: impl IntoIterator<Item = u64>) {
+            self.0.extend(numbers.into_iter().map(|n| ((path, PacketNumber(n)), false)));
         }
 
-        pub(crate) fn acknowledge(&mut self, path: u32, numbers: impl IntoIterator<Item = u64>) {
+        pub(crate) fn acknowledge(&mut self, path: PathId, numbers: impl IntoIterator<Item = u64>) {
             for number in numbers {
-                self.0.remove(&(path, number));
+                self.0.remove(&(path, PacketNumber(number)));
             }
         }
 
-        pub(crate) fn mark_resent(&mut self, path: u32, number: u64) {
+        pub(crate) fn mark_resent(&mut self, path: PathId, number: PacketNumber) {
             *self.0.get_mut(&(path, number)).expect("un-ACKed") = true;
         }
     }
 
     impl UnackedView for Packets {
-        fn oldest_resendable(&self, path: u32) -> Option<u64> {
-            let packets = self.0.range((path, 0)..=(path, u64::MAX));
+        fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {
+            let packets = self.0.range((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
             packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number).next()
         }
 
-        fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
-            let from = after.map_or(0, |after| after + 1);
-            let mut numbers = self.0.range((path, from)..=(path, u64::MAX)).map(|((_, number), _)| *number);
+        fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun> {
+            let from = after.map_or(PacketNumber::ZERO, PacketNumber::next);
+            let mut numbers =
+                self.0.range((path, from)..=(path, PacketNumber::MAX)).map(|((_, number), _)| *number);
             let first = numbers.next()?;
             let run = SourceRun { first, last: first, packets: 1 };
             Some(numbers.take(limit as usize - 1).fold(run, |run, number| SourceRun {
@@ -97,12 +101,12 @@ pub(crate) mod test_view {
             }))
         }
 
-        fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
+        fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool {
             self.next_unacked(path, first, last).is_some()
         }
 
-        fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
-            let packets = self.0.range((path, 0)..=(path, u64::MAX));
+        fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
+            let packets = self.0.range((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
             let mut numbers = packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number);
             let first = numbers.next()?;
             let one = Exposed { first, last: first, packets: 1, bytes: 1_200 };
@@ -114,7 +118,12 @@ pub(crate) mod test_view {
             }))
         }
 
-        fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
+        fn next_unacked(
+            &self,
+            path: PathId,
+            first: PacketNumber,
+            last: PacketNumber,
+        ) -> Option<PacketNumber> {
             self.0
                 .range((path, first)..)
                 .map(|((of, n), _)| (*of, *n))

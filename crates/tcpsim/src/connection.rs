@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use congestion::PathWindow;
 use netsim::fabric::Packet;
-use recovery::{Exposed, SourceRun, UnackedView, slp_arbiter::Marks};
+use recovery::{Exposed, PacketNumber, PathId, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
 use self::{mptcp::Mptcp, scheme::Scheme};
@@ -305,49 +305,54 @@ impl Transport for Connection {
 
 /// "Un-ACKed" is neither acknowledged nor SACKed (FUSO section III-B): lost segments count, whose retransmission may be far.
 impl UnackedView for Connection {
-    fn oldest_resendable(&self, path: u32) -> Option<u64> {
-        let sub = self.subs.get(path as usize)?;
+    fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {
+        let sub = self.subs.get(path.0 as usize)?;
         let mut left = sub.board.from(sub.resend_from.max(sub.board.una));
-        left.find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED)).map(|(seq, _)| u64::from(seq))
+        left.find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED)).map(|(seq, _)| number(seq))
     }
 
     /// Consecutive numbers, SACKed ones in between included, no copies or parities (COF-A11).
-    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
-        let sub = self.subs.get(path as usize)?;
-        let from = after.map_or(0, |after| after as u32 + 1).max(sub.board.una);
+    fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun> {
+        let sub = self.subs.get(path.0 as usize)?;
+        let from = after.map_or(0, |after| after.0 as u32 + 1).max(sub.board.una);
         let mut rest = sub.board.from(from).skip_while(|(_, sent)| sent.has(SACKED | COPY | CODED));
         let (first, _) = rest.next()?;
         let more =
             rest.take(limit.saturating_sub(1) as usize).take_while(|(_, sent)| !sent.has(COPY | CODED));
         let last = more.last().map_or(first, |(seq, _)| seq);
-        Some(SourceRun { first: first.into(), last: last.into(), packets: last - first + 1 })
+        Some(SourceRun { first: number(first), last: number(last), packets: last - first + 1 })
     }
 
-    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
-        let Some(sub) = self.subs.get(path as usize) else { return false };
-        let from = (first as u32).max(sub.board.una);
-        sub.board.from(from).take_while(|(seq, _)| u64::from(*seq) <= last).any(|(_, sent)| !sent.has(SACKED))
+    fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool {
+        let Some(sub) = self.subs.get(path.0 as usize) else { return false };
+        let from = (first.0 as u32).max(sub.board.una);
+        sub.board.from(from).take_while(|(seq, _)| number(*seq) <= last).any(|(_, sent)| !sent.has(SACKED))
     }
 
-    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
-        let sub = self.subs.get(path as usize)?;
+    fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
+        let sub = self.subs.get(path.0 as usize)?;
         let from = sub.resend_from.max(sub.board.una);
         let open = sub.board.from(from).filter(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
         open.take(limit as usize).fold(None, |all, (seq, sent)| {
             let Exposed { first, packets, bytes, .. } =
-                all.unwrap_or(Exposed { first: seq.into(), last: 0, packets: 0, bytes: 0 });
+                all.unwrap_or(Exposed { first: number(seq), last: number(seq), packets: 0, bytes: 0 });
             let bytes = bytes + u64::from(sent.payload);
-            Some(Exposed { first, last: seq.into(), packets: packets + 1, bytes })
+            Some(Exposed { first, last: number(seq), packets: packets + 1, bytes })
         })
     }
 
-    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-        let sub = self.subs.get(path as usize)?;
+    fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {
+        let sub = self.subs.get(path.0 as usize)?;
         let block =
-            sub.board.from((first as u32).max(sub.board.una)).map(|(seq, sent)| (u64::from(seq), sent));
+            sub.board.from((first.0 as u32).max(sub.board.una)).map(|(seq, sent)| (number(seq), sent));
         block
             .take_while(|(seq, _)| *seq <= last)
             .find(|(_, sent)| !sent.has(SACKED | COPY))
             .map(|(seq, _)| seq)
     }
+}
+
+/// A sub-flow's packet as recovery names it.
+fn number(seq: u32) -> PacketNumber {
+    PacketNumber(seq.into())
 }

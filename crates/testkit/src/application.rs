@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use proto::{
     Connection, DatagramError, Dir, FinishError, Read, ReadError, Side, StreamEvent, StreamId,
-    TransportConfig, WriteError,
+    TransportConfig, VarInt, WriteError,
 };
 
 use crate::{
@@ -17,9 +17,9 @@ use crate::{
 };
 
 /// Error code of resets.
-const RESET: u64 = 0x7e57;
+const RESET: VarInt = VarInt::from_u32(0x7e57);
 /// Error code of stops.
-const STOP: u64 = 0x570b;
+const STOP: VarInt = VarInt::from_u32(0x570b);
 /// Most bytes handed to one write or read.
 const CHUNK: usize = 16_384;
 
@@ -292,7 +292,7 @@ impl Application {
     fn write(&mut self, c: &mut Connection, id: StreamId, agreed: &mut Agreement) -> Result<(), Wrong> {
         let Some(mut written) = self.sending.get(&id).copied() else { return Ok(()) };
         let Some(flow) = agreed.flow(id, self.side) else { return Ok(()) };
-        let stopped = |code: u64| matches!(flow.end, FlowEnd::Stop { .. }) && code == STOP;
+        let stopped = |code: VarInt| matches!(flow.end, FlowEnd::Stop { .. }) && code == STOP;
         let wrong = |what: String| Err(Wrong::Call(id, what));
         loop {
             if let FlowEnd::Reset { after } = flow.end

@@ -145,7 +145,7 @@ fn transport(draw: &mut Draw) -> TransportConfig {
         scheduler: draw.of(SchedulerKind::ALL),
         max_datagram_size: draw.of(&[1_200, 1_252, 1_350, 1_452, 1_452]),
         initial_window_packets: draw.of(&[2, 10, 10, 10, 32]),
-        initial_rtt: draw.millis(50, 1_000),
+        initial_rtt: draw.millis(50, 1_000).into(),
         ..default_transport()
     };
     // Half of them send large datagrams from the start, the others find out what passes.
@@ -155,7 +155,7 @@ fn transport(draw: &mut Draw) -> TransportConfig {
         t.recovery = RecoveryKind::Cofuso;
     }
     if draw.chance(0.2) {
-        t.keep_alive = Some(draw.millis(200, 5_000));
+        t.keep_alive = Some(draw.millis(200, 5_000).into());
     }
     if draw.chance(0.25) {
         t.receive_window = draw.scale(1_000, 200_000);
@@ -362,7 +362,7 @@ fn additions(
     if draw.chance(0.08) {
         let (path, mut at) = (any(draw), draw.millis(0, 1_000));
         // Nobody can reach a client behind a new port that sends nothing.
-        client.keep_alive.get_or_insert(draw.millis(200, 3_000));
+        client.keep_alive.get_or_insert(draw.millis(200, 3_000).into());
         for _ in 0..draw.between(1, 5) {
             operations.push((at, Operation::Rebind(path)));
             at += draw.millis(50, 1_500);

@@ -121,6 +121,7 @@ fn path_event_name(event: PathEvent) -> &'static str {
         PathEvent::Moved(_) => "~ path moved to another address",
         PathEvent::Closed { by_peer: false, .. } => "~ path closed",
         PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",
+        _ => "~ something else about a path",
     }
 }
 
@@ -130,8 +131,11 @@ fn forgetful(transport: &TransportConfig) -> TransportConfig {
 }
 
 fn is_for_want_of_a_path(error: &ConnectionError) -> bool {
-    let wanted = TransportErrorCode::NO_VIABLE_PATH.0;
-    matches!(error, ConnectionError::TransportClosed { code, .. } if *code == wanted)
+    match error {
+        ConnectionError::TransportError(error) => error.code == TransportErrorCode::NO_VIABLE_PATH,
+        ConnectionError::ConnectionClosed { code, .. } => *code == TransportErrorCode::NO_VIABLE_PATH,
+        _ => false,
+    }
 }
 
 /// The client's address on path `i`.

@@ -40,7 +40,7 @@ pub struct PathPlan {
 /// What a scenario's sides are set to unless it says otherwise: the transport's defaults, with an idle timeout that no planned silence
 /// reaches.
 pub fn default_transport() -> TransportConfig {
-    TransportConfig { max_idle_timeout: Duration::from_secs(200), ..TransportConfig::default() }
+    TransportConfig { max_idle_timeout: Duration::from_secs(200).into(), ..TransportConfig::default() }
 }
 
 impl PathPlan {

@@ -464,7 +464,9 @@ impl World {
                 self.on_arrival(id, path, arrival.size);
                 self.drive(id);
             }
-            Some(EndpointOutput::Accepted(handle, connection)) => {
+            Some(EndpointOutput::Incoming(incoming)) => {
+                let accepted = self.hosts[host.0].endpoint.accept(now, *incoming);
+                let (handle, connection) = accepted.expect("TLS takes its configuration");
                 let id = ConnectionId { host, handle };
                 let Some(transport) = self.hosts[host.0].server.clone() else { return };
                 self.insert(id, connection, &transport);

@@ -118,7 +118,7 @@ fn reset_streams_leave_their_blocks() {
     });
     let soon = exchange.world.now() + Duration::from_millis(60);
     exchange.world.run_until(soon);
-    exchange.world.with(server, |c, _| c.reset(id, 7).unwrap());
+    exchange.world.with(server, |c, _| c.reset(id, 7u8.into()).unwrap());
     let later = exchange.world.now() + Duration::from_secs(5);
     exchange.world.run_until(later);
     let mut opened = false;
@@ -136,7 +136,7 @@ fn reset_streams_leave_their_blocks() {
             }
         }
     });
-    assert_eq!(end, Err(ReadError::Reset(7)));
+    assert_eq!(end, Err(ReadError::Reset(7u8.into())));
     let idle = exchange.world.connection(server).stats();
     assert_eq!(idle.source_memory, 0, "no block waits for ever: {idle:?}");
     exchange.request(200_000, &paths).unwrap();

@@ -21,7 +21,7 @@ fn smallest_window_after(outage: Duration) -> (u64, Duration) {
     let response = exchange.request_observed(12_000_000, &paths, |world, server| {
         let path = &world.connection(server).paths()[0];
         if world.now() < Instant::ORIGIN + begins {
-            pto = path.rtt + path.rtt_variance * 4 + Duration::from_millis(25);
+            pto = Duration::from(path.rtt + path.rtt_variance * 4) + Duration::from_millis(25);
         } else {
             smallest = smallest.min(path.window / u64::from(path.mtu));
         }

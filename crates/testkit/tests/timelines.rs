@@ -42,7 +42,11 @@ fn data_stuck_on_a_dead_path_moves_at_its_first_probe_timeout() {
         let path = world.connection(server).paths()[1].clone();
         let in_flight = before.replace(path.in_flight).unwrap_or(path.in_flight);
         if path.pto_count > 0 {
-            suspected.get_or_insert((world.now(), path.rtt, path.rtt_variance));
+            suspected.get_or_insert((
+                world.now(),
+                units::Duration::from(path.rtt),
+                units::Duration::from(path.rtt_variance),
+            ));
         } else if path.in_flight > in_flight {
             last_sent = Some(world.now());
         }

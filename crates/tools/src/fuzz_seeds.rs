@@ -17,7 +17,7 @@ use mendpath_cli::{
     token::{Service, TokenSecret},
 };
 use proto::{
-    AddressValidation, ConnectionId, PathId, Side, TransportConfig,
+    AddressValidation, ConnectionId, PathId, Side, TransportConfig, VarInt,
     wire::{
         CodeSchemes, RepairParameters, TransportParameters, VERSION_1, encode_packet_ranges, encode_retry,
         encode_version_negotiation,
@@ -119,12 +119,16 @@ fn parameters() -> Vec<Vec<u8>> {
     let cid = ConnectionId::new(&[3; 8]);
     let client = TransportParameters {
         max_idle_timeout: Duration::from_secs(30),
-        initial_max_data: 1 << 24,
-        initial_max_streams_bidi: 100,
+        initial_max_data: VarInt::from_u32(1 << 24),
+        initial_max_streams_bidi: VarInt::from_u32(100),
         initial_source_connection_id: cid,
-        max_datagram_frame_size: 65_535,
+        max_datagram_frame_size: VarInt::from_u32(65_535),
         initial_max_path_id: Some(PathId(7)),
-        repair: Some(RepairParameters { schemes: CodeSchemes::ALL, max_block: 128, decoder_memory: 1 << 22 }),
+        repair: Some(RepairParameters {
+            schemes: CodeSchemes::ALL,
+            max_block: VarInt::from_u32(128),
+            decoder_memory: VarInt::from_u32(1 << 22),
+        }),
         ..TransportParameters::default()
     };
     let server = TransportParameters {

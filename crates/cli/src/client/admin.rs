@@ -21,7 +21,7 @@ fn answer(path: &str, shared: &Shared) -> Option<Answer> {
     let session = shared.uplink.now();
     let paths: Vec<PathRow> = session
         .as_ref()
-        .map(|session| session.connection.paths().iter().map(PathRow::from).collect())
+        .map(|session| session.connection.path_stats().iter().map(PathRow::from).collect())
         .unwrap_or_default();
     let stats =
         session.as_ref().map(|session| StatsRow::new(&session.connection.stats(), session.reconnects));
@@ -63,8 +63,8 @@ impl From<&PathStats> for PathRow {
             local: path.network.local.to_string(),
             remote: path.network.remote.to_string(),
             state: format!("{:?}", path.state).to_lowercase(),
-            rtt_ms: path.rtt.as_millis_f64(),
-            rtt_min_ms: path.rtt_min.as_millis_f64(),
+            rtt_ms: units::Duration::from(path.rtt).as_millis_f64(),
+            rtt_min_ms: units::Duration::from(path.rtt_min).as_millis_f64(),
             window_bytes: path.window,
             in_flight_bytes: path.in_flight,
             packets_sent: path.packets_sent,

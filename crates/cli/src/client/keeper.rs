@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use mendpath::{Connection, PathEvent, PathId};
+use mendpath::{Connection, OpenPathError, Path, PathEvent, PathId, PathUpdate};
 use tokio::{
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval},
@@ -20,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// For how long a path must be silent before anybody is told: one late packet is no news.
 const SILENCE: Duration = Duration::from_secs(2);
 
-type Added = (WantedPath, Result<PathId, mendpath::PathError>);
+type Added = (WantedPath, Result<Path, OpenPathError>);
 
 /// The paths of one connection as the keeper knows them.
 struct Keeper {
@@ -42,7 +42,7 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
     let mut keeper = Keeper::new(connection.clone(), first, server);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut events = connection.path_events();
+    let mut events = connection.path_updates();
     loop {
         tokio::select! {
             _ = look.tick() => {
@@ -57,7 +57,7 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
             },
             event = events.next() => match event {
-                Some(event) => keeper.tell(&event),
+                Some(update) => keeper.tell(&update),
                 None => return,
             },
         }
@@ -66,7 +66,7 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
 
 impl Keeper {
     fn new(connection: Connection, first: WantedPath, server: SocketAddr) -> Self {
-        let id = connection.paths().first().map_or(PathId(0), |path| path.id);
+        let id = connection.paths().first().map_or(PathId(0), Path::id);
         Self {
             multipath: connection.multipath_negotiated(),
             connection,
@@ -81,7 +81,7 @@ impl Keeper {
     }
 
     fn adjust(&mut self, wanted: &[WantedPath]) {
-        let known: Vec<PathId> = self.connection.paths().iter().map(|path| path.id).collect();
+        let known: Vec<PathId> = self.connection.paths().iter().map(Path::id).collect();
         self.open.retain(|_, id| known.contains(id));
         self.stale.retain(|id| known.contains(id));
         self.remove_unwanted(wanted);
@@ -97,7 +97,7 @@ impl Keeper {
             self.stale.extend(self.open.remove(&path));
         }
         self.waiting.retain(|path, _| wanted.contains(path));
-        self.stale.retain(|id| self.connection.remove_path(*id).is_err());
+        self.stale.retain(|id| self.connection.path(*id).is_some_and(|path| path.close().is_err()));
     }
 
     fn add_missing(&mut self, wanted: &[WantedPath]) {
@@ -118,10 +118,10 @@ impl Keeper {
     fn added(&mut self, (path, result): Added) {
         self.under_way.retain(|other| *other != path);
         match result {
-            Ok(id) => {
+            Ok(open) => {
                 say(format_args!("path {path} is open"));
                 self.waiting.remove(&path);
-                self.open.insert(path, id);
+                self.open.insert(path, open.id());
             }
             Err(error) => {
                 let entry = self.waiting.entry(path);
@@ -138,8 +138,9 @@ impl Keeper {
         }
     }
 
-    fn tell(&mut self, event: &PathEvent) {
-        debug!(?event, "path event");
+    fn tell(&mut self, update: &PathUpdate) {
+        debug!(?update, "path update");
+        let PathUpdate::Event(event) = update else { return };
         match event {
             PathEvent::Suspect(id) => _ = self.silent.entry(*id).or_insert((Instant::now(), false)),
             PathEvent::Recovered(id) => {

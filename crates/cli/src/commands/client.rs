@@ -42,7 +42,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         () = interrupted() => {
             say("stopping");
             if let Some(session) = uplink.now() {
-                session.connection.close(CloseCode::Done as u64, b"");
+                session.connection.close(CloseCode::Done.into(), b"");
                 // The last packet must get out before the process ends.
                 crate::backoff::pause(Duration::from_millis(50)).await;
             }

@@ -38,7 +38,7 @@ fn path_line(path: &PathStats) -> String {
         path.network.local,
         units::Bytes(path.bytes_sent),
         path.packets_sent,
-        path.rtt.as_millis_f64(),
+        units::Duration::from(path.rtt).as_millis_f64(),
         path.packets_lost,
         path.packets_mended,
         path.repair_symbols_sent,

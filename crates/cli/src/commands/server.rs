@@ -45,7 +45,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         () = server.run() => {}
         () = interrupted() => say("stopping"),
     }
-    endpoint.close(CloseCode::Unavailable as u64, b"the server stops");
+    endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     Ok(())
 }

@@ -112,7 +112,7 @@ impl Ready {
         let connected = async { connecting.await.map_err(|e| words(&e)) };
         let (server, client) = tokio::try_join!(accepting, connected)?;
         for (_, remote) in others {
-            let path = PathOptions::new().remote(*remote).timeout(units::Duration::from_secs(10));
+            let path = PathOptions::new().remote(*remote).timeout(Duration::from_secs(10));
             client.add_path(path).await.map_err(|e| words(&e))?;
         }
         usable_at_server(&server, row.paths.len()).await;
@@ -152,7 +152,7 @@ impl Ready {
         let late = self.late()?;
         self.settled().await;
         let now = self.server.stats();
-        debug!(?fct, server = ?now, client = ?self.client.stats(), server_paths = ?self.server.paths(), "response");
+        debug!(?fct, server = ?now, client = ?self.client.stats(), server_paths = ?self.server.path_stats(), "response");
         let measured = Measured {
             fct,
             lost: self.lost()? - lost,
@@ -161,7 +161,7 @@ impl Ready {
             recovery_bytes: now.recovery_bytes_sent - sent.recovery_bytes_sent,
             late,
         };
-        self.client.close(0, b"");
+        self.client.close(0u8.into(), b"");
         Ok(measured)
     }
 
@@ -187,14 +187,15 @@ impl Ready {
 
     /// Waits until the server has an answer for everything it sent, so that its counters are complete.
     async fn settled(&self) {
-        let settled = || self.server.paths().iter().all(|path| path.in_flight == 0);
+        let settled = || self.server.path_stats().iter().all(|path| path.in_flight == 0);
         poll(settled, SETTLE_LIMIT).await;
     }
 }
 
 async fn usable_at_server(server: &Connection, paths: usize) {
-    let usable =
-        || server.paths().iter().filter(|path| path.state == mendpath::PathState::Active).count() >= paths;
+    let usable = || {
+        server.path_stats().iter().filter(|path| path.state == mendpath::PathState::Active).count() >= paths
+    };
     poll(usable, SETTLE_LIMIT).await;
 }
 

@@ -71,7 +71,7 @@ impl Gate {
             Err(_) => Err(CloseCode::HelloTimeout),
         };
         if let Err(code) = admitted {
-            connection.close(code as u64, reason(code).as_bytes());
+            connection.close(code.into(), reason(code).as_bytes());
         }
         admitted
     }

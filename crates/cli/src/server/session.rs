@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mendpath::{Connecting, ConnectionError, RecvStream, SendStream};
+use mendpath::{ConnectionError, Incoming, RecvStream, SendStream};
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{debug, info};
 
@@ -14,9 +14,9 @@ use crate::{
 };
 
 /// Serves one client until it is gone. Who is not let in is no news: strangers would fill the log.
-pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) {
-    let (from, deadline) = (connecting.remote_address(), Instant::now() + HELLO_TIMEOUT);
-    let connection = match connecting.await {
+pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
+    let (from, deadline) = (incoming.remote_address(), Instant::now() + HELLO_TIMEOUT);
+    let connection = match incoming.await {
         Ok(connection) => connection,
         Err(error) => return debug!(%from, "handshake failed: {error}"),
     };
@@ -50,7 +50,7 @@ pub(super) async fn serve(connecting: Connecting, shared: &Arc<Shared>) {
         error = goodbye => error,
         () = hub.run() => ConnectionError::LocallyClosed,
     };
-    connection.close(CloseCode::Done as u64, b"");
+    connection.close(CloseCode::Done.into(), b"");
     info!(%from, "client gone: {error}");
 }
 

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{Connecting, Connection, Endpoint, RecvStream, SendStream};
+use mendpath::{Connection, Endpoint, Incoming, RecvStream, SendStream};
 use ring::digest;
 use tokio::{
     fs,
@@ -148,8 +148,8 @@ impl Receiver {
         let mut peers = JoinSet::new();
         let received = loop {
             tokio::select! {
-                connecting = self.endpoint.accept() => match connecting {
-                    Some(connecting) => self.shelf.let_in(connecting, &mut peers),
+                incoming = self.endpoint.accept() => match incoming {
+                    Some(incoming) => self.shelf.let_in(incoming, &mut peers),
                     None => {
                         return Err(Failure::new(
                             "cannot wait for a file",
@@ -173,14 +173,14 @@ impl Receiver {
 
     /// Closes the endpoint in an orderly way.
     pub async fn close(self) {
-        self.endpoint.close(CloseCode::Done as u64, b"");
+        self.endpoint.close(CloseCode::Done.into(), b"");
         let _ = timeout(GOODBYE, self.endpoint.wait_idle()).await;
     }
 }
 
 impl Shelf {
     /// Serves a peer in a task of its own.
-    fn let_in(self: &Arc<Self>, connecting: Connecting, peers: &mut JoinSet<Option<Received>>) {
+    fn let_in(self: &Arc<Self>, incoming: Incoming, peers: &mut JoinSet<Option<Received>>) {
         let mut guests = self.guests();
         let number = guests.next;
         guests.next += 1;
@@ -190,7 +190,7 @@ impl Shelf {
             oldest.abort();
         }
         let shelf = self.clone();
-        let task = peers.spawn(async move { shelf.serve(connecting, number).await });
+        let task = peers.spawn(async move { shelf.serve(incoming, number).await });
         guests.strangers.push_back((number, task));
     }
 
@@ -203,16 +203,16 @@ impl Shelf {
     }
 
     /// Serves one peer; returns what it has sent, if it has.
-    async fn serve(&self, connecting: Connecting, number: u64) -> Option<Received> {
-        let from = connecting.remote_address();
-        let admitted = self.admit(connecting).await;
+    async fn serve(&self, incoming: Incoming, number: u64) -> Option<Received> {
+        let from = incoming.remote_address();
+        let admitted = self.admit(incoming).await;
         self.guests().strangers.retain(|(stranger, _)| *stranger != number);
         let Some((connection, _control)) = admitted else {
             debug!(%from, "not let in");
             return None;
         };
         let Some(_place) = Place::take(self) else {
-            connection.close(CloseCode::Unavailable as u64, b"too many senders");
+            connection.close(CloseCode::Unavailable.into(), b"too many senders");
             return None;
         };
         let received = self.receive_from(&connection).await;
@@ -221,12 +221,12 @@ impl Shelf {
         }
         // The sender closes once it has read the answer.
         let _ = timeout(HELLO_TIMEOUT, connection.closed()).await;
-        connection.close(CloseCode::Done as u64, b"");
+        connection.close(CloseCode::Done.into(), b"");
         received.ok()
     }
 
-    async fn admit(&self, connecting: Connecting) -> Option<(Connection, (SendStream, RecvStream))> {
-        let connection = timeout(HELLO_TIMEOUT, connecting).await.ok()?.ok()?;
+    async fn admit(&self, incoming: Incoming) -> Option<(Connection, (SendStream, RecvStream))> {
+        let connection = timeout(HELLO_TIMEOUT, incoming.into_future()).await.ok()?.ok()?;
         let control = self.gate.admit(&connection).await.ok()?.control;
         Some((connection, control))
     }

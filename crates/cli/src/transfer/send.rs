@@ -88,9 +88,9 @@ pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
     }
     .await;
     keeper.abort();
-    let paths = connection.paths();
+    let paths = connection.path_stats();
     drop(control);
-    connection.close(CloseCode::Done as u64, b"");
+    connection.close(CloseCode::Done.into(), b"");
     Ok(Sent { size: about.len(), took: delivered?, paths })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proto::{
-    Dir, Read, ReadError, Side, StreamId,
+    Dir, Read, ReadError, Side, StreamId, VarInt,
     fuzzing::StreamsConfig,
     wire::{MAX_VARINT, Stream, TransportErrorCode, TransportParameters},
 };
@@ -24,7 +24,7 @@ struct Recv {
     highest: u64,
     limit: u64,
     final_size: Option<u64>,
-    reset: Option<u64>,
+    reset: Option<VarInt>,
     stopped: bool,
     gone: bool,
 }
@@ -64,7 +64,7 @@ impl Model {
             streams_limit: [config.max_concurrent_bidi, config.max_concurrent_uni],
             limit: config.receive_window,
             received: 0,
-            max_data: peer.initial_max_data,
+            max_data: peer.initial_max_data.into_inner(),
             window: config.first_window(),
             peer: peer.clone(),
         }
@@ -120,9 +120,9 @@ impl Model {
         }
         if id.dir() == Dir::Bi || ours {
             let limit = match (id.dir(), ours) {
-                (Dir::Uni, _) => self.peer.initial_max_stream_data_uni,
-                (Dir::Bi, true) => self.peer.initial_max_stream_data_bidi_remote,
-                (Dir::Bi, false) => self.peer.initial_max_stream_data_bidi_local,
+                (Dir::Uni, _) => self.peer.initial_max_stream_data_uni.into_inner(),
+                (Dir::Bi, true) => self.peer.initial_max_stream_data_bidi_remote.into_inner(),
+                (Dir::Bi, false) => self.peer.initial_max_stream_data_bidi_local.into_inner(),
             };
             self.send.insert(id, Send { limit, ..Send::default() });
         }
@@ -176,7 +176,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn on_reset(&mut self, id: StreamId, code: u64, size: u64) -> Answer {
+    pub(super) fn on_reset(&mut self, id: StreamId, code: VarInt, size: u64) -> Answer {
         self.may_receive_on(id)?;
         let recv = &self.recv[&id];
         let complete = recv.final_size == Some(recv.contiguous);

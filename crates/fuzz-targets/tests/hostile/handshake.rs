@@ -55,7 +55,9 @@ impl Front {
         let mut reply = Vec::new();
         let datagram = Datagram { path, ecn: None, data };
         match self.endpoint.handle_datagram(self.now, datagram, &mut reply)? {
-            EndpointOutput::Accepted(handle, connection) => self.connections.push((handle, connection)),
+            EndpointOutput::Incoming(incoming) => {
+                self.connections.push(self.endpoint.accept(self.now, *incoming).unwrap());
+            }
             EndpointOutput::Reply(_) => {
                 assert!(reply.len() <= size, "a stateless answer of {} bytes to {size}", reply.len());
                 self.said.datagrams += 1;
@@ -186,7 +188,7 @@ fn noise_makes_no_connections() {
 fn packets_after_the_close_are_answered_ever_more_rarely() {
     let mut siege = Siege::of_server(&config());
     let now = siege.now();
-    siege.victim().close(now, 7, b"enough");
+    siege.victim().close(now, 7u8.into(), b"enough");
     siege.hear();
     siege.meter.reset();
     let before = siege.answered.datagrams;

@@ -54,7 +54,7 @@ fn abandoning_path_after_path_ends_the_connection() {
     let mut siege = Siege::of_server(&config());
     siege.send(&frames([Frame::MaxPathId(MaxPathId { maximum: PathId(u32::MAX) })]));
     siege.flood(100_000, |n, out| {
-        PathAbandon { path: PathId(n as u32 + 1), error_code: TransportErrorCode(0) }.encode(out);
+        PathAbandon { path: PathId(n as u32 + 1), error_code: TransportErrorCode::NO_ERROR }.encode(out);
     });
     siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
     siege.assert_memory(BOUND);
@@ -63,7 +63,7 @@ fn abandoning_path_after_path_ends_the_connection() {
 /// Abandoning a path beyond the limit: PROTOCOL_VIOLATION.
 #[test]
 fn a_path_id_beyond_the_limit_ends_the_connection() {
-    let abandon = PathAbandon { path: PathId(4), error_code: TransportErrorCode(0) };
+    let abandon = PathAbandon { path: PathId(4), error_code: TransportErrorCode::NO_ERROR };
     let mut ids = Vec::new();
     new_connection_id(PathId(4), 0, 0).encode(&mut ids);
     for payload in [frames([Frame::PathAbandon(abandon)]), ids] {

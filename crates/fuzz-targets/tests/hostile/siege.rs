@@ -225,9 +225,7 @@ impl Siege {
     /// The victim closed the connection with this code.
     pub fn assert_closed_with(&self, code: TransportErrorCode) {
         match &self.end {
-            Some(ConnectionError::TransportClosed { code: found, by_peer: false, reason }) => {
-                assert_eq!(TransportErrorCode(*found), code, "{reason}");
-            }
+            Some(ConnectionError::TransportError(error)) => assert_eq!(error.code, code, "{error}"),
             other => panic!("not closed with {code:?}: {other:?}"),
         }
     }

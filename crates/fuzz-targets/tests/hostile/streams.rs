@@ -105,8 +105,8 @@ fn rapid_resets_that_nobody_accepts_hit_the_limit() {
 fn rapid_reset(out: &mut Vec<u8>, n: u64) {
     let id = stream_id(n);
     byte(out, id, 0);
-    Frame::ResetStream(ResetStream { id, error_code: 0, final_size: 1 }).encode(out);
-    Frame::StopSending(StopSending { id, error_code: 0 }).encode(out);
+    Frame::ResetStream(ResetStream { id, error_code: 0u8.into(), final_size: 1 }).encode(out);
+    Frame::StopSending(StopSending { id, error_code: 0u8.into() }).encode(out);
 }
 
 /// The same with an application that takes and drops each: the peer must acknowledge resets before it may open more, so 100 streams
@@ -125,7 +125,7 @@ fn rapid_resets_are_held_back_by_unacknowledged_resets() {
             accepted += 1;
             let _ = victim.read(id, &mut [0; 10]);
             let _ = victim.read(id, &mut [0; 10]);
-            let _ = victim.reset(id, 0);
+            let _ = victim.reset(id, 0u8.into());
             let _ = victim.write(id, &[0]);
         }
         siege.hear();

@@ -1,5 +1,7 @@
 //! How streams and connections end, and what the other side hears of it.
 
+use std::time::Duration;
+
 use mendpath::{ConnectionError, ReadError, WriteError};
 use stack::VarInt;
 
@@ -12,8 +14,8 @@ async fn we_reset_and_stop(pair: Pair) {
     let (mut send, mut recv) = pair.ours.open_bi().await.unwrap();
     send.write_all(b"half a").await.unwrap();
     let (mut their_send, mut their_recv) = pair.theirs.accept_bi().await.unwrap();
-    send.reset(7).unwrap();
-    recv.stop(9).unwrap();
+    send.reset(7u8.into()).unwrap();
+    recv.stop(9u8.into()).unwrap();
     let error = their_recv.read_to_end(100).await.unwrap_err();
     let expected = stack::ReadError::Reset(VarInt::from_u32(7));
     assert!(matches!(&error, stack::ReadToEndError::Read(error) if *error == expected), "{error}");
@@ -35,13 +37,13 @@ async fn they_reset_and_stop(pair: Pair) {
             Err(error) => break error,
         }
     };
-    assert_eq!(error, ReadError::Reset(7));
-    assert_eq!(our_send.stopped().await.unwrap(), Some(9));
-    assert_eq!(our_send.write(b"x").await.unwrap_err(), WriteError::Stopped(9));
+    assert_eq!(error, ReadError::Reset(7u8.into()));
+    assert_eq!(our_send.stopped().await.unwrap(), Some(9u8.into()));
+    assert_eq!(our_send.write(b"x").await.unwrap_err(), WriteError::Stopped(9u8.into()));
 }
 
 async fn we_close(pair: Pair) {
-    pair.ours.close(0x1234, b"that is all");
+    pair.ours.close(0x1234u16.into(), b"that is all");
     match pair.theirs.closed().await {
         stack::ConnectionError::ApplicationClosed(close) => {
             assert_eq!(close.error_code, VarInt::from_u32(0x1234));
@@ -55,7 +57,7 @@ async fn we_close(pair: Pair) {
 async fn they_close(pair: Pair) {
     pair.theirs.close(VarInt::from_u32(0x1234), b"that is all");
     let expected =
-        ConnectionError::ApplicationClosed { code: 0x1234, reason: b"that is all".to_vec(), by_peer: true };
+        ConnectionError::ApplicationClosed { code: 0x1234u16.into(), reason: b"that is all".to_vec() };
     assert_eq!(pair.ours.closed().await, expected);
 }
 
@@ -71,8 +73,8 @@ async fn their_server_refuses_our_protocol() {
         let connecting = ours.connect_with(&config, theirs.local_addr().unwrap(), NAME).unwrap();
         let (here, there) = tokio::join!(connecting, async { theirs.accept().await.unwrap().await });
         match here.unwrap_err() {
-            ConnectionError::TransportClosed { code, by_peer: true, .. } => {
-                assert_eq!(code, NO_APPLICATION_PROTOCOL);
+            ConnectionError::ConnectionClosed { code, .. } => {
+                assert_eq!(u64::from(code.0), NO_APPLICATION_PROTOCOL);
             }
             error => panic!("{error}"),
         }
@@ -88,8 +90,10 @@ async fn our_server_refuses_their_protocol() {
         let (_, theirs) = lab.endpoints(Role::Server);
         let config = lab.our_server_config().alpn(["something-else"]);
         let ours = mendpath::Endpoint::server(config, super::LOOPBACK).unwrap();
-        let error = theirs.connect(ours.local_addrs()[0], NAME).unwrap().await.unwrap_err();
-        match error {
+        let connecting = theirs.connect(ours.local_addrs()[0], NAME).unwrap();
+        let (there, here) = tokio::join!(connecting, async { ours.accept().await.unwrap().await });
+        here.unwrap_err();
+        match there.unwrap_err() {
             stack::ConnectionError::ConnectionClosed(close) => {
                 assert_eq!(u64::from(close.error_code), NO_APPLICATION_PROTOCOL);
                 assert!(!close.reason.is_empty(), "our reason arrives");
@@ -106,7 +110,7 @@ async fn a_silent_peer_is_given_up_on_both_sides() {
     for (role, ours_ms, theirs_ms) in [(Role::Client, 300, 60_000), (Role::Server, 60_000, 300)] {
         watchdog(async {
             let mut lab = Lab::new();
-            lab.ours.max_idle_timeout = mendpath::units::Duration::from_millis(ours_ms);
+            lab.ours.max_idle_timeout = Duration::from_millis(ours_ms);
             lab.theirs.max_idle_timeout(Some(VarInt::from_u32(theirs_ms).into()));
             let (ours, theirs) = lab.endpoints(role);
             let server = match role {

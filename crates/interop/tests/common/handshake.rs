@@ -130,14 +130,11 @@ async fn our_client_refuses_an_unknown_certificate() {
         let stranger = Lab::new().our_client_config();
         let connecting = ours.connect_with(&stranger, theirs.local_addr().unwrap(), NAME).unwrap();
         let (here, there) = tokio::join!(connecting, async { theirs.accept().await.unwrap().await });
-        let ConnectionError::TransportClosed { code: expected, by_peer: false, .. } = here.unwrap_err()
-        else {
-            panic!("we close")
-        };
+        let ConnectionError::TransportError(expected) = here.unwrap_err() else { panic!("we close") };
         match there.unwrap_err() {
             stack::ConnectionError::ConnectionClosed(close) => {
-                assert_eq!(u64::from(close.error_code), expected);
-                assert!(expected > 0x100, "a TLS alert");
+                assert_eq!(u64::from(close.error_code), u64::from(expected.code.0));
+                assert!(expected.code.tls_alert().is_some());
             }
             error => panic!("{error}"),
         }

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{Connection, PathEvent, PathId, PathOptions, PathState};
+use mendpath::{Connection, PathEvent, PathId, PathOptions, PathState, PathUpdate};
 use noq::PathStatus;
 use tokio::{io::AsyncWriteExt as _, task::JoinHandle};
 use tokio_stream::StreamExt as _;
@@ -43,10 +43,10 @@ async fn open_second(pair: &Pair, role: Role, second: SocketAddr, relay: Option<
                 Some(relay) => options.local(LOOPBACK).remote(relay.address),
                 None => options.local(second),
             };
-            pair.ours.add_path(options).await.unwrap()
+            pair.ours.add_path(options).await.unwrap().id()
         }
         Role::Server => {
-            let mut events = pair.ours.path_events();
+            let mut events = pair.ours.path_updates();
             let remote = relay.map_or(second, |relay| relay.address);
             let path = loop {
                 match pair.theirs.open_path(remote, PathStatus::Available).await {
@@ -58,7 +58,8 @@ async fn open_second(pair: &Pair, role: Role, second: SocketAddr, relay: Option<
             let id = PathId(1);
             assert_eq!(path.id(), noq::PathId::from(id.0), "the first one after the handshake's");
             // Theirs is open once we have answered; ours, once they have.
-            while !pair.ours.paths().iter().any(|path| path.id == id && path.state == PathState::Active) {
+            while !pair.ours.path_stats().iter().any(|path| path.id == id && path.state == PathState::Active)
+            {
                 events.next().await.unwrap();
             }
             id
@@ -110,7 +111,7 @@ fn receiver(connection: impl Streams) -> JoinHandle<u64> {
 }
 
 fn stats(connection: &Connection, id: PathId) -> mendpath::PathStats {
-    connection.paths().into_iter().find(|path| path.id == id).unwrap()
+    connection.path_stats().into_iter().find(|path| path.id == id).unwrap()
 }
 
 fn their_path(pair: &Pair, id: PathId) -> noq::Path {
@@ -119,9 +120,9 @@ fn their_path(pair: &Pair, id: PathId) -> noq::Path {
 }
 
 /// Waits until a path is gone here, and says who closed it.
-async fn closed(events: &mut mendpath::PathEvents, id: PathId) -> bool {
+async fn closed(events: &mut mendpath::PathUpdates, id: PathId) -> bool {
     loop {
-        if let PathEvent::Closed { path, by_peer, .. } = events.next().await.unwrap()
+        if let PathUpdate::Event(PathEvent::Closed { path, by_peer, .. }) = events.next().await.unwrap()
             && path == id
         {
             return by_peer;
@@ -132,12 +133,12 @@ async fn closed(events: &mut mendpath::PathEvents, id: PathId) -> bool {
 /// Both paths carry the first half, and the one that is left the second.
 async fn a_path_is_removed(role: Role, by_us: bool) {
     let (pair, second) = multipath(role).await;
-    let mut events = pair.ours.path_events();
+    let mut events = pair.ours.path_updates();
     let id = open_second(&pair, role, second, None).await;
     let transfer = Transfer::first_half(&pair).await;
     let before = stats(&pair.ours, id);
     if by_us {
-        pair.ours.remove_path(PathId(0)).unwrap();
+        pair.ours.path(PathId(0)).unwrap().close().unwrap();
     } else {
         their_path(&pair, PathId(0)).close().unwrap();
     }
@@ -202,7 +203,7 @@ async fn a_backup(role: Role, by_us: bool) {
     let id = open_second(&pair, role, second, None).await;
     tokio::spawn(crate::common::echo(pair.theirs.clone()));
     if by_us {
-        pair.ours.set_path_backup(id, true).unwrap();
+        pair.ours.path(id).unwrap().set_status(mendpath::PathStatus::Backup).unwrap();
         loop {
             if let noq::PathEvent::RemoteStatus { id: path, status, .. } = news.next().await.unwrap().unwrap()
             {
@@ -263,7 +264,10 @@ async fn no_multipath_without_both() {
         let pair = Lab::new().connect(Role::Client).await;
         assert!(!pair.ours.multipath_negotiated() && !pair.theirs.is_multipath_enabled());
         let error = pair.ours.add_path(PathOptions::new().local(SECOND)).await.unwrap_err();
-        assert!(matches!(error, mendpath::PathError::MultipathNotNegotiated), "{error}");
+        assert!(
+            matches!(error, mendpath::OpenPathError::Path(mendpath::PathError::MultipathNotNegotiated)),
+            "{error}"
+        );
     })
     .await;
 }

@@ -103,8 +103,8 @@ fn describe_ack(ack: &Ack<'_>) -> Value {
 
 fn describe_close(close: &ConnectionClose<'_>) -> Value {
     let (space, code) = match close {
-        ConnectionClose::Transport { error_code, .. } => ("transport", error_code.0),
-        ConnectionClose::Application { error_code, .. } => ("application", *error_code),
+        ConnectionClose::Transport { error_code, .. } => ("transport", error_code.0.into_inner()),
+        ConnectionClose::Application { error_code, .. } => ("application", error_code.into_inner()),
     };
     json!({
         "frame_type": "connection_close", "error_space": space, "error_code": code,

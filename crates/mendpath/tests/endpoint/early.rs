@@ -19,8 +19,8 @@ async fn visited() -> (Pair, ServerConfig) {
     let pair = Pair::with(server.clone(), client.early_data(true));
     let endpoint = pair.server.clone();
     tokio::spawn(async move {
-        while let Some(connecting) = endpoint.accept().await {
-            if let Ok((connection, _)) = connecting.into_0rtt() {
+        while let Some(incoming) = endpoint.accept().await {
+            if let Ok((connection, _)) = incoming.accept().unwrap().into_0rtt() {
                 tokio::spawn(echo(connection));
             }
         }
@@ -29,7 +29,7 @@ async fn visited() -> (Pair, ServerConfig) {
     let first = first.into_0rtt().expect_err("nothing is known about the server yet").await.unwrap();
     ask(&first, b"who are you?").await;
     assert!(!first.is_resumed());
-    first.close(0, b"");
+    first.close(0u8.into(), b"");
     (pair, server)
 }
 

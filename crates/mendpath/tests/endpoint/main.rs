@@ -5,8 +5,10 @@ mod closing;
 mod common;
 mod datagrams;
 mod early;
+mod incoming;
 mod migration;
 mod paths;
+mod polls;
 #[cfg(feature = "qlog")]
 mod qlog;
 mod strangers;

@@ -2,7 +2,7 @@
 
 use std::net::UdpSocket;
 
-use mendpath::{Connection, PathError, PathId, PathOptions};
+use mendpath::{Connection, OpenPathError, PathError, PathId, PathOptions};
 
 use crate::common::{LOOPBACK, Pair, configs, echo, watchdog};
 
@@ -24,7 +24,7 @@ async fn an_endpoint_is_rebound_under_its_connections() {
             exchange(&client, b"before").await;
             let new = pair.client.rebind(UdpSocket::bind(LOOPBACK).unwrap()).unwrap();
             exchange(&client, b"after").await;
-            assert_eq!(client.paths()[0].network.local, new);
+            assert_eq!(client.paths()[0].network().unwrap().local, new);
             assert_eq!(server.remote_address(), new);
             assert_eq!(pair.client.local_addrs(), [new]);
         }
@@ -39,13 +39,13 @@ async fn one_path_moves_to_a_socket_of_its_own() {
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server.clone()));
         exchange(&client, b"before").await;
-        client.migrate_path(PathId(0), &PathOptions::new().local_ip([127, 0, 0, 2].into())).unwrap();
+        let path = client.path(PathId(0)).unwrap();
+        path.migrate(&PathOptions::new().local_ip([127, 0, 0, 2].into())).unwrap();
         exchange(&client, b"after").await;
         assert_eq!(server.remote_address().ip(), std::net::IpAddr::from([127, 0, 0, 2]));
-        let error = client.migrate_path(PathId(5), &PathOptions::new()).unwrap_err();
-        assert!(matches!(error, PathError::Unknown(PathId(5))), "{error}");
-        let error = server.migrate_path(PathId(0), &PathOptions::new()).unwrap_err();
-        assert!(matches!(error, PathError::NotClient), "{error}");
+        assert!(client.path(PathId(5)).is_none());
+        let error = server.path(PathId(0)).unwrap().migrate(&PathOptions::new()).unwrap_err();
+        assert!(matches!(error, OpenPathError::Path(PathError::NotClient)), "{error}");
     })
     .await;
 }
@@ -58,8 +58,8 @@ async fn a_server_may_forbid_it() {
         let (client, server) = pair.connect().await;
         tokio::spawn(echo(server));
         exchange(&client, b"before").await;
-        let error = client.migrate_path(PathId(0), &PathOptions::new()).unwrap_err();
-        assert!(matches!(error, PathError::MigrationDisabled), "{error}");
+        let error = client.path(PathId(0)).unwrap().migrate(&PathOptions::new()).unwrap_err();
+        assert!(matches!(error, OpenPathError::Path(PathError::MigrationDisabled)), "{error}");
         exchange(&client, b"after").await;
     })
     .await;

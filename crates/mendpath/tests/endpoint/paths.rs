@@ -2,7 +2,10 @@
 
 use std::{net::IpAddr, time::Duration};
 
-use mendpath::{BindError, Connection, PathError, PathEvent, PathId, PathOptions, PathState};
+use mendpath::{
+    BindError, Connection, OpenPathError, PathError, PathEvent, PathId, PathOptions, PathState, PathStatus,
+    PathUpdate,
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::common::{LOOPBACK, Pair, check_pattern, watchdog, write_pattern};
@@ -26,31 +29,34 @@ async fn paths_come_and_go_during_a_transfer() {
     watchdog(async {
         let pair = Pair::new();
         let (client, server) = pair.connect().await;
-        let mut events = client.path_events();
+        let mut events = client.path_updates();
         let received = receiver(server);
         let mut send = client.open_uni().await.unwrap();
 
         write_pattern(&mut send, 0, PART).await;
-        let second = client.add_path(fresh()).await.unwrap();
+        let second = client.add_path(fresh()).await.unwrap().id();
         assert_ne!(second, PathId(0));
         assert_eq!(client.paths().len(), 2);
         assert_eq!(pair.client.local_addrs().len(), 2, "the path has a socket of its own");
 
         write_pattern(&mut send, PART, PART).await;
-        client.remove_path(PathId(0)).unwrap();
+        client.path(PathId(0)).unwrap().close().unwrap();
         write_pattern(&mut send, 2 * PART, PART).await;
         send.finish().unwrap();
         send.finished().await.unwrap();
 
         let (length, server) = received.await.unwrap();
         assert_eq!(length, 3 * PART);
-        let carried = server.paths().iter().find(|path| path.id == second).unwrap().bytes_received;
+        let carried = server.path_stats().iter().find(|path| path.id == second).unwrap().bytes_received;
         assert!(carried >= PART, "the second path carried the last part alone, at least: {carried}");
-        assert_eq!(client.paths().iter().filter(|path| path.state == PathState::Active).count(), 1);
+        assert_eq!(client.path_stats().iter().filter(|path| path.state == PathState::Active).count(), 1);
 
         let mut seen = Vec::new();
         while !matches!(seen.last(), Some(PathEvent::Closed { .. })) {
-            seen.push(events.next().await.unwrap());
+            match events.next().await.unwrap() {
+                PathUpdate::Event(event) => seen.push(event),
+                other => panic!("{other:?}"),
+            }
         }
         assert!(seen.contains(&PathEvent::Validated(second)), "{seen:?}");
         assert!(
@@ -69,7 +75,7 @@ async fn the_socket_of_a_path_closes_with_it() {
         let before = pair.client.local_addrs();
         let path = client.add_path(fresh()).await.unwrap();
         assert_eq!(pair.client.local_addrs().len(), before.len() + 1);
-        client.remove_path(path).unwrap();
+        path.close().unwrap();
         let mut tick = tokio::time::interval(Duration::from_millis(20));
         while pair.client.local_addrs() != before {
             tick.tick().await;
@@ -86,10 +92,12 @@ async fn a_bound_socket_is_used_for_its_port() {
         let local = pair.client.bind(LOOPBACK).unwrap();
         let path = client.add_path(PathOptions::new().local(local)).await.unwrap();
         assert_eq!(pair.client.local_addrs().len(), 2);
-        let stats = client.paths().into_iter().find(|stats| stats.id == path).unwrap();
-        assert_eq!(stats.network.local, local);
+        assert_eq!(path.network().unwrap().local, local);
         let error = client.add_path(PathOptions::new().local(local)).await.unwrap_err();
-        assert!(matches!(error, PathError::AlreadyOpen(open) if open == path), "{error}");
+        assert!(
+            matches!(error, OpenPathError::Path(PathError::AlreadyOpen(open)) if open == path.id()),
+            "{error}"
+        );
     })
     .await;
 }
@@ -101,22 +109,21 @@ async fn paths_that_cannot_be() {
         let (client, server) = pair.connect().await;
         let missing = PathOptions::new().interface("no-such-if0");
         let error = client.add_path(missing).await.unwrap_err();
-        assert!(matches!(error, PathError::Local(BindError::NoSuchInterface { .. })), "{error}");
+        assert!(matches!(error, OpenPathError::Local(BindError::NoSuchInterface { .. })), "{error}");
         let foreign = PathOptions::new().local_ip(IpAddr::from([192, 0, 2, 77]));
         let error = client.add_path(foreign).await.unwrap_err();
-        assert!(matches!(error, PathError::Local(BindError::Io { .. })), "{error}");
-        let error = client.remove_path(PathId(0)).unwrap_err();
+        assert!(matches!(error, OpenPathError::Local(BindError::Io { .. })), "{error}");
+        let error = client.path(PathId(0)).unwrap().close().unwrap_err();
         assert!(matches!(error, PathError::LastPath), "{error}");
-        let error = client.remove_path(PathId(99)).unwrap_err();
-        assert!(matches!(error, PathError::Unknown(PathId(99))), "{error}");
+        assert!(client.path(PathId(99)).is_none());
         // Nobody answers there.
         let silent = std::net::UdpSocket::bind(LOOPBACK).unwrap();
         let options = fresh().remote(silent.local_addr().unwrap()).timeout(Duration::from_millis(200));
         let error = client.add_path(options).await.unwrap_err();
-        assert!(matches!(error, PathError::TimedOut { .. } | PathError::Closed { .. }), "{error}");
-        client.close(0, b"");
+        assert!(matches!(error, OpenPathError::TimedOut { .. } | OpenPathError::Closed { .. }), "{error}");
+        client.close(0u8.into(), b"");
         let error = client.add_path(fresh()).await.unwrap_err();
-        assert!(matches!(error, PathError::ConnectionLost(_)), "{error}");
+        assert!(matches!(error, OpenPathError::ConnectionLost(_)), "{error}");
         drop(server);
     })
     .await;
@@ -138,7 +145,38 @@ async fn a_transfer_survives_a_path_whose_packets_vanish() {
         send.finish().unwrap();
         send.finished().await.unwrap();
         assert_eq!(received.await.unwrap().0, LENGTH);
-        assert!(client.paths().iter().any(|stats| stats.id == path), "a silent path is kept and probed");
+        assert!(client.paths().iter().any(|open| open.id() == path.id()), "a silent path is kept and probed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_path_tells_about_itself_until_it_is_gone() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let path = client.add_path(fresh().status(PathStatus::Backup)).await.unwrap();
+        assert_eq!((path.status(), path.id()), (Ok(PathStatus::Backup), PathId(1)));
+        assert_eq!(path.stats().unwrap().state, PathState::Backup);
+        assert_eq!(path.network().unwrap().remote, pair.address());
+        assert_eq!(path.rtt().unwrap(), path.stats().unwrap().rtt);
+        path.set_status(PathStatus::Available).unwrap();
+        assert_eq!(
+            (path.status(), path.stats().unwrap().state),
+            (Ok(PathStatus::Available), PathState::Active)
+        );
+        assert_eq!(client.paths().iter().map(|path| path.id()).collect::<Vec<_>>(), [PathId(0), PathId(1)]);
+        path.close().unwrap();
+        let gone = PathError::Unknown(path.id());
+        assert_eq!((path.status(), path.close()), (Err(gone.clone()), Err(gone.clone())));
+        assert_eq!(path.set_status(PathStatus::Backup), Err(gone.clone()));
+        let mut tick = tokio::time::interval(Duration::from_millis(20));
+        while path.stats().is_ok() {
+            tick.tick().await;
+        }
+        assert_eq!(path.rtt(), Err(gone));
+        assert_eq!(client.paths().len(), 1);
+        drop(server);
     })
     .await;
 }

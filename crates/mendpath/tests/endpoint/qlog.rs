@@ -42,7 +42,7 @@ async fn transfer(directory: QlogDirectory) {
     };
     let read = async { check_pattern(&mut server.accept_uni().await.unwrap(), 0).await };
     tokio::join!(write, read);
-    client.close(0, b"enough");
+    client.close(0u8.into(), b"enough");
     server.closed().await;
     drop((client, server));
     pair.client.wait_idle().await;

@@ -1,6 +1,9 @@
 //! Bytes through streams.
 
-use mendpath::{ReadError, ReadToEndError, ReceiveLimits, SendStream, WriteError};
+use bytes::Bytes;
+use mendpath::{
+    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, SendStream, StoppedError, WriteError,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     task::JoinSet,
@@ -19,7 +22,7 @@ async fn echo_on_one_stream() {
         send.finish().unwrap();
         assert_eq!(recv.read_to_end(100).await.unwrap(), b"mend the path");
         send.finished().await.unwrap();
-        client.close(0, b"");
+        client.close(0u8.into(), b"");
         echo.await.unwrap();
     })
     .await;
@@ -144,8 +147,8 @@ async fn dropping_a_receiver_stops_the_stream() {
         let mut send = client.open_uni().await.unwrap();
         send.write_all(b"unwanted").await.unwrap();
         drop(server.accept_uni().await.unwrap());
-        assert_eq!(send.stopped().await.unwrap(), Some(0));
-        assert_eq!(send.write(b"more").await.unwrap_err(), WriteError::Stopped(0));
+        assert_eq!(send.stopped().await.unwrap(), Some(0u8.into()));
+        assert_eq!(send.write(b"more").await.unwrap_err(), WriteError::Stopped(0u8.into()));
     })
     .await;
 }
@@ -160,13 +163,13 @@ async fn codes_of_stop_and_reset_arrive() {
         let (mut answer, mut question) = server.accept_bi().await.unwrap();
         let mut five = [0; 5];
         question.read_exact(&mut five).await.unwrap();
-        question.stop(17).unwrap();
-        assert!(question.stop(17).is_err());
-        answer.reset(18).unwrap();
-        assert_eq!(send.stopped().await.unwrap(), Some(17));
+        question.stop(17u8.into()).unwrap();
+        assert!(question.stop(17u8.into()).is_err());
+        answer.reset(18u8.into()).unwrap();
+        assert_eq!(send.stopped().await.unwrap(), Some(17u8.into()));
         let mut buffer = [0; 8];
-        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18));
-        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18));
+        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18u8.into()));
+        assert_eq!(recv.read(&mut buffer).await.unwrap_err(), ReadError::Reset(18u8.into()));
     })
     .await;
 }
@@ -205,7 +208,7 @@ async fn opening_waits_for_the_peers_limit() {
             send.finish().unwrap();
             assert_eq!(recv.read_to_end(1).await.unwrap(), [round]);
         }
-        client.close(0, b"");
+        client.close(0u8.into(), b"");
         echo.await.unwrap();
     })
     .await;
@@ -230,6 +233,129 @@ async fn a_server_raises_its_limits_for_whom_it_knows() {
         send.write_all(&[7; 2_000]).await.unwrap();
         client.open_bi().await.unwrap();
         client.open_uni().await.unwrap();
+    })
+    .await;
+}
+
+/// Several wait for the end of a stream while it is written to.
+#[tokio::test]
+async fn stopped_can_be_awaited_beside_writing() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(send.stopped())).collect();
+        send.write_all(b"some of it").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        recv.stop(33u8.into()).unwrap();
+        let end = loop {
+            if let Err(error) = send.write(b"more").await {
+                break error;
+            }
+        };
+        assert_eq!(end, WriteError::Stopped(33u8.into()));
+        for task in waiting {
+            assert_eq!(task.await.unwrap(), Ok(Some(33u8.into())));
+        }
+        assert_eq!(send.stopped().await, Ok(Some(33u8.into())), "as often as one asks");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn stopped_tells_the_end_of_streams_that_are_gone() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut finished = client.open_uni().await.unwrap();
+        finished.write_all(b"all of it").await.unwrap();
+        finished.finish().unwrap();
+        let delivered = finished.stopped();
+        drop(finished);
+        assert_eq!(server.accept_uni().await.unwrap().read_to_end(20).await.unwrap(), b"all of it");
+        assert_eq!(delivered.await, Ok(None));
+
+        let mut reset = client.open_uni().await.unwrap();
+        reset.write_all(b"some of it").await.unwrap();
+        let given_up = reset.stopped();
+        reset.reset(1u8.into()).unwrap();
+        assert_eq!((given_up.await, reset.finished().await), (Ok(None), Err(WriteError::ClosedStream)));
+
+        let dropped = client.open_uni().await.unwrap();
+        let given_up = dropped.stopped();
+        drop(dropped);
+        assert_eq!(given_up.await, Ok(None));
+
+        let open = client.open_uni().await.unwrap();
+        let lost = open.stopped();
+        client.close(0u8.into(), b"");
+        assert_eq!(lost.await, Err(StoppedError::ConnectionLost(ConnectionError::LocallyClosed)));
+        assert_eq!(open.stopped().await, Err(StoppedError::ConnectionLost(ConnectionError::LocallyClosed)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chunks_follow_each_other() {
+    const LENGTH: usize = 300_000;
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let data: Vec<u8> = (0..LENGTH).map(|n| (n * 31 % 251) as u8).collect();
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(&data[..10]).await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let write = async {
+            send.write_all(&data[10..]).await.unwrap();
+            send.finish().unwrap();
+        };
+        let read = async {
+            let mut read = Vec::new();
+            let mut held = Vec::new();
+            loop {
+                let max = 1 + read.len() % 7_001;
+                let Some(chunk) = recv.read_chunk(max).await.unwrap() else { break };
+                assert_eq!(chunk.offset, read.len() as u64);
+                assert!((1..=max).contains(&chunk.bytes.len()));
+                read.extend_from_slice(&chunk.bytes);
+                held.push(chunk.bytes);
+                let mut several = vec![Bytes::new(); 5];
+                let Some(filled) = recv.read_chunks(&mut several).await.unwrap() else { break };
+                assert!(several[..filled].iter().all(|bytes| !bytes.is_empty()));
+                several[..filled].iter().for_each(|bytes| read.extend_from_slice(bytes));
+                held.extend(several);
+            }
+            assert_eq!(held.concat(), read, "what is held does not change");
+            read
+        };
+        let (read, ()) = tokio::join!(read, write);
+        assert_eq!(read, data);
+        assert_eq!(recv.read_chunk(1).await.unwrap(), None, "the end is told again");
+        assert_eq!(recv.read_chunks(&mut [Bytes::new()]).await.unwrap(), None);
+        assert_eq!(recv.read(&mut [0; 4]).await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn chunks_end_with_a_reset() {
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"half of it").await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        let chunk = recv.read_chunk(4).await.unwrap().unwrap();
+        assert_eq!((chunk.offset, &chunk.bytes[..]), (0, &b"half"[..]));
+        send.reset(5u8.into()).unwrap();
+        let end = loop {
+            match recv.read_chunk(usize::MAX).await {
+                Ok(Some(_)) => {}
+                other => break other,
+            }
+        };
+        assert_eq!(end, Err(ReadError::Reset(5u8.into())));
+        assert_eq!(recv.read_chunks(&mut [Bytes::new()]).await, Err(ReadError::Reset(5u8.into())));
     })
     .await;
 }

@@ -4,6 +4,7 @@
 //! outcome. Here its packets are handed on, to the recovery policy, CTCP's blocks, streams, the
 //! handshake and repair.
 
+use recovery::PacketNumber;
 use units::{Duration, Instant};
 
 use super::{Connection, Event, PathEvent, packet::PacketBuilder, receive::FrameContext};
@@ -16,7 +17,7 @@ use crate::{
         sent::{ControlFrame, SentFrames, SentPacket},
         space::Space,
     },
-    policy,
+    policy::{self, RecoveryEvent},
     wire::{Ack, Frame, PathId, Side, TransportError, TransportErrorCode},
 };
 
@@ -36,7 +37,7 @@ impl Connection {
         };
         let result = path.on_ack_received(now, space, ack, &mut newly);
         if result.is_ok() {
-            self.on_late_arrivals(id, &newly);
+            self.on_late_arrivals(now, id, &newly);
             self.on_newly_acked(now, context.level, ack, delay, &mut newly);
         }
         self.scratch.acked = newly;
@@ -66,11 +67,13 @@ impl Connection {
     }
 
     /// Packets that were declared lost have arrived after all.
-    fn on_late_arrivals(&mut self, id: PathId, newly: &NewlyAcked) {
+    fn on_late_arrivals(&mut self, now: Instant, id: PathId, newly: &NewlyAcked) {
         self.stats.spurious_losses += newly.spurious.len() as u64;
+        for _ in &newly.spurious {
+            self.repair.on_event(now, &RecoveryEvent::SpuriousLoss { path: id });
+        }
         for packet in &newly.spurious {
-            self.policy.on_spurious_loss(id);
-            self.cover_in_blocks(id, packet.number, None);
+            self.cover_in_blocks(now, id, packet.number, None);
         }
     }
 
@@ -131,10 +134,16 @@ impl Connection {
         if validated { Backoff::Ends } else { Backoff::Stays }
     }
 
+    fn expected_rtt(&self, id: PathId) -> Duration {
+        self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt)
+    }
+
     /// Tells everybody who waits for it that a packet has arrived.
     fn on_packet_acked(&mut self, now: Instant, level: Level, id: PathId, number: u64, packet: SentPacket) {
         if level == Level::OneRtt {
-            self.policy.on_acked(id, number);
+            let (rtt, in_flight) = (self.expected_rtt(id), packet.is_in_flight());
+            let acked = RecoveryEvent::Acked { path: id, number: PacketNumber(number), in_flight, rtt };
+            self.repair.on_event(now, &acked);
             self.on_acked_in_blocks(now, id, number, &packet);
         }
         let SentPacket { frames, payload, size, epoch, .. } = packet;
@@ -227,14 +236,16 @@ impl Connection {
                 continue;
             }
             if level == Level::OneRtt {
-                self.policy.on_lost(&policy::LostPacket {
+                let event = RecoveryEvent::Lost(policy::LostPacket {
                     path: id,
-                    number: lost.number,
+                    number: PacketNumber(lost.number),
                     marks: lost.packet.frames.marks(),
                     timed_out: lost.timed_out,
                     copied: lost.packet.is_copied(),
+                    in_flight: lost.packet.is_in_flight(),
                     counts: lost.kind == LossKind::OnPath,
                 });
+                self.repair.on_event(now, &event);
             }
             self.on_packet_lost(level, id, lost);
         }

@@ -4,7 +4,7 @@ use units::{Duration, Instant};
 
 use super::{Connection, ConnectionError, EndpointEvent, Event, event::EndpointEventKind};
 use crate::path::{Path, probe::MAX_INTERVAL_ALONE};
-use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode};
+use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode, VarInt};
 
 /// Where a connection is between open and gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CloseFrame {
     Transport(TransportError),
-    Application { code: u64, reason: Vec<u8> },
+    Application { code: VarInt, reason: Vec<u8> },
 }
 
 impl CloseFrame {
@@ -64,8 +64,8 @@ impl CloseFrame {
 impl Connection {
     /// Closes the connection on behalf of the application. Streams are not flushed: finish them and wait for `Finished` first.
     ///
-    /// `code` is the application's, below 2^62; a reason that does not fit a packet is cut.
-    pub fn close(&mut self, now: Instant, code: u64, reason: &[u8]) {
+    /// `code` is the application's; a reason that does not fit a packet is cut.
+    pub fn close(&mut self, now: Instant, code: VarInt, reason: &[u8]) {
         if self.state.is_closed() {
             return;
         }
@@ -76,7 +76,7 @@ impl Connection {
     /// Turns a client away on behalf of the application, with words that reach it also while the handshake is under way: until it is
     /// complete they are CONNECTION_REFUSED with this reason, which anybody on the path can read; then a close with the application's
     /// code. What [`close`](Self::close) says is hidden during the handshake (RFC 9000 section 10.2.3).
-    pub fn refuse(&mut self, now: Instant, code: u64, reason: &str) {
+    pub fn refuse(&mut self, now: Instant, code: VarInt, reason: &str) {
         if self.handshake.is_complete() {
             return self.close(now, code, reason.as_bytes());
         }
@@ -99,11 +99,7 @@ impl Connection {
         if self.state.is_closed() {
             return;
         }
-        let lost = ConnectionError::TransportClosed {
-            code: error.code.0,
-            reason: error.reason.to_string(),
-            by_peer: false,
-        };
+        let lost = ConnectionError::TransportError(error.clone());
         self.enter_closing(now, CloseFrame::Transport(error));
         self.events.push_back(Event::ConnectionLost(lost));
     }
@@ -124,10 +120,9 @@ impl Connection {
     pub(super) fn on_connection_close(&mut self, now: Instant, frame: &ConnectionClose<'_>) {
         if !self.state.is_closed() {
             let error = match frame {
-                ConnectionClose::Transport { error_code, reason, .. } => ConnectionError::TransportClosed {
-                    code: error_code.0,
+                ConnectionClose::Transport { error_code, reason, .. } => ConnectionError::ConnectionClosed {
+                    code: *error_code,
                     reason: String::from_utf8_lossy(reason).into_owned(),
-                    by_peer: true,
                 },
                 ConnectionClose::Application { error_code, reason } => {
                     ConnectionError::ApplicationClosed { code: *error_code, reason: reason.to_vec() }

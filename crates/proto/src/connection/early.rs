@@ -269,19 +269,19 @@ mod tests {
     #[test]
     fn only_limits_are_remembered_and_each_may_only_grow() {
         let old = TransportParameters {
-            initial_max_data: 7,
-            initial_max_streams_uni: 3,
-            max_datagram_frame_size: 100,
+            initial_max_data: 7u8.into(),
+            initial_max_streams_uni: 3u8.into(),
+            max_datagram_frame_size: 100u8.into(),
             initial_max_path_id: Some(PathId(4)),
             ack_delay_exponent: 9,
             ..TransportParameters::default()
         };
         let kept = remembered(&old);
-        assert_eq!((kept.initial_max_data, kept.initial_max_streams_uni), (7, 3));
+        assert_eq!((kept.initial_max_data, kept.initial_max_streams_uni), (7u8.into(), 3u8.into()));
         assert_eq!((kept.initial_max_path_id, kept.ack_delay_exponent), (None, 3));
         assert!(!shrinks(&kept, &old));
-        assert!(!shrinks(&kept, &TransportParameters { initial_max_data: 8, ..old.clone() }));
-        assert!(shrinks(&kept, &TransportParameters { initial_max_data: 6, ..old.clone() }));
-        assert!(shrinks(&kept, &TransportParameters { max_datagram_frame_size: 0, ..old }));
+        assert!(!shrinks(&kept, &TransportParameters { initial_max_data: 8u8.into(), ..old.clone() }));
+        assert!(shrinks(&kept, &TransportParameters { initial_max_data: 6u8.into(), ..old.clone() }));
+        assert!(shrinks(&kept, &TransportParameters { max_datagram_frame_size: 0u8.into(), ..old }));
     }
 }

@@ -1,8 +1,10 @@
 //! What a connection tells its application and its endpoint, and what its calls may answer.
 
+use std::io;
+
 use crate::{
     streams::StreamEvent,
-    wire::{ConnectionId, PathId, ResetToken},
+    wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode, VarInt},
 };
 
 /// News for the application.
@@ -29,6 +31,7 @@ pub enum Event {
 
 /// What happened to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathEvent {
     /// The peer answered on this path: it carries data from now on.
     Validated(PathId),
@@ -45,43 +48,65 @@ pub enum PathEvent {
         /// Whether the peer abandoned it.
         by_peer: bool,
         /// Error code of PATH_ABANDON.
-        code: u64,
+        code: TransportErrorCode,
     },
 }
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectionError {
-    /// A transport error, ours or the peer's (RFC 9000 section 20.1).
-    #[error("{} closed the connection: {reason} (transport error {code:#x})", if *.by_peer { "the peer" } else { "we" })]
-    TransportClosed {
-        /// The code.
-        code: u64,
-        /// What was wrong.
-        reason: String,
-        /// Whether the peer closed.
-        by_peer: bool,
-    },
-    /// The peer's application closed the connection.
-    #[error("the peer's application closed the connection (code {code}): {}", String::from_utf8_lossy(.reason))]
-    ApplicationClosed {
-        /// Its code.
-        code: u64,
-        /// Its reason.
-        reason: Vec<u8>,
-    },
-    /// Nothing was heard from the peer for the idle timeout.
-    #[error("the peer fell silent")]
-    TimedOut,
     /// The peer speaks no version that we do.
     #[error("the peer does not speak QUIC version 1")]
     VersionMismatch,
-    /// The peer has lost all memory of the connection, for instance because it was restarted (RFC 9000 section 10.3).
+    /// We closed it, since the peer broke the protocol, TLS failed, or nothing works any more.
+    #[error("this side closed the connection: {0}")]
+    TransportError(TransportError),
+    /// The peer's transport closed it (RFC 9000 section 20.1).
+    #[error("the peer closed the connection with {code}: {reason}")]
+    ConnectionClosed {
+        /// Its code.
+        code: TransportErrorCode,
+        /// Its words for people, possibly none.
+        reason: String,
+    },
+    /// The peer's application closed it.
+    #[error("the peer closed the connection with code {code}: {}", String::from_utf8_lossy(.reason))]
+    ApplicationClosed {
+        /// Its code.
+        code: VarInt,
+        /// Its reason, possibly empty.
+        reason: Vec<u8>,
+    },
+    /// The peer has lost all memory of the connection, for instance because it was restarted
+    /// (RFC 9000 section 10.3).
     #[error("the peer does not know the connection any more")]
     Reset,
-    /// Our application closed the connection.
-    #[error("closed by us")]
+    /// Nothing was heard from the peer for the idle timeout.
+    #[error("no answer from the peer within the idle timeout")]
+    TimedOut,
+    /// Our application closed it, or dropped the last handle.
+    #[error("the connection was closed on this side")]
     LocallyClosed,
+    /// Nobody drives the connection any more, for instance because its runtime was shut down. The
+    /// transport itself never says this.
+    #[error("the runtime of the endpoint was shut down")]
+    EndpointGone,
+}
+
+impl From<ConnectionError> for io::Error {
+    fn from(error: ConnectionError) -> Self {
+        use ConnectionError as E;
+        let kind = match error {
+            E::TimedOut => io::ErrorKind::TimedOut,
+            E::Reset => io::ErrorKind::ConnectionReset,
+            E::ApplicationClosed { .. } | E::ConnectionClosed { .. } | E::TransportError(_) => {
+                io::ErrorKind::ConnectionAborted
+            }
+            _ => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
 }
 
 /// Why a datagram was not queued.
@@ -103,6 +128,7 @@ pub enum DatagramError {
 
 /// Why a call about a path failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// The handshake is not complete, or the connection is closed.
     #[error("the connection is not established")]

@@ -11,10 +11,9 @@ use crate::{
     crypto::{CRYPTO_WINDOW, CryptoStream, Level, NewKeys, TlsSession, initial_keys},
     keys::OneRttKeys,
     path::{MAX_ACK_DELAY, sent::ControlFrame, space::PacketSpace},
-    policy,
     wire::{
         CodeSchemes, ConnectionId, PathId, RepairParameters, Side, TransportError, TransportErrorCode,
-        TransportParameters,
+        TransportParameters, VarInt,
     },
 };
 
@@ -153,17 +152,21 @@ fn crypto_index(level: Level) -> usize {
 /// The transport parameters that we send, but for what only a server sends.
 pub(super) fn local_parameters(config: &TransportConfig, local_cid: ConnectionId) -> TransportParameters {
     let mut parameters = TransportParameters {
-        max_idle_timeout: config.max_idle_timeout,
-        ack_delay_exponent: u64::from(ACK_DELAY_EXPONENT),
+        max_idle_timeout: config.max_idle_timeout.into(),
+        ack_delay_exponent: ACK_DELAY_EXPONENT,
         max_ack_delay: MAX_ACK_DELAY,
-        active_connection_id_limit: ACTIVE_CID_LIMIT,
+        active_connection_id_limit: VarInt::saturating(ACTIVE_CID_LIMIT),
         initial_source_connection_id: Some(local_cid),
-        max_datagram_frame_size: if config.datagram_receive_buffer > 0 { 65_535 } else { 0 },
+        max_datagram_frame_size: VarInt::from_u32(if config.datagram_receive_buffer > 0 {
+            65_535
+        } else {
+            0
+        }),
         initial_max_path_id: (config.max_paths > 1).then(|| initial_max_path_id(config)),
         repair: config.repair.accept.then_some(RepairParameters {
             schemes: CodeSchemes::ALL,
-            max_block: u64::from(config.repair.k_max.max(1)),
-            decoder_memory: config.repair.decoder_memory,
+            max_block: VarInt::from(config.repair.k_max.max(1)),
+            decoder_memory: VarInt::saturating(config.repair.decoder_memory),
         }),
         ..TransportParameters::default()
     };
@@ -266,9 +269,11 @@ impl Connection {
         self.authenticate_cids(&peer)?;
         self.settle_early_data(&peer)?;
         self.streams.set_peer_limits(&peer);
-        self.idle.timeout =
-            [self.config.max_idle_timeout, peer.max_idle_timeout].into_iter().filter(|d| !d.is_zero()).min();
-        self.clamp_mtu(peer.max_udp_payload_size);
+        self.idle.timeout = [self.config.max_idle_timeout.into(), peer.max_idle_timeout]
+            .into_iter()
+            .filter(|d| !d.is_zero())
+            .min();
+        self.clamp_mtu(peer.max_udp_payload_size.into_inner());
         self.negotiate_repair(&peer);
         self.adopt_server_cids(&peer)?;
         self.peer = peer;
@@ -329,9 +334,7 @@ impl Connection {
         {
             self.repair.set_peer(repair);
         }
-        let (kind, decodes) = (self.config.recovery, self.repair.decodable());
-        self.set_policy(policy::build(kind, &self.repair.block_limits(), decodes));
-        if let Some(instead) = policy::fallback(kind, decodes) {
+        if let Some(instead) = self.repair.begin(self.config.recovery) {
             let why = format!(" ({instead}: the peer does not decode)");
             self.stats.recovery.push_str(&why);
         }

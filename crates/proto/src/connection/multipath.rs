@@ -11,7 +11,7 @@ use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
 };
 use crate::{
-    NetworkPath,
+    NetworkPath, PathStatus,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{
@@ -19,12 +19,13 @@ use crate::{
         sent::ControlFrame,
         validation::{Unanswered, Width},
     },
+    policy::RecoveryEvent,
     range_set::RangeSet,
-    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode},
+    wire::{ConnectionId, PathId, Side, TransportError, TransportErrorCode, VarInt},
 };
 
-/// PATH_UNSTABLE_OR_POOR: the code with which we give up a path that never answered.
-const UNSTABLE_OR_POOR: u64 = 0x3e76;
+/// The code with which we give up a path that never answered.
+const UNSTABLE_OR_POOR: TransportErrorCode = TransportErrorCode::PATH_UNSTABLE_OR_POOR;
 
 /// Which path ids have been used, and which may be (draft-ietf-quic-multipath-21 sections 3 and 4).
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub(super) struct PathIds {
     /// `None` until multipath is negotiated.
     pub(super) limits: Option<MaxPathIds>,
     /// Error codes of PATH_ABANDON for paths that are closing.
-    pub(super) abandon_codes: BTreeMap<PathId, u64>,
+    pub(super) abandon_codes: BTreeMap<PathId, TransportErrorCode>,
     /// The limit that we last said blocks us.
     blocked_at: Option<PathId>,
     /// The connection id that we last said we miss: its path and sequence number.
@@ -150,7 +151,7 @@ impl Connection {
     ///
     /// # Errors
     /// [`PathError::LastPath`] if no other path is there.
-    pub fn close_path(&mut self, now: Instant, id: PathId, code: u64) -> Result<(), PathError> {
+    pub fn close_path(&mut self, now: Instant, id: PathId, code: VarInt) -> Result<(), PathError> {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
         }
@@ -160,16 +161,28 @@ impl Connection {
         if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
-        self.abandon(now, id, code, false);
+        self.abandon(now, id, TransportErrorCode(code), false);
         Ok(())
+    }
+
+    /// What we last wished for a path.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn path_status(&self, id: PathId) -> Result<PathStatus, PathError> {
+        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        Ok(path.local_status().1)
     }
 
     /// Asks the peer to use a path only while no other works, or takes that back
     /// (PATH_STATUS_BACKUP and PATH_STATUS_AVAILABLE). We do the same.
-    pub fn set_path_backup(&mut self, id: PathId, backup: bool) -> Result<(), PathError> {
+    ///
+    /// # Errors
+    /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
+    pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
         let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        if path.set_backup(backup) {
+        if path.set_status(status) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
         }
         Ok(())
@@ -269,7 +282,7 @@ impl Connection {
         &mut self,
         now: Instant,
         id: PathId,
-        code: u64,
+        code: TransportErrorCode,
     ) -> Result<(), TransportError> {
         match self.paths.get(&id) {
             Some(path) if path.is_closing() => {
@@ -292,13 +305,13 @@ impl Connection {
         }
     }
 
-    fn abandon(&mut self, now: Instant, id: PathId, code: u64, by_peer: bool) {
-        self.fail_blocks_of(id);
+    fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by_peer: bool) {
+        self.fail_blocks_of(now, id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
         path.close(now, by_peer);
         self.path_ids.abandon_codes.insert(id, code);
-        self.policy.on_path_closed(id);
+        self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
             self.on_abandon_told(id);
@@ -360,7 +373,8 @@ impl Connection {
         sequence: u64,
     ) -> Result<(), TransportError> {
         if let Some(path) = self.paths.get_mut(&id) {
-            path.on_status(sequence, backup);
+            let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+            path.on_status(sequence, status);
         }
         Ok(())
     }
@@ -382,7 +396,7 @@ impl Connection {
     /// Keeps the peer supplied with connection ids for every path that may be open.
     pub(super) fn issue_cids(&mut self) -> Result<(), TransportError> {
         let last = self.path_ids.limits.map_or(PathId::ZERO, |max| max.local.min(max.remote));
-        let limit = self.peer.active_connection_id_limit;
+        let limit = self.peer.active_connection_id_limit.into_inner();
         let usable: Vec<_> = self.path_ids.gone.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
             if self.paths.get(&id).is_some_and(Path::is_closing) {

@@ -10,6 +10,7 @@ use crate::{
         sent::{ControlFrame, PacketPurpose, SentFrames},
         space::Space,
     },
+    policy::RecoveryEvent,
     wire::{
         ConnectionId, Frame, HeaderPositions, LongHeader, MaxPathId, NewConnectionId, NewToken, PacketKind,
         PathAbandon, PathCidsBlocked, PathId, PathStatus, PathsBlocked, RetireConnectionId, Runs,
@@ -174,8 +175,8 @@ impl Connection {
         purpose: PacketPurpose,
         plaintext: &[u8],
     ) -> Vec<u8> {
-        let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data() && self.policy.codes();
-        if !wanted || !self.keep_sources || builder.level != Level::OneRtt {
+        let wanted = purpose == PacketPurpose::Data && builder.frames.carries_data();
+        if !wanted || !self.repair.keeps_sources() || builder.level != Level::OneRtt {
             return Vec::new();
         }
         self.repair.keep(plaintext).unwrap_or_else(|| {
@@ -203,7 +204,7 @@ impl Connection {
         }
         let data = matches!(level, Level::OneRtt | Level::ZeroRtt);
         if data && packet.is_measured() {
-            self.policy.on_sent(id);
+            self.repair.on_event(now, &RecoveryEvent::Sent { path: id });
         }
         let Some(path) = self.paths.get_mut(&id) else { return };
         let space = match level {
@@ -294,13 +295,14 @@ impl Connection {
                 RetireConnectionId { path: path_field(path), sequence }.encode(out);
             }
             ControlFrame::PathAbandon { path } => {
-                let code = self.path_ids.abandon_codes.get(&path).copied().unwrap_or_default();
-                PathAbandon { path, error_code: TransportErrorCode(code) }.encode(out);
+                let code =
+                    self.path_ids.abandon_codes.get(&path).copied().unwrap_or(TransportErrorCode::NO_ERROR);
+                PathAbandon { path, error_code: code }.encode(out);
             }
             ControlFrame::PathStatus { path } => {
                 if let Some(p) = self.paths.get(&path) {
-                    let (sequence, backup) = p.local_status();
-                    PathStatus { path, sequence, backup }.encode(out);
+                    let (sequence, status) = p.local_status();
+                    PathStatus { path, sequence, backup: status.is_backup() }.encode(out);
                 }
             }
             ControlFrame::MaxPathId => {

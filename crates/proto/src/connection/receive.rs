@@ -362,13 +362,13 @@ impl Connection {
             Frame::RetireConnectionId(f) => self.on_retire_connection_id(&f),
             Frame::PathChallenge(f) => self.on_path_challenge(context, f.0),
             Frame::PathResponse(f) => self.on_path_response(now, f.0),
-            Frame::PathAbandon(f) => self.on_path_abandon(now, f.path, f.error_code.0),
+            Frame::PathAbandon(f) => self.on_path_abandon(now, f.path, f.error_code),
             Frame::PathStatus(f) => self.on_path_status(f.path, f.backup, f.sequence),
             Frame::MaxPathId(f) => self.on_max_path_id(f.maximum),
             Frame::PathsBlocked(f) => self.on_paths_blocked(f.maximum),
             Frame::PathCidsBlocked(f) => self.on_path_cids_blocked(f.path, f.next_sequence),
             Frame::Repair(repair) => self.on_repair(now, &repair),
-            Frame::Recovered(recovered) => self.on_recovered(&recovered),
+            Frame::Recovered(recovered) => self.on_recovered(now, &recovered),
             Frame::Combination(combination) => self.on_combination(now, &combination),
         }
     }

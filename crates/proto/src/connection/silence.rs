@@ -7,6 +7,7 @@ use super::{Connection, Event, PathEvent};
 use crate::{
     crypto::Level,
     path::{Path, probe::Company, sent::Resent},
+    policy::RecoveryEvent,
     wire::PathId,
 };
 
@@ -32,10 +33,7 @@ impl Connection {
             self.events.push_back(Event::Path(PathEvent::Suspect(id)));
         }
         self.observe_timeout(now, id, count);
-        self.policy.on_timeout(id, another_works);
-        if let Some(blocks) = &mut self.blocks {
-            blocks.on_path_timeout(id);
-        }
+        self.repair.on_event(now, &RecoveryEvent::PathTimeout { path: id, moved: another_works });
         if another_works {
             self.move_data_off(id);
         }

@@ -25,17 +25,18 @@ fn client() -> Connection {
     let address = |port| std::net::SocketAddr::from(([127, 0, 0, 1], port));
     let path = NetworkPath { local: address(1), remote: address(2) };
     let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
-    let seed = Seed {
+    let secrets = Secrets {
         rng: [0; 32],
         reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]),
         token_key: Arc::new(TokenKey::new(&[0; 16])),
     };
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
-    let mut client = Connection::client(Instant::ORIGIN, &config, name, path, cid(1), cid(2), seed).unwrap();
+    let mut client =
+        Connection::client(Instant::ORIGIN, &config, name, path, cid(1), cid(2), secrets).unwrap();
     client.peer.repair = Some(crate::wire::RepairParameters {
         schemes: crate::wire::CodeSchemes::ALL,
-        max_block: 128,
-        decoder_memory: 0,
+        max_block: 128u8.into(),
+        decoder_memory: 0u8.into(),
     });
     client.path_ids.limits = Some(super::multipath::MaxPathIds { local: PathId(7), remote: PathId(7) });
     client
@@ -70,7 +71,7 @@ fn a_rebuilt_packet_is_read_and_reported() {
     let mut client = client();
     client
         .streams
-        .set_peer_limits(&TransportParameters { initial_max_streams_bidi: 1, ..Default::default() });
+        .set_peer_limits(&TransportParameters { initial_max_streams_bidi: 1u8.into(), ..Default::default() });
     let id = client.open(Dir::Bi).unwrap();
     let mut data = vec![0x0a, id.0 as u8, 3];
     data.extend_from_slice(b"abc");
@@ -136,7 +137,8 @@ fn blocks_beyond_the_limit_close_and_unknown_paths_are_ignored() {
 #[test]
 fn the_decoder_stays_within_its_memory() {
     let mut client = client();
-    client.repair = Repair::new(&RepairConfig { decoder_memory: 20_000, ..RepairConfig::default() });
+    let limits = RepairConfig { decoder_memory: 20_000, ..RepairConfig::default() };
+    client.repair = Repair::new(&limits, client.config.recovery);
     for number in 0..1_000 {
         client.on_source_packet(Instant::ORIGIN, PathId::ZERO, number, &[7; 1_000]).unwrap();
     }
@@ -231,10 +233,10 @@ fn deliver(client: &mut Connection, mut data: Vec<u8>) {
     client.handle_datagram(Instant::ORIGIN, crate::Datagram { path, ecn: None, data: &mut data });
 }
 
-fn close_code(client: &mut Connection) -> Option<u64> {
+fn close_code(client: &mut Connection) -> Option<TransportErrorCode> {
     while let Some(event) = client.poll_event() {
-        if let Event::ConnectionLost(ConnectionError::TransportClosed { code, by_peer: false, .. }) = event {
-            return Some(code);
+        if let Event::ConnectionLost(ConnectionError::TransportError(error)) = event {
+            return Some(error.code);
         }
     }
     None
@@ -249,7 +251,7 @@ fn a_connection_ends_before_its_keys_are_worn_out() {
     client.path_zero().ask_for_probe();
     let mut out = Vec::new();
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_none());
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED));
     assert!(client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some(), "the peer is told");
 }
 
@@ -285,7 +287,7 @@ fn forgeries_are_counted_up_to_the_limit_of_the_aead() {
     deliver(&mut client, forged.clone());
     assert_eq!(close_code(&mut client), None);
     deliver(&mut client, forged);
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::AEAD_LIMIT_REACHED));
 }
 
 #[test]
@@ -298,7 +300,7 @@ fn two_updates_without_an_ack_between_them_close() {
     server.update();
     let second = packet(&client, &server, 1, PING);
     deliver(&mut client, second);
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR));
 }
 
 #[test]
@@ -332,7 +334,7 @@ fn packet_numbers_must_not_go_backwards_across_phases() {
     server.update();
     let new = packet(&client, &server, 6, PING);
     deliver(&mut client, new);
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR));
     // The same while the phase is under way.
     let (mut client, mut server) = connected_client();
     let old = packet(&client, &server, 7, PING);
@@ -342,7 +344,7 @@ fn packet_numbers_must_not_go_backwards_across_phases() {
         let new = packet(&client, &server, number, PING);
         deliver(&mut client, new);
     }
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR));
 }
 
 #[test]
@@ -360,14 +362,15 @@ fn new_packets_must_not_be_acknowledged_under_old_keys() {
     crate::wire::encode_ack(None, 0, None, core::iter::once(number..=number), 100, &mut ack);
     let under_old_keys = packet(&client, &server, 1, &ack);
     deliver(&mut client, under_old_keys);
-    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR.0));
+    assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR));
 }
 
 /// Plaintexts of a path that closed with packets in flight counted against the memory for source symbols for ever.
 #[test]
 fn a_closed_path_gives_its_source_memory_back() {
     let mut client = client();
-    client.repair = Repair::new(&RepairConfig { source_memory: 2_000, ..RepairConfig::default() });
+    let limits = RepairConfig { source_memory: 2_000, ..RepairConfig::default() };
+    client.repair = Repair::new(&limits, client.config.recovery);
     let mut path =
         Path::new(PathId(1), client.paths[&PathId::ZERO].network(), &client.config, Instant::ORIGIN);
     let payload = client.repair.keep(&[7; 1_500]).unwrap();

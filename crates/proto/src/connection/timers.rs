@@ -46,9 +46,7 @@ impl Connection {
     /// nothing happens any more.
     pub(super) fn next_duty(&self) -> Option<Instant> {
         let paths = self.paths.values().filter_map(|path| self.path_duty(path));
-        let blocks = self.blocks.as_ref().and_then(|b| b.deadline());
-        let recovery = [self.recovery_at, self.flight_copy.due, blocks].into_iter().flatten();
-        paths.chain(self.handshake_deadline()).chain(recovery).min()
+        paths.chain(self.handshake_deadline()).chain(self.repair.deadline()).min()
     }
 
     /// Acts on every deadline that has passed.
@@ -69,12 +67,7 @@ impl Connection {
         }
         self.handshake_timeouts(now);
         self.key_timeout(now);
-        if self.recovery_at.is_some_and(|t| t <= now) {
-            self.recovery_at = None;
-        }
-        if let Some(blocks) = &mut self.blocks {
-            blocks.on_deadline(now);
-        }
+        self.repair.on_deadline(now);
         let ids: smallvec::SmallVec<[PathId; 8]> = self.paths.keys().copied().collect();
         for id in ids {
             self.path_timeouts(now, id);
@@ -109,7 +102,7 @@ impl Connection {
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {
-        let interval = self.config.keep_alive?;
+        let interval = Duration::from(self.config.keep_alive?);
         if self.handshake.is_complete() { path.keep_alive_deadline(interval) } else { None }
     }
 
@@ -188,9 +181,7 @@ impl Connection {
                 self.on_loss_timeout(now, level, PathId::ZERO);
             }
         }
-        if self.flight_copy.due.is_some_and(|t| t <= now) {
-            self.copy_flight();
-        }
+        self.copy_flight_if_due(now);
         if self.handshake_probe_deadline().is_some_and(|t| t <= now) {
             self.on_handshake_probe_timeout(now);
         }

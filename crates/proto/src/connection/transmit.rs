@@ -1,9 +1,10 @@
 //! Which packet is next: the order of docs/decisions/0001-transport-core.md.
 
+use recovery::PacketNumber;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Connection, blocks::Role, close::State, packet::Built};
+use super::{Connection, close::State, packet::Built, repair::Next};
 use crate::{
     Transmit,
     crypto::{Level, TAG_LEN},
@@ -296,8 +297,7 @@ impl Connection {
         for path in self.paths.values_mut() {
             path.forget_pacer();
         }
-        self.recovery_at = None;
-        self.keep_sources = self.policy.codes() && !self.has_data_for_long();
+        self.begin_batch();
         let mut batch: Option<(PathId, usize)> = None;
         for _ in 0..max_datagrams {
             let before = out.len();
@@ -316,19 +316,22 @@ impl Connection {
 
     /// Appends one packet with data or for recovery; to a batch, only data for the batch's path.
     fn build_next(&mut self, now: Instant, batch: Option<PathId>, out: &mut Vec<u8>) -> Option<PathId> {
-        if batch.is_some() && (self.duplicate.is_some() || !self.has_pending()) {
+        if batch.is_some() && !self.has_pending() {
             return None;
         }
-        if let Some((of, number, on)) = self.duplicate.take()
-            && self.has_window(on)
-            && self.send_copy(now, of, number, on, out).is_some()
-        {
-            return Some(on);
+        let mut next = self.next_packet(now);
+        // A batch is of data alone.
+        if batch.is_some() && matches!(next, Next::Copy { .. } | Next::Combination { .. }) {
+            return None;
         }
-        let role = self.next_role(now);
-        if let Role::Coded { block, index } = role {
-            // A batch is of data alone.
-            return if batch.is_some() { None } else { self.build_combination(now, block, index, out) };
+        if let Next::Copy { packet, of, on } = next {
+            if self.send_copy_ahead(now, packet, of, on, out) {
+                return Some(on);
+            }
+            next = self.next_packet(now);
+        }
+        if let Next::Combination { block, index } = next {
+            return self.build_combination(now, block, index, out);
         }
         if !self.has_pending() {
             return self.build_recovery(now, out).or_else(|| self.build_reinjection(now, out));
@@ -336,15 +339,15 @@ impl Connection {
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
         let id = self.choose_path(now, queued, 0).filter(|id| batch.is_none_or(|b| b == *id))?;
-        if let Role::Source(packet) = role
-            && !self.may_join(packet, id)
+        if let Next::Source(place) = next
+            && !self.may_join(now, place.block, id)
         {
             // The block is closed now: the next packet is of another.
             return self.build_next(now, batch, out);
         }
         let control = self.control.len();
-        let built = self.build_data(now, id, role, out);
-        if built.is_none() && role == Role::Control && self.control.len() < control {
+        let built = self.build_data(now, id, next, out);
+        if built.is_none() && next == Next::Control && self.control.len() < control {
             // Nothing of it mattered any more: then the combination.
             return self.build_next(now, batch, out);
         }
@@ -375,12 +378,12 @@ impl Connection {
         chosen
     }
 
-    fn build_data(&mut self, now: Instant, id: PathId, role: Role, out: &mut Vec<u8>) -> Option<Built> {
+    fn build_data(&mut self, now: Instant, id: PathId, next: Next, out: &mut Vec<u8>) -> Option<Built> {
         let mtu = self.paths.get(&id)?.datagram_size();
         let mut builder = self.begin_one_rtt(id, mtu, out)?;
         builder.limit -= self.repair.headroom();
         self.write_ack(now, id, &mut builder, out);
-        if role == Role::Control {
+        if next == Next::Control {
             self.write_control(&mut builder, out);
             let before = out.len();
             self.streams.write_control(out, builder.limit, &mut builder.frames.streams);
@@ -390,25 +393,14 @@ impl Connection {
         }
         let carries_data = builder.frames.carries_data();
         let (marks, fresh) = (builder.frames.marks(), builder.frames.streams.fresh);
-        let source = match role {
-            Role::Source(packet) if builder.frames.is_worth_coding() => Some(packet),
-            _ => None,
-        };
-        if self.blocks.is_some() {
-            self.keep_sources = source.is_some();
-            let unprotected = role == Role::Plain && builder.frames.is_worth_coding();
-            if unprotected && let Some(path) = self.paths.get_mut(&id) {
-                path.count_unprotected();
-            }
-        }
+        let place = self.place_of(next, id, &builder.frames);
         let built = self.finish_packet(now, builder, PacketPurpose::Data, out)?;
-        if let Some(packet) = source {
-            self.on_source_built(now, id, packet, built.number);
-        }
+        let source = place.and_then(|place| self.on_source_built(id, built.number, place));
         if carries_data {
             let Built { number, size } = built;
-            self.tell_policy(now, &SentData { path: id, number, bytes: size as u64, marks, fresh });
-            self.duplicate = self.policy.duplicate_at_once(id).map(|on| (id, built.number, on));
+            let rtt = self.paths.get(&id)?.expected_rtt();
+            let (number, bytes) = (PacketNumber(number), size as u64);
+            self.tell_policy(now, &SentData { path: id, number, bytes, marks, fresh, source, rtt });
         }
         Some(built)
     }

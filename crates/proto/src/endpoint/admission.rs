@@ -3,18 +3,22 @@
 //! Cheap refusals come first. Nothing derives keys for a datagram that is too small, while the server is off, or, but for a limited
 //! number of answers a second, while it has as many connections as it takes. Retry keeps no state and authenticates nothing.
 //!
-//! Those who are accepted wait in the [lobby](super::lobby) until they are let in, where newcomers displace the oldest. Who has not shown
+//! Those who pass wait in the [lobby](super::lobby) until they are let in, first for the application's
+//! [decision](super::incoming) and then for their handshake, where newcomers displace the oldest. Who has not shown
 //! that it receives at its address displaces nobody, unless the server never asks for that: it gets a Retry.
 
-use std::net::IpAddr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use ring::aead::NONCE_LEN;
 use units::Instant;
 
-use super::{Endpoint, EndpointOutput, MAX_EVICTED, MIN_INITIAL_DATAGRAM, lobby::Full, reply};
+use super::{Endpoint, EndpointOutput, Incoming, MAX_EVICTED, MIN_INITIAL_DATAGRAM, lobby::Full, reply};
 use crate::{
-    AddressValidation, Datagram,
-    connection::{Connection, Introduction},
+    AddressValidation, Datagram, ServerConfig,
+    connection::{AddressToken, FirstInitial},
     crypto::{self, TAG_LEN},
     token::{TokenNonce, is_retry_token},
     wire::{
@@ -23,6 +27,9 @@ use crate::{
 };
 
 use rand_chacha::rand_core::RngCore;
+
+/// Longest CONNECTION_CLOSE that a client is refused with, in bytes.
+const MAX_REFUSAL: usize = 256;
 
 /// Shortest destination connection id of a client's first packet (RFC 9000 section 7.2).
 const MIN_FIRST_CID: usize = 8;
@@ -49,6 +56,16 @@ enum Proof {
     Forged,
 }
 
+impl Proof {
+    fn token(&self) -> AddressToken {
+        match self {
+            Self::Retried(original) => AddressToken::Retry(*original),
+            Self::Returning(_) => AddressToken::New,
+            Self::Nothing | Self::Forged => AddressToken::None,
+        }
+    }
+}
+
 impl Endpoint {
     pub(super) fn admit(
         &mut self,
@@ -66,7 +83,14 @@ impl Endpoint {
             return None;
         }
         if self.routes.connections() >= server.max_connections || server.max_half_open == 0 {
-            return self.refuse(now, &datagram, knock, TransportErrorCode::CONNECTION_REFUSED, out);
+            let initial = FirstInitial {
+                destination: knock.destination,
+                source: knock.source,
+                token: AddressToken::None,
+            };
+            let (code, reason) = (TransportErrorCode::CONNECTION_REFUSED, b"too many connections");
+            self.write_refusal(now, &initial, code, reason, out)?;
+            return Some(reply(&datagram, out));
         }
         let proof = self.check_token(now, &datagram, knock);
         let must_prove = match server.address_validation {
@@ -77,14 +101,28 @@ impl Endpoint {
                     || self.lobby.rival(datagram.path.remote.ip(), server.max_half_open).is_some()
             }
         };
+        let initial =
+            FirstInitial { destination: knock.destination, source: knock.source, token: proof.token() };
         match proof {
-            Proof::Forged => self.refuse(now, &datagram, knock, TransportErrorCode::INVALID_TOKEN, out),
-            Proof::Nothing if must_prove => Some(self.retry(now, &datagram, knock, out)),
+            Proof::Forged => {
+                let reason = b"the token of the Retry is not valid";
+                self.write_refusal(now, &initial, TransportErrorCode::INVALID_TOKEN, reason, out)?;
+                Some(reply(&datagram, out))
+            }
+            Proof::Nothing if must_prove => {
+                self.write_retry(now, datagram.path.remote, &initial, out);
+                Some(reply(&datagram, out))
+            }
             _ if !opens(&knock.destination, &datagram.data[..knock.end], knock.number_at) => {
                 self.stats.dropped += 1;
                 None
             }
-            proof => self.accept(now, datagram, knock, proof),
+            proof => {
+                if let Proof::Returning(nonce) = &proof {
+                    self.used_tokens.insert(now, nonce);
+                }
+                Some(EndpointOutput::Incoming(Box::new(self.seat(server, datagram, initial))))
+            }
         }
     }
 
@@ -98,36 +136,21 @@ impl Endpoint {
         nonce.filter(|nonce| !self.used_tokens.contains(nonce)).map_or(Proof::Nothing, Proof::Returning)
     }
 
-    fn accept(
-        &mut self,
-        now: Instant,
-        datagram: Datagram<'_>,
-        knock: &Knock<'_>,
-        proof: Proof,
-    ) -> Option<EndpointOutput> {
-        let server = self.server.clone()?;
-        if let Proof::Returning(nonce) = &proof {
-            self.used_tokens.insert(now, nonce);
-        }
-        let introduction = Introduction {
-            destination: knock.destination,
-            source: knock.source,
-            original: if let Proof::Retried(original) = proof { original } else { knock.destination },
-            retried: matches!(proof, Proof::Retried(_)),
-            address_validated: !matches!(proof, Proof::Nothing),
-        };
-        let (remote, validated) = (datagram.path.remote.ip(), introduction.address_validated);
-        let local = self.new_cid();
-        let seed = self.seed();
-        let connection = Connection::server(now, &server, datagram.path, local, introduction, seed);
-        let mut connection = Box::new(connection.ok()?);
+    /// Gives a client a place in the lobby, and its packets a way to it.
+    fn seat(&mut self, server: Arc<ServerConfig>, datagram: Datagram<'_>, initial: FirstInitial) -> Incoming {
+        let remote = datagram.path.remote.ip();
         self.make_room(remote, server.max_half_open);
         // Until it has seen our choice, the client sends to its own.
-        let handle = self.routes.add(&[local, knock.destination]);
-        self.lobby.enter(handle, remote, validated);
-        self.stats.accepted += 1;
-        connection.handle_datagram(now, datagram);
-        Some(EndpointOutput::Accepted(handle, connection))
+        let handle = self.routes.add(&[initial.destination]);
+        self.lobby.enter(handle, remote, initial.token != AddressToken::None);
+        Incoming {
+            handle,
+            server,
+            initial,
+            path: datagram.path,
+            ecn: datagram.ecn,
+            datagram: datagram.data.to_vec(),
+        }
     }
 
     /// Puts out of the lobby whoever has to go for a newcomer from this address.
@@ -143,53 +166,48 @@ impl Endpoint {
         }
     }
 
-    /// Asks the client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no memory.
-    fn retry(
+    /// Asks a client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no memory.
+    pub(super) fn write_retry(
         &mut self,
         now: Instant,
-        datagram: &Datagram<'_>,
-        knock: &Knock<'_>,
+        remote: SocketAddr,
+        initial: &FirstInitial,
         out: &mut Vec<u8>,
-    ) -> EndpointOutput {
+    ) {
         let retry = self.new_cid();
         let mut nonce = [0; NONCE_LEN];
         self.rng.fill_bytes(&mut nonce);
-        let remote = datagram.path.remote;
-        let token = self.token_key.seal_retry(now, nonce, remote, &knock.destination, &retry);
+        let token = self.token_key.seal_retry(now, nonce, remote, &initial.destination, &retry);
         out.clear();
-        encode_retry(&knock.source, &retry, &token, out);
-        let tag = crypto::retry_integrity_tag(&knock.destination, out);
+        encode_retry(&initial.source, &retry, &token, out);
+        let tag = crypto::retry_integrity_tag(&initial.destination, out);
         out.extend_from_slice(&tag);
         self.stats.retries_sent += 1;
-        reply(datagram, out)
     }
 
-    /// Answers an Initial with CONNECTION_CLOSE (sections 5.2.2 and 8.1.3) without keeping any state.
-    fn refuse(
+    /// Answers an Initial with CONNECTION_CLOSE (sections 5.2.2 and 8.1.3) without keeping any state. `None` if enough
+    /// clients were told this second.
+    pub(super) fn write_refusal(
         &mut self,
         now: Instant,
-        datagram: &Datagram<'_>,
-        knock: &Knock<'_>,
+        initial: &FirstInitial,
         error_code: TransportErrorCode,
+        reason: &[u8],
         out: &mut Vec<u8>,
-    ) -> Option<EndpointOutput> {
+    ) -> Option<()> {
         self.stats.refused += 1;
         if !self.refusals.take(now) {
             return None;
         }
-        let keys = crypto::initial_keys(&knock.destination, Side::Server);
+        let keys = crypto::initial_keys(&initial.destination, Side::Server);
         out.clear();
-        let (dcid, scid) = (knock.source, knock.destination);
+        let (dcid, scid) = (initial.source, initial.destination);
         let header = LongHeader { kind: PacketKind::Initial, token: &[], dcid, scid };
         let at = header.encode(0, 1, out);
-        let reason: &[u8] = match error_code {
-            TransportErrorCode::CONNECTION_REFUSED => b"too many connections",
-            _ => b"the token of the Retry is not valid",
-        };
-        ConnectionClose::Transport { error_code, frame_type: None, reason }.encode(out);
+        let close = ConnectionClose::Transport { error_code, frame_type: None, reason };
+        close.fitted(MAX_REFUSAL).encode(out);
         out.resize(out.len().max(at.pn_offset + 4 + TAG_LEN), 0);
-        crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, out, &at).ok()?;
-        Some(reply(datagram, out))
+        crypto::seal((&*keys.local.packet, &*keys.local.header), PathId::ZERO, 0, out, &at).ok()
     }
 }
 

@@ -1,6 +1,6 @@
-//! Who has been accepted and not let in yet: a bounded room that cannot be held against others.
+//! Who asks and is not let in yet: a bounded room that cannot be held against others.
 //!
-//! A connection waits here until its handshake is complete or, on servers with [`crate::Admission`], until the application lets it in.
+//! A client waits here until it is accepted and its handshake is complete or, on servers with [`crate::Admission`], until the application lets it in.
 //! The room never turns a newcomer away. When it is full, or has as many guests of the newcomer's network as it takes, the oldest goes out:
 //! first one whose address is not known to be its own, then any. A client that means it needs a place for some round trips, so whoever wants
 //! to keep it out has to fill the whole room again and again within that time, from many networks, with addresses that receive.
@@ -45,7 +45,7 @@ pub(super) enum Full {
     Room,
 }
 
-/// The accepted connections that are not let in. Handles grow, so their order is that of arrival.
+/// The clients that are not let in. Handles grow, so their order is that of arrival.
 ///
 /// Bound: as many guests as the configuration says, 200 bytes each.
 #[derive(Debug, Default)]
@@ -58,6 +58,10 @@ pub(super) struct Lobby {
 impl Lobby {
     pub(super) fn len(&self) -> usize {
         self.guests.len()
+    }
+
+    pub(super) fn contains(&self, handle: ConnectionHandle) -> bool {
+        self.guests.contains_key(&handle)
     }
 
     pub(super) fn enter(&mut self, handle: ConnectionHandle, address: IpAddr, validated: bool) {

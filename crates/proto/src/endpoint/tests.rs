@@ -57,6 +57,10 @@ fn knock(endpoint: &mut Endpoint, now: Instant, data: &mut [u8], out: &mut Vec<u
 fn knock_from(endpoint: &mut Endpoint, host: u64, now: Instant, data: &mut [u8], out: &mut Vec<u8>) -> usize {
     match endpoint.handle_datagram(now, Datagram { path: path(host), ecn: None, data }, out) {
         Some(EndpointOutput::Reply(transmit)) => transmit.size,
+        Some(EndpointOutput::Incoming(incoming)) => {
+            endpoint.accept(now, *incoming).unwrap();
+            0
+        }
         _ => 0,
     }
 }
@@ -195,4 +199,61 @@ fn what_cannot_be_a_first_packet_is_dropped_without_an_answer() {
     endpoint.set_server_config(None);
     assert_eq!(knock(&mut endpoint, Instant::ORIGIN, &mut good.clone(), &mut Vec::new()), 0);
     assert_eq!(endpoint.open_connections(), 0);
+}
+
+/// The client that asks with this datagram.
+fn incoming(endpoint: &mut Endpoint, host: u64, data: &mut [u8]) -> Incoming {
+    let datagram = Datagram { path: path(host), ecn: None, data };
+    match endpoint.handle_datagram(Instant::ORIGIN, datagram, &mut Vec::new()) {
+        Some(EndpointOutput::Incoming(incoming)) => *incoming,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_waits_for_a_decision_holds_a_place_and_may_lose_it() {
+    let mut endpoint = server(|config| {
+        config.address_validation = AddressValidation::Never;
+        config.max_half_open = 2;
+    });
+    let first = incoming(&mut endpoint, 1, &mut initial(cid(1), &[]));
+    assert!(!first.remote_address_validated() && first.may_retry());
+    assert_eq!((first.path(), endpoint.stats().half_open, endpoint.stats().accepted), (path(1), 1, 0));
+    let mut again = initial(cid(1), &[]);
+    let datagram = Datagram { path: path(1), ecn: None, data: &mut again };
+    let output = endpoint.handle_datagram(Instant::ORIGIN, datagram, &mut Vec::new());
+    assert!(
+        matches!(output, Some(EndpointOutput::ToConnection(handle)) if handle == first.handle()),
+        "what follows is for it: {output:?}"
+    );
+    let second = incoming(&mut endpoint, 2, &mut initial(cid(2), &[]));
+    let third = incoming(&mut endpoint, 3, &mut initial(cid(3), &[]));
+    assert_eq!(endpoint.poll_evicted(), Some(first.handle()));
+    assert_eq!(endpoint.accept(Instant::ORIGIN, first).unwrap_err(), AcceptError::Evicted);
+    let (handle, connection) = endpoint.accept(Instant::ORIGIN, second).unwrap();
+    assert!(handle == ConnectionHandle(1) && connection.is_handshaking());
+    endpoint.ignore(third);
+    assert_eq!((endpoint.open_connections(), endpoint.stats().half_open), (1, 1));
+    assert_eq!((endpoint.stats().accepted, endpoint.stats().dropped), (1, 1));
+}
+
+#[test]
+fn the_application_refuses_and_asks_for_proof() {
+    let mut endpoint = server(|config| config.address_validation = AddressValidation::Never);
+    let mut out = Vec::new();
+    let client = incoming(&mut endpoint, 1, &mut initial(cid(1), &[]));
+    let transmit = endpoint.refuse(Instant::ORIGIN, client, &"no ".repeat(1_000), &mut out).unwrap();
+    assert_eq!((transmit.path, transmit.size), (path(1), out.len()));
+    assert!(out.len() < 400, "words for people are cut: {} bytes", out.len());
+    let client = incoming(&mut endpoint, 1, &mut initial(cid(2), &[]));
+    endpoint.retry(Instant::ORIGIN, client, &mut out).unwrap();
+    assert_eq!((endpoint.open_connections(), endpoint.stats().half_open), (0, 0), "nothing is kept");
+    let header = ProtectedHeader::decode(&out, CID_LEN).unwrap();
+    let HeaderKind::Retry { token, .. } = header.kind else { panic!("not a Retry") };
+    let client = incoming(&mut endpoint, 1, &mut initial(header.scid, token));
+    assert!(client.remote_address_validated() && !client.may_retry());
+    let client = endpoint.retry(Instant::ORIGIN, client, &mut Vec::new()).unwrap_err();
+    endpoint.accept(Instant::ORIGIN, *client).unwrap();
+    let stats = endpoint.stats();
+    assert_eq!((stats.refused, stats.retries_sent, stats.accepted), (1, 1, 1));
 }

@@ -111,7 +111,7 @@ impl Path {
         challenge: Option<[u8; 8]>,
     ) {
         let keep = same_hosts(&self.network, &network);
-        let fresh_timeout = RttEstimator::new(config.initial_rtt).pto_base();
+        let fresh_timeout = RttEstimator::new(config.initial_rtt.into()).pto_base();
         // A host that stood still may have left a timeout of minutes; whoever forged a packet must
         // not hold the path for so long.
         let old_timeout = (self.rtt().pto_base() * SETTLE_TIMEOUTS).min(MAX_SETTLE);

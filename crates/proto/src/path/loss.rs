@@ -5,7 +5,7 @@
 //! policy and repair have to hear of it.
 
 use congestion::PathWindow;
-use recovery::PathLoss;
+use recovery::{PacketNumber, PathLoss};
 use units::{Duration, Instant};
 
 use super::{
@@ -212,7 +212,7 @@ impl LossRecovery {
         if round.data && measured.rtt.shows_queue() {
             measured.history.on_dropped();
         } else if round.data {
-            measured.history.on_lost(number);
+            measured.history.on_lost(PacketNumber(number));
         }
         LossKind::OnPath
     }

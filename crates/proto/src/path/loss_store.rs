@@ -94,7 +94,7 @@ mod tests {
         for number in 0..sent {
             history.on_sent();
             if number % every == 0 {
-                history.on_lost(number);
+                history.on_lost(recovery::PacketNumber(number));
             }
         }
         history

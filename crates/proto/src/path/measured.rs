@@ -34,7 +34,7 @@ impl Measured {
             ..congestion::Config::default()
         });
         let pacer = Pacer::new(now, config.initial_window_packets, size);
-        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt), PathEcn::new(config.ecn));
+        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt.into()), PathEcn::new(config.ecn));
         let history = config.loss_store.recall(network);
         Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
     }

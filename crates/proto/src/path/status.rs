@@ -1,43 +1,73 @@
 //! Which paths each side prefers (draft-ietf-quic-multipath-21 section 3.3).
 
+use core::fmt;
+
 use super::Path;
+
+/// Whether a path is for regular use (draft-ietf-quic-multipath-21 section 3.3).
+///
+/// Each side has a wish of its own for every path: a path carries data freely if both sides have
+/// it available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum PathStatus {
+    /// For regular use (PATH_STATUS_AVAILABLE).
+    #[default]
+    Available,
+    /// Only while no available path works (PATH_STATUS_BACKUP).
+    Backup,
+}
+
+impl PathStatus {
+    /// Whether this is [`PathStatus::Backup`].
+    pub const fn is_backup(self) -> bool {
+        matches!(self, Self::Backup)
+    }
+}
+
+impl fmt::Display for PathStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Available => "available",
+            Self::Backup => "backup",
+        })
+    }
+}
 
 /// What PATH_STATUS_AVAILABLE and PATH_STATUS_BACKUP have said of a path.
 #[derive(Debug, Default)]
 pub(super) struct PathStatuses {
-    /// Either side asked to use other paths first.
-    local_backup: bool,
-    remote_backup: bool,
+    local: PathStatus,
     local_sequence: u64,
+    remote: PathStatus,
     remote_sequence: Option<u64>,
 }
 
 impl Path {
     /// Whether either side asked to use other paths first.
     pub(crate) fn is_backup(&self) -> bool {
-        self.status.local_backup || self.status.remote_backup
+        self.status.local.is_backup() || self.status.remote.is_backup()
     }
 
-    /// Asks the peer to use other paths first, or takes that back; false if that is nothing new.
-    pub(crate) fn set_backup(&mut self, backup: bool) -> bool {
-        if self.status.local_backup == backup {
+    /// Says what we wish for the path; false if that is nothing new.
+    pub(crate) fn set_status(&mut self, status: PathStatus) -> bool {
+        if self.status.local == status {
             return false;
         }
-        self.status.local_backup = backup;
+        self.status.local = status;
         self.status.local_sequence += 1;
         true
     }
 
-    /// What we last asked: the sequence number, and whether the path is a backup.
-    pub(crate) fn local_status(&self) -> (u64, bool) {
-        (self.status.local_sequence, self.status.local_backup)
+    /// What we last wished, and under which sequence number.
+    pub(crate) fn local_status(&self) -> (u64, PathStatus) {
+        (self.status.local_sequence, self.status.local)
     }
 
-    /// What the peer asks; older news than the latest count for nothing.
-    pub(crate) fn on_status(&mut self, sequence: u64, backup: bool) {
+    /// What the peer wishes; older news than the latest count for nothing.
+    pub(crate) fn on_status(&mut self, sequence: u64, status: PathStatus) {
         if self.status.remote_sequence.is_none_or(|newest| sequence > newest) {
             self.status.remote_sequence = Some(sequence);
-            self.status.remote_backup = backup;
+            self.status.remote = status;
         }
     }
 }

@@ -24,7 +24,7 @@
 use std::collections::BTreeMap;
 
 use recovery::{
-    Exposed, UnackedView,
+    Exposed, PacketNumber, UnackedView,
     cofuso::{Block, MAX_BLOCK},
     repair_budget::RepairBudget,
     repair_size::{self, Exposure, Means, Protection},
@@ -34,8 +34,21 @@ use recovery::{
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::{Carried, RecoveryAction, RecoveryPolicy, SentData, paced};
-use crate::{config::RepairConfig, snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
+use super::{
+    Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    RepairConfig, Scheme, SentData, Terms, paced,
+};
+use crate::{stats::RecoveryReasons, wire::PathId};
+
+pub(super) const SCHEME: Scheme = Scheme { name: "auto", build };
+
+fn build(terms: &Terms<'_>) -> Built {
+    if terms.decodes.contains(CodeScheme::ReedSolomon) {
+        Built::new(Auto::new(terms.repair, Coding::Unacked))
+    } else {
+        Built::instead(Auto::new(terms.repair, Coding::Nothing), "without symbols")
+    }
+}
 
 /// The probability with which a block may stay incomplete: what counts is the 99th percentile, and a response has several blocks.
 const TARGET: f64 = 1e-3;
@@ -45,8 +58,8 @@ const MAX_SYMBOLS: u16 = 32;
 const SAME_PATH: f64 = 2.0;
 
 #[derive(Debug)]
-pub(super) struct Auto {
-    decodes: bool,
+struct Auto {
+    coding: Coding,
     k_max: u16,
     budget: RepairBudget,
     paths: BTreeMap<PathId, Watch>,
@@ -75,13 +88,13 @@ enum Task {
     /// The block's symbols from `next` on.
     Symbols { block: Block, next: u16 },
     /// Copies of the packets `first..=last` from `next` on, and then `rounds` times more from the start.
-    Copies { first: u64, last: u64, next: u64, rounds: u16, single: bool },
+    Copies { first: PacketNumber, last: PacketNumber, next: PacketNumber, rounds: u16, single: bool },
 }
 
 impl Auto {
-    pub(super) fn new(repair: &RepairConfig, decodes: bool) -> Self {
+    fn new(repair: &RepairConfig, coding: Coding) -> Self {
         Self {
-            decodes,
+            coding,
             k_max: u16::from(repair.k_max),
             budget: RepairBudget::default(),
             paths: BTreeMap::new(),
@@ -97,7 +110,7 @@ impl Auto {
 
     /// What is to be done about the unprotected packets of `of`, if anything.
     fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
-        let exposed = unacked.exposed(of.id.0, u32::from(self.k_max))?;
+        let exposed = unacked.exposed(of.id, u32::from(self.k_max))?;
         let before = self.paths.get(&of.id).and_then(|watch| watch.left);
         if before == Some((exposed, Left::NotNeeded)) {
             return None;
@@ -114,7 +127,12 @@ impl Auto {
             repairs: 0,
             repair_loss: on.history.loss(),
         };
-        let means = Means { decodes: self.decodes, bytes: exposed.bytes, packet: on.mtu, affordable };
+        let means = Means {
+            decodes: self.coding == Coding::Unacked,
+            bytes: exposed.bytes,
+            packet: on.mtu,
+            affordable,
+        };
         let copies = |last, rounds, single| Task::Copies {
             first: exposed.first,
             last,
@@ -126,7 +144,7 @@ impl Auto {
             Protection::Nothing => self.leave(of.id, exposed, Left::NotNeeded),
             Protection::Again(times) => Some(copies(exposed.last, times.saturating_sub(1), true)),
             Protection::Copies(_) => Some(copies(exposed.last, 0, false)),
-            Protection::Symbols(m) => match unacked.source_run(of.id.0, None, u32::from(self.k_max)) {
+            Protection::Symbols(m) => match unacked.source_run(of.id, None, u32::from(self.k_max)) {
                 Some(run) => {
                     let k = (run.packets as u16).min(MAX_BLOCK - m);
                     let block = Block { first: run.first, last: run.last, k, m };
@@ -159,17 +177,17 @@ impl Auto {
     ) -> Option<RecoveryAction> {
         let on = Self::carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
         let task = &mut self.paths.get_mut(&of.id)?.task;
-        let (path, of, on) = (of.id.0, of.id, on.id);
+        let (of, on) = (of.id, on.id);
         let action = match task.as_mut()? {
             Task::Symbols { block, next } => {
-                let wanted = *next < block.m && unacked_in(unacked, path, block, *next);
+                let wanted = *next < block.m && unacked_in(unacked, of, block, *next);
                 wanted.then_some(RecoveryAction::Repair { block: *block, index: *next, of, on })
             }
             Task::Copies { first, last, next, rounds, .. } => {
-                let mut packet = unacked.next_unacked(path, *next, *last);
+                let mut packet = unacked.next_unacked(of, *next, *last);
                 if packet.is_none() && *rounds > 0 {
                     *rounds -= 1;
-                    packet = unacked.next_unacked(path, *first, *last);
+                    packet = unacked.next_unacked(of, *first, *last);
                 }
                 packet.map(|packet| RecoveryAction::Reinject { packet, of, on })
             }
@@ -182,11 +200,9 @@ impl Auto {
 }
 
 /// Whether a symbol of the block is of use. The packets of a block are on record as such from its first symbol on.
-fn unacked_in(unacked: &dyn UnackedView, path: u32, block: &Block, next: u16) -> bool {
+fn unacked_in(unacked: &dyn UnackedView, path: PathId, block: &Block, next: u16) -> bool {
     if next == 0 {
-        return unacked
-            .source_run(path, block.first.checked_sub(1), 1)
-            .is_some_and(|r| r.first <= block.last);
+        return unacked.source_run(path, block.first.before(), 1).is_some_and(|r| r.first <= block.last);
     }
     unacked.any_unacked(path, block.first, block.last)
 }
@@ -200,8 +216,8 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
 }
 
 impl RecoveryPolicy for Auto {
-    fn codes(&self) -> bool {
-        self.decodes
+    fn coding(&self) -> Coding {
+        self.coding
     }
 
     fn on_opportunity(
@@ -241,7 +257,7 @@ impl RecoveryPolicy for Auto {
                 &mut self.reasons.block
             }
             (RecoveryAction::Reinject { packet, .. }, Some(Task::Copies { next, single, .. })) => {
-                *next = packet + 1;
+                *next = packet.next();
                 if *single { &mut self.reasons.single } else { &mut self.reasons.uncoded }
             }
             _ => return,
@@ -261,7 +277,7 @@ impl RecoveryPolicy for Auto {
         }
     }
 
-    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
         let conditions = Conditions { timeout, ..Conditions::default() };
         conditions.worth_duplicating(bytes, 1.0).then_some(HANDSHAKE_GAP)
     }
@@ -274,15 +290,17 @@ impl RecoveryPolicy for Auto {
         self.budget.on_data(packet.bytes, loss);
     }
 
-    fn on_timeout(&mut self, path: PathId, moved: bool) {
-        if let Some(watch) = self.paths.get_mut(&path).filter(|_| moved) {
-            watch.task = None;
-            self.reasons.moved += 1;
+    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+        match event {
+            RecoveryEvent::PathTimeout { path, moved: true } => {
+                if let Some(watch) = self.paths.get_mut(path) {
+                    watch.task = None;
+                    self.reasons.moved += 1;
+                }
+            }
+            RecoveryEvent::PathClosed { path } => _ = self.paths.remove(path),
+            _ => {}
         }
-    }
-
-    fn on_path_closed(&mut self, path: PathId) {
-        self.paths.remove(&path);
     }
 
     fn reasons(&self) -> RecoveryReasons {

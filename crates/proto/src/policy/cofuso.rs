@@ -25,26 +25,41 @@ use recovery::{
 };
 use units::Instant;
 
-use super::{Carried, RecoveryAction, RecoveryPolicy, fuso::budget, paced, samples};
-use crate::{config::RepairConfig, snapshot::PathSnapshot, wire::PathId};
+use super::{
+    Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    RepairConfig, Scheme, Terms,
+    fuso::{Fuso, budget},
+    paced, samples,
+};
+use crate::wire::PathId;
+
+pub(super) const SCHEME: Scheme = Scheme { name: "cofuso", build };
+
+fn build(terms: &Terms<'_>) -> Built {
+    if terms.decodes.contains(CodeScheme::ReedSolomon) {
+        Built::new(Cofuso::new(terms.repair))
+    } else {
+        Built::instead(Fuso, "as fuso")
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct Cofuso {
+struct Cofuso {
     parameters: BlockParameters,
     weights: Weights,
-    paths: BTreeMap<PathId, Coding>,
+    paths: BTreeMap<PathId, Coded>,
 }
 
 /// Where the coding of one path's packets stands.
 #[derive(Debug, Default)]
-struct Coding {
+struct Coded {
     progress: BlockProgress,
     /// The last block, and the index of the next symbol that has not been sent.
     last: Option<(Block, u16)>,
 }
 
 impl Cofuso {
-    pub(super) fn new(config: &RepairConfig) -> Self {
+    fn new(config: &RepairConfig) -> Self {
         let parameters = BlockParameters {
             m_max: u16::from(config.m_max),
             k_max: u16::from(config.k_max),
@@ -56,7 +71,7 @@ impl Cofuso {
     /// The repair symbol that Algorithm 2 asks for, if the path has packets to code.
     fn parity(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
         let fresh = BlockProgress::new();
-        let progress = self.paths.get(&PathId(sample.path)).map_or(&fresh, |coding| &coding.progress);
+        let progress = self.paths.get(&sample.path).map_or(&fresh, |coding| &coding.progress);
         match progress.step(&self.parameters, sample.loss, sample.path, unacked) {
             Step::Parity { block, index } => Some((block, index)),
             Step::Resend { .. } | Step::Nothing => None,
@@ -65,15 +80,15 @@ impl Cofuso {
 
     /// A further symbol of the path's last block, while any of its packets is un-ACKed.
     fn further(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
-        let (block, index) = self.paths.get(&PathId(sample.path))?.last?;
+        let (block, index) = self.paths.get(&sample.path)?.last?;
         let most = self.parameters.m_max.min(MAX_BLOCK - block.k);
         (index < most && unacked.any_unacked(sample.path, block.first, block.last)).then_some((block, index))
     }
 }
 
 impl RecoveryPolicy for Cofuso {
-    fn codes(&self) -> bool {
-        true
+    fn coding(&self) -> Coding {
+        Coding::Unacked
     }
 
     fn on_opportunity(
@@ -84,7 +99,7 @@ impl RecoveryPolicy for Cofuso {
     ) -> RecoveryAction {
         let mut samples = samples(paths);
         let on = match best(&samples, self.weights) {
-            Some(on) if budget(paths).allows_recovery() => PathId(on),
+            Some(on) if budget(paths).allows_recovery() => on,
             _ => return RecoveryAction::Nothing,
         };
         if let Some(packet) =
@@ -100,11 +115,11 @@ impl RecoveryPolicy for Cofuso {
                 if let Some((sample, (block, index))) =
                     chosen.and_then(|s| Some((s, symbol(self, s, unacked)?)))
                 {
-                    let of = PathId(sample.path);
+                    let of = sample.path;
                     return paced(RecoveryAction::Repair { block, index, of, on }, on, paths);
                 }
             }
-            return paced(RecoveryAction::Reinject { packet, of: PathId(of), on }, on, paths);
+            return paced(RecoveryAction::Reinject { packet, of, on }, on, paths);
         }
         RecoveryAction::Nothing
     }
@@ -122,7 +137,9 @@ impl RecoveryPolicy for Cofuso {
         }
     }
 
-    fn on_path_closed(&mut self, path: PathId) {
-        self.paths.remove(&path);
+    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+        if let RecoveryEvent::PathClosed { path } = event {
+            self.paths.remove(path);
+        }
     }
 }

@@ -1,48 +1,130 @@
 //! CTCP: new data travels in blocks, and what is lost of a block is made up for by random combinations of it (sections 3.6 and 3.7).
 //!
-//! The policy only says how large blocks are. Which block the next packet is from is decided by
-//! [`recovery::ctcp_blocks::BlockSchedule`] whenever the window lets a packet go, ahead of new data; `connection/blocks.rs` carries it out.
-//! Spare window is left alone: Algorithm 3 has asked for as much as it wants by then.
+//! [`BlockSchedule`] decides which block the next packet is from, ahead of new data whenever the
+//! window lets a packet go; this file tells it what becomes of packets. Spare window is left alone:
+//! Algorithm 3 has asked for as much as it wants by then.
+//!
+//! # Departures
+//! - p is averaged per path, with the losses that loss detection declares: no ACK has counted them.
+//! - A block ends with the write whose data it holds: what comes later begins another.
 
-use recovery::{UnackedView, ctcp_blocks::Limits};
+use std::collections::BTreeMap;
+
+use recovery::{
+    PathId, UnackedView,
+    ctcp_blocks::{BlockSchedule, Limits, Packet},
+    ctcp_loss::ShortTermLoss,
+};
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy};
-use crate::{config::RepairConfig, snapshot::PathSnapshot};
+use super::{
+    Ahead, Built, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    RepairConfig, Scheme, SentData, Terms, none,
+};
+
+pub(super) const SCHEME: Scheme = Scheme { name: "ctcp", build };
+
+fn build(terms: &Terms<'_>) -> Built {
+    if terms.decodes.contains(CodeScheme::RandomLinear) {
+        Built::new(Ctcp::new(terms.repair))
+    } else {
+        Built::instead(none::None, "as none")
+    }
+}
 
 #[derive(Debug)]
-pub(super) struct Ctcp {
-    limits: Limits,
+struct Ctcp {
+    schedule: BlockSchedule,
+    loss: BTreeMap<PathId, LossRate>,
+}
+
+/// p of a path, with the losses that no ACK has counted yet.
+#[derive(Debug, Default)]
+struct LossRate {
+    average: ShortTermLoss,
+    gap: u64,
+}
+
+impl LossRate {
+    fn on_acked(&mut self) {
+        let gap = core::mem::take(&mut self.gap);
+        self.average.on_ack(self.average.expected() + gap);
+    }
 }
 
 impl Ctcp {
     /// `config` within what the peer decodes. Equations over a block take as much of the peer's memory as the block itself, hence the half.
-    pub(super) fn new(config: &RepairConfig) -> Self {
+    fn new(config: &RepairConfig) -> Self {
         let limits = Limits {
             block_size: u16::from(config.block_size.min(config.k_max)),
             max_blocks: usize::from(config.max_blocks),
             memory: config.source_memory.min(config.decoder_memory / 2),
             ..Limits::default()
         };
-        Self { limits }
+        Self { schedule: BlockSchedule::new(limits), loss: BTreeMap::new() }
     }
 }
 
 impl RecoveryPolicy for Ctcp {
-    fn codes(&self) -> bool {
-        true
+    fn coding(&self) -> Coding {
+        Coding::Blocks
     }
 
-    fn block_limits(&self) -> Option<Limits> {
-        Some(self.limits)
+    fn ahead_of_data(&mut self, now: Instant, waiting: Option<u64>) -> Ahead {
+        if waiting.is_none()
+            && let Some(block) = self.schedule.open_block()
+        {
+            self.schedule.close_block();
+            return Ahead::Close { block };
+        }
+        let loss = &self.loss;
+        let rate = |path| loss.get(&path).map_or(0.0, |l| l.average.estimate());
+        match self.schedule.next(now, waiting, rate) {
+            None => Ahead::Nothing,
+            Some(Packet::Source { block, index }) => {
+                Ahead::Source { block, last: index + 1 >= self.schedule.block_size() }
+            }
+            Some(Packet::Coded { block, index }) => Ahead::Combination { block, index },
+        }
     }
 
-    fn on_opportunity(
-        &mut self,
-        _now: Instant,
-        _paths: &[PathSnapshot],
-        _unacked: &dyn UnackedView,
-    ) -> RecoveryAction {
+    fn on_opportunity(&mut self, _: Instant, _: &[PathSnapshot], _: &dyn UnackedView) -> RecoveryAction {
         RecoveryAction::Nothing
+    }
+
+    fn on_data(&mut self, now: Instant, packet: &SentData, _paths: &[PathSnapshot]) {
+        let Some(source) = packet.source else { return };
+        let index = self.schedule.block(source.block).map_or(0, |(sources, _)| sources);
+        let place = Packet::Source { block: source.block, index };
+        self.schedule.on_sent(now, place, packet.path, packet.number, source.bytes, packet.rtt);
+    }
+
+    fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
+        match *event {
+            RecoveryEvent::CombinationSent { block, index, path, number, rtt } => {
+                self.schedule.on_sent(now, Packet::Coded { block, index }, path, number, 0, rtt);
+            }
+            RecoveryEvent::Acked { path, number, in_flight: true, rtt } => {
+                self.loss.entry(path).or_default().on_acked();
+                self.schedule.on_acked(now, path, number, rtt);
+            }
+            RecoveryEvent::Lost(packet) if packet.in_flight => {
+                self.loss.entry(packet.path).or_default().gap += 1;
+                self.schedule.on_lost(packet.path, packet.number);
+            }
+            RecoveryEvent::PathTimeout { path, .. } => self.schedule.on_path_timeout(path),
+            RecoveryEvent::PathClosed { path } => {
+                self.schedule.on_path_closed(path);
+                self.loss.remove(&path);
+            }
+            RecoveryEvent::BlockClosed { .. } => _ = self.schedule.close_block(),
+            RecoveryEvent::BlockSettled { block } => self.schedule.on_decoded(block),
+            RecoveryEvent::Deadline => self.schedule.on_deadline(now),
+            _ => {}
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.schedule.deadline()
     }
 }

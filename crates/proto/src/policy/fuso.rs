@@ -1,10 +1,15 @@
 //! FUSO: un-ACKed packets of the worst path again over the best (section III-B, Algorithm 1).
 
-use recovery::{UnackedView, fuso};
+use recovery::{
+    UnackedView,
+    fuso::{self, Reinjection},
+};
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy, paced, samples};
-use crate::{snapshot::PathSnapshot, wire::PathId};
+use super::{Built, RecoveryAction, RecoveryPolicy, Scheme, paced, samples};
+use crate::path::snapshot::PathSnapshot;
+
+pub(super) const SCHEME: Scheme = Scheme { name: "fuso", build: |_| Built::new(Fuso) };
 
 #[derive(Debug)]
 pub(super) struct Fuso;
@@ -17,9 +22,8 @@ impl RecoveryPolicy for Fuso {
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
         match fuso::step(&budget(paths), &samples(paths), unacked) {
-            Some(step) => {
-                let (of, on) = (PathId(step.of), PathId(step.on));
-                paced(RecoveryAction::Reinject { packet: step.packet, of, on }, on, paths)
+            Some(Reinjection { packet, of, on }) => {
+                paced(RecoveryAction::Reinject { packet, of, on }, on, paths)
             }
             None => RecoveryAction::Nothing,
         }

@@ -3,8 +3,10 @@
 use recovery::UnackedView;
 use units::Instant;
 
-use super::{RecoveryAction, RecoveryPolicy};
-use crate::snapshot::PathSnapshot;
+use super::{Built, RecoveryAction, RecoveryPolicy, Scheme};
+use crate::path::snapshot::PathSnapshot;
+
+pub(super) const SCHEME: Scheme = Scheme { name: "none", build: |_| Built::new(None) };
 
 #[derive(Debug)]
 pub(super) struct None;

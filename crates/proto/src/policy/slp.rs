@@ -30,8 +30,13 @@ use recovery::{
 };
 use units::{BitRate, Duration, Instant};
 
-use super::{Carried, LostPacket, RecoveryAction, RecoveryPolicy, SentData, paced, samples};
-use crate::{snapshot::PathSnapshot, stats::RecoveryReasons, wire::PathId};
+use super::{
+    Built, Carried, LostPacket, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy, Scheme,
+    SentData, paced, samples,
+};
+use crate::{stats::RecoveryReasons, wire::PathId};
+
+pub(super) const SCHEME: Scheme = Scheme { name: "slp", build: |_| Built::new(Slp::default()) };
 
 /// Packets that the paper's loss rate counts for.
 const PRIOR_PACKETS: f64 = 100.0;
@@ -39,7 +44,7 @@ const PRIOR_PACKETS: f64 = 100.0;
 const MEMORY: u32 = 4_096;
 
 #[derive(Debug, Default)]
-pub(super) struct Slp {
+struct Slp {
     odds: LearntOdds,
     duplicates: Duplicates,
     /// What is special about the packet whose copy is pending.
@@ -56,6 +61,17 @@ struct Losses {
 }
 
 impl Losses {
+    fn on_sent(&mut self) {
+        self.sent += 1;
+        if self.sent >= MEMORY {
+            *self = Self { sent: self.sent / 2, lost: self.lost / 2 };
+        }
+    }
+
+    fn on_lost(&mut self) {
+        self.lost = (self.lost + 1).min(self.sent);
+    }
+
     fn rate(self) -> f64 {
         let prior = Conditions::default().loss * PRIOR_PACKETS;
         ((f64::from(self.lost) + prior) / (f64::from(self.sent) + PRIOR_PACKETS)).min(1.0)
@@ -71,10 +87,23 @@ impl Slp {
         }
         Conditions { loss, bandwidth: bandwidth(path), timeout: path.probe_timeout }
     }
+
+    fn on_lost(&mut self, packet: &LostPacket) {
+        self.duplicates.on_lost(packet.path, packet.number);
+        if !packet.counts {
+            return;
+        }
+        if let Some(losses) = self.paths.get_mut(&packet.path) {
+            losses.on_lost();
+        }
+        if !packet.copied {
+            self.odds.on_lost(packet.marks, packet.timed_out);
+        }
+    }
 }
 
 /// bw: what the connection can say of it.
-pub(super) fn bandwidth(path: &PathSnapshot) -> BitRate {
+fn bandwidth(path: &PathSnapshot) -> BitRate {
     let used = path.window as f64 * 8.0 / path.rtt.max(Duration::from_micros(1)).as_secs_f64();
     let least = if path.slow_start { Conditions::default().bandwidth } else { BitRate(1) };
     BitRate((used as u64).max(least.bits_per_second()))
@@ -86,8 +115,8 @@ fn copy_path(of: PathId, paths: &[PathSnapshot]) -> Option<PathId> {
         return Some(of);
     }
     let mut others = samples(paths);
-    others.retain(|sample| sample.path != of.0);
-    best(&others).map(PathId)
+    others.retain(|sample| sample.path != of);
+    best(&others)
 }
 
 fn spare(on: Option<PathId>, paths: &[PathSnapshot]) -> u64 {
@@ -105,7 +134,7 @@ impl RecoveryPolicy for Slp {
         if pending.due > now {
             return RecoveryAction::WaitUntil { at: pending.due };
         }
-        let of = PathId(pending.path);
+        let of = pending.path;
         let on = copy_path(of, paths);
         match (self.duplicates.next(now, spare(on, paths)), on) {
             (Some(next), Some(on)) => {
@@ -118,7 +147,7 @@ impl RecoveryPolicy for Slp {
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let RecoveryAction::Reinject { on, .. } = *action else { return };
         let Some(sent) = sent else { return self.duplicates.abandon() };
-        self.duplicates.on_duplicated(on.0, sent.number);
+        self.duplicates.on_duplicated(on, sent.number);
         let reason = match self.pending {
             Marks { push: true, .. } => &mut self.reasons.end_of_write,
             Marks { fin: true, .. } => &mut self.reasons.end_of_stream,
@@ -127,24 +156,19 @@ impl RecoveryPolicy for Slp {
         *reason += 1;
     }
 
-    fn duplicate_handshake(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
         let marks = Marks { handshake: true, ..Marks::default() };
         let conditions = Conditions { timeout, ..Conditions::default() };
         conditions.worth_duplicating(bytes, self.odds.of(marks)).then_some(HANDSHAKE_GAP)
     }
 
-    fn on_sent(&mut self, path: PathId) {
-        let losses = self.paths.entry(path).or_default();
-        losses.sent += 1;
-        if losses.sent >= MEMORY {
-            *losses = Losses { sent: losses.sent / 2, lost: losses.lost / 2 };
-        }
-    }
-
     fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {
-        let Some(path) = paths.iter().find(|p| p.id == packet.path).filter(|_| packet.fresh) else { return };
+        if !packet.fresh {
+            return;
+        }
+        let Some(path) = paths.iter().find(|p| p.id == packet.path) else { return };
         let original = Original {
-            path: packet.path.0,
+            path: packet.path,
             number: packet.number,
             bytes: packet.bytes,
             odds: self.odds.of(packet.marks),
@@ -158,36 +182,23 @@ impl RecoveryPolicy for Slp {
         }
     }
 
-    fn on_acked(&mut self, path: PathId, number: u64) {
-        self.duplicates.on_acked(path.0, number);
-    }
-
-    fn on_lost(&mut self, packet: &LostPacket) {
-        self.duplicates.on_lost(packet.path.0, packet.number);
-        if !packet.counts {
-            return;
+    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+        match *event {
+            RecoveryEvent::Sent { path } => self.paths.entry(path).or_default().on_sent(),
+            RecoveryEvent::Acked { path, number, .. } => self.duplicates.on_acked(path, number),
+            RecoveryEvent::Lost(packet) => self.on_lost(&packet),
+            RecoveryEvent::SpuriousLoss { path } => {
+                if let Some(losses) = self.paths.get_mut(&path) {
+                    losses.lost = losses.lost.saturating_sub(1);
+                }
+            }
+            RecoveryEvent::PathTimeout { .. } => self.duplicates.on_timeout(),
+            RecoveryEvent::PathClosed { path } => {
+                self.duplicates.on_timeout();
+                self.paths.remove(&path);
+            }
+            _ => {}
         }
-        if let Some(losses) = self.paths.get_mut(&packet.path) {
-            losses.lost = (losses.lost + 1).min(losses.sent);
-        }
-        if !packet.copied {
-            self.odds.on_lost(packet.marks, packet.timed_out);
-        }
-    }
-
-    fn on_spurious_loss(&mut self, path: PathId) {
-        if let Some(losses) = self.paths.get_mut(&path) {
-            losses.lost = losses.lost.saturating_sub(1);
-        }
-    }
-
-    fn on_timeout(&mut self, _path: PathId, _moved: bool) {
-        self.duplicates.on_timeout();
-    }
-
-    fn on_path_closed(&mut self, path: PathId) {
-        self.duplicates.on_timeout();
-        self.paths.remove(&path);
     }
 
     fn reasons(&self) -> RecoveryReasons {

@@ -9,7 +9,7 @@
 
 use units::Duration;
 
-use crate::{rtt::GRANULARITY, snapshot::PathSnapshot};
+use crate::path::{rtt::GRANULARITY, snapshot::PathSnapshot};
 
 /// What is to become of a packet that was sent some time ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

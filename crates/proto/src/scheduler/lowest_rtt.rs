@@ -3,7 +3,7 @@
 use units::Instant;
 
 use super::Scheduler;
-use crate::{snapshot::PathSnapshot, wire::PathId};
+use crate::{path::snapshot::PathSnapshot, wire::PathId};
 
 #[derive(Debug)]
 pub(super) struct LowestRtt;

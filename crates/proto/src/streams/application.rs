@@ -1,8 +1,8 @@
 //! What the application does with streams.
 
 use super::outgoing::ControlKey;
-use super::{CloseError, FinishError, Read, ReadError, Streams, WriteError};
-use crate::wire::{Dir, StreamId};
+use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, Streams, WriteError};
+use crate::wire::{Dir, StreamId, VarInt};
 
 impl Streams {
     /// Opens a stream; `None` when the peer allows no more of this kind now, which an `Available` event ends.
@@ -105,12 +105,11 @@ impl Streams {
         result
     }
 
-    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's, below
-    /// 2^62.
+    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's.
     ///
     /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the stream this only
     /// says that the application knows.
-    pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
         if half.reset().is_some() && half.app_done {
             return Err(CloseError::Closed);
@@ -123,7 +122,7 @@ impl Streams {
     }
 
     /// Drops a stream's data and makes RESET_STREAM pending.
-    pub(super) fn start_reset(&mut self, id: StreamId, code: u64) {
+    pub(super) fn start_reset(&mut self, id: StreamId, code: VarInt) {
         if let Some(unsent) = self.with_send(id, |half| half.start_reset(code)) {
             self.credit.give_back(unsent);
             self.control.remove(&ControlKey::StreamDataBlocked(id));
@@ -133,8 +132,8 @@ impl Streams {
     }
 
     /// Declares that the application reads no more of the stream, and asks the peer to stop sending. `code` is the
-    /// application's, below 2^62.
-    pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), CloseError> {
+    /// application's.
+    pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.recv.get(&id).ok_or(CloseError::Unknown)?;
         if half.stopped.is_some() {
             return Err(CloseError::Closed);
@@ -156,7 +155,31 @@ impl Streams {
 
     /// Reads the next bytes in order into `buf`. A `Readable` event announces more after [`ReadError::Blocked`].
     pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<Read, ReadError> {
-        let half = self.recv.get_mut(&id).ok_or(ReadError::Unknown)?;
+        if self.is_at_end(id)? {
+            return Ok(Read::Finished);
+        }
+        let n = self.with_recv(id, |half| half.data.read(buf)).unwrap_or(0);
+        self.note_read(id, n);
+        Ok(Read::Data(n))
+    }
+
+    /// As [`read`](Self::read), without a buffer: the next bytes in order, at most `max`.
+    pub fn read_chunk(&mut self, id: StreamId, max: usize) -> Result<ReadChunk, ReadError> {
+        if self.is_at_end(id)? {
+            return Ok(ReadChunk::Finished);
+        }
+        let chunk = self.with_recv(id, |half| {
+            let offset = half.data.read_offset();
+            Chunk { offset, bytes: half.data.take(max) }
+        });
+        let chunk = chunk.ok_or(ReadError::Unknown)?;
+        self.note_read(id, chunk.bytes.len());
+        Ok(ReadChunk::Data(chunk))
+    }
+
+    /// Whether all was read, after which the half is forgotten; if not, there is something to read.
+    fn is_at_end(&mut self, id: StreamId) -> Result<bool, ReadError> {
+        let half = self.recv.get(&id).ok_or(ReadError::Unknown)?;
         if half.stopped.is_some() {
             return Err(ReadError::Closed);
         }
@@ -166,21 +189,22 @@ impl Streams {
         }
         if half.is_read_to_end() {
             self.forget_recv(id);
-            return Ok(Read::Finished);
+            return Ok(true);
         }
         if half.data.contiguous() == half.data.read_offset() {
             return Err(ReadError::Blocked);
         }
-        let n = self.with_recv(id, |half| {
-            let n = half.data.read(buf);
+        Ok(false)
+    }
+
+    /// The application has read so many bytes.
+    fn note_read(&mut self, id: StreamId, n: usize) {
+        if let Some(half) = self.recv.get_mut(&id) {
             half.window.consume(n as u64);
-            n
-        });
-        let n = n.unwrap_or(0);
+        }
         self.consume(n as u64);
         self.recount_stream(id);
         self.update_stream_window(id);
-        Ok(Read::Data(n))
     }
 
     /// Sets the priority of a stream's data, what was written before included; higher goes first, 0 is the default. Unknown streams are

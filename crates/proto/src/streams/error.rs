@@ -2,13 +2,17 @@
 
 use core::fmt;
 
+use bytes::Bytes;
+
+use crate::wire::VarInt;
+
 /// Why [`Connection::write`](crate::Connection::write) took no byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteError {
     /// Flow control or the send buffer lets no byte in now; a `Writable` event follows.
     Blocked,
     /// The peer asked to stop, with this application error code; nothing more will be delivered.
-    Stopped(u64),
+    Stopped(VarInt),
     /// The application has finished or reset the stream.
     Closed,
     /// No such stream, none that can be written to, or one that has been forgotten.
@@ -19,7 +23,7 @@ pub enum WriteError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FinishError {
     /// The peer asked to stop, with this application error code.
-    Stopped(u64),
+    Stopped(VarInt),
     /// The application has finished or reset the stream before.
     Closed,
     /// No such stream, none that can be written to, or one that has been forgotten.
@@ -44,13 +48,31 @@ pub enum Read {
     Finished,
 }
 
+/// Bytes of a stream as they follow each other, and where in the stream they are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Chunk {
+    /// Where the bytes begin: so many came before them.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Bytes,
+}
+
+/// Outcome of a [`Connection::read_chunk`](crate::Connection::read_chunk) that did not fail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ReadChunk {
+    /// The next bytes.
+    Data(Chunk),
+    /// As [`Read::Finished`].
+    Finished,
+}
+
 /// Why [`Connection::read`](crate::Connection::read) has nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {
     /// The next byte has not arrived; a `Readable` event follows.
     Blocked,
     /// The peer reset the stream with this application error code. Said once: the receive half is then forgotten.
-    Reset(u64),
+    Reset(VarInt),
     /// The application has stopped the stream.
     Closed,
     /// No such stream, none that can be read from, or one that has been forgotten.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::wire::{Dir, StreamId};
+use crate::wire::{Dir, StreamId, VarInt};
 
 /// News about streams for the application. A hint to act: by the time it is read the stream may be gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,7 +23,7 @@ pub enum StreamEvent {
         /// The stream.
         id: StreamId,
         /// The peer's application error code.
-        code: u64,
+        code: VarInt,
     },
     /// An `open` that returned `None` may now succeed.
     Available {

@@ -5,7 +5,7 @@
 
 use super::outgoing::ControlKey;
 use super::{MAX_GAPS, StreamEvent, Streams};
-use crate::wire::{Dir, MAX_VARINT, StreamId, TransportError};
+use crate::wire::{Dir, MAX_VARINT, StreamId, TransportError, VarInt};
 
 /// The largest count of streams that ids can name (RFC 9000 section 4.6).
 const MAX_STREAM_COUNT: u64 = 1 << 60;
@@ -52,7 +52,7 @@ impl Streams {
     pub fn on_reset_stream(
         &mut self,
         id: StreamId,
-        code: u64,
+        code: VarInt,
         final_size: u64,
     ) -> Result<(), TransportError> {
         self.check_receiving(id)?;
@@ -113,7 +113,7 @@ impl Streams {
     ///
     /// # Errors
     /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR.
-    pub fn on_stop_sending(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
+    pub fn on_stop_sending(&mut self, id: StreamId, code: VarInt) -> Result<(), TransportError> {
         self.check_sending(id)?;
         let Some(half) = self.send.get_mut(&id) else { return Ok(()) };
         if half.stopped.is_some() || half.reset().is_some() || half.is_delivered() {

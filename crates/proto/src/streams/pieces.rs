@@ -7,6 +7,8 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use bytes::Bytes;
+
 /// Bytes of a piece.
 pub(super) const PIECE: usize = 4_096;
 /// Passed pieces that a thread keeps for its next ones, of whatever stream.
@@ -95,6 +97,19 @@ impl Pieces {
         }
     }
 
+    /// Hands over what is left of the first piece, and gives it up, if that ends at `end` or before. All of it must have
+    /// been written.
+    pub(super) fn take_first(&mut self, end: u64) -> Option<Bytes> {
+        let boundary = (self.start / PIECE as u64 + 1) * PIECE as u64;
+        if end < boundary {
+            return None;
+        }
+        let at = (self.start % PIECE as u64) as usize;
+        let piece = self.pieces.front_mut()?.take()?;
+        self.release(boundary);
+        Some(Bytes::from_owner(Lent(Some(piece))).slice(at..))
+    }
+
     /// Which piece holds `offset`, and where in it.
     fn locate(&self, offset: u64) -> (usize, usize) {
         let first = self.start / PIECE as u64;
@@ -110,10 +125,27 @@ impl Pieces {
 
 impl Drop for Pieces {
     fn drop(&mut self) {
-        for piece in self.pieces.drain(..).flatten() {
-            // During the end of a thread there may be nobody to take it.
-            let _ = SPARE.try_with(|_| ()).map(|()| give_back(piece));
-        }
+        self.pieces.drain(..).flatten().for_each(give_back_at_last);
+    }
+}
+
+/// During the end of a thread there may be nobody to take it.
+fn give_back_at_last(piece: Piece) {
+    let _ = SPARE.try_with(|_| ()).map(|()| give_back(piece));
+}
+
+/// A piece that the application reads from, until it drops it.
+struct Lent(Option<Piece>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.0.as_ref().map_or(&[], |piece| &piece[..])
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.0.take().into_iter().for_each(give_back_at_last);
     }
 }
 
@@ -148,6 +180,23 @@ mod tests {
         assert_eq!((pieces.memory(), pieces.start()), (0, end));
         pieces.write(end, &[9]);
         assert_eq!(read(&pieces, end..end + 1), [9]);
+    }
+
+    #[test]
+    fn whole_pieces_are_handed_over() {
+        let mut pieces = Pieces::default();
+        let data: Vec<u8> = (0..2 * PIECE as u64 + 10).map(byte).collect();
+        pieces.write(0, &data);
+        pieces.release(7);
+        assert_eq!(pieces.take_first(PIECE as u64 - 1), None, "only part of it");
+        assert_eq!(pieces.take_first(PIECE as u64).unwrap(), data[7..PIECE]);
+        assert_eq!((pieces.start(), pieces.memory()), (PIECE as u64, 2 * PIECE));
+        assert_eq!(pieces.take_first(data.len() as u64).unwrap(), data[PIECE..2 * PIECE]);
+        assert_eq!(pieces.take_first(data.len() as u64), None);
+        let end = data.len() as u64;
+        assert_eq!(read(&pieces, 2 * PIECE as u64..end), data[2 * PIECE..]);
+        pieces.release_all(end);
+        assert_eq!(pieces.memory(), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use units::{Duration, Instant};
 
 use super::assembler::Assembler;
 use super::flow::Window;
-use crate::wire::TransportError;
+use crate::wire::{TransportError, VarInt};
 
 /// Below this a window that is too small grows fourfold at a time, above it doubles.
 const RAMP: u64 = 1 << 20;
@@ -21,9 +21,9 @@ pub(super) struct RecvHalf {
     /// Known from a FIN or a RESET_STREAM.
     pub(super) final_size: Option<u64>,
     /// The peer's code, when it reset the stream before everything had arrived.
-    pub(super) reset: Option<u64>,
+    pub(super) reset: Option<VarInt>,
     /// Our code, when the application stopped the stream.
-    pub(super) stopped: Option<u64>,
+    pub(super) stopped: Option<VarInt>,
     /// Whether the peer knows that we stopped.
     pub(super) stop_acked: bool,
     /// Since when reading is measured, and what had been read then.

@@ -12,7 +12,7 @@ use super::queue::{Class, FIRST_BYTES, QUANTUM};
 use super::send_buffer::SendBuffer;
 use super::sent::{SentStreamFrames, StreamRange};
 use crate::range_set::RangeSet;
-use crate::wire::{StreamHeader, StreamId};
+use crate::wire::{StreamHeader, StreamId, VarInt};
 
 /// Whether the end of the stream is known, sent and acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ enum Fin {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reset {
     /// Application error code.
-    pub(super) code: u64,
+    pub(super) code: VarInt,
     /// Bytes of the stream that count for flow control.
     pub(super) final_size: u64,
     /// Whether the peer knows it.
@@ -88,7 +88,7 @@ pub(super) struct SendHalf {
     fin: Fin,
     reset: Option<Reset>,
     /// The code of a STOP_SENDING that arrived.
-    pub(super) stopped: Option<u64>,
+    pub(super) stopped: Option<VarInt>,
     /// Stream-level credit; `used` is what the application has written.
     pub(super) credit: Credit,
     /// Whether the application has ended the stream or knows that the peer did.
@@ -192,7 +192,7 @@ impl SendHalf {
     }
 
     /// Drops all data and ends the stream at what has been sent; returns the bytes that will never be sent.
-    pub(super) fn start_reset(&mut self, code: u64) -> u64 {
+    pub(super) fn start_reset(&mut self, code: VarInt) -> u64 {
         let unsent = self.unsent();
         self.reset = Some(Reset { code, final_size: self.next, acked: false });
         let end = self.buffer.end();

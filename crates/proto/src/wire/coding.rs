@@ -132,8 +132,9 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` in its shortest encoding. A value above [`MAX_VARINT`] is a bug of the caller; where debug
-/// assertions are off, it is written as [`MAX_VARINT`].
+/// Appends `value` in its shortest encoding. A value above [`MAX_VARINT`] is a bug of this crate: what
+/// applications choose comes as [`VarInt`](super::VarInt). Where debug assertions are off, it is
+/// written as [`MAX_VARINT`].
 pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     debug_assert!(value <= MAX_VARINT, "{value} does not fit a variable-length integer");
     match varint_len(value) {

@@ -5,18 +5,20 @@ use std::borrow::Cow;
 
 use core::fmt;
 
+use super::varint::VarInt;
+
 /// A transport error code, 62 bits, as it stands in CONNECTION_CLOSE and PATH_ABANDON.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TransportErrorCode(pub u64);
+pub struct TransportErrorCode(pub VarInt);
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $constructor:ident;)*) => {
         impl TransportErrorCode {
-            $($(#[$doc])* pub const $name: Self = Self($value);)*
+            $($(#[$doc])* pub const $name: Self = Self(VarInt::from_u32($value));)*
 
             /// The code's name in its specification, `None` for codes that have none here.
             pub const fn name(self) -> Option<&'static str> {
-                match self.0 {
+                match self.0.into_inner() {
                     $($value => Some(stringify!($name)),)*
                     0x100..=0x1ff => Some("CRYPTO_ERROR"),
                     _ => None,
@@ -84,13 +86,13 @@ codes! {
 impl TransportErrorCode {
     /// CRYPTO_ERROR: the TLS alert `alert`, as 0x100 + alert (RFC 9001 section 4.8).
     pub const fn crypto(alert: u8) -> Self {
-        Self(0x100 | alert as u64)
+        Self(VarInt::from_u32(0x100 | alert as u32))
     }
 
     /// The TLS alert inside a CRYPTO_ERROR.
     pub const fn tls_alert(self) -> Option<u8> {
-        match self.0 {
-            0x100..=0x1ff => Some(self.0 as u8),
+        match self.0.into_inner() {
+            code @ 0x100..=0x1ff => Some(code as u8),
             _ => None,
         }
     }
@@ -162,7 +164,7 @@ mod tests {
         let error = TransportError::frame_encoding_error("stream offset too large").in_frame(0x0e);
         assert_eq!(error.to_string(), "FRAME_ENCODING_ERROR in frame 0xe: stream offset too large");
         assert_eq!(TransportError::crypto(120, "").to_string(), "CRYPTO_ERROR (TLS alert 120)");
-        assert_eq!(TransportErrorCode(0x77).to_string(), "transport error 0x77");
-        assert_eq!(TransportErrorCode(0x200).tls_alert(), None);
+        assert_eq!(TransportErrorCode(VarInt::from_u32(0x77)).to_string(), "transport error 0x77");
+        assert_eq!(TransportErrorCode(VarInt::from_u32(0x200)).tls_alert(), None);
     }
 }

@@ -2,6 +2,8 @@
 
 use core::{fmt, hint, ops};
 
+pub use recovery::PathId;
+
 /// One of the two endpoints of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
@@ -72,35 +74,6 @@ impl fmt::Display for StreamId {
 impl fmt::Debug for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StreamId({self})")
-    }
-}
-
-/// A path identifier (draft-ietf-quic-multipath-21 section 1.2). It enters the AEAD nonce with 32 bits, so
-/// there are no larger ones.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PathId(pub u32);
-
-impl PathId {
-    /// The path of the handshake.
-    pub const ZERO: Self = Self(0);
-    /// The largest path id.
-    pub const MAX: Self = Self(u32::MAX);
-
-    /// The id after this one, [`PathId::MAX`] if there is none.
-    pub const fn saturating_next(self) -> Self {
-        Self(self.0.saturating_add(1))
-    }
-}
-
-impl fmt::Display for PathId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-impl fmt::Debug for PathId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PathId({})", self.0)
     }
 }
 

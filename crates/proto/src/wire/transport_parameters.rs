@@ -12,6 +12,7 @@ use units::Duration;
 
 use super::frame::CodeScheme;
 use super::ids::{ConnectionId, PathId, ResetToken};
+use super::varint::VarInt;
 
 /// Parameter ids.
 mod ids {
@@ -48,22 +49,22 @@ pub struct TransportParameters {
     /// What a stateless reset for the handshake's connection id will bear. Servers only.
     pub stateless_reset_token: Option<ResetToken>,
     /// The largest UDP payload the endpoint receives, in bytes; at least 1200.
-    pub max_udp_payload_size: u64,
+    pub max_udp_payload_size: VarInt,
     /// Bytes that all streams together may carry at first.
-    pub initial_max_data: u64,
+    pub initial_max_data: VarInt,
     /// Bytes that a bidirectional stream opened by the sender of this parameter may carry towards it at
     /// first.
-    pub initial_max_stream_data_bidi_local: u64,
+    pub initial_max_stream_data_bidi_local: VarInt,
     /// Bytes that a bidirectional stream opened by the receiver of this parameter may carry at first.
-    pub initial_max_stream_data_bidi_remote: u64,
+    pub initial_max_stream_data_bidi_remote: VarInt,
     /// Bytes that a unidirectional stream opened by the receiver of this parameter may carry at first.
-    pub initial_max_stream_data_uni: u64,
+    pub initial_max_stream_data_uni: VarInt,
     /// Bidirectional streams that the receiver of this parameter may open at first; at most 2^60.
-    pub initial_max_streams_bidi: u64,
+    pub initial_max_streams_bidi: VarInt,
     /// Unidirectional streams that the receiver of this parameter may open at first; at most 2^60.
-    pub initial_max_streams_uni: u64,
+    pub initial_max_streams_uni: VarInt,
     /// ACK delays are in microseconds times 2 to the power of this; at most 20.
-    pub ack_delay_exponent: u64,
+    pub ack_delay_exponent: u8,
     /// The longest time by which the endpoint delays ACKs on purpose, in whole milliseconds; below 2^14 ms.
     pub max_ack_delay: Duration,
     /// Whether the address used in the handshake must not be migrated to or from.
@@ -71,7 +72,7 @@ pub struct TransportParameters {
     /// Where the server would rather be reached. Servers only.
     pub preferred_address: Option<PreferredAddress>,
     /// Connection ids (per path, with multipath) that the endpoint keeps for its peer; at least 2.
-    pub active_connection_id_limit: u64,
+    pub active_connection_id_limit: VarInt,
     /// The source connection id of the endpoint's first Initial. Always sent; required of the peer by the
     /// handshake.
     pub initial_source_connection_id: Option<ConnectionId>,
@@ -79,7 +80,7 @@ pub struct TransportParameters {
     pub retry_source_connection_id: Option<ConnectionId>,
     /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero for none
     /// (RFC 9221).
-    pub max_datagram_frame_size: u64,
+    pub max_datagram_frame_size: VarInt,
     /// The largest path id the peer may use at first; `None` without multipath.
     pub initial_max_path_id: Option<PathId>,
     /// What the endpoint can decode; `None` without the repair extension, and for versions of it that we do
@@ -94,21 +95,21 @@ impl Default for TransportParameters {
             original_destination_connection_id: None,
             max_idle_timeout: Duration::ZERO,
             stateless_reset_token: None,
-            max_udp_payload_size: 65_527,
-            initial_max_data: 0,
-            initial_max_stream_data_bidi_local: 0,
-            initial_max_stream_data_bidi_remote: 0,
-            initial_max_stream_data_uni: 0,
-            initial_max_streams_bidi: 0,
-            initial_max_streams_uni: 0,
+            max_udp_payload_size: VarInt::from_u32(65_527),
+            initial_max_data: VarInt::from_u32(0),
+            initial_max_stream_data_bidi_local: VarInt::from_u32(0),
+            initial_max_stream_data_bidi_remote: VarInt::from_u32(0),
+            initial_max_stream_data_uni: VarInt::from_u32(0),
+            initial_max_streams_bidi: VarInt::from_u32(0),
+            initial_max_streams_uni: VarInt::from_u32(0),
             ack_delay_exponent: 3,
             max_ack_delay: Duration::from_millis(25),
             disable_active_migration: false,
             preferred_address: None,
-            active_connection_id_limit: 2,
+            active_connection_id_limit: VarInt::from_u32(2),
             initial_source_connection_id: None,
             retry_source_connection_id: None,
-            max_datagram_frame_size: 0,
+            max_datagram_frame_size: VarInt::from_u32(0),
             initial_max_path_id: None,
             repair: None,
         }
@@ -143,9 +144,9 @@ pub struct RepairParameters {
     /// The schemes it decodes.
     pub schemes: CodeSchemes,
     /// The most source symbols (K) in a block; at least 1.
-    pub max_block: u64,
+    pub max_block: VarInt,
     /// The memory in which it keeps received payloads and repair symbols, in bytes: older ones are forgotten.
-    pub decoder_memory: u64,
+    pub decoder_memory: VarInt,
 }
 
 impl RepairParameters {

@@ -142,8 +142,8 @@ impl Pair {
                         let datagram = Datagram { path, ecn: None, data: &mut data };
                         peer.connection.as_mut().unwrap().1.handle_datagram(self.now, datagram);
                     }
-                    Some(EndpointOutput::Accepted(handle, connection)) => {
-                        peer.connection = Some((handle, connection));
+                    Some(EndpointOutput::Incoming(incoming)) => {
+                        peer.connection = Some(peer.endpoint.accept(self.now, *incoming).unwrap());
                     }
                     Some(EndpointOutput::Reply(transmit)) => self.answer(!to_server, transmit.path, reply),
                     None => {}

@@ -231,7 +231,10 @@ impl Net {
                         .handle_datagram(self.now, Datagram { path, ecn: None, data: &mut packet.data });
                 }
             }
-            Some(EndpointOutput::Accepted(handle, connection)) => _ = connections.insert(handle, connection),
+            Some(EndpointOutput::Incoming(incoming)) => {
+                let (handle, connection) = endpoint.accept(self.now, *incoming).unwrap();
+                connections.insert(handle, connection);
+            }
             Some(EndpointOutput::Reply(transmit)) => {
                 assert!(reply.len() < packet.data.len());
                 self.put(transmit.path.local, transmit.path.remote, reply);

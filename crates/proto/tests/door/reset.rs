@@ -27,7 +27,7 @@ fn the_clients_of_a_restarted_server_know_within_a_round_trip() {
 #[test]
 fn a_ping_is_enough() {
     let mut net = Net::new(AddressValidation::default());
-    net.client.transport.keep_alive = Some(Duration::from_secs(1));
+    net.client.transport.keep_alive = Some(Duration::from_secs(1).into());
     let client = net.establish();
     net.run(Duration::from_secs(2));
     net.restart_server();
@@ -139,7 +139,7 @@ fn packets_of_a_closed_path_do_not_reset() {
     let second = net.client(client).open_path(now, path).unwrap();
     net.run(Duration::from_millis(100));
     let now = net.now;
-    net.client(client).close_path(now, second, 0).unwrap();
+    net.client(client).close_path(now, second, 0u8.into()).unwrap();
     net.run(Duration::from_secs(5));
     let late = late.borrow().clone();
     assert!(!late.is_empty());

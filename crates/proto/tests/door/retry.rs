@@ -79,9 +79,8 @@ fn half_open_connections_are_bounded_and_the_oldest_makes_room() {
     let newcomer = net.connect();
     net.run(Duration::from_millis(20));
     assert!(!net.client(newcomer).is_handshaking());
-    let refused = TransportErrorCode::CONNECTION_REFUSED.0;
-    let Some(ConnectionError::TransportClosed { code, reason, by_peer: true }) = net.lost(CLIENT, waiting[0])
-    else {
+    let refused = TransportErrorCode::CONNECTION_REFUSED;
+    let Some(ConnectionError::ConnectionClosed { code, reason }) = net.lost(CLIENT, waiting[0]) else {
         panic!("{:?}", net.lost(CLIENT, waiting[0]))
     };
     assert_eq!((code, reason.as_str()), (refused, "too many clients wait to be let in"));
@@ -123,7 +122,7 @@ fn silent_connections_of_one_address_leave_room_for_others() {
 #[test]
 fn a_handshake_that_takes_too_long_is_given_up_without_a_word() {
     let mut net = Net::new(AddressValidation::Never);
-    net.server.handshake_timeout = Duration::from_secs(2);
+    net.server.handshake_timeout = Duration::from_secs(2).into();
     net.restart_server();
     let mut to_server = 0;
     net.passes = Box::new(move |packet| {
@@ -146,18 +145,25 @@ fn a_refusal_during_the_handshake_keeps_its_reason() {
     let client = net.connect();
     net.run(DELAY);
     let now = net.now;
-    net.hosts[SERVER].connections.values_mut().for_each(|server| server.refuse(now, 6, "no seat is free"));
+    net.hosts[SERVER]
+        .connections
+        .values_mut()
+        .for_each(|server| server.refuse(now, 6u8.into(), "no seat is free"));
     net.run(Duration::from_millis(5));
-    let refused = TransportErrorCode::CONNECTION_REFUSED.0;
+    let refused = TransportErrorCode::CONNECTION_REFUSED;
     let reason = "no seat is free".to_owned();
-    let expected = ConnectionError::TransportClosed { code: refused, reason, by_peer: true };
+    let expected = ConnectionError::ConnectionClosed { code: refused, reason };
     assert_eq!(net.lost(CLIENT, client), Some(expected));
     // With the handshake complete, the application's own code gets through.
     let client = net.establish();
     let now = net.now;
-    net.hosts[SERVER].connections.values_mut().for_each(|server| server.refuse(now, 6, "no seat is free"));
+    net.hosts[SERVER]
+        .connections
+        .values_mut()
+        .for_each(|server| server.refuse(now, 6u8.into(), "no seat is free"));
     net.run(Duration::from_millis(5));
-    let expected = ConnectionError::ApplicationClosed { code: 6, reason: b"no seat is free".to_vec() };
+    let expected =
+        ConnectionError::ApplicationClosed { code: 6u8.into(), reason: b"no seat is free".to_vec() };
     assert_eq!(net.lost(CLIENT, client), Some(expected));
 }
 
@@ -235,10 +241,10 @@ fn a_retry_token_from_elsewhere_closes_with_invalid_token() {
     net.run(Duration::from_secs(16));
     net.inject(addr(2, 1), server_addr(), stolen);
     net.run(Duration::from_millis(5));
-    let invalid = TransportErrorCode::INVALID_TOKEN.0;
+    let invalid = TransportErrorCode::INVALID_TOKEN;
     let lost = net.lost(CLIENT, client);
     assert!(
-        matches!(lost, Some(ConnectionError::TransportClosed { code, by_peer: true, .. }) if code == invalid),
+        matches!(lost, Some(ConnectionError::ConnectionClosed { code, .. }) if code == invalid),
         "{lost:?}"
     );
 }

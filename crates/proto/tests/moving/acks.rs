@@ -52,8 +52,10 @@ fn acks_of_a_long_lossy_download_stay_short() {
 /// Two sides that have nothing but ACKs to send fall silent: whoever asks for an ACK does so once in so many packets.
 #[test]
 fn receivers_do_not_keep_each_other_awake() {
-    let mut net =
-        Net::new(TransportConfig { max_idle_timeout: Duration::from_secs(60), ..TransportConfig::default() });
+    let mut net = Net::new(TransportConfig {
+        max_idle_timeout: Duration::from_secs(60).into(),
+        ..TransportConfig::default()
+    });
     net.lose = Box::new(loses_five_percent);
     net.transfer(true, 2_000_000, Duration::from_secs(60), |_, _| {});
     net.transfer(false, 2_000_000, Duration::from_secs(60), |_, _| {});

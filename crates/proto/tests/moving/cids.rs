@@ -45,7 +45,7 @@ fn a_server_that_allows_fewer_paths_is_told_once() {
     assert!(!net.client().is_closed() && !net.server().is_closed());
     // Path ids become free as paths end.
     let now = net.now;
-    net.client().close_path(now, PathId(1), 0).unwrap();
+    net.client().close_path(now, PathId(1), 0u8.into()).unwrap();
     net.run(Duration::from_secs(5));
     assert_eq!(net.open_path(addr(3, 2)), PathId(2));
 }

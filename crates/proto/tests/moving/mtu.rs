@@ -73,8 +73,10 @@ fn repair_fits_the_smaller_path() {
 
 #[test]
 fn a_wider_route_is_found_after_ten_minutes() {
-    let mut net =
-        Net::with_mtu(TransportConfig { keep_alive: Some(Duration::from_secs(10)), ..up_to(1_452) }, 1_200);
+    let mut net = Net::with_mtu(
+        TransportConfig { keep_alive: Some(Duration::from_secs(10).into()), ..up_to(1_452) },
+        1_200,
+    );
     // So much traffic that the first search has ended.
     for _ in 0..30 {
         net.transfer(true, 50_000, LIMIT, |_, _| {});

@@ -214,7 +214,7 @@ fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
 /// A stream that stays open while nothing is sent: a few questions, then silence, and the idle timeout comes.
 #[test]
 fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
-    let transport = TransportConfig { max_idle_timeout: Duration::from_secs(20), ..single_path() };
+    let transport = TransportConfig { max_idle_timeout: Duration::from_secs(20).into(), ..single_path() };
     let mut net = Net::new(transport);
     let id = net.client().open(mendpath_proto::Dir::Bi).unwrap();
     net.client().write(id, b"who waits long").unwrap();

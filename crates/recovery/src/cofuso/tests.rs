@@ -1,7 +1,15 @@
 use super::*;
 use crate::unacked::test_view::Packets;
 
-const PATH: u32 = 1;
+const PATH: PathId = PathId(1);
+
+fn run(first: u64, last: u64, k: u16, m: u16) -> Block {
+    Block { first: PacketNumber(first), last: PacketNumber(last), k, m }
+}
+
+fn resend(packet: u64) -> Step {
+    Step::Resend { packet: PacketNumber(packet) }
+}
 
 #[test]
 fn worked_example_of_block_sizes() {
@@ -75,13 +83,13 @@ fn take(progress: &mut BlockProgress, loss: f64, packets: &mut Packets) -> Step 
 fn parities_first_then_copies_then_nothing() {
     let mut packets = Packets::new(PATH, [10, 11, 13, 14]);
     let mut progress = BlockProgress::new();
-    let block = Block { first: 10, last: 14, k: 4, m: 2 };
+    let block = run(10, 14, 4, 2);
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Parity { block, index: 0 });
     assert_eq!(progress.open_block(), Some(block));
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Parity { block, index: 1 });
-    assert_eq!((progress.open_block(), progress.highest_coded()), (None, Some(14)));
+    assert_eq!((progress.open_block(), progress.highest_coded()), (None, Some(PacketNumber(14))));
     for packet in [10, 11, 13, 14] {
-        assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Resend { packet });
+        assert_eq!(take(&mut progress, 0.3, &mut packets), resend(packet));
     }
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Nothing);
 }
@@ -92,24 +100,24 @@ fn small_blocks_follow_each_other() {
     let mut packets = Packets::new(PATH, 0..6);
     let mut progress = BlockProgress::new();
     let steps: Vec<_> = (0..7).map(|_| take(&mut progress, 0.955, &mut packets)).collect();
-    let (a, b) = (Block { first: 0, last: 2, k: 3, m: 3 }, Block { first: 3, last: 5, k: 3, m: 3 });
+    let (a, b) = (run(0, 2, 3, 3), run(3, 5, 3, 3));
     let parities = [(a, 0), (a, 1), (a, 2), (b, 0), (b, 1), (b, 2)];
     let expected = parities.map(|(block, index)| Step::Parity { block, index });
     assert_eq!(steps[..6], expected);
-    assert_eq!(steps[6], Step::Resend { packet: 0 });
+    assert_eq!(steps[6], resend(0));
 }
 
 #[test]
 fn new_data_pauses_a_block_that_then_goes_on() {
     let mut packets = Packets::new(PATH, 0..10);
     let mut progress = BlockProgress::new();
-    let block = Block { first: 0, last: 9, k: 10, m: 3 };
+    let block = run(0, 9, 10, 3);
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Parity { block, index: 0 });
     packets.send(PATH, 10..20); // new data, while nothing is asked of the block
     packets.acknowledge(PATH, 0..9);
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Parity { block, index: 1 });
     packets.acknowledge(PATH, [9]); // now the block is done: the rest of its parities would be waste
-    let next = Block { first: 10, last: 19, k: 10, m: 3 };
+    let next = run(10, 19, 10, 3);
     assert_eq!(take(&mut progress, 0.3, &mut packets), Step::Parity { block: next, index: 0 });
 }
 
@@ -124,9 +132,9 @@ fn asking_is_free_until_sent() {
     assert_eq!(first, ask(&progress, &packets));
     packets.send(PATH, [3]); // the block was not begun, so it takes in the newcomer
     let grown = ask(&progress, &packets);
-    assert_eq!(grown, Step::Parity { block: Block { first: 0, last: 3, k: 4, m: 1 }, index: 0 });
+    assert_eq!(grown, Step::Parity { block: run(0, 3, 4, 1), index: 0 });
     progress.on_sent(&grown);
-    assert_eq!(ask(&progress, &packets), Step::Resend { packet: 0 });
+    assert_eq!(ask(&progress, &packets), resend(0));
 }
 
 #[test]
@@ -135,12 +143,12 @@ fn abandoned_blocks_are_not_coded_again() {
     let mut progress = BlockProgress::new();
     take(&mut progress, 0.955, &mut packets);
     progress.abandon();
-    assert_eq!(take(&mut progress, 0.955, &mut packets), Step::Resend { packet: 0 });
+    assert_eq!(take(&mut progress, 0.955, &mut packets), resend(0));
 }
 
 #[test]
 fn other_paths_are_none_of_its_business() {
-    let packets = Packets::new(PATH + 1, 0..3);
+    let packets = Packets::new(PathId(2), 0..3);
     let step = BlockProgress::new().step(&BlockParameters::default(), 0.1, PATH, &packets);
     assert_eq!(step, Step::Nothing);
 }

@@ -20,9 +20,9 @@ impl Sender {
 
     /// Sends what is asked for on `path`, if anything.
     fn send(&mut self, now: Instant, path: u32, waiting: bool, loss: f64) -> Option<Packet> {
-        let packet = self.schedule.next(now, waiting, SIZE, |_| loss)?;
+        let packet = self.schedule.next(now, waiting.then_some(SIZE), |_| loss)?;
         let number = &mut self.next[path as usize];
-        self.schedule.on_sent(now, packet, path, *number, SIZE, RTT);
+        self.schedule.on_sent(now, packet, PathId(path), PacketNumber(*number), SIZE, RTT);
         *number += 1;
         Some(packet)
     }
@@ -64,7 +64,7 @@ fn a_short_last_block_counts_with_its_own_size() {
     assert_eq!(sender.send(at(1), 0, true, 0.1), Some(Packet::Source { block: 1, index: 0 }));
     assert_eq!(sender.schedule.close_block(), None);
     assert_eq!(sender.send(at(1), 0, true, 0.0), Some(Packet::Source { block: 2, index: 0 }));
-    assert_eq!(sender.schedule.on_acked(at(2), 0, 7, RTT), None);
+    assert_eq!(sender.schedule.on_acked(at(2), PathId(0), PacketNumber(7), RTT), None);
     assert_eq!(sender.schedule.close_block(), Some(2)); // all of it has arrived already
 }
 
@@ -78,7 +78,7 @@ fn without_loss_nothing_is_coded() {
     assert_eq!(sender.drain(at(0), false, 0.0), []);
     assert!(sent.iter().all(|p| matches!(p, Packet::Source { .. })));
     for number in 0..64 {
-        let completes = sender.schedule.on_acked(at(100), 0, number, RTT);
+        let completes = sender.schedule.on_acked(at(100), PathId(0), PacketNumber(number), RTT);
         assert_eq!(completes, [(31, 0), (63, 1)].iter().find(|(n, _)| *n == number).map(|(_, block)| *block));
     }
     assert_eq!((sender.schedule.current(), sender.schedule.memory()), (2, 6 * SIZE));
@@ -90,14 +90,14 @@ fn lost_sources_are_replaced_by_combinations_of_the_earliest_block() {
     for _ in 0..64 {
         sender.send(at(0), 0, true, 0.0);
     }
-    sender.schedule.on_lost(0, 40);
-    sender.schedule.on_lost(0, 7);
-    sender.schedule.on_lost(0, 8);
+    sender.schedule.on_lost(PathId(0), PacketNumber(40));
+    sender.schedule.on_lost(PathId(0), PacketNumber(7));
+    sender.schedule.on_lost(PathId(0), PacketNumber(8));
     let coded = |block, index| Packet::Coded { block, index };
     assert_eq!(sender.drain(at(50), false, 0.0), [coded(0, 0), coded(0, 1), coded(1, 0)]);
     // What was ACKed of a later block counts (CTCP-A11), and a covered current block is left alone (CTCP-A10).
     for number in 32..60 {
-        sender.schedule.on_acked(at(100), 0, number, RTT);
+        sender.schedule.on_acked(at(100), PathId(0), PacketNumber(number), RTT);
     }
     assert_eq!(sender.drain(at(100), false, 0.0), []);
 }
@@ -112,9 +112,9 @@ fn overdue_packets_count_no_more_but_may_still_be_acknowledged() {
     assert_eq!(sender.drain(at(159), false, 0.0), []);
     assert_eq!(sender.drain(at(160), false, 0.0).len(), 4);
     for number in 0..3 {
-        assert_eq!(sender.schedule.on_acked(at(161), 0, number, RTT), None);
+        assert_eq!(sender.schedule.on_acked(at(161), PathId(0), PacketNumber(number), RTT), None);
     }
-    assert_eq!(sender.schedule.on_acked(at(161), 0, 3, RTT), Some(0));
+    assert_eq!(sender.schedule.on_acked(at(161), PathId(0), PacketNumber(3), RTT), Some(0));
 }
 
 #[test]
@@ -123,14 +123,14 @@ fn what_is_on_the_fly_weighs_by_its_path() {
     for n in 0..10 {
         sender.send(at(0), n % 2, true, 0.0);
     }
-    let loss = |path: u32| if path == 1 { 0.4 } else { 0.0 };
+    let loss = |path: PathId| if path == PathId(1) { 0.4 } else { 0.0 };
     let mut needed = 0;
-    while let Some(packet) = sender.schedule.next(at(0), false, SIZE, loss) {
-        sender.schedule.on_sent(at(0), packet, 0, 100 + needed, SIZE, RTT);
+    while let Some(packet) = sender.schedule.next(at(0), None, loss) {
+        sender.schedule.on_sent(at(0), packet, PathId(0), PacketNumber(100 + needed), SIZE, RTT);
         needed += 1;
     }
     assert_eq!(needed, 2); // 5 + 0.6 * 5 + 2 = 10
-    sender.schedule.on_path_closed(1);
+    sender.schedule.on_path_closed(PathId(1));
     assert_eq!(sender.drain(at(0), false, 0.0).len(), 3);
 }
 
@@ -151,12 +151,12 @@ fn a_path_that_does_not_answer_leaves_the_others_alone() {
     for n in 0..4 {
         sender.send(at(0), u32::from(n == 3), true, 0.0);
     }
-    sender.schedule.on_path_timeout(1);
+    sender.schedule.on_path_timeout(PathId(1));
     assert_eq!(sender.drain(at(10), false, 0.0).len(), 1);
-    assert_eq!(sender.schedule.on_acked(at(11), 1, 0, RTT), None);
+    assert_eq!(sender.schedule.on_acked(at(11), PathId(1), PacketNumber(0), RTT), None);
     for number in 0..3 {
         assert_eq!(
-            sender.schedule.on_acked(at(11), 0, number, RTT),
+            sender.schedule.on_acked(at(11), PathId(0), PacketNumber(number), RTT),
             (number == 2).then_some(0),
             "a late ACK counts"
         );
@@ -169,10 +169,10 @@ fn a_block_that_is_not_decoded_in_time_gets_one_more() {
     for _ in 0..4 {
         sender.send(at(0), 0, true, 0.0);
     }
-    sender.schedule.on_lost(0, 0);
+    sender.schedule.on_lost(PathId(0), PacketNumber(0));
     assert_eq!(sender.drain(at(50), false, 0.0), [Packet::Coded { block: 0, index: 0 }]);
     for number in 1..=4 {
-        assert_eq!(sender.schedule.on_acked(at(200), 0, number, RTT), None);
+        assert_eq!(sender.schedule.on_acked(at(200), PathId(0), PacketNumber(number), RTT), None);
     }
     sender.schedule.on_deadline(at(250)); // what was sent last was acknowledged long ago
     assert_eq!(sender.schedule.deadline(), Some(at(360)));
@@ -250,10 +250,10 @@ fn every_block_is_decoded_whatever_is_lost() {
             flying = rest;
             for (_, path, number, packet) in due {
                 if below(5) == 0 {
-                    sender.schedule.on_lost(path, number);
+                    sender.schedule.on_lost(PathId(path), PacketNumber(number));
                     continue;
                 }
-                sender.schedule.on_acked(at(now), path, number, RTT);
+                sender.schedule.on_acked(at(now), PathId(path), PacketNumber(number), RTT);
                 let held = dof.entry(packet.block()).or_default();
                 *held += u32::from(below(100) > 0); // one in a hundred is not innovative
                 if sender

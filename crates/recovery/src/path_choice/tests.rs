@@ -2,16 +2,17 @@ use super::*;
 
 fn sample(path: u32, loss: f64, rtt_ms: u64) -> PathSample {
     let rtt = Duration::from_millis(rtt_ms);
-    PathSample { path, loss, rtt, spare: true, protectable: true, ever_sent: true }
+    PathSample { path: PathId(path), loss, rtt, spare: true, protectable: true, ever_sent: true }
 }
 
 /// Worst and best of both schemes, after checking that the order of the samples does not matter.
 fn choose(samples: &[PathSample]) -> [(Option<u32>, Option<u32>); 2] {
+    let id = |path: Option<PathId>| path.map(|path| path.0);
     let answer = |samples: &[PathSample]| {
         let weights = cofuso::Weights::default();
         [
-            (fuso::worst(samples), fuso::best(samples)),
-            (cofuso::worst(samples, weights), cofuso::best(samples, weights)),
+            (id(fuso::worst(samples)), id(fuso::best(samples))),
+            (id(cofuso::worst(samples, weights)), id(cofuso::best(samples, weights))),
         ]
     };
     let reversed: Vec<_> = samples.iter().rev().copied().collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use congestion::{Ack, Config, Controller, Loss, Rtt};
 use recovery::{
+    PacketNumber, PathId,
     ctcp_blocks::{BlockSchedule, Packet},
     ctcp_loss::{Acked, ShortTermLoss},
 };
@@ -16,7 +17,7 @@ use super::{
 use crate::{Tcp, rtt::RttEstimator, segment::Segment};
 
 /// The only path.
-const PATH: u32 = 0;
+const PATH: PathId = PathId(0);
 
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -86,13 +87,13 @@ impl Sender {
         if self.limited {
             return None;
         }
-        let waiting = self.data_next < self.data_end;
+        let waiting = (self.data_next < self.data_end).then_some(self.mss);
         let p = self.loss.estimate();
-        let packet = self.schedule.next(now, waiting, self.mss, |_| p)?;
+        let packet = self.schedule.next(now, waiting, |_| p)?;
         let number = self.next;
         self.next += 1;
         let rtt = if self.rtt.has_sample() { self.rtt.smoothed } else { tcp.initial_rto };
-        self.schedule.on_sent(now, packet, PATH, u64::from(number), self.mss, rtt);
+        self.schedule.on_sent(now, packet, PATH, PacketNumber(number.into()), self.mss, rtt);
         if self.rto_at == Instant::MAX {
             self.rto_at = now + self.rtt.rto(tcp);
         }
@@ -136,10 +137,10 @@ impl Sender {
         let expected = self.loss.expected();
         let acked = self.loss.on_ack(u64::from(ack.seq));
         for lost in expected..u64::from(ack.seq) {
-            self.schedule.on_lost(PATH, lost);
+            self.schedule.on_lost(PATH, PacketNumber(lost));
         }
         // The acknowledgement first: the report counts what it acknowledges already.
-        self.schedule.on_acked(now, PATH, u64::from(ack.seq), self.rtt.smoothed);
+        self.schedule.on_acked(now, PATH, PacketNumber(ack.seq.into()), self.rtt.smoothed);
         self.schedule.on_dof(u64::from(current), dof);
         self.firsts = self.firsts.split_off(&self.schedule.current());
         self.control(now, acked, sent_at, in_flight);

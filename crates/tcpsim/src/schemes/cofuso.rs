@@ -186,12 +186,12 @@ impl State {
         let weights = self.parameters.path_weights;
         let Some(on) = path_choice::cofuso::best(&samples, weights) else { return false };
         let Some(of) = path_choice::cofuso::worst(&samples, weights) else { return false };
-        let loss = self.parameters.fixed_rate.unwrap_or(self.losses[of as usize].estimate());
-        let step = self.progress[of as usize].step(&self.parameters.block, loss, of, conn);
-        let (of, on) = (of as usize, on as usize);
+        let loss = self.parameters.fixed_rate.unwrap_or(self.losses[of.0 as usize].estimate());
+        let step = self.progress[of.0 as usize].step(&self.parameters.block, loss, of, conn);
+        let (of, on) = (of.0 as usize, on.0 as usize);
         let sent = match step {
             Step::Parity { block, index } => self.send_parity(conn, io, of, on, &block, index),
-            Step::Resend { packet } => conn.send_copy(io, of, packet as u32, on),
+            Step::Resend { packet } => conn.send_copy(io, of, packet.0 as u32, on),
             Step::Nothing => false,
         };
         if sent {
@@ -210,12 +210,12 @@ impl State {
         block: &Block,
         index: u16,
     ) -> bool {
-        let first = block.first as u32;
+        let first = block.first.0 as u32;
         let (started, symbols) = &mut self.open[of];
         if index == 0 {
             *started = first;
             let packet = |seq| conn.outstanding(of, seq).map(|sent| symbol(sent.dsn, sent.payload));
-            *symbols = (first..=block.last as u32).filter_map(packet).collect();
+            *symbols = (first..=block.last.0 as u32).filter_map(packet).collect();
         }
         let sources: Vec<&[u8]> = symbols.iter().map(|symbol| symbol.as_slice()).collect();
         let mut coded = [0; CODED];

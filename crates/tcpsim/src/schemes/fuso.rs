@@ -12,7 +12,7 @@
 //! A sub-flow keeps its own state whatever happened at the data level: it retransmits what was lost on it, and a hole stays
 //! until then (FUSO-A12).
 
-use recovery::{PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
+use recovery::{PathId, PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 
 use super::Mptcp;
 use crate::{
@@ -59,11 +59,11 @@ pub(super) fn count(loss: &mut PathLoss, again: bool) {
 /// What the choice of paths looks at.
 pub(super) fn samples(conn: &Connection, losses: &[PathLoss]) -> Vec<PathSample> {
     let sample = |(sub, loss): (usize, &PathLoss)| PathSample {
-        path: sub as u32,
+        path: PathId(sub as u32),
         loss: loss.estimate(),
         rtt: conn.smoothed_rtt(sub),
         spare: conn.room(sub) > 0,
-        protectable: conn.oldest_resendable(sub as u32).is_some(),
+        protectable: conn.oldest_resendable(PathId(sub as u32)).is_some(),
         ever_sent: conn.ever_sent(sub),
     };
     losses.iter().enumerate().map(sample).collect()
@@ -90,10 +90,10 @@ impl Scheme for State {
             conn.refresh_resend_marks();
             let samples = samples(conn, &self.losses);
             let Some(copy) = recovery::fuso::step(&budget(conn), &samples, conn) else { break };
-            if !conn.send_copy(io, copy.of as usize, copy.packet as u32, copy.on as usize) {
+            if !conn.send_copy(io, copy.of.0 as usize, copy.packet.0 as u32, copy.on.0 as usize) {
                 break;
             }
-            count(&mut self.losses[copy.on as usize], false);
+            count(&mut self.losses[copy.on.0 as usize], false);
         }
     }
 }

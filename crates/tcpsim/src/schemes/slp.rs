@@ -17,6 +17,7 @@
 //! - There is no tear-down: FIN is on the last data packet of a connection that ends with its flow.
 
 use recovery::{
+    PacketNumber, PathId,
     slp_arbiter::{Conditions, Marks, TimeoutOdds},
     slp_duplicates::{Duplicates, Original},
     slp_odds::LearntOdds,
@@ -54,8 +55,8 @@ impl Default for Slp {
 }
 
 /// The path of originals, and the one that stands for copies.
-const ORIGINAL: u32 = 0;
-const COPY: u32 = 1;
+const ORIGINAL: PathId = PathId(0);
+const COPY: PathId = PathId(1);
 
 /// The sender's state.
 #[derive(Debug)]
@@ -105,8 +106,12 @@ impl State {
         let spare = if self.window.may_duplicate(next, payload, &windows) { bytes } else { 0 };
         let packet_time = self.parameters.bandwidth.time_to_send(bytes);
         let gap = gap(conn.smoothed_rtt(0), u64::from(conn.window(0)), packet_time);
-        let original =
-            Original { path: ORIGINAL, number: u64::from(seq), bytes, odds: self.q(conn.marks(sent.dsn)) };
+        let original = Original {
+            path: ORIGINAL,
+            number: PacketNumber(seq.into()),
+            bytes,
+            odds: self.q(conn.marks(sent.dsn)),
+        };
         let conditions = self.conditions(conn.rto(0));
         if self.duplicates.on_sent(now, &original, &conditions, spare, gap) {
             self.window.on_duplicated(next, payload);
@@ -125,7 +130,7 @@ impl State {
     /// The original's duplicate is due.
     fn duplicate(&mut self, conn: &mut Connection, io: &mut Io<'_>) {
         let Some(due) = self.duplicates.next(io.now(), u64::MAX) else { return };
-        let seq = due.number as u32;
+        let seq = due.number.0 as u32;
         let wanted = conn.subs[0].board.segment(seq).is_some_and(|sent| !sent.has(SACKED));
         if wanted {
             conn.send_duplicate(io, 0, seq);
@@ -142,7 +147,7 @@ impl Scheme for State {
             return self.consider(conn, io, seq);
         }
         if self.original == Some(seq) {
-            self.duplicates.on_lost(ORIGINAL, u64::from(seq));
+            self.duplicates.on_lost(ORIGINAL, PacketNumber(seq.into()));
         } else if let Some(sent) = conn.subs[0].board.segment(seq) {
             let timed_out = conn.subs[0].phase == Phase::Loss;
             self.odds.on_lost(conn.marks(sent.dsn), timed_out);
@@ -155,7 +160,7 @@ impl Scheme for State {
         if let Some(seq) = self.original {
             let sacked = conn.subs[0].board.segment(seq).is_some_and(|sent| sent.has(SACKED));
             if seq < una || sacked {
-                self.duplicates.on_acked(ORIGINAL, u64::from(seq));
+                self.duplicates.on_acked(ORIGINAL, PacketNumber(seq.into()));
             }
             if seq < una {
                 self.original = None;

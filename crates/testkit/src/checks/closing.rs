@@ -54,7 +54,9 @@ fn longest_period(paths: &[PathStats]) -> Duration {
 }
 
 fn slowest_probe(paths: &[PathStats]) -> Duration {
-    let probe = |p: &PathStats| p.rtt + (p.rtt_variance * 4).max(GRANULARITY) + MAX_ACK_DELAY;
+    let probe = |p: &PathStats| {
+        Duration::from(p.rtt) + Duration::from(p.rtt_variance * 4).max(GRANULARITY) + MAX_ACK_DELAY
+    };
     paths.iter().map(probe).max().unwrap_or(Duration::from_millis(100))
 }
 
@@ -69,8 +71,9 @@ mod tests {
         let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
         let slow = || {
             let mut paths = paths();
-            (paths[0].rtt, paths[0].rtt_variance) = (Duration::from_millis(65), Duration::from_millis(10));
-            (paths[1].rtt, paths[1].rtt_variance) = (Duration::from_millis(5), Duration::ZERO);
+            (paths[0].rtt, paths[0].rtt_variance) =
+                (Duration::from_millis(65).into(), Duration::from_millis(10).into());
+            (paths[1].rtt, paths[1].rtt_variance) = (Duration::from_millis(5).into(), Duration::ZERO.into());
             paths
         };
         assert_eq!(closing.check(at(10_000), false, false, slow), Ok(()));

@@ -37,7 +37,8 @@ pub(super) fn attended(
     if in_flight == 0 && streams.send_buffered == 0 {
         return Ok(());
     }
-    let slowest = paths.iter().map(|p| p.rtt + p.rtt_variance * 4).max().unwrap_or(Duration::ZERO);
+    let slowest =
+        paths.iter().map(|p| Duration::from(p.rtt + p.rtt_variance * 4)).max().unwrap_or(Duration::ZERO);
     if next.is_some_and(|next| next <= now + ATTENTION.max(slowest * ROUND_TRIPS)) {
         return Ok(());
     }

@@ -186,8 +186,9 @@ impl Pair {
                     connection.handle_datagram(now, Datagram { path: network, ecn, data: bytes });
                 }
             }
-            Some(EndpointOutput::Accepted(handle, connection)) if side.connection.is_none() => {
-                side.connection = Some((handle, connection));
+            Some(EndpointOutput::Incoming(incoming)) if side.connection.is_none() => {
+                let accepted = side.endpoint.accept(now, *incoming);
+                side.connection = Some(accepted.expect("TLS takes its configuration"));
             }
             _ => {}
         }

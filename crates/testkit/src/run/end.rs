@@ -87,7 +87,8 @@ impl Run<'_> {
     }
 
     pub(super) fn drain(&mut self) -> Result<(), Failure> {
-        let timeout = self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout);
+        let timeout: Duration =
+            self.scenario.client.max_idle_timeout.max(self.scenario.server.max_idle_timeout).into();
         self.closed = true;
         // Whoever is left without a path is told, and does not wait for the idle timeout.
         let time = if self.stranded { SETTLE } else { timeout * 2 + DRAIN };

@@ -1,7 +1,7 @@
 //! Carries out a scenario's operations.
 
 use netsim::network::Direction;
-use proto::{NetworkPath, PathError, PathId, PathState, Side};
+use proto::{NetworkPath, PathError, PathId, PathState, PathStatus, Side, VarInt};
 use units::{Duration, Instant};
 
 use super::{Failure, Run, SIDES};
@@ -15,7 +15,7 @@ use crate::{
 const AGAIN: Duration = Duration::from_millis(100);
 const ATTEMPTS: u32 = 100;
 /// The code with which runs close.
-const CLOSE_CODE: u64 = 0xc105e;
+const CLOSE_CODE: VarInt = VarInt::from_u32(0xc105e);
 
 /// Faults at time zero wait for packets of the handshake, too.
 pub(super) fn is_armed_from_the_start(after: Duration, operation: &Operation) -> bool {
@@ -70,14 +70,15 @@ impl Run<'_> {
             Operation::ClosePath { side, path } => {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
                     // The last path stays: that is an answer, too.
-                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5));
+                    let _ = self.world.with(id, |c, now| c.close_path(now, path, 5u8.into()));
                     // Known before the other side hears of it, which may be the next thing that happens.
                     self.events_of(side)?;
                 }
             }
             Operation::Backup { side, path, backup } => {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
-                    let _ = self.world.with(id, |c, _| c.set_path_backup(path, backup));
+                    let status = if backup { PathStatus::Backup } else { PathStatus::Available };
+                    let _ = self.world.with(id, |c, _| c.set_path_status(path, status));
                 }
             }
             Operation::Cut { path, way, kind } => self.change(path, way, |link, now| link.cut(now, kind)),

@@ -30,23 +30,23 @@ macro_rules! plain {
 
 plain!(bool, u8, u16, u32, u64, usize, proto::RecoveryKind, proto::ControllerKind, proto::SchedulerKind);
 
-impl Value for Duration {
+impl Value for std::time::Duration {
     fn print(&self) -> String {
-        exact(*self)
+        exact((*self).into())
     }
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok()
+        text.parse::<Duration>().ok().map(Into::into)
     }
 }
 
-impl Value for Option<Duration> {
+impl Value for Option<std::time::Duration> {
     fn print(&self) -> String {
-        self.map_or_else(|| "never".to_owned(), exact)
+        self.map_or_else(|| "never".to_owned(), |duration| duration.print())
     }
 
     fn parse(text: &str) -> Option<Self> {
-        if text == "never" { Some(None) } else { text.parse().ok().map(Some) }
+        if text == "never" { Some(None) } else { Value::parse(text).map(Some) }
     }
 }
 

@@ -53,7 +53,7 @@ pub async fn client_process(args: Args) -> Outcome<ExitCode> {
         loop {
             if let Some(session) = uplink.now() {
                 let connection = session.connection;
-                let open = connection.paths().iter().any(|path| path.network.remote == second);
+                let open = connection.path_stats().iter().any(|path| path.network.remote == second);
                 if !open {
                     let added = connection.add_path(mendpath::PathOptions::new().remote(second)).await;
                     say(format_args!("second path: {added:?}"));

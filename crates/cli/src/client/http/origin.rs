@@ -215,10 +215,10 @@ impl Drop for OriginIo {
     /// Between two requests this is a connection's proper end; in the middle of one the origin server must not take it for the end of
     /// a request.
     fn drop(&mut self) {
+        let Some(send) = &mut self.send else { return };
         if self.finished {
             return;
         }
-        let Some(send) = self.send.as_mut() else { return };
         if self.idle.borrow().is_some() {
             let _ = send.finish();
         } else {

@@ -7,40 +7,41 @@ use super::*;
 /// Un-ACKed packets of path 0, with the size of each; those in `protected` have a copy or are in a block.
 #[derive(Default)]
 struct Packets {
-    numbers: BTreeSet<u64>,
-    protected: BTreeSet<u64>,
+    numbers: BTreeSet<PacketNumber>,
+    protected: BTreeSet<PacketNumber>,
     bytes: u64,
 }
 
 impl Packets {
     fn new(count: u64, bytes: u64) -> Self {
-        Self { numbers: (0..count).collect(), protected: BTreeSet::new(), bytes }
+        Self { numbers: (0..count).map(PacketNumber).collect(), protected: BTreeSet::new(), bytes }
     }
 
-    fn open(&self) -> impl Iterator<Item = u64> + '_ {
+    fn open(&self) -> impl Iterator<Item = PacketNumber> + '_ {
         self.numbers.difference(&self.protected).copied()
     }
 }
 
 impl UnackedView for Packets {
-    fn oldest_resendable(&self, _: u32) -> Option<u64> {
+    fn oldest_resendable(&self, _: PathId) -> Option<PacketNumber> {
         self.open().next()
     }
-    fn source_run(&self, path: u32, after: Option<u64>, limit: u32) -> Option<SourceRun> {
-        let from = after.map_or(0, |n| n + 1);
-        let run: Vec<u64> = self.open().filter(|n| path == 0 && *n >= from).take(limit as usize).collect();
+    fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun> {
+        let from = after.map_or(PacketNumber::ZERO, PacketNumber::next);
+        let run: Vec<PacketNumber> =
+            self.open().filter(|n| path == PathId::ZERO && *n >= from).take(limit as usize).collect();
         Some(SourceRun { first: *run.first()?, last: *run.last()?, packets: run.len() as u32 })
     }
-    fn any_unacked(&self, path: u32, first: u64, last: u64) -> bool {
+    fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool {
         self.next_unacked(path, first, last).is_some()
     }
-    fn exposed(&self, path: u32, limit: u32) -> Option<Exposed> {
+    fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
         let run = self.source_run(path, None, limit)?;
         let bytes = u64::from(run.packets) * self.bytes;
         Some(Exposed { first: run.first, last: run.last, packets: run.packets, bytes })
     }
-    fn next_unacked(&self, path: u32, first: u64, last: u64) -> Option<u64> {
-        self.numbers.iter().copied().find(|n| path == 0 && (first..=last).contains(n))
+    fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {
+        self.numbers.iter().copied().find(|n| path == PathId::ZERO && (first..=last).contains(n))
     }
 }
 
@@ -48,8 +49,8 @@ fn path(id: u32) -> PathSnapshot {
     PathSnapshot { window: 100_000, ..PathSnapshot::new(PathId(id), Duration::from_millis(50), 1_200) }
 }
 
-fn auto(decodes: bool) -> Auto {
-    Auto::new(&RepairConfig::default(), decodes)
+fn auto(coding: Coding) -> Auto {
+    Auto::new(&RepairConfig::default(), coding)
 }
 
 /// Does what the policy asks for until it asks for nothing; returns that.
@@ -59,10 +60,12 @@ fn drain(auto: &mut Auto, paths: &[PathSnapshot], packets: &mut Packets) -> Vec<
         let action = auto.on_opportunity(Instant::ORIGIN, paths, packets);
         match action {
             RecoveryAction::Reinject { packet, .. } => _ = packets.protected.insert(packet),
-            RecoveryAction::Repair { block, .. } => packets.protected.extend(block.first..=block.last),
+            RecoveryAction::Repair { block, .. } => {
+                packets.protected.extend((block.first.0..=block.last.0).map(PacketNumber))
+            }
             _ => break,
         }
-        auto.on_done(&action, Some(Carried { number, bytes: 1_200 }));
+        auto.on_done(&action, Some(Carried { number: PacketNumber(number), bytes: 1_200 }));
         done.push(action);
         assert!(done.len() < 100, "{done:?}");
     }
@@ -75,7 +78,7 @@ fn known(id: u32, sent: u64, every: u64) -> PathSnapshot {
     for number in 0..sent {
         history.on_sent();
         if number % every == every - 1 {
-            history.on_lost(number);
+            history.on_lost(PacketNumber(number));
         }
     }
     PathSnapshot { history, ..path(id) }
@@ -83,19 +86,19 @@ fn known(id: u32, sent: u64, every: u64) -> PathSnapshot {
 
 #[test]
 fn a_lone_packet_leaves_again_over_the_other_path() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let actions = drain(&mut auto, &[path(0), path(1)], &mut Packets::new(1, 1_200));
-    assert_eq!(actions, [RecoveryAction::Reinject { packet: 0, of: PathId(0), on: PathId(1) }]);
+    assert_eq!(actions, [RecoveryAction::Reinject { packet: PacketNumber(0), of: PathId(0), on: PathId(1) }]);
     assert_eq!(auto.reasons(), RecoveryReasons { single: 1, ..RecoveryReasons::default() });
 }
 
 #[test]
 fn small_packets_are_copied_as_often_as_it_takes() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let actions = drain(&mut auto, &[known(0, 1_000, 5)], &mut Packets::new(2, 100));
     let numbers: Vec<u64> = actions
         .iter()
-        .map(|a| if let RecoveryAction::Reinject { packet, .. } = a { *packet } else { 99 })
+        .map(|a| if let RecoveryAction::Reinject { packet, .. } = a { packet.0 } else { 99 })
         .collect();
     assert_eq!(numbers[..4], [0, 1, 0, 1]);
     assert_eq!(numbers.len() % 2, 0);
@@ -103,12 +106,12 @@ fn small_packets_are_copied_as_often_as_it_takes() {
 
 #[test]
 fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
-    let mut coding = auto(true);
+    let mut coding = auto(Coding::Unacked);
     let actions = drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200));
     assert!((3..8).contains(&actions.len()), "{actions:?}");
     assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(1), .. })));
     assert_eq!(coding.reasons().block, actions.len() as u64);
-    let mut copying = auto(false);
+    let mut copying = auto(Coding::Nothing);
     let actions = drain(&mut copying, &[path(0), path(1)], &mut Packets::new(40, 1_200));
     assert_eq!(actions.len(), 16, "the allowance");
     assert_eq!((copying.reasons().uncoded, copying.reasons().no_budget), (16, 0));
@@ -117,7 +120,7 @@ fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
 
 #[test]
 fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let mut packets = Packets::new(1, 1_200);
     for _ in 0..5 {
         assert!(drain(&mut auto, &[known(0, 4_000, u64::MAX)], &mut packets).is_empty());
@@ -127,7 +130,7 @@ fn a_path_that_loses_nothing_is_left_alone_and_counted_once() {
 
 #[test]
 fn nothing_leaves_without_window_and_the_task_goes_on_when_there_is_some() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let full = PathSnapshot { in_flight: 100_000, ..path(0) };
     let mut packets = Packets::new(20, 1_200);
     assert!(drain(&mut auto, &[full], &mut packets).is_empty());
@@ -137,7 +140,7 @@ fn nothing_leaves_without_window_and_the_task_goes_on_when_there_is_some() {
 
 #[test]
 fn repair_does_not_take_a_path_that_is_too_slow() {
-    let mut auto = auto(true);
+    let mut auto = auto(Coding::Unacked);
     let slow = PathSnapshot::new(PathId(1), Duration::from_millis(900), 1_200);
     let actions = drain(&mut auto, &[path(0), slow], &mut Packets::new(20, 1_200));
     assert!(!actions.is_empty());
@@ -146,11 +149,18 @@ fn repair_does_not_take_a_path_that_is_too_slow() {
 
 #[test]
 fn an_exchange_after_a_silence_has_the_allowance_again() {
-    let mut auto = auto(false);
+    let mut auto = auto(Coding::Nothing);
     drain(&mut auto, &[path(0)], &mut Packets::new(40, 1_200));
     assert!(!auto.budget.allows(1_200));
-    let first =
-        SentData { path: PathId(0), number: 50, bytes: 1_200, marks: Default::default(), fresh: true };
+    let first = SentData {
+        path: PathId(0),
+        number: PacketNumber(50),
+        bytes: 1_200,
+        marks: Default::default(),
+        fresh: true,
+        source: None,
+        rtt: Duration::from_millis(50),
+    };
     auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 5_000, ..path(0) }]);
     assert!(!auto.budget.allows(1_200));
     auto.on_data(Instant::ORIGIN, &first, &[PathSnapshot { in_flight: 1_200, ..path(0) }]);

@@ -47,7 +47,7 @@ fn a_reset_gives_back_the_credit_of_what_was_never_sent() {
     let (a, b) = (client.open(Dir::Uni).unwrap(), client.open(Dir::Uni).unwrap());
     client.write(a, &[1; 10]).unwrap();
     assert_eq!(client.write(b, &[1; 10]), Err(WriteError::Blocked));
-    client.reset(a, 0).unwrap();
+    client.reset(a, 0u8.into()).unwrap();
     assert_eq!(events(&mut client), [StreamEvent::Writable(b)]);
     assert_eq!(client.write(b, &[1; 10]), Ok(10));
     transfer(&mut client, &mut server);
@@ -87,7 +87,7 @@ fn sparse_data_costs_no_more_than_the_window() {
     assert_eq!((stats.receive_buffered_max, stats.gaps), (10_000, 3));
     assert!(!server.has_pending());
     // Stopping a stream frees its memory and its credit at once.
-    server.stop(CLIENT_UNI, 0).unwrap();
+    server.stop(CLIENT_UNI, 0u8.into()).unwrap();
     assert_eq!(server.stats().receive_buffered, 6_000);
     let (_, sent) = packet(&mut server, 100);
     assert_eq!(sent.control, [StreamControl::StopSending(CLIENT_UNI), StreamControl::MaxData(14_000)]);

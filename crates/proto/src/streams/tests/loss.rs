@@ -136,9 +136,9 @@ fn lost_resets_and_stops_are_repeated_while_they_matter() {
     let id = client.open(Dir::Bi).unwrap();
     client.write(id, b"abc").unwrap();
     transfer(&mut client, &mut server);
-    client.reset(id, 9).unwrap();
-    assert_eq!(client.reset(id, 9), Err(CloseError::Closed));
-    client.stop(id, 8).unwrap();
+    client.reset(id, 9u8.into()).unwrap();
+    assert_eq!(client.reset(id, 9u8.into()), Err(CloseError::Closed));
+    client.stop(id, 8u8.into()).unwrap();
     let (_, mut first) = packet(&mut client, 100);
     assert_eq!(first.control, [StreamControl::ResetStream(id), StreamControl::StopSending(id)]);
     assert!(client.unacked_remaining(&first));
@@ -146,8 +146,8 @@ fn lost_resets_and_stops_are_repeated_while_they_matter() {
     let (payload, mut second) = packet(&mut client, 100);
     assert_eq!(second.control, first.control);
     receive(&mut server, &payload).unwrap();
-    assert_eq!(server.finish(id), Err(FinishError::Stopped(8)));
-    assert_eq!(read_all(&mut server, id), (vec![], Err(ReadError::Reset(9))));
+    assert_eq!(server.finish(id), Err(FinishError::Stopped(8u8.into())));
+    assert_eq!(read_all(&mut server, id), (vec![], Err(ReadError::Reset(9u8.into()))));
     // Acknowledged late, through the packet that was given up.
     client.on_acked(&first);
     client.on_lost(&mut second);

@@ -121,7 +121,7 @@ impl Endpoint {
                 self.streams.set_priority(id, rng.below(3) as i32 - 1);
             }
             if aborts && rng.one_in(100) {
-                self.streams.reset(id, 5).unwrap();
+                self.streams.reset(id, 5u8.into()).unwrap();
                 (half.done, half.aborted) = (true, true);
                 continue;
             }
@@ -131,7 +131,9 @@ impl Endpoint {
             match self.streams.write(id, &data) {
                 Ok(n) => half.offset += n as u64,
                 Err(WriteError::Blocked) => half.blocked = true,
-                Err(WriteError::Stopped(6)) => (half.done, half.aborted) = (true, true),
+                Err(WriteError::Stopped(code)) if code.into_inner() == 6 => {
+                    (half.done, half.aborted) = (true, true)
+                }
                 Err(error) => panic!("{error:?}"),
             }
             if half.offset == end && !half.done {
@@ -146,7 +148,7 @@ impl Endpoint {
         let from = self.side.peer();
         for (&id, half) in self.reading.iter_mut().filter(|(_, half)| !half.done) {
             if aborts && rng.one_in(100) {
-                self.streams.stop(id, 6).unwrap();
+                self.streams.stop(id, 6u8.into()).unwrap();
                 (half.done, half.aborted) = (true, true);
                 continue;
             }

@@ -28,7 +28,7 @@ fn flow_control_error() {
     s.on_stream(CLIENT_BI, 99, &[1], false).unwrap();
     assert_eq!(code(s.on_stream(CLIENT_UNI, 50, &[1], false)), Code::FLOW_CONTROL_ERROR);
     let mut s = server();
-    assert_eq!(code(s.on_reset_stream(CLIENT_BI, 0, 101)), Code::FLOW_CONTROL_ERROR);
+    assert_eq!(code(s.on_reset_stream(CLIENT_BI, 0u8.into(), 101)), Code::FLOW_CONTROL_ERROR);
     let mut s = server();
     assert_eq!(code(s.on_stream(CLIENT_BI, MAX_VARINT, &[1], false)), Code::FRAME_ENCODING_ERROR);
 }
@@ -43,12 +43,12 @@ fn final_size_error() {
     assert_eq!(code(ended().on_stream(CLIENT_BI, 20, &[1], false)), Code::FINAL_SIZE_ERROR);
     assert_eq!(code(ended().on_stream(CLIENT_BI, 0, &[1], true)), Code::FINAL_SIZE_ERROR);
     assert_eq!(code(ended().on_stream(CLIENT_BI, 21, &[], true)), Code::FINAL_SIZE_ERROR);
-    assert_eq!(code(ended().on_reset_stream(CLIENT_BI, 0, 19)), Code::FINAL_SIZE_ERROR);
+    assert_eq!(code(ended().on_reset_stream(CLIENT_BI, 0u8.into(), 19)), Code::FINAL_SIZE_ERROR);
     assert_eq!(ended().on_stream(CLIENT_BI, 20, &[], true), Ok(()));
     let mut s = server();
     s.on_stream(CLIENT_BI, 10, &[1; 10], false).unwrap();
     assert_eq!(code(s.on_stream(CLIENT_BI, 0, &[1], true)), Code::FINAL_SIZE_ERROR);
-    assert_eq!(code(s.on_reset_stream(CLIENT_BI, 0, 19)), Code::FINAL_SIZE_ERROR);
+    assert_eq!(code(s.on_reset_stream(CLIENT_BI, 0u8.into(), 19)), Code::FINAL_SIZE_ERROR);
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn stream_limit_error() {
         let mut s = server();
         let third = StreamId::new(Side::Client, dir, 2);
         assert_eq!(code(s.on_stream(third, 0, &[], false)), Code::STREAM_LIMIT_ERROR);
-        assert_eq!(code(s.on_reset_stream(third, 0, 0)), Code::STREAM_LIMIT_ERROR);
+        assert_eq!(code(s.on_reset_stream(third, 0u8.into(), 0)), Code::STREAM_LIMIT_ERROR);
         assert_eq!(code(s.on_stream_data_blocked(third, 0)), Code::STREAM_LIMIT_ERROR);
     }
     let far = StreamId::new(Side::Client, Dir::Bi, (1 << 60) - 1);
-    assert_eq!(code(server().on_stop_sending(far, 0)), Code::STREAM_LIMIT_ERROR);
+    assert_eq!(code(server().on_stop_sending(far, 0u8.into())), Code::STREAM_LIMIT_ERROR);
     assert_eq!(code(server().on_max_stream_data(far, 0)), Code::STREAM_LIMIT_ERROR);
     for dir in DIRS {
         assert_eq!(code(server().on_max_streams(dir, (1 << 60) + 1)), Code::FRAME_ENCODING_ERROR);
@@ -75,13 +75,13 @@ fn stream_state_error() {
     let mut s = server();
     s.open(Dir::Uni).unwrap();
     assert_eq!(code(s.on_stream(SERVER_UNI, 0, &[1], false)), Code::STREAM_STATE_ERROR);
-    assert_eq!(code(s.on_reset_stream(SERVER_UNI, 0, 0)), Code::STREAM_STATE_ERROR);
+    assert_eq!(code(s.on_reset_stream(SERVER_UNI, 0u8.into(), 0)), Code::STREAM_STATE_ERROR);
     assert_eq!(code(s.on_stream_data_blocked(SERVER_UNI, 0)), Code::STREAM_STATE_ERROR);
-    assert_eq!(code(s.on_stop_sending(CLIENT_UNI, 0)), Code::STREAM_STATE_ERROR);
+    assert_eq!(code(s.on_stop_sending(CLIENT_UNI, 0u8.into())), Code::STREAM_STATE_ERROR);
     assert_eq!(code(s.on_max_stream_data(CLIENT_UNI, 0)), Code::STREAM_STATE_ERROR);
     assert_eq!(code(s.on_stream(SERVER_BI, 0, &[1], false)), Code::STREAM_STATE_ERROR);
     assert_eq!(code(s.on_max_stream_data(SERVER_BI, 9)), Code::STREAM_STATE_ERROR);
-    assert_eq!(code(s.on_stop_sending(SERVER_BI, 9)), Code::STREAM_STATE_ERROR);
+    assert_eq!(code(s.on_stop_sending(SERVER_BI, 9u8.into())), Code::STREAM_STATE_ERROR);
 }
 
 #[test]
@@ -98,11 +98,11 @@ fn a_higher_stream_opens_the_lower_ones() {
 fn a_reset_is_told_and_gives_credit_back() {
     let mut s = server();
     s.on_stream(CLIENT_UNI, 0, &[1; 50], false).unwrap();
-    s.on_reset_stream(CLIENT_UNI, 7, 100).unwrap();
-    s.on_reset_stream(CLIENT_UNI, 8, 100).unwrap();
+    s.on_reset_stream(CLIENT_UNI, 7u8.into(), 100).unwrap();
+    s.on_reset_stream(CLIENT_UNI, 8u8.into(), 100).unwrap();
     s.on_stream(CLIENT_UNI, 60, &[1; 10], false).unwrap();
     assert_eq!(s.stats().receive_buffered, 0);
-    assert_eq!(read_all(&mut s, CLIENT_UNI), (vec![], Err(ReadError::Reset(7))));
+    assert_eq!(read_all(&mut s, CLIENT_UNI), (vec![], Err(ReadError::Reset(7u8.into()))));
     assert_eq!(s.read(CLIENT_UNI, &mut []), Err(ReadError::Unknown));
     // 100 of 150 bytes are announced again, as well as the stream.
     let (_, sent) = packet(&mut s, 100);
@@ -114,7 +114,7 @@ fn a_reset_is_told_and_gives_credit_back() {
 fn a_reset_after_the_last_byte_does_not_take_the_data_away() {
     let mut s = server();
     s.on_stream(CLIENT_UNI, 0, b"all", true).unwrap();
-    s.on_reset_stream(CLIENT_UNI, 7, 3).unwrap();
+    s.on_reset_stream(CLIENT_UNI, 7u8.into(), 3).unwrap();
     assert_eq!(read_all(&mut s, CLIENT_UNI), (b"all".to_vec(), Ok(Read::Finished)));
 }
 
@@ -122,8 +122,8 @@ fn a_reset_after_the_last_byte_does_not_take_the_data_away() {
 fn a_reset_is_no_orderly_end_even_if_nothing_is_missing() {
     let mut s = server();
     s.on_stream(CLIENT_UNI, 0, b"some", false).unwrap();
-    s.on_reset_stream(CLIENT_UNI, 7, 4).unwrap();
-    assert_eq!(read_all(&mut s, CLIENT_UNI), (vec![], Err(ReadError::Reset(7))));
+    s.on_reset_stream(CLIENT_UNI, 7u8.into(), 4).unwrap();
+    assert_eq!(read_all(&mut s, CLIENT_UNI), (vec![], Err(ReadError::Reset(7u8.into()))));
 }
 
 #[test]
@@ -133,17 +133,17 @@ fn stop_sending_is_answered_with_a_reset() {
     client.write(id, &[1; 5_000]).unwrap();
     let (payload, first) = packet(&mut client, 1_200);
     receive(&mut server, &payload).unwrap();
-    server.stop(id, 42).unwrap();
-    assert_eq!(server.stop(id, 43), Err(CloseError::Closed));
+    server.stop(id, 42u8.into()).unwrap();
+    assert_eq!(server.stop(id, 43u8.into()), Err(CloseError::Closed));
     assert_eq!(server.read(id, &mut [0; 9]), Err(ReadError::Closed));
     transfer(&mut server, &mut client);
-    assert_eq!(events(&mut client), [StreamEvent::Stopped { id, code: 42 }]);
+    assert_eq!(events(&mut client), [StreamEvent::Stopped { id, code: 42u8.into() }]);
     assert_eq!((client.sendable_bytes(), client.stats().send_buffered), (0, 0));
     assert!(!client.unacked_remaining(&first), "nobody waits for the data of a reset stream");
     transfer(&mut client, &mut server);
     assert_eq!(server.stats().open, 0);
     // The application still learns why, once; then the stream is forgotten.
-    assert_eq!(client.write(id, &[1]), Err(WriteError::Stopped(42)));
+    assert_eq!(client.write(id, &[1]), Err(WriteError::Stopped(42u8.into())));
     assert_eq!(client.write(id, &[1]), Err(WriteError::Unknown));
     assert_eq!(client.stats().open, 0);
 }
@@ -157,7 +157,7 @@ fn frames_for_forgotten_streams_are_ignored() {
     events(&mut s);
     s.on_stream(CLIENT_UNI, 0, b"x", true).unwrap();
     s.on_stream(CLIENT_UNI, 5_000, b"whatever", false).unwrap();
-    s.on_reset_stream(CLIENT_UNI, 1, 1).unwrap();
+    s.on_reset_stream(CLIENT_UNI, 1u8.into(), 1).unwrap();
     s.on_stream_data_blocked(CLIENT_UNI, 1).unwrap();
     assert_eq!((s.stats().open, events(&mut s)), (0, vec![]));
 }

@@ -101,7 +101,7 @@ fn a_stream_that_is_given_up_leaves_no_place_behind() {
     let (mut client, ids) = senders(3, 50_000);
     sent_by(&mut client, 20, &[1_200]);
     for &id in &ids {
-        client.reset(id, 0).unwrap();
+        client.reset(id, 0u8.into()).unwrap();
     }
     let (_, sent) = packet(&mut client, 1_200);
     assert!(!client.has_data());

@@ -4,6 +4,7 @@
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::error::{TransportError, TransportErrorCode};
 use super::super::ids::{ConnectionId, PathId, ResetToken};
+use super::super::varint::VarInt;
 use super::field::Field;
 use super::{FrameProblem, frame_types};
 
@@ -171,7 +172,7 @@ pub enum ConnectionClose<'a> {
     /// Type 0x1d: the application ends it.
     Application {
         /// The application's error code.
-        error_code: u64,
+        error_code: VarInt,
         /// For people; UTF-8 by convention only.
         reason: &'a [u8],
     },
@@ -179,7 +180,7 @@ pub enum ConnectionClose<'a> {
 
 impl<'a> ConnectionClose<'a> {
     pub(super) fn decode(frame_type: u64, reader: &mut Reader<'a>) -> Result<Self, FrameProblem> {
-        let error_code = reader.varint()?;
+        let error_code = VarInt::read(reader)?;
         Ok(if frame_type == frame_types::CONNECTION_CLOSE {
             let frame_type = Some(reader.varint()?).filter(|&frame_type| frame_type != 0);
             let reason = reader.varint_prefixed()?;
@@ -222,10 +223,10 @@ impl<'a> ConnectionClose<'a> {
         put_varint(out, self.frame_type());
         match self {
             Self::Transport { error_code, frame_type, .. } => {
-                put_varint(out, error_code.0);
+                error_code.put(out);
                 put_varint(out, frame_type.unwrap_or(0));
             }
-            Self::Application { error_code, .. } => put_varint(out, *error_code),
+            Self::Application { error_code, .. } => error_code.put(out),
         }
         put_prefixed(out, self.reason());
     }
@@ -234,9 +235,9 @@ impl<'a> ConnectionClose<'a> {
     pub fn encoded_len(&self) -> usize {
         let codes = match self {
             Self::Transport { error_code, frame_type, .. } => {
-                varint_len(error_code.0) + varint_len(frame_type.unwrap_or(0))
+                varint_len(error_code.to_varint()) + varint_len(frame_type.unwrap_or(0))
             }
-            Self::Application { error_code, .. } => varint_len(*error_code),
+            Self::Application { error_code, .. } => varint_len(error_code.to_varint()),
         };
         1 + codes + prefixed_len(self.reason())
     }

@@ -3,6 +3,7 @@
 use super::super::coding::{Reader, put_varint};
 use super::super::error::TransportErrorCode;
 use super::super::ids::{PathId, StreamId};
+use super::super::varint::VarInt;
 use super::FrameProblem;
 
 /// A value that stands in a frame as one variable-length integer.
@@ -39,13 +40,23 @@ impl Field for StreamId {
     }
 }
 
-impl Field for TransportErrorCode {
+impl Field for VarInt {
     fn from_varint(value: u64) -> Result<Self, FrameProblem> {
-        Ok(Self(value))
+        Ok(Self::saturating(value))
     }
 
     fn to_varint(self) -> u64 {
-        self.0
+        self.into_inner()
+    }
+}
+
+impl Field for TransportErrorCode {
+    fn from_varint(value: u64) -> Result<Self, FrameProblem> {
+        Ok(Self(VarInt::saturating(value)))
+    }
+
+    fn to_varint(self) -> u64 {
+        self.0.into_inner()
     }
 }
 

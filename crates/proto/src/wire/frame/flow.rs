@@ -2,6 +2,7 @@
 
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::ids::{Dir, StreamId};
+use super::super::varint::VarInt;
 use super::field::varint_frame;
 use super::{FrameProblem, frame_types};
 
@@ -11,7 +12,7 @@ varint_frame! {
         /// The stream.
         pub id: StreamId,
         /// The application's error code.
-        pub error_code: u64,
+        pub error_code: VarInt,
         /// Bytes that were sent on the stream in all.
         pub final_size: u64,
     }
@@ -23,7 +24,7 @@ varint_frame! {
         /// The stream.
         pub id: StreamId,
         /// The application's error code.
-        pub error_code: u64,
+        pub error_code: VarInt,
     }
 }
 

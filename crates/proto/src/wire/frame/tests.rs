@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::super::coding::MAX_VARINT;
 use super::super::ids::{ConnectionId, Dir, PathId, ResetToken, StreamId};
 use super::super::ranges::PacketRanges;
+use super::super::varint::VarInt;
 use super::*;
 
 /// The problem of the first frame of `payload`.
@@ -293,8 +294,8 @@ fn frames_and_packet_types() {
         (Frame::Padding { len: 1 }, "IH01", "NP"),
         (Frame::Ping, "IH01", ""),
         (only(&ack), "IH1", "N"),
-        (Frame::ResetStream(ResetStream { id, error_code: 0, final_size: 0 }), "01", ""),
-        (Frame::StopSending(StopSending { id, error_code: 0 }), "01", ""),
+        (Frame::ResetStream(ResetStream { id, error_code: VarInt::from_u32(0), final_size: 0 }), "01", ""),
+        (Frame::StopSending(StopSending { id, error_code: VarInt::from_u32(0) }), "01", ""),
         (Frame::Crypto(Crypto { offset: 0, data: b"" }), "IH1", ""),
         (Frame::NewToken(NewToken { token: b"t" }), "1", ""),
         (Frame::Stream(Stream { id, offset: 0, fin: false, data: b"" }), "01", ""),
@@ -309,7 +310,11 @@ fn frames_and_packet_types() {
         (Frame::PathChallenge(PathChallenge([0; 8])), "01", "P"),
         (Frame::PathResponse(PathResponse([0; 8])), "1", "P"),
         (Frame::ConnectionClose(transport_close), "IH01", "N"),
-        (Frame::ConnectionClose(ConnectionClose::Application { error_code: 0, reason }), "01", "N"),
+        (
+            Frame::ConnectionClose(ConnectionClose::Application { error_code: VarInt::from_u32(0), reason }),
+            "01",
+            "N",
+        ),
         (Frame::HandshakeDone, "1", ""),
         (Frame::Datagram(Datagram { data: b"" }), "01", ""),
         (only(&path_ack), "1", "N"),
@@ -478,8 +483,8 @@ fn stream_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
             0 => encoded!(Stream { id, offset, fin, data: &data }),
             1 => encoded!(Crypto { offset, data: &data }),
             2 => encoded!(Datagram { data: &data }),
-            3 => encoded!(ResetStream { id, error_code: number, final_size: offset }),
-            _ => encoded!(StopSending { id, error_code: number }),
+            3 => encoded!(ResetStream { id, error_code: VarInt::saturating(number), final_size: offset }),
+            _ => encoded!(StopSending { id, error_code: VarInt::saturating(number) }),
         }
     })
 }
@@ -515,9 +520,12 @@ fn connection_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
                 reset_token: ResetToken([id[0]; 16]),
             }),
             2 => encoded!(RetireConnectionId { path, sequence: number }),
-            3 => encoded!(ConnectionClose::Application { error_code: number, reason: &data }),
+            3 => encoded!(ConnectionClose::Application {
+                error_code: VarInt::saturating(number),
+                reason: &data
+            }),
             _ => encoded!(ConnectionClose::Transport {
-                error_code: TransportErrorCode(number),
+                error_code: TransportErrorCode(VarInt::saturating(number)),
                 frame_type: Some(other).filter(|&frame_type| frame_type > 0),
                 reason: &data,
             }),
@@ -529,7 +537,7 @@ fn multipath_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
     (0..7_u8, any::<u32>(), varint(), any::<bool>()).prop_map(|(which, path, number, backup)| {
         let path = PathId(path);
         match which {
-            0 => encoded!(PathAbandon { path, error_code: TransportErrorCode(number) }),
+            0 => encoded!(PathAbandon { path, error_code: TransportErrorCode(VarInt::saturating(number)) }),
             1 => encoded!(PathStatus { path, sequence: number, backup }),
             2 => encoded!(MaxPathId { maximum: path }),
             3 => encoded!(PathsBlocked { maximum: path }),

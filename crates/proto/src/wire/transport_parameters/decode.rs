@@ -8,6 +8,7 @@ use units::Duration;
 use super::super::coding::{MAX_VARINT, Reader, Truncated};
 use super::super::error::TransportError;
 use super::super::ids::{ConnectionId, PathId, ResetToken, Side};
+use super::super::varint::VarInt;
 use super::{CodeSchemes, PreferredAddress, RepairParameters, TransportParameters, ids};
 
 /// Unknown parameters among which duplicates are looked for: far more than an honest peer sends.
@@ -73,19 +74,19 @@ impl TransportParameters {
             ids::MAX_IDLE_TIMEOUT => self.max_idle_timeout = Duration::from_millis(value.varint()?),
             ids::STATELESS_RESET_TOKEN => self.stateless_reset_token = Some(ResetToken(value.array()?)),
             ids::MAX_UDP_PAYLOAD_SIZE => self.max_udp_payload_size = within(1200..=MAX_VARINT, value)?,
-            ids::INITIAL_MAX_DATA => self.initial_max_data = value.varint()?,
+            ids::INITIAL_MAX_DATA => self.initial_max_data = limit(value)?,
             ids::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL => {
-                self.initial_max_stream_data_bidi_local = value.varint()?;
+                self.initial_max_stream_data_bidi_local = limit(value)?;
             }
             ids::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE => {
-                self.initial_max_stream_data_bidi_remote = value.varint()?;
+                self.initial_max_stream_data_bidi_remote = limit(value)?;
             }
-            ids::INITIAL_MAX_STREAM_DATA_UNI => self.initial_max_stream_data_uni = value.varint()?,
+            ids::INITIAL_MAX_STREAM_DATA_UNI => self.initial_max_stream_data_uni = limit(value)?,
             ids::INITIAL_MAX_STREAMS_BIDI => self.initial_max_streams_bidi = within(stream_count, value)?,
             ids::INITIAL_MAX_STREAMS_UNI => self.initial_max_streams_uni = within(stream_count, value)?,
-            ids::ACK_DELAY_EXPONENT => self.ack_delay_exponent = within(0..=20, value)?,
+            ids::ACK_DELAY_EXPONENT => self.ack_delay_exponent = within(0..=20, value)?.into_inner() as u8,
             ids::MAX_ACK_DELAY => {
-                self.max_ack_delay = Duration::from_millis(within(0..=(1 << 14) - 1, value)?);
+                self.max_ack_delay = Duration::from_millis(within(0..=(1 << 14) - 1, value)?.into_inner());
             }
             ids::DISABLE_ACTIVE_MIGRATION => self.disable_active_migration = true,
             ids::PREFERRED_ADDRESS => self.preferred_address = Some(preferred_address(value)?),
@@ -96,10 +97,10 @@ impl TransportParameters {
                 self.initial_source_connection_id = Some(connection_id(value)?);
             }
             ids::RETRY_SOURCE_CONNECTION_ID => self.retry_source_connection_id = Some(connection_id(value)?),
-            ids::MAX_DATAGRAM_FRAME_SIZE => self.max_datagram_frame_size = value.varint()?,
+            ids::MAX_DATAGRAM_FRAME_SIZE => self.max_datagram_frame_size = limit(value)?,
             ids::INITIAL_MAX_PATH_ID => {
                 let id = within(0..=u64::from(u32::MAX), value)?;
-                self.initial_max_path_id = Some(PathId(id as u32));
+                self.initial_max_path_id = Some(PathId(id.into_inner() as u32));
             }
             ids::REPAIR => self.repair = repair(value)?,
             _ => return Ok(false),
@@ -118,9 +119,13 @@ const fn is_for_servers_only(id: u64) -> bool {
     )
 }
 
-fn within(range: RangeInclusive<u64>, value: &mut Reader<'_>) -> Result<u64, Malformed> {
-    let value = value.varint()?;
-    if range.contains(&value) { Ok(value) } else { Err(Malformed("value out of range")) }
+fn limit(value: &mut Reader<'_>) -> Result<VarInt, Malformed> {
+    Ok(VarInt::saturating(value.varint()?))
+}
+
+fn within(range: RangeInclusive<u64>, value: &mut Reader<'_>) -> Result<VarInt, Malformed> {
+    let value = limit(value)?;
+    if range.contains(&value.into_inner()) { Ok(value) } else { Err(Malformed("value out of range")) }
 }
 
 fn connection_id(value: &mut Reader<'_>) -> Result<ConnectionId, Malformed> {
@@ -150,6 +155,6 @@ fn repair(value: &mut Reader<'_>) -> Result<Option<RepairParameters>, Malformed>
     Ok(Some(RepairParameters {
         schemes: CodeSchemes::from_bitmap(value.varint()?),
         max_block: within(1..=MAX_VARINT, value)?,
-        decoder_memory: value.varint()?,
+        decoder_memory: limit(value)?,
     }))
 }

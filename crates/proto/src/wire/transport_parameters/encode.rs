@@ -54,17 +54,17 @@ impl TransportParameters {
     fn integers(&self) -> [(u64, u64); 12] {
         [
             (ids::MAX_IDLE_TIMEOUT, self.max_idle_timeout.as_millis()),
-            (ids::MAX_UDP_PAYLOAD_SIZE, self.max_udp_payload_size),
-            (ids::INITIAL_MAX_DATA, self.initial_max_data),
-            (ids::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL, self.initial_max_stream_data_bidi_local),
-            (ids::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE, self.initial_max_stream_data_bidi_remote),
-            (ids::INITIAL_MAX_STREAM_DATA_UNI, self.initial_max_stream_data_uni),
-            (ids::INITIAL_MAX_STREAMS_BIDI, self.initial_max_streams_bidi),
-            (ids::INITIAL_MAX_STREAMS_UNI, self.initial_max_streams_uni),
-            (ids::ACK_DELAY_EXPONENT, self.ack_delay_exponent),
+            (ids::MAX_UDP_PAYLOAD_SIZE, self.max_udp_payload_size.into_inner()),
+            (ids::INITIAL_MAX_DATA, self.initial_max_data.into_inner()),
+            (ids::INITIAL_MAX_STREAM_DATA_BIDI_LOCAL, self.initial_max_stream_data_bidi_local.into_inner()),
+            (ids::INITIAL_MAX_STREAM_DATA_BIDI_REMOTE, self.initial_max_stream_data_bidi_remote.into_inner()),
+            (ids::INITIAL_MAX_STREAM_DATA_UNI, self.initial_max_stream_data_uni.into_inner()),
+            (ids::INITIAL_MAX_STREAMS_BIDI, self.initial_max_streams_bidi.into_inner()),
+            (ids::INITIAL_MAX_STREAMS_UNI, self.initial_max_streams_uni.into_inner()),
+            (ids::ACK_DELAY_EXPONENT, self.ack_delay_exponent.into()),
             (ids::MAX_ACK_DELAY, self.max_ack_delay.as_millis()),
-            (ids::ACTIVE_CONNECTION_ID_LIMIT, self.active_connection_id_limit),
-            (ids::MAX_DATAGRAM_FRAME_SIZE, self.max_datagram_frame_size),
+            (ids::ACTIVE_CONNECTION_ID_LIMIT, self.active_connection_id_limit.into_inner()),
+            (ids::MAX_DATAGRAM_FRAME_SIZE, self.max_datagram_frame_size.into_inner()),
         ]
     }
 }
@@ -97,7 +97,10 @@ fn preferred_address(address: &PreferredAddress) -> Vec<u8> {
 
 fn repair_parameters(repair: RepairParameters) -> Vec<u8> {
     let mut value = Vec::new();
-    for field in [RepairParameters::VERSION, repair.schemes.bits, repair.max_block, repair.decoder_memory] {
+    let RepairParameters { schemes, max_block, decoder_memory } = repair;
+    for field in
+        [RepairParameters::VERSION, schemes.bits, max_block.into_inner(), decoder_memory.into_inner()]
+    {
         put_varint(&mut value, field);
     }
     value

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use super::super::coding::{MAX_VARINT, put_varint, varint_len};
 use super::super::error::TransportErrorCode;
 use super::super::ids::Side;
+use super::super::varint::VarInt;
 use super::*;
 
 fn put(out: &mut Vec<u8>, id: u64, value: &[u8]) {
@@ -29,17 +30,21 @@ fn refusal(bytes: &[u8], from: Side) -> String {
 fn silence_means_the_defaults() {
     let parameters = TransportParameters::decode(&[], Side::Client).unwrap();
     assert_eq!(parameters, TransportParameters::default());
-    assert_eq!(parameters.max_udp_payload_size, 65_527);
+    assert_eq!(parameters.max_udp_payload_size, VarInt::from_u32(65_527));
     assert_eq!(parameters.ack_delay_exponent, 3);
     assert_eq!(parameters.max_ack_delay, Duration::from_millis(25));
-    assert_eq!(parameters.active_connection_id_limit, 2);
+    assert_eq!(parameters.active_connection_id_limit, VarInt::from_u32(2));
     assert_eq!(TransportParameters::default().encode(), []);
 }
 
 /// The layout of the repair parameter, by hand.
 #[test]
 fn repair_parameter_layout() {
-    let repair = RepairParameters { schemes: CodeSchemes::ALL, max_block: 32, decoder_memory: 1 << 20 };
+    let repair = RepairParameters {
+        schemes: CodeSchemes::ALL,
+        max_block: VarInt::from_u32(32),
+        decoder_memory: VarInt::from_u32(1 << 20),
+    };
     let bytes = [0x8d, 0x3e, 0x4d, 0x00, 7, 1, 3, 32, 0x80, 0x10, 0, 0];
     let parameters = TransportParameters { repair: Some(repair), ..Default::default() };
     assert_eq!(parameters.encode(), bytes);
@@ -162,11 +167,14 @@ fn unknown_parameters_are_ignored() {
     put(&mut bytes, MAX_VARINT, &[0xff; 70]);
     bytes.extend(integer(ids::INITIAL_MAX_DATA, 9));
     let parameters = TransportParameters::decode(&bytes, Side::Client).unwrap();
-    assert_eq!(parameters, TransportParameters { initial_max_data: 9, ..Default::default() });
+    assert_eq!(
+        parameters,
+        TransportParameters { initial_max_data: VarInt::from_u32(9), ..Default::default() }
+    );
 }
 
-fn varint() -> impl Strategy<Value = u64> {
-    (0..=MAX_VARINT, 0..62_u32).prop_map(|(value, shift)| value >> shift)
+fn varint() -> impl Strategy<Value = VarInt> {
+    (0..=MAX_VARINT, 0..62_u32).prop_map(|(value, shift)| VarInt::saturating(value >> shift))
 }
 
 fn connection_id(min: usize) -> impl Strategy<Value = ConnectionId> {
@@ -191,7 +199,7 @@ prop_compose! {
 
 prop_compose! {
     fn repair()(known in 0..4_u64, max_block in varint(), decoder_memory in varint()) -> RepairParameters {
-        RepairParameters { schemes: CodeSchemes::from_bitmap(known), max_block: max_block.max(1), decoder_memory }
+        RepairParameters { schemes: CodeSchemes::from_bitmap(known), max_block: max_block.max(1u8.into()), decoder_memory }
     }
 }
 
@@ -217,23 +225,23 @@ prop_compose! {
         base in server_only(),
         (idle, payload, ack_delay) in (0..1_u64 << 40, varint(), 0..1_u64 << 14),
         (data, local, remote, uni) in (varint(), varint(), varint(), varint()),
-        (streams_bidi, streams_uni, exponent) in (0..=1_u64 << 60, 0..=1_u64 << 60, 0..=20_u64),
+        (streams_bidi, streams_uni, exponent) in (0..=1_u64 << 60, 0..=1_u64 << 60, 0..=20_u8),
         (no_migration, limit, source) in (any::<bool>(), varint(), prop::option::of(connection_id(0))),
         (datagram, path, repair) in (varint(), any::<Option<u32>>(), prop::option::of(repair())),
     ) -> TransportParameters {
         TransportParameters {
             max_idle_timeout: Duration::from_millis(idle),
-            max_udp_payload_size: payload.max(1200),
+            max_udp_payload_size: payload.max(1200u16.into()),
             max_ack_delay: Duration::from_millis(ack_delay),
             initial_max_data: data,
             initial_max_stream_data_bidi_local: local,
             initial_max_stream_data_bidi_remote: remote,
             initial_max_stream_data_uni: uni,
-            initial_max_streams_bidi: streams_bidi,
-            initial_max_streams_uni: streams_uni,
+            initial_max_streams_bidi: VarInt::saturating(streams_bidi),
+            initial_max_streams_uni: VarInt::saturating(streams_uni),
             ack_delay_exponent: exponent,
             disable_active_migration: no_migration,
-            active_connection_id_limit: limit.max(2),
+            active_connection_id_limit: limit.max(2u8.into()),
             initial_source_connection_id: source,
             max_datagram_frame_size: datagram,
             initial_max_path_id: path.map(PathId),

@@ -66,7 +66,7 @@ impl Army {
     pub fn new(invitation: &Invitation, seed: u64) -> Outcome<Self> {
         let server = (invitation.server.host.to_string().parse::<Ipv4Addr>()?, invitation.server.port).into();
         let transport = TransportConfig {
-            max_idle_timeout: Duration::from_secs(30),
+            max_idle_timeout: Duration::from_secs(30).into(),
             // Nothing is held back for the sake of this side's memory.
             send_buffer: 16 << 20,
             ..TransportConfig::default()

@@ -121,8 +121,8 @@ impl Tactics {
         }
         for id in answered {
             while let Ok(Read::Data(_)) = connection.read(id, &mut [0; 1_024]) {}
-            let _ = connection.reset(id, 0);
-            let _ = connection.stop(id, 0);
+            let _ = connection.reset(id, 0u8.into());
+            let _ = connection.stop(id, 0u8.into());
         }
     }
 

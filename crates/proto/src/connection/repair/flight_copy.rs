@@ -5,8 +5,7 @@
 
 use units::Instant;
 
-use super::Connection;
-use crate::{crypto::Level, wire::PathId};
+use crate::{connection::Connection, crypto::Level, wire::PathId};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;
@@ -22,24 +21,31 @@ pub(super) struct FlightCopy {
 
 impl Connection {
     /// A datagram of the handshake with `bytes` is about to leave; `fresh` if it carries something for the first time.
-    pub(super) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
+    pub(in crate::connection) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
         if fresh {
             let path = self.path_zero();
             let timeout = path.rtt().pto_base();
-            self.flight_copy.leaving = false;
-            self.flight_copy.due = self.policy.duplicate_handshake(bytes, timeout).map(|gap| now + gap);
-        } else if self.flight_copy.leaving {
+            self.repair.flight_copy.leaving = false;
+            self.repair.flight_copy.due = self.repair.policy.on_flight(bytes, timeout).map(|gap| now + gap);
+        } else if self.repair.flight_copy.leaving {
             self.stats.reasons.handshake += 1;
             self.stats.copies_sent += 1;
             self.stats.recovery_bytes_sent += bytes;
             self.path_zero().count_copy();
-            self.flight_copy.leaving = self.has_flight_pending();
+            self.repair.flight_copy.leaving = self.has_flight_pending();
+        }
+    }
+
+    /// Copies the last flight if the time has come.
+    pub(in crate::connection) fn copy_flight_if_due(&mut self, now: Instant) {
+        if self.repair.flight_copy.due.is_some_and(|t| t <= now) {
+            self.copy_flight();
         }
     }
 
     /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
-    pub(super) fn copy_flight(&mut self) {
-        self.flight_copy = FlightCopy::default();
+    fn copy_flight(&mut self) {
+        self.repair.flight_copy = FlightCopy::default();
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent().iter());
         let bytes: u64 =
             unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
@@ -48,14 +54,14 @@ impl Connection {
         if bytes == 0 || !fits || self.has_flight_pending() {
             return;
         }
-        self.flight_copy.leaving = true;
+        self.repair.flight_copy.leaving = true;
         for level in [Level::Initial, Level::Handshake] {
             self.flight_again(level);
         }
     }
 
     /// Makes the un-ACKed CRYPTO data of a level pending again.
-    pub(super) fn flight_again(&mut self, level: Level) {
+    pub(in crate::connection) fn flight_again(&mut self, level: Level) {
         let Some(space) = self.handshake.space(level) else { return };
         let ranges: Vec<_> = space.space.sent().iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         for range in ranges {
@@ -64,7 +70,7 @@ impl Connection {
     }
 
     /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes; returns how many.
-    pub(super) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
+    pub(in crate::connection) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
         let Some(space) = self.handshake.space(level) else { return 0 };
         let ranges: Vec<_> = space.space.sent().iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();
         let mut left = most;

@@ -1,16 +1,12 @@
 //! The sender's blocks of random linear combinations: what is in them, and what has become of it.
 //!
-//! When to send what is [`BlockSchedule`]'s business. This module keeps what a combination is made from and what a lost source carried:
-//! its stream ranges stay with the block, and are not pending, until the peer has the block or the block fails.
+//! When to send what is the policy's business. This module keeps what a combination is made from
+//! and what a lost source carried: its stream ranges stay with the block, and are not pending, until
+//! the peer has the block or the block fails.
 
 use std::collections::BTreeMap;
 
-use recovery::{
-    ctcp_blocks::{BlockSchedule, Limits, Packet},
-    ctcp_loss::ShortTermLoss,
-};
-use units::{Duration, Instant};
-
+use super::Place;
 use crate::{
     streams::SentStreamFrames,
     wire::{CombinationHeader, PathId, Runs, block_seed},
@@ -41,6 +37,8 @@ pub(crate) struct Block {
     members: Vec<Member>,
     uncovered: usize,
     longest: usize,
+    /// It gets no more sources.
+    closed: bool,
 }
 
 impl Block {
@@ -60,42 +58,24 @@ impl Block {
     pub(crate) fn members(&self) -> &[Member] {
         &self.members
     }
+
+    pub(crate) fn into_members(self) -> Vec<Member> {
+        self.members
+    }
+
+    /// Whether the peer has all of it.
+    fn is_complete(&self) -> bool {
+        self.closed && self.uncovered == 0
+    }
 }
 
-/// All blocks under way, and the loss rates that decide how many combinations they get.
-pub(crate) struct Blocks {
-    schedule: BlockSchedule,
-    blocks: BTreeMap<u64, Block>,
-    loss: BTreeMap<PathId, LossRate>,
-}
-
-/// p of a path, with the losses that no ACK has counted yet.
+/// All blocks under way.
 #[derive(Default)]
-struct LossRate {
-    average: ShortTermLoss,
-    gap: u64,
+pub(crate) struct Blocks {
+    blocks: BTreeMap<u64, Block>,
 }
 
 impl Blocks {
-    pub(crate) fn new(limits: Limits) -> Self {
-        Self { schedule: BlockSchedule::new(limits), blocks: BTreeMap::new(), loss: BTreeMap::new() }
-    }
-
-    /// The packet to send next: `waiting` tells whether there is new data, `bytes` how much a source may hold.
-    pub(crate) fn next(&mut self, now: Instant, waiting: bool, bytes: u64) -> Option<Packet> {
-        let loss = &self.loss;
-        let rate = |path| loss.get(&PathId(path)).map_or(0.0, |l: &LossRate| l.average.estimate());
-        self.schedule.next(now, waiting, bytes, rate)
-    }
-
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.schedule.deadline()
-    }
-
-    pub(crate) fn on_deadline(&mut self, now: Instant) {
-        self.schedule.on_deadline(now);
-    }
-
     pub(crate) fn get(&self, block: u64) -> Option<&Block> {
         self.blocks.get(&block)
     }
@@ -124,26 +104,20 @@ impl Blocks {
     }
 
     /// A source was sent.
-    pub(crate) fn on_source_sent(&mut self, now: Instant, packet: Packet, member: Member, rtt: Duration) {
-        let bytes = member.plaintext.len();
-        self.schedule.on_sent(now, packet, member.path.0, member.number, bytes as u64, rtt);
-        let block = self.blocks.entry(packet.block()).or_default();
+    pub(super) fn on_source_sent(&mut self, place: Place, member: Member) {
+        let block = self.blocks.entry(place.block).or_default();
         let at = block.members.partition_point(|m| (m.path, m.number) < (member.path, member.number));
-        block.longest = block.longest.max(bytes);
+        block.longest = block.longest.max(member.plaintext.len());
         block.uncovered += 1;
+        block.closed |= place.last;
         block.members.insert(at, member);
     }
 
-    /// A combination was sent as packet `number` of `path`.
-    pub(crate) fn on_combination_sent(
-        &mut self,
-        now: Instant,
-        packet: Packet,
-        path: PathId,
-        number: u64,
-        rtt: Duration,
-    ) {
-        self.schedule.on_sent(now, packet, path.0, number, 0, rtt);
+    /// A combination was sent: every one of a block is over the same sources.
+    pub(crate) fn on_combination_sent(&mut self, block: u64) {
+        if let Some(held) = self.blocks.get_mut(&block) {
+            held.closed = true;
+        }
     }
 
     /// Length of a COMBINATION frame of the block; zero if there is no such block.
@@ -168,28 +142,6 @@ impl Blocks {
     pub(crate) fn is_hopeless(&self, block: u64, index: u32) -> bool {
         let sources = self.blocks.get(&block).map_or(0, |b| b.members.len()) as u32;
         index >= COMBINATIONS_PER_SOURCE * sources + MORE_COMBINATIONS
-    }
-
-    /// A packet in flight on `path` was acknowledged; `block` is the one that it is a source of. True if the peer has that block now.
-    pub(crate) fn on_acked(
-        &mut self,
-        now: Instant,
-        path: PathId,
-        number: u64,
-        block: Option<u64>,
-        rtt: Duration,
-    ) -> bool {
-        let loss = self.loss.entry(path).or_default();
-        let gap = core::mem::take(&mut loss.gap);
-        loss.average.on_ack(loss.average.expected() + gap);
-        self.schedule.on_acked(now, path.0, number, rtt);
-        block.is_some_and(|block| self.cover(block, path, number).1)
-    }
-
-    /// A packet in flight on `path` was declared lost.
-    pub(crate) fn on_lost(&mut self, path: PathId, number: u64) {
-        self.loss.entry(path).or_default().gap += 1;
-        self.schedule.on_lost(path.0, number);
     }
 
     /// Gives a lost source's stream ranges to its block; back if there is none that needs them.
@@ -225,38 +177,20 @@ impl Blocks {
         let member = &mut held.members[at];
         let lost = member.lost.take();
         held.uncovered -= usize::from(!core::mem::replace(&mut member.covered, true));
-        let closed = self.schedule.block(block).is_none_or(|(_, closed)| closed);
-        (lost, held.uncovered == 0 && closed)
+        (lost, held.is_complete())
     }
 
-    /// No source follows for now. Returns the block, if the peer has all of it.
-    pub(crate) fn close(&mut self) -> Option<u64> {
-        let last = *self.blocks.last_key_value()?.0;
-        self.schedule.close_block();
-        (self.blocks[&last].uncovered == 0).then_some(last)
+    /// A block gets no more sources. True if the peer has all of it.
+    pub(crate) fn close(&mut self, block: u64) -> bool {
+        self.blocks.get_mut(&block).is_some_and(|held| {
+            held.closed = true;
+            held.is_complete()
+        })
     }
 
     /// The peer has the block, or it is given up.
     pub(crate) fn remove(&mut self, block: u64) -> Option<Block> {
-        self.schedule.on_decoded(block);
         self.blocks.remove(&block)
-    }
-
-    /// A path has not answered for a probe timeout.
-    pub(crate) fn on_path_timeout(&mut self, path: PathId) {
-        self.schedule.on_path_timeout(path.0);
-    }
-
-    /// A path is gone; its blocks have been removed.
-    pub(crate) fn on_path_closed(&mut self, path: PathId) {
-        self.schedule.on_path_closed(path.0);
-        self.loss.remove(&path);
-    }
-}
-
-impl Block {
-    pub(crate) fn into_members(self) -> Vec<Member> {
-        self.members
     }
 }
 

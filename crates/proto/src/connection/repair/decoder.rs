@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 use fec::reed_solomon::{DecodeScratch, decode};
 
 use super::{
+    blocks::receiver::{LinearBlocks, RebuiltPacket},
     credit::{Credit, LOOKUP},
-    linear::{LinearBlocks, RebuiltPacket},
     source_log::SourceLog,
 };
 use crate::{
-    received::ReceivedPackets,
+    path::received::ReceivedPackets,
     wire::{CodeScheme, Combination, PathId, Repair},
 };
 

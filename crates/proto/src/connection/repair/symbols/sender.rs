@@ -14,7 +14,7 @@ pub(crate) struct EncodedBlock {
 impl EncodedBlock {
     /// Codes `count` repair symbols over `sources`, the plaintexts of the packets `members` (ascending). False if such a
     /// block is not possible.
-    pub(super) fn encode(&mut self, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
+    pub(crate) fn encode(&mut self, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
         self.members.clear();
         for &number in members {
             match self.members.last_mut() {

@@ -3,9 +3,10 @@
 
 use units::{Duration, Instant};
 
-use super::Connection;
 use crate::{
+    connection::Connection,
     path::snapshot::{PathSnapshot, View},
+    policy::Coding,
     scheduler::late::{self, Verdict},
     wire::PathId,
 };
@@ -15,9 +16,15 @@ const MAX_VOID_ATTEMPTS: usize = 64;
 
 impl Connection {
     /// Builds a copy of the packet that is most worth it; `Some` is the path it is for. If there is none, notes when to ask again.
-    pub(super) fn build_reinjection(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
-        // CTCP's blocks get combinations over any path instead: their packets are never sent again.
-        if self.blocks.is_some() || self.paths.values().filter(|p| p.is_open()).count() < 2 {
+    pub(in crate::connection) fn build_reinjection(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<PathId> {
+        // Blocks get combinations over any path instead: their packets are never sent again.
+        if self.repair.policy.coding() == Coding::Blocks
+            || self.paths.values().filter(|p| p.is_open()).count() < 2
+        {
             return None;
         }
         for _ in 0..MAX_VOID_ATTEMPTS {
@@ -58,8 +65,8 @@ impl Connection {
                     }
                 }
                 Verdict::Wait(time) => {
-                    let at = now + time.max(crate::rtt::GRANULARITY);
-                    self.recovery_at = Some(self.recovery_at.map_or(at, |earlier| earlier.min(at)));
+                    let at = now + time.max(crate::path::rtt::GRANULARITY);
+                    self.repair.ask_at = Some(self.repair.ask_at.map_or(at, |earlier| earlier.min(at)));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The receiving side of scheme 2: blocks of random linear combinations (CTCP sections 3.6 and 4.4).
+//! The receiving side of scheme 2: blocks of random linear combinations (docs/wire-format.md).
 //!
 //! A block is opened by the first combination that arrives while any of its packets is missing, and closed when nothing is. In between
 //! its decoder holds equations over what is missing, and asks the log of sources for the rest: what it refers to is pinned there.
@@ -13,8 +13,10 @@ use std::collections::VecDeque;
 
 use fec::random_linear::{Innovation, MissingDecoder};
 
-use super::{credit::LOOKUP, decoder::Counters, source_log::SourceLog};
-use crate::wire::{Combination, PathId};
+use crate::{
+    connection::repair::{credit::LOOKUP, decoder::Counters, source_log::SourceLog},
+    wire::{Combination, PathId},
+};
 
 /// Blocks that may be incomplete at once; as many as a sender with the default limits has open, and some.
 const MAX_BLOCKS: usize = 128;
@@ -51,7 +53,7 @@ impl LinearBlock {
         let decoder = MissingDecoder::new(frame.seed(), members.len(), symbol_len, |i| !members[i].pinned);
         let decoder = decoder.ok()?;
         for member in members.iter().filter(|m| m.pinned) {
-            sources.pin(member.packet.0, member.packet.1, true);
+            sources.pin(member.packet.0, member.packet.1);
         }
         Some(Self { number: frame.block, symbol_len, members, decoder, symbols: 0, rebuilt: 0 })
     }
@@ -88,25 +90,25 @@ impl LinearBlock {
 
 /// The incomplete blocks of one connection, oldest first.
 #[derive(Default)]
-pub(super) struct LinearBlocks {
+pub(in crate::connection::repair) struct LinearBlocks {
     blocks: VecDeque<LinearBlock>,
     memory: u64,
 }
 
 impl LinearBlocks {
     /// Bytes held.
-    pub(super) fn memory(&self) -> u64 {
+    pub(in crate::connection::repair) fn memory(&self) -> u64 {
         self.memory
     }
 
     /// The bytes held, counted afresh.
     #[cfg(feature = "fuzzing")]
-    pub(super) fn recount(&self) -> u64 {
+    pub(in crate::connection::repair) fn recount(&self) -> u64 {
         self.blocks.iter().map(LinearBlock::bytes).sum()
     }
 
     /// Takes a combination of a block of which something is missing.
-    pub(super) fn on_combination(
+    pub(in crate::connection::repair) fn on_combination(
         &mut self,
         frame: &Combination<'_>,
         sources: &mut SourceLog,
@@ -140,7 +142,7 @@ impl LinearBlocks {
     }
 
     /// A packet has arrived that may be missing somewhere.
-    pub(super) fn on_source(
+    pub(in crate::connection::repair) fn on_source(
         &mut self,
         path: PathId,
         number: u64,
@@ -193,7 +195,11 @@ impl LinearBlocks {
     }
 
     /// Gives up the oldest block; false if there is none.
-    pub(super) fn drop_oldest(&mut self, sources: &mut SourceLog, counters: &mut Counters) -> bool {
+    pub(in crate::connection::repair) fn drop_oldest(
+        &mut self,
+        sources: &mut SourceLog,
+        counters: &mut Counters,
+    ) -> bool {
         let any = !self.blocks.is_empty();
         if any {
             self.close(0, sources, counters);
@@ -202,7 +208,12 @@ impl LinearBlocks {
     }
 
     /// Gives up the blocks with packets of a path.
-    pub(super) fn forget_path(&mut self, path: PathId, sources: &mut SourceLog, counters: &mut Counters) {
+    pub(in crate::connection::repair) fn forget_path(
+        &mut self,
+        path: PathId,
+        sources: &mut SourceLog,
+        counters: &mut Counters,
+    ) {
         while let Some(at) = self.blocks.iter().position(|b| b.members.iter().any(|m| m.packet.0 == path)) {
             self.close(at, sources, counters);
         }
@@ -212,7 +223,7 @@ impl LinearBlocks {
     fn close(&mut self, at: usize, sources: &mut SourceLog, counters: &mut Counters) {
         let Some(block) = self.blocks.remove(at) else { return };
         for member in block.members.iter().filter(|m| m.pinned) {
-            sources.pin(member.packet.0, member.packet.1, false);
+            sources.unpin(member.packet.0, member.packet.1);
         }
         self.memory -= block.bytes();
         let used = block.rebuilt.min(block.symbols);

@@ -44,13 +44,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
-pub use error::{CloseError, FinishError, Read, ReadError, WriteError};
+pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, WriteError};
 pub use event::StreamEvent;
 pub use sent::SentStreamFrames;
 #[cfg(test)]
 use sent::{StreamControl, StreamRange};
 
-use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters};
+use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters, VarInt};
 use event::EventQueue;
 use flow::{Credit, Window};
 use memory::Memory;
@@ -130,13 +130,13 @@ impl StreamsConfig {
 
     /// Writes these limits into the transport parameters that are sent to the peer.
     pub fn apply(&self, parameters: &mut TransportParameters) {
-        parameters.initial_max_data = self.receive_window.min(MAX_VARINT);
-        let stream = self.first_window();
+        parameters.initial_max_data = VarInt::saturating(self.receive_window);
+        let stream = VarInt::saturating(self.first_window());
         parameters.initial_max_stream_data_bidi_local = stream;
         parameters.initial_max_stream_data_bidi_remote = stream;
         parameters.initial_max_stream_data_uni = stream;
-        parameters.initial_max_streams_bidi = self.max_concurrent(Dir::Bi);
-        parameters.initial_max_streams_uni = self.max_concurrent(Dir::Uni);
+        parameters.initial_max_streams_bidi = VarInt::saturating(self.max_concurrent(Dir::Bi));
+        parameters.initial_max_streams_uni = VarInt::saturating(self.max_concurrent(Dir::Uni));
     }
 }
 
@@ -290,13 +290,13 @@ impl Streams {
     /// 9000 section 7.4.1 demands of a server that accepts 0-RTT. The caller checks that it keeps to that.
     pub fn set_peer_limits(&mut self, peer: &TransportParameters) {
         self.peer = PeerStreamLimits {
-            bidi_ours: peer.initial_max_stream_data_bidi_remote,
-            bidi_theirs: peer.initial_max_stream_data_bidi_local,
-            uni: peer.initial_max_stream_data_uni,
+            bidi_ours: peer.initial_max_stream_data_bidi_remote.into_inner(),
+            bidi_theirs: peer.initial_max_stream_data_bidi_local.into_inner(),
+            uni: peer.initial_max_stream_data_uni.into_inner(),
         };
-        self.raise_data_limit(peer.initial_max_data);
-        self.raise_streams_limit(Dir::Bi, peer.initial_max_streams_bidi);
-        self.raise_streams_limit(Dir::Uni, peer.initial_max_streams_uni);
+        self.raise_data_limit(peer.initial_max_data.into_inner());
+        self.raise_streams_limit(Dir::Bi, peer.initial_max_streams_bidi.into_inner());
+        self.raise_streams_limit(Dir::Uni, peer.initial_max_streams_uni.into_inner());
         let ids: Vec<StreamId> = self.send.keys().copied().collect();
         for id in ids {
             self.raise_stream_data_limit(id, self.initial_send_limit(id));
@@ -628,9 +628,10 @@ impl Streams {
     fn wake_if_room(&mut self, id: StreamId) -> bool {
         let held = self.totals.held;
         let Some(half) = self.send.get_mut(&id) else { return false };
-        let Some(number) = half.writer.filter(|_| self.room.is_worth_waking(held, half.held())) else {
+        let Some(number) = half.writer else { return false };
+        if !self.room.is_worth_waking(held, half.held()) {
             return false;
-        };
+        }
         half.writer = None;
         self.writers.remove(&number);
         self.events.push(StreamEvent::Writable(id));

@@ -156,18 +156,28 @@ impl SourceLog {
         Walk { places: self.index.get(&path), at: 0 }
     }
 
-    /// A block relies on a packet, or does no more. What is not kept is left alone.
-    pub(super) fn pin(&mut self, path: PathId, number: u64, pin: bool) {
-        let Some(places) = self.index.get_mut(&path) else { return };
-        let Ok(at) = places.binary_search_by_key(&number, |p| p.number) else { return };
-        let place = &mut places[at];
-        let before = place.pins;
-        place.pins = if pin { before.saturating_add(1) } else { before.saturating_sub(1) };
-        match (before, place.pins) {
-            (0, 1) => self.pinned += place.memory(),
-            (1, 0) => self.pinned -= place.memory(),
-            _ => {}
+    /// A block relies on a packet. What is not kept is left alone.
+    pub(super) fn pin(&mut self, path: PathId, number: u64) {
+        let Some(place) = self.place_mut(path, number) else { return };
+        place.pins = place.pins.saturating_add(1);
+        if place.pins == 1 {
+            self.pinned += place.memory();
         }
+    }
+
+    /// A block relies on a packet no more.
+    pub(super) fn unpin(&mut self, path: PathId, number: u64) {
+        let Some(place) = self.place_mut(path, number).filter(|place| place.pins > 0) else { return };
+        place.pins -= 1;
+        if place.pins == 0 {
+            self.pinned -= place.memory();
+        }
+    }
+
+    fn place_mut(&mut self, path: PathId, number: u64) -> Option<&mut Place> {
+        let places = self.index.get_mut(&path)?;
+        let at = places.binary_search_by_key(&number, |p| p.number).ok()?;
+        places.get_mut(at)
     }
 
     /// How many slabs there are.
@@ -263,7 +273,8 @@ mod tests {
                 match action {
                     0 => log.forget_path(path),
                     1 => { log.evict_oldest(); }
-                    2 => log.pin(path, number, len % 2 == 0),
+                    2 if len % 2 == 0 => log.pin(path, number),
+                    2 => log.unpin(path, number),
                     _ => {
                         let plaintext = vec![action; len];
                         log.keep(path, number, &plaintext);
@@ -301,7 +312,7 @@ mod tests {
         for number in 8..200 {
             log.keep(PathId(1), number, &[2; 1_400]);
         }
-        log.pin(PathId(1), 8, true);
+        log.pin(PathId(1), 8);
         assert_eq!(log.pinned(), 1_464);
         assert!(log.evict_oldest());
         assert!(log.get(PathId(1), 7).is_none() && log.get(PathId(1), 8).is_some());

@@ -5,24 +5,34 @@
 //! in use; the receiver keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
 //! protected, which is counted.
 
+mod blocks;
+mod copy;
 mod credit;
 mod decoder;
-mod encoder;
-mod linear;
+mod flight_copy;
+mod late_copy;
+mod opportunity;
+mod rebuilt;
 mod source_log;
+mod symbols;
 
 use std::collections::BTreeMap;
 
+use units::Instant;
+
 use crate::{
     config::RepairConfig,
-    stats::ConnectionStats,
+    policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, Terms},
+    stats::{ConnectionStats, RecoveryReasons},
     wire::{CodeSchemes, PathId, RepairParameters},
 };
+use blocks::Blocks;
+pub(super) use blocks::Next;
 pub(crate) use decoder::Decoder;
 #[cfg(feature = "fuzzing")]
 pub(crate) use decoder::Rebuilt;
-pub(crate) use encoder::EncodedBlock;
-pub(crate) use linear::RebuiltPacket;
+use flight_copy::FlightCopy;
+use symbols::EncodedBlock;
 
 /// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size: type 4, path id 4, scheme and
 /// count 2, symbol id 2, symbol length 2 and the virtual symbol's length prefix 2 bytes; the rest is for the members: 8 bytes for
@@ -36,32 +46,91 @@ pub(crate) struct Repair {
     /// Buffers of plaintexts that are not in use.
     free: Vec<Vec<u8>>,
     kept_bytes: u64,
-    blocks: BTreeMap<PathId, EncodedBlock>,
+    /// The block of un-ACKed packets of each path whose repair symbols are being sent.
+    symbols: BTreeMap<PathId, EncodedBlock>,
+    /// Blocks of new data.
+    blocks: Blocks,
     pub(crate) decoder: Decoder,
+    policy: Box<dyn RecoveryPolicy>,
+    /// When the policy wants to be asked again.
+    ask_at: Option<Instant>,
+    flight_copy: FlightCopy,
+    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
+    keep_sources: bool,
 }
 
 impl Repair {
-    pub(crate) fn new(config: &RepairConfig) -> Self {
+    pub(crate) fn new(config: &RepairConfig, recovery: RecoveryKind) -> Self {
+        let terms = Terms { repair: config, decodes: CodeSchemes::NONE };
         Self {
             decoder: Decoder::new(config.decoder_memory, config.k_max),
             config: config.clone(),
             peer: None,
             free: Vec::new(),
             kept_bytes: 0,
-            blocks: BTreeMap::new(),
+            symbols: BTreeMap::new(),
+            blocks: Blocks::default(),
+            policy: (recovery.scheme().build)(&terms).policy,
+            ask_at: None,
+            flight_copy: FlightCopy::default(),
+            keep_sources: true,
         }
     }
 
+    /// The handshake has told what the peer decodes: the scheme begins. Returns how it makes do if
+    /// that is not what it needs.
+    pub(super) fn begin(&mut self, recovery: RecoveryKind) -> Option<&'static str> {
+        let terms = Terms { repair: &self.block_limits(), decodes: self.decodable() };
+        let built = (recovery.scheme().build)(&terms);
+        self.policy = built.policy;
+        built.instead
+    }
+
+    // ---- the policy
+
+    /// Tells the policy what has happened.
+    pub(super) fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
+        self.policy.on_event(now, event);
+    }
+
+    /// What the policy did, and why.
+    pub(super) fn reasons(&self) -> RecoveryReasons {
+        self.policy.reasons()
+    }
+
+    /// When recovery wants to send, or to be asked again.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        [self.ask_at, self.flight_copy.due, self.policy.deadline()].into_iter().flatten().min()
+    }
+
+    /// Takes note of deadlines that have passed, but for the flight's copy.
+    pub(super) fn on_deadline(&mut self, now: Instant) {
+        if self.ask_at.is_some_and(|at| at <= now) {
+            self.ask_at = None;
+        }
+        if self.policy.deadline().is_some_and(|at| at <= now) {
+            self.policy.on_event(now, &RecoveryEvent::Deadline);
+        }
+    }
+
+    /// Whether the plaintext of the next packet with data is kept.
+    pub(super) fn keeps_sources(&self) -> bool {
+        self.keep_sources && self.policy.coding() != Coding::Nothing
+    }
+
+    // ---- source symbols
+
     pub(crate) fn set_peer(&mut self, peer: &RepairParameters) {
         let ours = CodeSchemes::ALL.intersection(peer.schemes);
-        let usable = !ours.is_empty() && peer.max_block > 0;
+        let usable = !ours.is_empty() && peer.max_block.into_inner() > 0;
         self.peer = usable.then_some(*peer);
     }
 
     /// Our limits of blocks, within what the peer decodes.
-    pub(crate) fn block_limits(&self) -> RepairConfig {
-        let peer_max = self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block).unwrap_or(u8::MAX));
-        let decoder_memory = self.peer.as_ref().map_or(u64::MAX, |p| p.decoder_memory);
+    fn block_limits(&self) -> RepairConfig {
+        let peer_max =
+            self.peer.as_ref().map_or(u8::MAX, |p| u8::try_from(p.max_block.into_inner()).unwrap_or(u8::MAX));
+        let decoder_memory = self.peer.as_ref().map_or(u64::MAX, |p| p.decoder_memory.into_inner());
         RepairConfig {
             k_max: self.config.k_max.min(peer_max),
             decoder_memory: self.config.decoder_memory.min(decoder_memory),
@@ -75,7 +144,7 @@ impl Repair {
     }
 
     /// The schemes of which it does.
-    pub(crate) fn decodable(&self) -> CodeSchemes {
+    fn decodable(&self) -> CodeSchemes {
         self.peer.as_ref().map_or(CodeSchemes::NONE, |p| p.schemes)
     }
 
@@ -110,16 +179,16 @@ impl Repair {
 
     /// The block whose repair symbols are being sent for `path`.
     pub(crate) fn block(&self, path: PathId) -> Option<&EncodedBlock> {
-        self.blocks.get(&path)
+        self.symbols.get(&path)
     }
 
     /// Codes a new block, which replaces the path's last one.
     pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
-        self.blocks.entry(path).or_default().encode(members, sources, count)
+        self.symbols.entry(path).or_default().encode(members, sources, count)
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
-        self.blocks.remove(&path);
+        self.symbols.remove(&path);
         self.decoder.forget_path(path);
     }
 

@@ -17,6 +17,7 @@ mod packet;
 mod packet_number;
 mod ranges;
 mod transport_parameters;
+mod varint;
 
 pub use coding::{MAX_VARINT, Reader, Truncated, put_varint, varint_len};
 pub use error::{TransportError, TransportErrorCode};
@@ -26,3 +27,4 @@ pub use packet::*;
 pub use packet_number::{expand_packet_number, packet_number_len};
 pub use ranges::{PacketRanges, RangeLimits, RangesError, Runs, encode_packet_ranges, packet_ranges_len};
 pub use transport_parameters::{CodeSchemes, PreferredAddress, RepairParameters, TransportParameters};
+pub use varint::{VarInt, VarIntBoundsExceeded};

@@ -1,0 +1,40 @@
+//! What a handle's poll forms wait for, from poll to poll.
+
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use tokio::sync::{Notify, futures::OwnedNotified};
+
+/// Kinds of things that a handle may wait for at a time.
+const SLOTS: usize = 5;
+
+/// One waiting place for each kind of thing. A place that was dropped after every poll would miss
+/// what happens until the next.
+#[derive(Default)]
+pub(crate) struct Waits([Option<Pin<Box<OwnedNotified>>>; SLOTS]);
+
+impl Waits {
+    /// Gives what `attempt` gives, trying again whenever `changed` is notified.
+    pub(crate) fn poll<T, E>(
+        &mut self,
+        cx: &mut Context<'_>,
+        slot: usize,
+        changed: &Arc<Notify>,
+        mut attempt: impl FnMut() -> Result<Option<T>, E>,
+    ) -> Poll<Result<T, E>> {
+        let place = &mut self.0[slot];
+        loop {
+            // It counts from now on, so nothing is missed between the attempt and the poll.
+            let notified = place.get_or_insert_with(|| Box::pin(changed.clone().notified_owned()));
+            if let Some(result) = attempt().transpose() {
+                *place = None;
+                return Poll::Ready(result);
+            }
+            ready!(notified.as_mut().poll(cx));
+            *place = None;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The frames of an un-ACKed packet once more, and what it means that either of the two arrives.
+
+use recovery::PacketNumber;
+use units::Instant;
+
+use crate::{
+    connection::{
+        Connection,
+        packet::{Built, PacketBuilder},
+    },
+    crypto::Level,
+    path::sent::{Content, PacketPurpose, Resent, SentFrames, SentPacket},
+    policy::{Carried, RecoveryAction},
+    wire::PathId,
+};
+
+impl Connection {
+    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. `None` if nothing was left.
+    pub(in crate::connection) fn send_copy(
+        &mut self,
+        now: Instant,
+        of: PathId,
+        number: u64,
+        on: PathId,
+        out: &mut Vec<u8>,
+    ) -> Option<Built> {
+        let packet = self.paths.get_mut(&of)?.sent_mut(number)?;
+        packet.on_resent(Resent::Elsewhere);
+        let frames = packet.frames.clone();
+        self.note_protected(of);
+        if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
+            return None;
+        }
+        let mtu = self.paths.get(&on)?.datagram_size();
+        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        self.write_frames_again(&frames, &mut builder, out);
+        builder.frames.copy_of = Some((of, number));
+        let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
+        if let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.sent_mut(number)) {
+            packet.on_resent(Resent::Copied);
+        }
+        self.stats.copies_sent += 1;
+        self.stats.recovery_bytes_sent += built.size as u64;
+        if let Some(path) = self.paths.get_mut(&on) {
+            path.count_copy();
+        }
+        Some(built)
+    }
+
+    /// Sends a copy that the policy wants before data that waits, if the window has room for it.
+    pub(in crate::connection) fn send_copy_ahead(
+        &mut self,
+        now: Instant,
+        packet: PacketNumber,
+        of: PathId,
+        on: PathId,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let room = self.has_window(on);
+        let built = if room { self.send_copy(now, of, packet.0, on, out) } else { None };
+        let carried =
+            built.map(|built| Carried { number: PacketNumber(built.number), bytes: built.size as u64 });
+        self.repair.policy.on_done(&RecoveryAction::Reinject { packet, of, on }, carried);
+        carried.is_some()
+    }
+
+    pub(in crate::connection) fn write_frames_again(
+        &mut self,
+        frames: &SentFrames,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let limit = builder.limit;
+        let wrote =
+            self.streams.write_ranges(&frames.streams.ranges, out, limit, &mut builder.frames.streams);
+        for range in &frames.crypto {
+            self.handshake.crypto_mut(Level::OneRtt).on_lost(*range);
+        }
+        self.write_crypto(builder, out);
+        builder.ack_eliciting |= wrote;
+    }
+
+    /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once more, for a probe.
+    pub(in crate::connection) fn write_oldest_again(
+        &mut self,
+        id: PathId,
+        newer: usize,
+        builder: &mut PacketBuilder,
+        out: &mut Vec<u8>,
+    ) {
+        let Some(path) = self.paths.get(&id) else { return };
+        let waiting = path
+            .sent()
+            .iter()
+            .filter(|(_, p)| p.frames.carries_data() && !p.is_rebuilt() && p.block().is_none());
+        if let Some(frames) = waiting.take(newer + 1).last().map(|(_, p)| p.frames.clone()) {
+            self.write_frames_again(&frames, builder, out);
+        }
+    }
+
+    /// Moves the mark below which nothing of a path is left to protect.
+    fn note_protected(&mut self, of: PathId) {
+        if let Some(path) = self.paths.get_mut(&of) {
+            path.move_marks();
+        }
+    }
+
+    /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all the same.
+    pub(in crate::connection) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
+        let Some(path) = self.paths.get_mut(&of) else { return };
+        match path.sent_mut(number) {
+            Some(original) => original.on_arrived(Content::CopyArrived),
+            None => _ = self.note_mended(of, number),
+        }
+    }
+
+    /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
+    pub(in crate::connection) fn note_lost_for_recovery(
+        &mut self,
+        of: PathId,
+        number: u64,
+        packet: &SentPacket,
+    ) {
+        let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_lost_protected(number, packet));
+        self.stats.packets_mended += u64::from(mended);
+    }
+
+    /// The data of a packet that is not on record has arrived. True if it was a loss that this mends.
+    pub(super) fn note_mended(&mut self, of: PathId, number: u64) -> bool {
+        let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_mended(number));
+        self.stats.packets_mended += u64::from(mended);
+        mended
+    }
+}

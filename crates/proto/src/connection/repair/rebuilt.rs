@@ -1,0 +1,108 @@
+//! Packets that were rebuilt: those of the peer here, and those of ours there (RECOVERED, docs/wire-format.md).
+
+use units::Instant;
+
+use crate::{
+    connection::{Connection, receive::FrameContext},
+    crypto::Level,
+    keys::KeyPhase,
+    path::sent::{Content, ControlFrame},
+    wire::{PathId, Recovered, TransportError, TransportErrorCode},
+};
+
+impl Connection {
+    /// A packet arrived that may be a source symbol: it is kept, and may complete a block.
+    pub(in crate::connection) fn on_source_packet(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        number: u64,
+        plaintext: &[u8],
+    ) -> Result<(), TransportError> {
+        // Nothing is kept for a peer that may not send repair symbols to us.
+        if !self.config.repair.accept || self.peer.repair.is_none() {
+            return Ok(());
+        }
+        let rebuilt = self.repair.decoder.on_source(path, number, plaintext);
+        let of_blocks = self.repair.decoder.on_block_source(path, number, plaintext);
+        for (number, plaintext) in rebuilt {
+            self.on_rebuilt(now, path, number, &plaintext)?;
+        }
+        self.on_rebuilt_in_block(now, of_blocks)
+    }
+
+    /// Deals with the frames of a rebuilt packet and tells the sender.
+    pub(super) fn on_rebuilt(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        packet: u64,
+        plaintext: &[u8],
+    ) -> Result<(), TransportError> {
+        let Some(received) = self.paths.get_mut(&path).map(|p| p.received_mut()) else { return Ok(()) };
+        // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
+        if received.is_settled(packet) {
+            return Ok(());
+        }
+        received.on_rebuilt(packet);
+        let context = FrameContext {
+            level: Level::OneRtt,
+            path,
+            phase: KeyPhase::Current,
+            rebuilt: true,
+            elsewhere: None,
+        };
+        self.observe_received(now, &context, packet, plaintext);
+        self.on_payload(now, context, plaintext)?;
+        if let Some(path) = self.paths.get_mut(&path) {
+            path.report_rebuilt(packet);
+        }
+        self.queue_control(ControlFrame::Recovered { path })
+    }
+
+    /// The peer rebuilt packets of ours: their data has arrived, though their path lost them.
+    pub(in crate::connection) fn on_recovered(
+        &mut self,
+        now: Instant,
+        recovered: &Recovered<'_>,
+    ) -> Result<(), TransportError> {
+        let Some(path) = self.paths.get(&recovered.path) else { return Ok(()) };
+        if recovered.packets.largest() >= path.space().next_number() {
+            let reason = "RECOVERED for a packet that was never sent";
+            return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
+        }
+        for number in recovered.packets.packets() {
+            let Some(path) = self.paths.get_mut(&recovered.path) else { break };
+            let packet = path.sent_mut(number);
+            if packet.as_ref().is_some_and(|packet| packet.is_rebuilt()) {
+                continue;
+            }
+            // A report may come twice; what is no longer on record shows by what was waiting for it.
+            let news = match packet {
+                Some(packet) => {
+                    packet.on_arrived(Content::Rebuilt);
+                    self.streams.on_acked(&packet.frames.streams);
+                    for range in &packet.frames.crypto {
+                        self.handshake.crypto_mut(Level::OneRtt).on_acked(*range);
+                    }
+                    let control = core::mem::take(&mut packet.frames.control);
+                    let block = packet.block();
+                    self.on_control_delivered(&control);
+                    self.cover_in_blocks(now, recovered.path, number, block);
+                    true
+                }
+                None => {
+                    let mended = self.note_mended(recovered.path, number);
+                    self.cover_in_blocks(now, recovered.path, number, None) || mended
+                }
+            };
+            if news {
+                self.stats.packets_rebuilt_by_peer += 1;
+                if let Some(path) = self.paths.get_mut(&recovered.path) {
+                    path.count_rebuilt_by_peer();
+                }
+            }
+        }
+        Ok(())
+    }
+}
