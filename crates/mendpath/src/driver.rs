@@ -105,13 +105,22 @@ impl Driver {
             datagrams += batch.count();
             batches += 1;
         }
-        if state.proto.poll_timeout().is_some_and(|deadline| deadline <= now) {
-            state.proto.handle_timeout(now);
+        if !state.proto.is_closed() {
+            expire(&mut state.proto, now);
         }
         drop(state);
         if batches > 0 {
             self.shared.endpoint.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
             self.shared.progress.notify_waiters();
+        }
+    }
+
+    /// The timers of a closed connection come after sending: a driver that has its turn late would
+    /// forget the connection before it has said that it is closed, and the peer would wait for it.
+    fn expire_closed(&self) {
+        let mut state = self.shared.lock();
+        if state.proto.is_closed() {
+            expire(&mut state.proto, self.now);
         }
     }
 
@@ -269,6 +278,13 @@ impl Driver {
     }
 }
 
+/// Handles timers that are due.
+fn expire(proto: &mut proto::Connection, now: Instant) {
+    if proto.poll_timeout().is_some_and(|deadline| deadline <= now) {
+        proto.handle_timeout(now);
+    }
+}
+
 impl Future for Driver {
     type Output = ();
 
@@ -277,6 +293,7 @@ impl Future for Driver {
         this.shared.inbox.collect(cx.waker(), &mut this.backlog);
         this.receive();
         let sent = this.send(cx);
+        this.expire_closed();
         let (drained, deadline) = this.report();
         this.tell_endpoint();
         if drained {

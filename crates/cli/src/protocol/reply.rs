@@ -2,55 +2,39 @@
 
 use std::fmt;
 
-use super::{DecodeError, MAX_MESSAGE, Reader};
+use super::{DecodeError, MAX_MESSAGE, Reader, codes::codes};
 
-/// How a request ended. Values up to 8 mean what they mean in SOCKS5 (RFC 1928 section 6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Status {
-    /// Granted.
-    Ok = 0,
-    /// Failed in a way without a code of its own.
-    Failed = 1,
-    /// Forbidden by the server's rules.
-    Forbidden = 2,
-    /// No route to that network.
-    NetworkUnreachable = 3,
-    /// No route to that host.
-    HostUnreachable = 4,
-    /// Nobody listens there.
-    Refused = 5,
-    /// No answer in time.
-    TimedOut = 6,
-    /// The server does not offer this kind of request.
-    Unsupported = 7,
-    /// The server cannot reach this kind of address.
-    AddressUnsupported = 8,
-    /// The name has no address.
-    NameUnknown = 9,
-    /// The client has as many of these as the server grants.
-    TooMany = 10,
-    /// A file's bytes did not match their checksum, or were too few.
-    Damaged = 11,
-    /// A file of that name exists.
-    Exists = 12,
+codes! {
+    /// How a request ended. Values up to 8 mean what they mean in SOCKS5 (RFC 1928 section 6).
+    pub enum Status: u8 {
+        /// Granted.
+        Ok = 0,
+        /// Failed in a way without a code of its own.
+        Failed = 1,
+        /// Forbidden by the server's rules.
+        Forbidden = 2,
+        /// No route to that network.
+        NetworkUnreachable = 3,
+        /// No route to that host.
+        HostUnreachable = 4,
+        /// Nobody listens there.
+        Refused = 5,
+        /// No answer in time.
+        TimedOut = 6,
+        /// The server does not offer this kind of request.
+        Unsupported = 7,
+        /// The server cannot reach this kind of address.
+        AddressUnsupported = 8,
+        /// The name has no address.
+        NameUnknown = 9,
+        /// The client has as many of these as the server grants.
+        TooMany = 10,
+        /// A file's bytes did not match their checksum, or were too few.
+        Damaged = 11,
+        /// A file of that name exists.
+        Exists = 12,
+    }
 }
-
-const ALL: [Status; 13] = [
-    Status::Ok,
-    Status::Failed,
-    Status::Forbidden,
-    Status::NetworkUnreachable,
-    Status::HostUnreachable,
-    Status::Refused,
-    Status::TimedOut,
-    Status::Unsupported,
-    Status::AddressUnsupported,
-    Status::NameUnknown,
-    Status::TooMany,
-    Status::Damaged,
-    Status::Exists,
-];
 
 impl Status {
     /// The SOCKS5 reply code (RFC 1928 section 6) that comes closest.
@@ -59,7 +43,7 @@ impl Status {
             // SOCKS5 has "TTL expired" where a timeout belongs; clients show "host unreachable" more helpfully.
             Self::TimedOut | Self::NameUnknown => 4,
             Self::TooMany | Self::Damaged | Self::Exists => 1,
-            other => other as u8,
+            other => other.number(),
         }
     }
 
@@ -98,7 +82,7 @@ impl Reply {
 
     /// The message's bytes; text that is too long for a message is cut at a character.
     pub fn encode(&self) -> Vec<u8> {
-        [&[self.status as u8], cut(&self.text, MAX_MESSAGE - 1).as_bytes()].concat()
+        [&[self.status.number()], cut(&self.text, MAX_MESSAGE - 1).as_bytes()].concat()
     }
 
     /// Reads an answer; a status that this version does not know reads as [`Status::Failed`].
@@ -108,7 +92,7 @@ impl Reply {
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(body);
         let code = reader.u8()?;
-        let status = ALL.into_iter().find(|status| *status as u8 == code).unwrap_or(Status::Failed);
+        let status = Status::from_number(code).unwrap_or(Status::Failed);
         // What a server says ends up on a terminal: no control characters.
         let text = reader.text()?.chars().filter(|c| !c.is_control()).collect();
         Ok(Self { status, text })
@@ -129,7 +113,7 @@ mod tests {
 
     #[test]
     fn every_status_reads_back() {
-        for status in ALL {
+        for &status in Status::ALL {
             let reply = Reply::new(status, "why");
             assert_eq!(Reply::decode(&reply.encode()), Ok(reply));
             assert!(status.socks5() <= 8);
