@@ -7,6 +7,10 @@
 struct AddAScheme;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/add-a-recovery-scheme.md")]
+struct AddARecoveryScheme;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/experiments.md")]
 struct Experiments;
 

@@ -131,7 +131,7 @@ enum Plan {
 /// ```
 /// use netsim::fabric::{Options, topology::ParallelPaths};
 /// use proto::TransportConfig;
-/// use testkit::fabric_host::Mixed;
+/// use mendpath_testkit::fabric_host::Mixed;
 /// use units::{Duration, Instant};
 ///
 /// let mut network = Mixed::new(&ParallelPaths::fuso().build(), &Options::default()).unwrap();

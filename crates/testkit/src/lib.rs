@@ -29,8 +29,3 @@ pub mod world;
 pub use run::{Failure, Outcome, run};
 pub use scenario::Scenario;
 pub use text::ParseScenarioError;
-
-/// The book's chapter: its code is tested with the crate's.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/add-a-recovery-scheme.md")]
-struct Book;

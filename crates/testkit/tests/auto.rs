@@ -1,8 +1,8 @@
 //! `auto` over whole connections: as good as the best of the schemes, at a price that a loss-free path does not notice.
 
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed};
 use proto::{RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 /// Responses per row of a distribution.

@@ -1,9 +1,9 @@
 //! Long transfers where losses come in bursts: neither the controller nor recovery takes them for congestion.
 //! docs/decisions/0014-bursty-loss.md has the figures.
 
+use mendpath_testkit::response::{Exchange, PathPlan};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
 use proto::{RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan};
 use units::{BitRate, Duration, LossRate};
 
 const SIZE: usize = 20 << 20;

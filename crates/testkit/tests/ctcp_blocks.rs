@@ -1,10 +1,10 @@
 //! CTCP's blocks in whole connections, in virtual time: what is lost comes back as combinations, whatever the loss rate.
 
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
 use proto::{
     ControllerKind, Dir, Event, Read, ReadError, RecoveryKind, RepairConfig, StreamEvent, TransportConfig,
 };
-use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 /// Bits per second of the CTCP paper's bottleneck (section 6.1).

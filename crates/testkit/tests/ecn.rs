@@ -1,11 +1,11 @@
 //! Explicit congestion notification on simulated networks: marking queues, and networks that meddle with marks.
 
-use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
-use proto::{ControllerKind, EcnState, RecoveryKind, TransportConfig};
-use testkit::{
+use mendpath_testkit::{
     response::{Exchange, PathPlan, Response},
     world::EcnTreatment,
 };
+use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
+use proto::{ControllerKind, EcnState, RecoveryKind, TransportConfig};
 use units::{BitRate, Duration, Instant};
 
 /// 20 Mbit/s, 40 ms, a queue of 400 packets: twelve round trips' worth of standing queue for who waits for a loss.
@@ -84,7 +84,8 @@ fn one_reduction_per_round_trip_however_many_marks() {
 fn networks_that_meddle_with_marks_cost_no_data() {
     for treatment in [EcnTreatment::Bleach, EcnTreatment::Drop, EcnTreatment::MarkAll] {
         let paths = [bottleneck(None), bottleneck(None)];
-        let meddle = |world: &mut testkit::world::World, a, b| world.set_ecn_treatment(a, b, treatment);
+        let meddle =
+            |world: &mut mendpath_testkit::world::World, a, b| world.set_ecn_treatment(a, b, treatment);
         let transport = transport(ControllerKind::Cubic);
         let mut exchange = Exchange::establish_in(Seed(3), &paths, &transport, meddle);
         // A first exchange may have to find out.
@@ -112,7 +113,8 @@ fn networks_that_meddle_with_marks_cost_no_data() {
 #[test]
 fn a_network_that_drops_marks_costs_the_handshake_one_timeout_per_side() {
     let paths = [bottleneck(None)];
-    let meddle = |world: &mut testkit::world::World, a, b| world.set_ecn_treatment(a, b, EcnTreatment::Drop);
+    let meddle =
+        |world: &mut mendpath_testkit::world::World, a, b| world.set_ecn_treatment(a, b, EcnTreatment::Drop);
     let exchange = Exchange::establish_in(Seed(4), &paths, &transport(ControllerKind::Cubic), meddle);
     // `establish` rests for a second at the end; the initial PTO is one second.
     let took = exchange.world.now() - Instant::ORIGIN;
@@ -123,7 +125,7 @@ fn a_network_that_drops_marks_costs_the_handshake_one_timeout_per_side() {
 fn only_the_path_that_meddles_goes_without() {
     let paths = [bottleneck(None), bottleneck(None)];
     let second = "10.1.0.2".parse::<std::net::IpAddr>().unwrap();
-    let meddle = |world: &mut testkit::world::World, a: std::net::SocketAddr, b| {
+    let meddle = |world: &mut mendpath_testkit::world::World, a: std::net::SocketAddr, b| {
         if a.ip() == second {
             world.set_ecn_treatment(a, b, EcnTreatment::Bleach);
         }

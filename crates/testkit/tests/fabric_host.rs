@@ -1,5 +1,6 @@
 //! The transport and TCP on one fabric: the same links, the same losses, the same clock.
 
+use mendpath_testkit::fabric_host::Mixed;
 use netsim::{
     Loss, Seed,
     fabric::{
@@ -9,7 +10,6 @@ use netsim::{
 };
 use proto::{RecoveryKind, TransportConfig};
 use tcpsim::{Profile, Tcp};
-use testkit::fabric_host::Mixed;
 use units::{BitRate, Duration, Instant, LossRate};
 
 /// FUSO's testbed, whose first path loses this share of packets both ways.

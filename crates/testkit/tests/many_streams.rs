@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use mendpath_testkit::world::{ConnectionId, World};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
 use proto::{Dir, Event, NetworkPath, Read, ReadError, StreamEvent, StreamId, TransportConfig, WriteError};
-use testkit::world::{ConnectionId, World};
 use units::{BitRate, Duration, Instant, LossRate};
 
 const CLIENT: ([u8; 4], u16) = ([10, 0, 0, 1], 1_000);

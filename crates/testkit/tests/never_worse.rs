@@ -2,13 +2,13 @@
 //!
 //! `mendpath-tools never-worse` has longer transfers, more pairs and more seeds.
 
-use netsim::{Rng, Seed, network::Direction};
-use proto::{PathState, RecoveryKind, TransportConfig};
-use testkit::{
+use mendpath_testkit::{
     pairs::{Pair, Quality, compare},
     response::{Exchange, PathPlan, Response},
     world::World,
 };
+use netsim::{Rng, Seed, network::Direction};
+use proto::{PathState, RecoveryKind, TransportConfig};
 use units::{Duration, Instant};
 
 /// Longer than any response takes.

@@ -1,6 +1,6 @@
 //! What single operations of scenarios are for, one by one: each does what it says, and the transport answers as it should.
 
-use testkit::{Failure, Outcome, Scenario};
+use mendpath_testkit::{Failure, Outcome, Scenario};
 use units::{Duration, Instant};
 
 const CLEAN: &str = "path link=rate=20mbit,delay=10ms\n";
@@ -8,7 +8,7 @@ const CLEAN: &str = "path link=rate=20mbit,delay=10ms\n";
 fn run(paths: usize, operations: &str) -> Result<Outcome, Failure> {
     let text = format!("{}{operations}", CLEAN.repeat(paths));
     let scenario: Scenario = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
-    testkit::run(&scenario)
+    mendpath_testkit::run(&scenario)
 }
 
 fn after(outcome: &Outcome) -> Duration {
@@ -72,7 +72,7 @@ fn a_client_behind_ever_new_ports_is_followed() {
     let text = "at 0s stream server uni 3000000\n".to_owned()
         + &(1..10).map(|n| format!("at {}ms rebind 0\n", n * 100)).collect::<String>();
     let keep = format!("client keep_alive=200ms\n{CLEAN}{text}");
-    let outcome = testkit::run(&keep.parse().unwrap()).unwrap();
+    let outcome = mendpath_testkit::run(&keep.parse().unwrap()).unwrap();
     assert!(outcome.seen.contains("~ path moved to another address"), "{:?}", outcome.seen);
     assert!(after(&outcome) < Duration::from_secs(10), "{:?}", outcome.finished);
 }

@@ -1,8 +1,8 @@
 //! Persistent congestion (RFC 9002 section 7.6), by outages of known length.
 
+use mendpath_testkit::response::{Exchange, PathPlan};
 use netsim::{LinkConfig, Loss, Seed, link::OutageKind};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan};
 use units::{BitRate, Duration, Instant};
 
 /// Smallest window after an outage of the way to the client, in packets, and the probe timeout before it.

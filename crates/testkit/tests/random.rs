@@ -5,7 +5,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use testkit::{
+use mendpath_testkit::{
     Scenario, run,
     sweep::{Report, Sweep},
 };
@@ -25,7 +25,7 @@ fn number(variable: &str) -> Option<u64> {
 /// Runs them all; fails with what is needed to replay what failed.
 fn pass(seeds: Range<u64>) -> Report {
     let report = Sweep { seeds: seeds.clone(), jobs: 0, twice_every: 50, max_failures: 3 }.run(|_| {});
-    let tell = |f: &testkit::sweep::Failed| {
+    let tell = |f: &mendpath_testkit::sweep::Failed| {
         let command = format!("cargo run --release -p mendpath-tools -- scenario --seed {}", f.seed);
         format!("seed {} ({}): {}\n{}\nreplay it: {command}\n", f.seed, f.failure.kind(), f.failure, f.shrunk)
     };

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use testkit::{Outcome, Scenario};
+use mendpath_testkit::{Outcome, Scenario};
 
 fn files() -> Vec<PathBuf> {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("regressions");
@@ -23,7 +23,7 @@ fn read(file: &PathBuf) -> (Scenario, u64) {
 }
 
 fn succeeds(scenario: &Scenario, what: &str) -> Outcome {
-    testkit::run(scenario).unwrap_or_else(|failure| panic!("{what}: {failure}\n{scenario}"))
+    mendpath_testkit::run(scenario).unwrap_or_else(|failure| panic!("{what}: {failure}\n{scenario}"))
 }
 
 #[test]

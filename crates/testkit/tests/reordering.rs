@@ -1,8 +1,8 @@
 //! Networks that delay packets unevenly: what comes late is not lost, and the window must not pay for it.
 
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 const SIZE: usize = 10_000_000;

@@ -1,8 +1,8 @@
 //! SLP over whole connections: what a duplicate saves, what it costs, and that it never stands in the way.
 
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed};
 use proto::{RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {

@@ -1,8 +1,8 @@
 //! What paths, windows and recovery do over time, on networks made for one question each.
 
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
-use testkit::response::{Exchange, PathPlan, Response};
 use units::{BitRate, Duration, LossRate};
 
 fn path(mbps: u64, rtt_ms: u64) -> PathPlan {

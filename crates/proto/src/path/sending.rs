@@ -130,7 +130,8 @@ impl Path {
     fn mark_for(&self, packet: &NewPacket) -> Option<Ecn> {
         let recovery = &self.recovery;
         let settled = self.previous.is_none();
-        let marked = settled && packet.may_be_marked() && recovery.measured.ecn.marks(recovery.timeouts.count());
+        let marked =
+            settled && packet.may_be_marked() && recovery.measured.ecn.marks(recovery.timeouts.count());
         marked.then_some(Ecn::Ect0)
     }
 
