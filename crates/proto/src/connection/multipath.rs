@@ -265,7 +265,8 @@ impl Connection {
     }
 
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
-        let last = self.is_last_path(id);
+        // What has never answered is no reason to give up another: the peer may not even know it.
+        let last = !self.paths.values().any(|p| p.id() != id && p.is_open());
         let Some(path) = self.paths.get_mut(&id) else { return };
         match path.on_challenge_timeout(last) {
             Unanswered::Patience => {}
