@@ -58,8 +58,8 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
-/// Answers `usage` with the CPU seconds used so far and the resident memory in bytes, `recovery` with the share of bytes that served
-/// recovery, in per cent; ends with its standard input.
+/// Answers `usage` with the CPU seconds used so far and the resident memory in bytes, `recovery`
+/// with the share of bytes that served recovery, in per cent; ends with its standard input.
 async fn server(stack: Stack, credentials: &Credentials) -> Result<()> {
     std::thread::spawn(|| {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -73,8 +73,9 @@ async fn server(stack: Stack, credentials: &Credentials) -> Result<()> {
     serve(stack, credentials, |address| say(&address.to_string())).await
 }
 
-/// Understands `open N` (connections), `download BYTES` (on every open connection at once), and `idle MILLISECONDS`;
-/// answers each with the seconds that it took and the CPU seconds that it cost.
+/// Understands `open N` (connections), `download BYTES` (on every open connection at once), and
+/// `idle MILLISECONDS`; answers each with the seconds that it took and the CPU seconds that it
+/// cost.
 async fn client(stack: Stack, credentials: &Credentials, server: SocketAddr) -> Result<()> {
     let dialer = std::sync::Arc::new(Dialer::new(stack, credentials, server)?);
     let mut connections = Vec::new();

@@ -1,7 +1,8 @@
-//! Reed-Solomon codecs beside each other: encoding in GB/s of source bytes, decoding in microseconds per block.
+//! Reed-Solomon codecs beside each other: encoding in GB/s of source bytes, decoding in
+//! microseconds per block.
 //!
-//! All in one thread, on symbols of 1,350 bytes. Decoding has lost the first M of K source symbols and has all M repair symbols; inverting
-//! the system is part of it.
+//! All in one thread, on symbols of 1,350 bytes. Decoding has lost the first M of K source symbols
+//! and has all M repair symbols; inverting the system is part of it.
 
 use std::{
     hint::black_box,
@@ -41,7 +42,8 @@ struct Contender {
     decode: Work,
 }
 
-/// Runs the rounds and prints the table; ratios are medians over the rounds of ours against the best other codec of the same round.
+/// Runs the rounds and prints the table; ratios are medians over the rounds of ours against the
+/// best other codec of the same round.
 pub fn run(args: &Args) {
     let turn = Duration::from_millis(args.turn);
     println!("kernels: {}; medians of {} rounds", gf256::Kernels::detect().isa(), args.rounds);

@@ -1,4 +1,5 @@
-//! Mendpath beside other stacks, in one run: only the ratios count, because machines differ and drift.
+//! Mendpath beside other stacks, in one run: only the ratios count, because machines differ and
+//! drift.
 
 mod bulk;
 mod child;
@@ -30,7 +31,8 @@ enum Command {
     Child(child::Args),
 }
 
-/// The TLS provider of every stack that lets us choose: with AES-128 first, as ours and s2n-quic have it.
+/// The TLS provider of every stack that lets us choose: with AES-128 first, as ours and s2n-quic
+/// have it.
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     let mut provider = rustls::crypto::ring::default_provider();
     provider.cipher_suites.sort_by_key(|s| s.suite() != rustls::CipherSuite::TLS13_AES_128_GCM_SHA256);

@@ -1,4 +1,5 @@
-//! Many connections to one server: set-up rate, memory and CPU time of idle ones, and what active ones get done.
+//! Many connections to one server: set-up rate, memory and CPU time of idle ones, and what active
+//! ones get done.
 
 use std::path::Path;
 

@@ -77,7 +77,8 @@ impl Credentials {
     }
 }
 
-/// Serves until the process ends: eight bytes of a stream ask for that many bytes back. `ready` is called with the address.
+/// Serves until the process ends: eight bytes of a stream ask for that many bytes back. `ready` is
+/// called with the address.
 pub async fn serve(stack: Stack, credentials: &Credentials, ready: impl FnOnce(SocketAddr)) -> Result<()> {
     match stack {
         Stack::Quinn => quinn::serve(credentials, ready).await,

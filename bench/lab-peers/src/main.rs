@@ -1,6 +1,6 @@
-//! Other QUIC stacks as port forwarders: a TCP connection to the client's end is a stream of the one QUIC connection, and a TCP
-//! connection of the server's end to the origin. What `mendpath client --forward` does, so that the stacks can be
-//! compared by `mendpath lab`.
+//! Other QUIC stacks as port forwarders: a TCP connection to the client's end is a stream of the
+//! one QUIC connection, and a TCP connection of the server's end to the origin. What
+//! `mendpath client --forward` does, so that the stacks can be compared by `mendpath lab`.
 //!
 //! ```text
 //! lab-peers quinn server --listen 0.0.0.0:4433 --origin 127.0.0.1:80 --dir /some/dir

@@ -14,7 +14,8 @@ use super::{ALPN, CHUNK, Credentials, IDLE, SERVER_NAME, Stack, WINDOW};
 static RECOVERY: AtomicU64 = AtomicU64::new(0);
 static SENT: AtomicU64 = AtomicU64::new(0);
 
-/// Share of a server's bytes that served recovery, in per cent; of the last finished transfer's connection.
+/// Share of a server's bytes that served recovery, in per cent; of the last finished transfer's
+/// connection.
 pub fn recovery_percent() -> f64 {
     let (recovery, sent) = (RECOVERY.load(Ordering::Relaxed), SENT.load(Ordering::Relaxed));
     recovery as f64 / sent.max(1) as f64 * 100.0

@@ -1,4 +1,5 @@
-//! Tests the code in the chapters of the book, and READMEs. Not in the crates themselves, whose packages have no `docs`.
+//! Tests the code in the chapters of the book, and READMEs. Not in the crates themselves, whose
+//! packages have no `docs`.
 //!
 //! There is nothing to start with: a chapter is a line here.
 

@@ -1,5 +1,6 @@
-//! `--admin`: what connections are doing, as JSON and for Prometheus; `docs/json.md` describes the fields. Here is what client and
-//! server have in common: a small HTTP server on loopback, and the counters.
+//! `--admin`: what connections are doing, as JSON and for Prometheus; `docs/json.md` describes the
+//! fields. Here is what client and server have in common: a small HTTP server on loopback, and the
+//! counters.
 
 mod counters;
 
@@ -49,7 +50,8 @@ pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Listener>
 /// Code, content type and body.
 pub(crate) type Answer = (u16, &'static str, String);
 
-/// Answers one request with what `answer` says about its path; it says nothing about paths that do not exist.
+/// Answers one request with what `answer` says about its path; it says nothing about paths that do
+/// not exist.
 pub(crate) async fn serve(
     tcp: TcpStream,
     place: Place,
@@ -105,7 +107,8 @@ fn check<B>(request: &Request<B>) -> Result<(), u16> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return Err(405);
     }
-    // RFC 9112 section 3.2: exactly one. A page must not read this through a name that it makes resolve to loopback.
+    // RFC 9112 section 3.2: exactly one. A page must not read this through a name that it makes
+    // resolve to loopback.
     let host = only(request.headers(), &HOST).filter(|host| is_loopback_name(host)).ok_or(400_u16)?;
     if request.uri().authority().is_some() {
         return Err(400);

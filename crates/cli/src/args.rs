@@ -1,4 +1,5 @@
-//! The command line. What `--help` prints is written to teach: what a command does, and how it is typed.
+//! The command line. What `--help` prints is written to teach: what a command does, and how it is
+//! typed.
 
 #[cfg(feature = "experiment")]
 mod experiment;
@@ -79,7 +80,8 @@ pub enum Command {
                   Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
     #[cfg(feature = "lab")]
-    /// Compare with the kernel's TCP and MPTCP and other programs over emulated links (Linux, root).
+    /// Compare with the kernel's TCP and MPTCP and other programs over emulated links (Linux,
+    /// root).
     #[command(
         long_about = "Compare with the kernel's TCP and MPTCP and other programs over emulated links.\n\n\
                   Each contender gets two network namespaces of its own, joined by TUN devices with emulated links between them. The n-th fetch \
@@ -114,7 +116,8 @@ pub enum Command {
                   mendpath demo --path rate=50mbit,delay=20ms,loss=1% --path rate=10mbit,delay=80ms,loss=3%,burst=2\n  \
                   mendpath demo --path loss=2% --recovery none,fuso,cofuso --size 20kB --count 500")]
 pub struct DemoArgs {
-    /// An emulated path; give it several times for several [default: two of 100mbit and 50ms, the second with loss=2%].
+    /// An emulated path; give it several times for several [default: two of 100mbit and 50ms, the
+    /// second with loss=2%].
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<demo::PathSpec>,
     /// Size of each response.
@@ -123,13 +126,15 @@ pub struct DemoArgs {
     /// Responses per row [default: 200, with --quick 24].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
-    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, slp [default: the first five].
+    /// Schemes to compare over all paths: none, proactive, fuso, cofuso, auto, slp [default: the
+    /// first five].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
     /// Congestion controller of every path: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
     #[arg(long, default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
-    /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for more.
+    /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for
+    /// more.
     #[arg(long, value_name = "BYTES", default_value_t = 1_452, value_parser = clap::value_parser!(u16).range(1_200..=1_472))]
     pub datagram: u16,
     /// Number from which all losses derive.
@@ -138,10 +143,12 @@ pub struct DemoArgs {
     /// Responses under way at a time, each on links of its own [default: 12].
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub lanes: Option<u16>,
-    /// The same in virtual time, within a second or two: no sockets, no noise of this machine, the same digits every time.
+    /// The same in virtual time, within a second or two: no sockets, no noise of this machine, the
+    /// same digits every time.
     #[arg(long = "virtual", conflicts_with = "lanes")]
     pub virtual_time: bool,
-    /// A few seconds instead of most of a minute; too few responses for a 99th percentile worth the name.
+    /// A few seconds instead of most of a minute; too few responses for a 99th percentile worth the
+    /// name.
     #[arg(long)]
     pub quick: bool,
     /// Write the results as JSON (`-` for stdout, instead of the table).
@@ -165,7 +172,8 @@ pub struct ServerArgs {
     /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
-    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this machine's].
+    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
+    /// machine's].
     #[arg(long, value_name = "HOST[:PORT]")]
     pub advertise: Option<String>,
     /// Directory of the key and the token secret [default: ~/.local/state/mendpath].
@@ -174,7 +182,8 @@ pub struct ServerArgs {
     /// Let clients reach private, loopback and link-local addresses as well.
     #[arg(long)]
     pub allow_private: bool,
-    /// Name server to ask for clients' names, also more than one [default: those of /etc/resolv.conf].
+    /// Name server to ask for clients' names, also more than one [default: those of
+    /// /etc/resolv.conf].
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = parse_name_server)]
     pub dns: Vec<SocketAddr>,
     /// Clients at a time.
@@ -183,13 +192,16 @@ pub struct ServerArgs {
     /// Proxied connections per client at a time.
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
-    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp, auto.
+    /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
+    /// auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia,
+    /// dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
-    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
+    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
+    /// and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
     /// Show statistics over HTTP here, on loopback: /stats (JSON), the sum over all clients.
@@ -207,23 +219,28 @@ fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
 /// The server and the ways to it, for `client` and `send`.
 #[derive(Debug, Args)]
 pub struct DialArgs {
-    /// The line that the other side printed, or `-` to read it from stdin; on the command line other users of this machine can read
-    /// it (and quote it: it contains `?`) [default: the variable MENDPATH_INVITATION].
+    /// The line that the other side printed, or `-` to read it from stdin; on the command line
+    /// other users of this machine can read it (and quote it: it contains `?`) [default: the
+    /// variable MENDPATH_INVITATION].
     #[arg(value_name = "INVITATION")]
     pub invitation: Option<String>,
     /// Read the invitation from this file, which only you may read (`-` for stdin).
     #[arg(long, value_name = "FILE", conflicts_with = "invitation")]
     pub invitation_file: Option<PathBuf>,
-    /// Network interface or local address to use, several times for several [default: every usable interface].
+    /// Network interface or local address to use, several times for several [default: every usable
+    /// interface].
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
-    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp, auto.
+    /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp,
+    /// auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia,
+    /// dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
-    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost and mended, and why.
+    /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
+    /// and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
 }
@@ -249,8 +266,9 @@ pub struct ClientArgs {
     /// Forward a local port to HOST:PORT as seen from the server; several times for several.
     #[arg(long = "forward", value_name = "LISTEN=HOST:PORT")]
     pub forwards: Vec<Forward>,
-    /// Ask programs for the user and the password in this file, which holds USER:PASS and which only you may read (`-` for stdin); needed
-    /// to offer proxies beyond this machine [default: the variable MENDPATH_PROXY_AUTH].
+    /// Ask programs for the user and the password in this file, which holds USER:PASS and which
+    /// only you may read (`-` for stdin); needed to offer proxies beyond this machine [default: the
+    /// variable MENDPATH_PROXY_AUTH].
     #[arg(long, value_name = "FILE")]
     pub proxy_auth_file: Option<PathBuf>,
     /// The same on the command line, where other users of this machine can read it.
@@ -287,7 +305,8 @@ pub struct ReceiveArgs {
     /// UDP address to listen on; port 0 takes any.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4434")]
     pub listen: SocketAddr,
-    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this machine's].
+    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
+    /// machine's].
     #[arg(long, value_name = "HOST[:PORT]")]
     pub advertise: Option<String>,
     /// Directory for the file.

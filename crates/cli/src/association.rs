@@ -1,5 +1,5 @@
-//! UDP through the connection, the same on both ends: packets travel as QUIC datagrams, and on the association's stream when they
-//! are too large for one.
+//! UDP through the connection, the same on both ends: packets travel as QUIC datagrams, and on the
+//! association's stream when they are too large for one.
 
 mod hub;
 mod queue;
@@ -54,7 +54,8 @@ impl Association {
         Some(Reserved { route: Route { hub: hub.clone(), id, number }, arrivals, arrived })
     }
 
-    /// Begins on the association's stream, after its request was granted. `None` when the id is in use or the hub is full.
+    /// Begins on the association's stream, after its request was granted. `None` when the id is in
+    /// use or the hub is full.
     pub fn begin(hub: &Arc<Hub>, id: u32, stream: (SendStream, RecvStream)) -> Option<Self> {
         Some(Self::reserve(hub, id)?.begin(stream))
     }
@@ -111,8 +112,8 @@ impl Drop for Association {
     }
 }
 
-/// Writes packets too large for a datagram. The stream ends with the association, also in the middle of a packet that the other end
-/// does not read.
+/// Writes packets too large for a datagram. The stream ends with the association, also in the
+/// middle of a packet that the other end does not read.
 async fn write_large(
     mut stream: SendStream,
     mut packets: mpsc::Receiver<Held<Vec<u8>>>,
@@ -147,8 +148,9 @@ async fn read_large(mut stream: RecvStream, arrivals: Inlet<Packet>, route: Arc<
     route.close();
 }
 
-/// Reads one packet, or reads over one that there is no room for; `None` at the end, and where the stream makes no sense. The room is
-/// made before the bytes are read: a packet that never becomes complete counts as well.
+/// Reads one packet, or reads over one that there is no room for; `None` at the end, and where the
+/// stream makes no sense. The room is made before the bytes are read: a packet that never becomes
+/// complete counts as well.
 async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Packet>) -> Option<()> {
     let length = stream.read_u16().await.ok()?;
     let Some(room) = arrivals.room(length.into()) else {
@@ -193,7 +195,8 @@ mod tests {
         Packet { peer: "192.0.2.1:53".parse().unwrap(), payload: vec![0; 60_000] }
     }
 
-    /// The other end never reads: the writer stands still in the middle of a packet, and others wait behind it.
+    /// The other end never reads: the writer stands still in the middle of a packet, and others
+    /// wait behind it.
     #[tokio::test]
     async fn a_writer_ends_with_its_association() {
         let (connection, stream, _other) = connected().await;

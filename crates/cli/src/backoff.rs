@@ -18,7 +18,8 @@ impl Backoff {
         Self { first, limit, attempts: 0 }
     }
 
-    /// How long to wait now: between half and all of the doubling time, so that many clients do not come back at once.
+    /// How long to wait now: between half and all of the doubling time, so that many clients do not
+    /// come back at once.
     pub fn next_wait(&mut self) -> Duration {
         self.wait(random_share())
     }

@@ -95,7 +95,8 @@ pub(crate) struct Shared {
 
 /// For a program to say what it wants; hung ones are dropped.
 pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(15);
-/// Without traffic, until a proxied connection is closed; the server's own limit is usually shorter.
+/// Without traffic, until a proxied connection is closed; the server's own limit is usually
+/// shorter.
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(2 * 3_600);
 
 /// A client whose listeners are bound and whose server answered.
@@ -185,7 +186,8 @@ impl Client {
     }
 }
 
-/// Binds a proxy's listener; without a password only on loopback, since otherwise everybody near could use the server.
+/// Binds a proxy's listener; without a password only on loopback, since otherwise everybody near
+/// could use the server.
 async fn bind_proxy(
     address: Option<SocketAddr>,
     what: &str,

@@ -19,7 +19,8 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
     ProgressBar::new(length).with_style(style.progress_chars("=> "))
 }
 
-/// Sends logs to stderr: warnings of our crates, with `-v` information, with `-vv` everything. `RUST_LOG` overrules.
+/// Sends logs to stderr: warnings of our crates, with `-v` information, with `-vv` everything.
+/// `RUST_LOG` overrules.
 pub fn init_logs(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let level = match verbose {

@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// More is of no use to anybody, and some systems say "unlimited".
 const MOST: u64 = 1 << 20;
 
-/// Raises the limit to what the system allows this process, and returns it. The usual first limit, 1,024, is meant for programs that
-/// use `select`.
+/// Raises the limit to what the system allows this process, and returns it. The usual first limit,
+/// 1,024, is meant for programs that use `select`.
 pub fn raise() -> usize {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let wanted = maximum.unwrap_or(MOST).min(MOST);

@@ -1,8 +1,9 @@
 //! Where a server lets its clients connect to.
 //!
-//! A proxy stands inside somebody's network: without this check every client could reach the router's web interface or a cloud's
-//! metadata service. The check is made on the very address that is then connected to, so a name that resolves differently the
-//! second time (DNS rebinding) gains nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890). This
+//! A proxy stands inside somebody's network: without this check every client could reach the
+//! router's web interface or a cloud's metadata service. The check is made on the very address that
+//! is then connected to, so a name that resolves differently the second time (DNS rebinding) gains
+//! nothing. The blocks are those of the IANA special-purpose address registries (RFC 6890). This
 //! machine's own addresses, which may be public ones, are looked up.
 
 mod machine;
@@ -18,7 +19,8 @@ use self::machine::Machine;
 pub enum DestinationPolicy {
     /// Global unicast addresses only, and none of this machine.
     PublicOnly,
-    /// Private, loopback and link-local ones too (`--allow-private`); still neither multicast nor unspecified ones.
+    /// Private, loopback and link-local ones too (`--allow-private`); still neither multicast nor
+    /// unspecified ones.
     AllowPrivate,
 }
 
@@ -86,7 +88,8 @@ impl Destinations {
         self.policy == DestinationPolicy::AllowPrivate
     }
 
-    /// Whether `ip` may be connected to now. An address that stands for an IPv4 one is judged as that, too.
+    /// Whether `ip` may be connected to now. An address that stands for an IPv4 one is judged as
+    /// that, too.
     ///
     /// # Errors
     /// The kind of address it is instead.
@@ -164,8 +167,8 @@ fn classify_v6(ip: Ipv6Addr) -> Option<NotPublic> {
     Some(why)
 }
 
-/// The IPv4 address that an IPv6 one stands for, if it does: mapped, compatible, NAT64 (RFC 6052), 6to4 (RFC 3056). What counts is the
-/// one behind. Teredo and local NAT64 are refused as a whole.
+/// The IPv4 address that an IPv6 one stands for, if it does: mapped, compatible, NAT64 (RFC 6052),
+/// 6to4 (RFC 3056). What counts is the one behind. Teredo and local NAT64 are refused as a whole.
 fn behind(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let (high, low) = match ip.segments() {

@@ -1,5 +1,5 @@
-//! What a command tells its user when it cannot do its work: one line that says what was tried, what went wrong and
-//! what to do next.
+//! What a command tells its user when it cannot do its work: one line that says what was tried,
+//! what went wrong and what to do next.
 
 use std::fmt;
 
@@ -22,7 +22,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Work that failed. `tried` and `wrong` are clauses without a full stop, `next` is an imperative sentence without one.
+    /// Work that failed. `tried` and `wrong` are clauses without a full stop, `next` is an
+    /// imperative sentence without one.
     pub fn new(tried: impl Into<String>, wrong: impl fmt::Display, next: impl Into<String>) -> Self {
         Self { kind: FailureKind::Failed, tried: tried.into(), wrong: wrong.to_string(), next: next.into() }
     }
@@ -49,7 +50,8 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What an operating system error means, in words: `address already in use` instead of `Address already in use (os error 98)`.
+/// What an operating system error means, in words: `address already in use` instead of
+/// `Address already in use (os error 98)`.
 pub fn io_reason(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {

@@ -1,9 +1,11 @@
-//! Who a server is: its key, its token secret and the key of its stateless resets, kept in the state directory. The certificate is made from the key at every start;
-//! clients look at the key alone.
+//! Who a server is: its key, its token secret and the key of its stateless resets, kept in the
+//! state directory. The certificate is made from the key at every start; clients look at the key
+//! alone.
 //!
-//! Everything is made on first use. The directory has mode 0700 and the files 0600; a file that others may read is refused rather
-//! than repaired, because its content may be known already. A file appears under its name complete or not at all, and the first
-//! of two servers that start at the same moment wins.
+//! Everything is made on first use. The directory has mode 0700 and the files 0600; a file that
+//! others may read is refused rather than repaired, because its content may be known already. A
+//! file appears under its name complete or not at all, and the first of two servers that start at
+//! the same moment wins.
 
 use std::{
     fs, io,
@@ -38,7 +40,8 @@ pub struct Identity {
     pub reset_key: ResetKey,
 }
 
-/// Where state lives unless `--state` says otherwise: `$XDG_STATE_HOME/mendpath`, else `~/.local/state/mendpath`.
+/// Where state lives unless `--state` says otherwise: `$XDG_STATE_HOME/mendpath`, else
+/// `~/.local/state/mendpath`.
 ///
 /// # Errors
 /// When neither variable is set.
@@ -60,7 +63,8 @@ impl Identity {
     /// Reads the identity in `dir`, and makes what is missing.
     ///
     /// # Errors
-    /// When the directory or a file cannot be made or read, when a file's mode lets others read it, or when a file is damaged.
+    /// When the directory or a file cannot be made or read, when a file's mode lets others read it,
+    /// or when a file is damaged.
     pub fn load_or_create(dir: &Path) -> Result<Self, Failure> {
         make_private_dir(dir)?;
         let key_file = dir.join(KEY_FILE);
@@ -101,7 +105,8 @@ fn make_private_dir(dir: &Path) -> Result<(), Failure> {
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     let mode = fs::metadata(dir).map_err(failed)?.permissions().mode();
-    // Others may look into it (as with a directory made by hand), but nobody else may replace the files inside.
+    // Others may look into it (as with a directory made by hand), but nobody else may replace the
+    // files inside.
     if mode & 0o022 != 0 {
         return Err(open_to_others(dir, mode, "chmod 700"));
     }
@@ -160,7 +165,8 @@ fn read_private(path: &Path) -> Result<String, Unreadable> {
     Ok(io::read_to_string(file)?)
 }
 
-/// Creates `path` with mode 0600, complete or not at all. An existing file stays as it is, which is no error.
+/// Creates `path` with mode 0600, complete or not at all. An existing file stays as it is, which is
+/// no error.
 fn create_private(path: &Path, content: &[u8]) -> io::Result<()> {
     use io::Write as _;
     let mut random = [0; 12];

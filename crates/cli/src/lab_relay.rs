@@ -1,5 +1,6 @@
-//! Both ends of the lab's contender `mendpath-new`: a TCP connection is carried by a QUIC connection of its own, whose set-up
-//! counts. Without tokens and proxy protocol, so only for the lab's namespaces.
+//! Both ends of the lab's contender `mendpath-new`: a TCP connection is carried by a QUIC
+//! connection of its own, whose set-up counts. Without tokens and proxy protocol, so only for the
+//! lab's namespaces.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -73,8 +74,8 @@ async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Op
     Some(())
 }
 
-/// Carries each TCP connection over a connection of its own to `server`, over a path from each local address; never returns but
-/// with a failure.
+/// Carries each TCP connection over a connection of its own to `server`, over a path from each
+/// local address; never returns but with a failure.
 ///
 /// # Errors
 /// When it cannot listen.

@@ -1,7 +1,8 @@
 //! A TCP port on this machine that programs connect to.
 //!
-//! Connections that have asked for nothing yet, or for nothing more, cannot keep out those that do: they have places of their own, from
-//! which the one that has waited longest goes when a new one comes. A connection that asks takes one of the seats.
+//! Connections that have asked for nothing yet, or for nothing more, cannot keep out those that do:
+//! they have places of their own, from which the one that has waited longest goes when a new one
+//! comes. A connection that asks takes one of the seats.
 
 use std::{
     collections::BTreeMap,
@@ -22,7 +23,8 @@ use crate::failure::{Failure, io_reason};
 
 /// Connections that are being served, per listener, at a time; more wait.
 const SEATS: usize = 1_024;
-/// Connections that have not asked for anything; more make the oldest go. A program that opens a thousand at once is none to be thrown out.
+/// Connections that have not asked for anything; more make the oldest go. A program that opens a
+/// thousand at once is none to be thrown out.
 pub(crate) const WAITING: usize = 2_048;
 /// From so many on it is crowded, and nobody may wait for longer than [`CROWDED_PATIENCE`].
 const CROWDED: usize = 128;
@@ -54,7 +56,8 @@ impl Listener {
         Ok(Self { tcp, address })
     }
 
-    /// Serves each connection with `serve`, which [occupies](Place::occupy) its place once it knows what the program wants.
+    /// Serves each connection with `serve`, which [occupies](Place::occupy) its place once it knows
+    /// what the program wants.
     pub(crate) async fn serve<T, F, S>(self, shared: Arc<T>, serve: S) -> Failure
     where
         S: Fn(TcpStream, Place, Arc<T>) -> F + Send + 'static,
@@ -76,7 +79,8 @@ impl Listener {
                     });
                 }
                 Err(error) => {
-                    // Too many open files, or a connection gone before it was accepted: others may still come.
+                    // Too many open files, or a connection gone before it was accepted: others may
+                    // still come.
                     warn!(%error, at = %self.address, "cannot accept");
                     room.make_room();
                     crate::backoff::pause(Duration::from_millis(100)).await;
@@ -125,7 +129,8 @@ impl Room {
         (Place { room: Arc::clone(self), out: Arc::clone(&out), held }, out)
     }
 
-    /// Puts a connection at the end of the queue, and sends those away who have been there for too long.
+    /// Puts a connection at the end of the queue, and sends those away who have been there for too
+    /// long.
     fn wait(&self, now: Instant, out: &Arc<Notify>) -> u64 {
         let mut waiting = self.waiting();
         while let Some(oldest) = waiting.queue.first_entry() {
@@ -142,7 +147,8 @@ impl Room {
         number
     }
 
-    /// Sends the one away who has waited longest: it holds a descriptor that another connection needs.
+    /// Sends the one away who has waited longest: it holds a descriptor that another connection
+    /// needs.
     fn make_room(&self) {
         self.waiting().send_oldest_away();
     }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use mendpath_cli::{args::Cli, commands, console};
 
-/// Gives memory back once a burst of traffic is over; the system's allocator keeps what the busiest moment needed
-/// (docs/decisions/0016).
+/// Gives memory back once a burst of traffic is over; the system's allocator keeps what the busiest
+/// moment needed (docs/decisions/0016).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,7 +1,9 @@
-//! What client and server say to each other inside the connection; `docs/proxy-protocol.md` is the reader's version.
+//! What client and server say to each other inside the connection; `docs/proxy-protocol.md` is the
+//! reader's version.
 //!
-//! Every message is a frame: its length in two bytes, big-endian, then its body. The control stream carries one [`Hello`] and one
-//! [`Reply`]; each later stream begins with one [`Request`] and its [`Reply`], followed by the bytes of the proxied connection.
+//! Every message is a frame: its length in two bytes, big-endian, then its body. The control stream
+//! carries one [`Hello`] and one [`Reply`]; each later stream begins with one [`Request`] and its
+//! [`Reply`], followed by the bytes of the proxied connection.
 
 mod address;
 mod codes;
@@ -30,7 +32,8 @@ pub const ALPN: &[u8] = b"mendpath/1";
 pub const CHECKSUM_BYTES: usize = 32;
 
 codes! {
-    /// Codes with which a whole connection is closed (application error codes, RFC 9000 section 20.2).
+    /// Codes with which a whole connection is closed (application error codes, RFC 9000
+    /// section 20.2).
     pub enum CloseCode: u32 {
         /// Finished; nothing went wrong.
         Done = 0,
@@ -42,7 +45,8 @@ codes! {
         Version = 3,
         /// No hello arrived in time.
         HelloTimeout = 4,
-        /// The server offers another service: a proxy instead of file reception, or the other way round.
+        /// The server offers another service: a proxy instead of file reception, or the other way
+        /// round.
         WrongService = 5,
         /// The server is about to stop or has as many clients as it takes.
         Unavailable = 6,

@@ -1,5 +1,5 @@
-//! Where secrets come from: a file, standard input, the environment, or, least of all, the command line, which every user of the
-//! machine can read for as long as the program runs.
+//! Where secrets come from: a file, standard input, the environment, or, least of all, the command
+//! line, which every user of the machine can read for as long as the program runs.
 
 use std::{
     fs::{self, File},
@@ -100,7 +100,8 @@ impl<'a> Places<'a> {
         one_line(&text).map_err(|why| unreadable(why.to_owned()))
     }
 
-    /// As with the server's keys: what others may read may be known to them. A pipe has nobody else at its end.
+    /// As with the server's keys: what others may read may be known to them. A pipe has nobody else
+    /// at its end.
     fn check_mode(&self, path: &Path, metadata: &fs::Metadata) -> Result<(), Failure> {
         let mode = metadata.permissions().mode();
         if !metadata.is_file() || mode & 0o077 == 0 {

@@ -149,14 +149,16 @@ impl ProxyServer {
     /// Serves until the endpoint is closed.
     pub async fn run(self) {
         while let Some(incoming) = self.endpoint.accept().await {
-            // As many of these as the transport keeps connections: the seats, and those who wait to be let in.
+            // As many of these as the transport keeps connections: the seats, and those who wait to
+            // be let in.
             let shared = self.shared.clone();
             tokio::spawn(async move { session::serve(incoming, &shared).await });
         }
     }
 }
 
-/// How many may wait at a time to show their token: enough for a crowd that comes at once from one address, which has a quarter.
+/// How many may wait at a time to show their token: enough for a crowd that comes at once from one
+/// address, which has a quarter.
 fn waiting_room(clients: usize) -> usize {
     clients.saturating_mul(2).clamp(64, 512)
 }

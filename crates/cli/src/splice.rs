@@ -1,8 +1,9 @@
 //! Connects two byte streams: what one side says the other hears, including how it ends.
 //!
-//! An end of stream passes on as an end of stream while the other direction goes on (half-close). A reset of one side, or silence
-//! on both for too long, resets everything, so that neither program mistakes a broken transfer for a complete one. A TCP connection
-//! is reset whatever else ends it, too: when the kernel closes it because this process was killed, there is nobody left to say so.
+//! An end of stream passes on as an end of stream while the other direction goes on (half-close). A
+//! reset of one side, or silence on both for too long, resets everything, so that neither program
+//! mistakes a broken transfer for a complete one. A TCP connection is reset whatever else ends it,
+//! too: when the kernel closes it because this process was killed, there is nobody left to say so.
 
 use std::{
     io,
@@ -45,12 +46,14 @@ impl Abort for RecvStream {
     }
 }
 
-/// Closes a connection with a reset, which says "failed" where a plain close would say "that was all".
+/// Closes a connection with a reset, which says "failed" where a plain close would say "that was
+/// all".
 pub fn reset(tcp: TcpStream) {
     resets_on_close(&tcp);
 }
 
-/// From now on `tcp` is reset when it is closed, also by the end of this process. Shutting it down still passes a plain end on.
+/// From now on `tcp` is reset when it is closed, also by the end of this process. Shutting it down
+/// still passes a plain end on.
 pub fn resets_on_close(tcp: &TcpStream) {
     let _ = socket2::SockRef::from(tcp).set_linger(Some(Duration::ZERO));
 }
@@ -95,13 +98,15 @@ pub struct Summary {
     pub ended: Ended,
 }
 
-/// Connects a TCP connection and a stream, and closes the former: plainly if both directions reached their ends, else with a reset.
+/// Connects a TCP connection and a stream, and closes the former: plainly if both directions
+/// reached their ends, else with a reset.
 pub async fn splice_tcp<R, W>(mut tcp: TcpStream, stream: (R, W), idle: Duration) -> Summary
 where
     R: AsyncRead + Abort + Unpin,
     W: AsyncWrite + Abort + Unpin,
 {
-    // Before anything passes: whoever kills this process, or drops this future, leaves a broken transfer.
+    // Before anything passes: whoever kills this process, or drops this future, leaves a broken
+    // transfer.
     resets_on_close(&tcp);
     let summary = splice(tcp.split(), stream, idle).await;
     if let Ended::Complete = summary.ended {
@@ -110,7 +115,8 @@ where
     summary
 }
 
-/// Connects `one` and `other`, each a reading and a writing half, until both directions have ended or one side breaks.
+/// Connects `one` and `other`, each a reading and a writing half, until both directions have ended
+/// or one side breaks.
 pub async fn splice<R1, W1, R2, W2>(one: (R1, W1), other: (R2, W2), idle: Duration) -> Summary
 where
     R1: AsyncRead + Abort + Unpin,
@@ -284,7 +290,8 @@ mod tests {
         let summary = tokio::select! { summary = splice(one, other, Duration::from_secs(60)) => summary, () = talk => unreachable!() };
         assert!(matches!(summary.ended, Ended::Idle));
         assert_eq!(summary.forth, 3);
-        // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and 120 s later.
+        // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and
+        // 120 s later.
         assert!(start.elapsed() >= Duration::from_secs(210));
         assert_eq!(code.get(), Some(StreamCode::Idle));
     }

@@ -1,4 +1,5 @@
-//! A place to connect to as people write it: `example.org:443`, `192.0.2.7:22`, `[2001:db8::1]:853`.
+//! A place to connect to as people write it: `example.org:443`, `192.0.2.7:22`,
+//! `[2001:db8::1]:853`.
 
 use std::{
     fmt,

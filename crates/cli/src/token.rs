@@ -1,8 +1,8 @@
 //! Tokens: the right to use a server, checked without a list of those handed out.
 //!
-//! A token is an id of 16 bytes followed by HMAC-SHA256 over the service's name and that id, keyed with the server's secret. The
-//! server stores the secret alone; whoever replaces it revokes every token. The service is part of the message, so that a
-//! token for receiving a file opens no proxy.
+//! A token is an id of 16 bytes followed by HMAC-SHA256 over the service's name and that id, keyed
+//! with the server's secret. The server stores the secret alone; whoever replaces it revokes every
+//! token. The service is part of the message, so that a token for receiving a file opens no proxy.
 
 use std::{fmt, str::FromStr};
 
@@ -125,14 +125,16 @@ impl TokenSecret {
         Token(token)
     }
 
-    /// The token of the invitation that the server prints: the same at every start, for as long as the secret lives.
+    /// The token of the invitation that the server prints: the same at every start, for as long as
+    /// the secret lives.
     pub fn invitation_token(&self, service: Service) -> Token {
         let digest = hmac::sign(&self.key, b"mendpath invitation id");
         let id = digest.as_ref()[..ID_BYTES].try_into().expect("a tag is longer than an id");
         self.token(service, id)
     }
 
-    /// Whether this secret made `token` for `service`. Takes the same time for every token of the right length.
+    /// Whether this secret made `token` for `service`. Takes the same time for every token of the
+    /// right length.
     pub fn accepts(&self, service: Service, token: &[u8]) -> bool {
         let Some((id, tag)) = token.split_at_checked(ID_BYTES) else { return false };
         hmac::verify(&self.key, &Self::message(service, id), tag).is_ok()

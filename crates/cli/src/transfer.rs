@@ -1,4 +1,5 @@
-//! `mendpath send` and `mendpath receive`: one file, without any set-up, and the simplest way to measure goodput.
+//! `mendpath send` and `mendpath receive`: one file, without any set-up, and the simplest way to
+//! measure goodput.
 
 mod name;
 mod part;

@@ -1,4 +1,5 @@
-//! The transport settings that the commands share, and the words in which its errors reach the user.
+//! The transport settings that the commands share, and the words in which its errors reach the
+//! user.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +72,8 @@ fn parse<T: std::str::FromStr>(text: &str, exist: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("there is no `{text}`: use one of {exist}"))
 }
 
-/// What a failed or ended connection means to whoever runs the client, and whether trying again could help.
+/// What a failed or ended connection means to whoever runs the client, and whether trying again
+/// could help.
 pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
     let tried = format!("cannot use the server {server}");
     let (wrong, next, retry) = match error {

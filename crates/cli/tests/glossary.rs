@@ -1,4 +1,5 @@
-//! Names in statistics are made of the glossary's words, so that one word means one thing everywhere.
+//! Names in statistics are made of the glossary's words, so that one word means one thing
+//! everywhere.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

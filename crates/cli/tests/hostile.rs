@@ -1,4 +1,5 @@
-//! Clients and programs that forge or hang. The clock of the proxy's timeouts is moved by hand: nobody waits for them.
+//! Clients and programs that forge or hang. The clock of the proxy's timeouts is moved by hand:
+//! nobody waits for them.
 
 mod support;
 
@@ -46,7 +47,8 @@ fn assert_closed_by_peer(error: ConnectionError, code: CloseCode) {
     }
 }
 
-/// A client that says nothing, or stops in the middle of its hello, is closed with code 4 once [`HELLO_TIMEOUT`] is over.
+/// A client that says nothing, or stops in the middle of its hello, is closed with code 4 once
+/// [`HELLO_TIMEOUT`] is over.
 #[tokio::test]
 async fn clients_without_a_hello_are_closed_in_time() {
     let server = Server::start(AllowPrivate);
@@ -61,8 +63,8 @@ async fn clients_without_a_hello_are_closed_in_time() {
     }
 }
 
-/// Tokens of another server, of another service, with a changed bit or made up: code 2 (or 5 for the other service), and nothing that was
-/// asked for along with the hello is done.
+/// Tokens of another server, of another service, with a changed bit or made up: code 2 (or 5 for
+/// the other service), and nothing that was asked for along with the hello is done.
 #[tokio::test]
 async fn forged_tokens_open_nothing() {
     within(async {
@@ -90,7 +92,8 @@ async fn forged_tokens_open_nothing() {
             let connection = connect(&server.invitation).await;
             let (mut control, mut answer) = connection.open_bi().await.unwrap();
             write_frame(&mut control, &Hello { service, token }.encode()).await.unwrap();
-            // Without a seat there is the control stream and no other; a request goes out with the hello as well as it can.
+            // Without a seat there is the control stream and no other; a request goes out with the
+            // hello as well as it can.
             let request = Request::Connect(Target::from_addr(target.local_addr().unwrap()));
             write_frame(&mut control, &request.encode()).await.unwrap();
             assert!(connection.open_bi().await.is_err(), "there was a stream to ask on");
@@ -104,8 +107,8 @@ async fn forged_tokens_open_nothing() {
     .await;
 }
 
-/// Programs that say nothing, or stop in the middle, hold a place in front of each proxy for 15 seconds and no longer; meanwhile and
-/// afterwards others are served.
+/// Programs that say nothing, or stop in the middle, hold a place in front of each proxy for 15
+/// seconds and no longer; meanwhile and afterwards others are served.
 #[tokio::test]
 async fn programs_that_hang_are_dropped_in_time() {
     let (server, echo) = (Server::start(AllowPrivate), echo_server().await);
@@ -132,14 +135,16 @@ async fn programs_that_hang_are_dropped_in_time() {
     pause();
     advance(PROXY_TIMEOUT + SLACK).await;
     for mut tcp in hanging {
-        // What it may get is a greeting or HTTP's status 408; then the end, or a reset for what was not read.
+        // What it may get is a greeting or HTTP's status 408; then the end, or a reset for what was
+        // not read.
         let _ = within(tcp.read_to_end(&mut Vec::new())).await;
     }
     let (mut tcp, reply, _) = socks5(socks, 1, echo).await;
     assert_eq!((reply, converse(&mut tcp, b"afterwards").await), (0, b"afterwardsgoodbye".to_vec()));
 }
 
-/// Connections that say nothing take no place from one that asks: it is served while they are still waited for.
+/// Connections that say nothing take no place from one that asks: it is served while they are still
+/// waited for.
 #[tokio::test]
 async fn idle_connections_keep_nobody_out() {
     const IDLE: usize = 1_100;

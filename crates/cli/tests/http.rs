@@ -41,7 +41,8 @@ fn get(origin: &Origin, path: &str, fields: &str) -> String {
     format!("GET http://{address}{path} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n")
 }
 
-/// The second request on a connection goes where it wants to go, with its cookies, and the password for the proxy goes nowhere.
+/// The second request on a connection goes where it wants to go, with its cookies, and the password
+/// for the proxy goes nowhere.
 #[tokio::test]
 async fn each_request_goes_to_its_own_origin() {
     within(async {
@@ -125,7 +126,8 @@ async fn every_request_needs_the_password() {
     .await;
 }
 
-/// What two programs could understand differently reaches no origin server, nor does what comes behind it.
+/// What two programs could understand differently reaches no origin server, nor does what comes
+/// behind it.
 #[tokio::test]
 async fn smuggling_is_refused() {
     within(async {
@@ -169,7 +171,8 @@ async fn smuggling_is_refused() {
     .await;
 }
 
-/// Bodies that are no chunks end the connection on both sides: the origin server gets no complete request.
+/// Bodies that are no chunks end the connection on both sides: the origin server gets no complete
+/// request.
 #[tokio::test]
 async fn bad_chunks_are_refused() {
     within(async {
@@ -259,7 +262,8 @@ async fn origins_that_cut_their_response_are_noticed() {
                 let head = program.hear_head().await;
                 assert_eq!(code(&head), 200);
                 if path == "/reset" {
-                    // It resets as soon as it hears more; that the beginning has passed is certain only then.
+                    // It resets as soon as it hears more; that the beginning has passed is certain
+                    // only then.
                     let mut hello = vec![0; if version == "1.1" { 10 } else { 5 }];
                     program.0.read_exact(&mut hello).await.unwrap();
                     drop(program);
@@ -358,7 +362,8 @@ async fn responses_without_a_body_keep_the_connection() {
     .await;
 }
 
-/// Both bodies pass piece by piece: each side goes on only after the other has heard the last piece.
+/// Both bodies pass piece by piece: each side goes on only after the other has heard the last
+/// piece.
 #[tokio::test]
 async fn bodies_are_streamed_both_ways() {
     within(async {
@@ -568,7 +573,8 @@ async fn refusals_of_plain_requests_keep_their_reason() {
     .await;
 }
 
-/// A server that answers only once it has heard the request itself: a client that waits for the answer first waits for ever.
+/// A server that answers only once it has heard the request itself: a client that waits for the
+/// answer first waits for ever.
 #[tokio::test]
 async fn requests_do_not_wait_for_the_connection() {
     within(async {

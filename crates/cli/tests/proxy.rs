@@ -83,7 +83,8 @@ async fn a_forwarded_port_passes_a_reset_on() {
     .await;
 }
 
-/// A server that answers a request only once it has heard what the program said: a client that waits for the answer first waits for ever.
+/// A server that answers a request only once it has heard what the program said: a client that
+/// waits for the answer first waits for ever.
 #[tokio::test]
 async fn a_forwarded_program_need_not_wait_for_the_server_s_answer() {
     within(async {
@@ -113,7 +114,8 @@ async fn a_forwarded_program_need_not_wait_for_the_server_s_answer() {
             let forward = client(options).await.forwards[0];
             let mut tcp = TcpStream::connect(forward).await.unwrap();
             assert_eq!(converse(&mut tcp, b"question").await, b"answer");
-            // A refusal is a reset, not the end of an empty answer, and nothing after it is taken for one.
+            // A refusal is a reset, not the end of an empty answer, and nothing after it is taken
+            // for one.
             let mut tcp = TcpStream::connect(forward).await.unwrap();
             tcp.write_all(b"question").await.unwrap();
             let error = tcp.read(&mut [0]).await.expect_err("refused");
@@ -317,7 +319,8 @@ async fn statistics_are_served() {
     .await;
 }
 
-/// The server's process dies without a word and is started again: its client finds out with its first packet, not by a timeout.
+/// The server's process dies without a word and is started again: its client finds out with its
+/// first packet, not by a timeout.
 #[test]
 fn a_client_of_a_restarted_server_reconnects_at_once() {
     let runtime =

@@ -37,7 +37,8 @@ async fn a_wrong_token() {
     .await;
 }
 
-/// One host with 300 connections that complete the handshake and say nothing, on a server with 256 seats: an invited client gets in.
+/// One host with 300 connections that complete the handshake and say nothing, on a server with 256
+/// seats: an invited client gets in.
 #[tokio::test]
 async fn silent_connections_leave_a_seat() {
     within(async {
@@ -97,7 +98,8 @@ async fn a_full_server_is_waited_for() {
     .await;
 }
 
-/// A server whose transport has no room says so during the handshake; the client asks some more times, and then says what it was told.
+/// A server whose transport has no room says so during the handshake; the client asks some more
+/// times, and then says what it was told.
 #[tokio::test]
 async fn a_crowded_door() {
     within(async {

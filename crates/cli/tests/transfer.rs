@@ -105,7 +105,8 @@ async fn stranger(endpoint: &Endpoint, invitation: &Invitation) -> Connection {
     endpoint.connect_with(&config, server, CERTIFICATE_NAME).unwrap().await.unwrap()
 }
 
-/// Peers that connect and say nothing hold up nobody who has a token, however many there are, and make room for each other.
+/// Peers that connect and say nothing hold up nobody who has a token, however many there are, and
+/// make room for each other.
 #[tokio::test]
 async fn silent_strangers_hold_up_no_sender() {
     within(async {
@@ -168,7 +169,8 @@ impl Sender {
     }
 }
 
-/// Of several senders one sends at a time. The next gets its turn when that one fails, and is told when it is too late.
+/// Of several senders one sends at a time. The next gets its turn when that one fails, and is told
+/// when it is too late.
 #[tokio::test]
 async fn one_sender_after_the_other() {
     within(async {

@@ -1,8 +1,10 @@
 //! Steps of the wall clock move nothing: no part of the program reads it.
 //!
-//! Timers, tokens' ages and idle times run on the monotonic clock, which NTP and people cannot set. A clock that a whole machine shares cannot be
-//! stepped in a test beside others, so this looks for whoever would read it. Clippy forbids `SystemTime::now` as well, but an `allow` silences
-//! it. TLS reads the wall clock for the dates of certificates, which the pinned key overrules (`crates/mendpath/src/verifier.rs` checks that).
+//! Timers, tokens' ages and idle times run on the monotonic clock, which NTP and people cannot set.
+//! A clock that a whole machine shares cannot be stepped in a test beside others, so this looks for
+//! whoever would read it. Clippy forbids `SystemTime::now` as well, but an `allow` silences it. TLS
+//! reads the wall clock for the dates of certificates, which the pinned key overrules
+//! (`crates/mendpath/src/verifier.rs` checks that).
 
 use std::{
     fs,

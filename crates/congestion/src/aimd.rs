@@ -1,5 +1,5 @@
-//! What the controllers of Reno's family share: a window with a slow start threshold, one reduction per recovery period, and
-//! its undoing. How much to add and by what to multiply is theirs.
+//! What the controllers of Reno's family share: a window with a slow start threshold, one reduction
+//! per recovery period, and its undoing. How much to add and by what to multiply is theirs.
 //!
 //! # Invariants
 //! The window is never below the minimum, and is reduced at most once per recovery period.
@@ -16,7 +16,8 @@ pub(crate) struct Aimd {
     ssthresh: Option<f64>,
     recovery: RecoveryPeriod,
     undo: Option<Undo>,
-    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial window.
+    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial
+    /// window.
     fresh: bool,
 }
 
@@ -41,8 +42,9 @@ impl Aimd {
         }
     }
 
-    /// Takes an ACK of Reno's kind: slow start up to the threshold. Returns the bytes that congestion avoidance may grow by:
-    /// none in the recovery period, or while the window is not put to use.
+    /// Takes an ACK of Reno's kind: slow start up to the threshold. Returns the bytes that
+    /// congestion avoidance may grow by: none in the recovery period, or while the window is not
+    /// put to use.
     pub(crate) fn on_ack(&mut self, ack: &Ack) -> f64 {
         self.note_ack(ack);
         if ack.app_limited || self.recovery.covers(ack.largest_sent_at) {
@@ -75,8 +77,8 @@ impl Aimd {
         self.recovery.covers(sent_at)
     }
 
-    /// Multiplies the window by `factor`, because of a packet sent at `sent_at`. Returns whether it did: within a recovery
-    /// period it does not.
+    /// Multiplies the window by `factor`, because of a packet sent at `sent_at`. Returns whether it
+    /// did: within a recovery period it does not.
     pub(crate) fn reduce(&mut self, now: Instant, sent_at: Instant, factor: f64) -> bool {
         self.fresh = false;
         if self.recovery.covers(sent_at) {
@@ -99,7 +101,8 @@ impl Aimd {
         self.ssthresh = None;
     }
 
-    /// Sets window and threshold to `window` bytes, as when reductions turn out to have been mistakes.
+    /// Sets window and threshold to `window` bytes, as when reductions turn out to have been
+    /// mistakes.
     pub(crate) fn restore(&mut self, window: f64) {
         self.window = self.window.max(window);
         self.ssthresh = Some(self.window);
@@ -121,7 +124,8 @@ impl Aimd {
         self.recovery = undo.recovery;
     }
 
-    /// The latest reduction was no mistake, whatever becomes of the packets that were declared lost.
+    /// The latest reduction was no mistake, whatever becomes of the packets that were declared
+    /// lost.
     pub(crate) fn confirm(&mut self) {
         self.undo = None;
     }

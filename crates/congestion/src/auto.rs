@@ -1,16 +1,21 @@
-//! CUBIC that asks of every loss whether it is congestion: on a loss-free path it is CUBIC, on a lossy one it keeps the path full.
+//! CUBIC that asks of every loss whether it is congestion: on a loss-free path it is CUBIC, on a
+//! lossy one it keeps the path full.
 //!
-//! Ours; built from RFC 9438 and from what CTCP (Kim et al., section 4.3) backs off by. A loss is taken for
+//! Ours; built from RFC 9438 and from what CTCP (Kim et al., section 4.3) backs off by. A loss is
+//! taken for
 //!
-//! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far more is lost than that even though
-//!   no queue is seen and the same load goes on losing: the window is multiplied by CUBIC's 0.7;
-//! - congestion, too, if round trips with half the window, which are made now and then on a lossy path, do not lose as much;
-//! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and never less than 0.7. So the queue is
-//!   drained for the sake of others, and that is all.
+//! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far
+//!   more is lost than that even though no queue is seen and the same load goes on losing: the
+//!   window is multiplied by CUBIC's 0.7;
+//! - congestion, too, if round trips with half the window, which are made now and then on a lossy
+//!   path, do not lose as much;
+//! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and
+//!   never less than 0.7. So the queue is drained for the sake of others, and that is all.
 //!
 //! Losses are counted in bursts, as far as the path is known to lose in bursts by chance.
 //!
-//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md have what else was tried, and the figures.
+//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md have what else was tried, and the
+//! figures.
 //!
 //! | symbol            | here                 | unit    |
 //! |-------------------|----------------------|---------|
@@ -20,8 +25,9 @@
 //! | beta              | `Auto::backoff`      | none    |
 //!
 //! # Invariants
-//! The window is never below the minimum and is reduced at most once per recovery period. Where every loss comes with a queue and nothing
-//! else is lost, reductions and growth are those of `cubic`.
+//! The window is never below the minimum and is reduced at most once per recovery period. Where
+//! every loss comes with a queue and nothing else is lost, reductions and growth are those of
+//! `cubic`.
 
 use units::{Duration, Instant};
 
@@ -41,8 +47,8 @@ use crate::{
 const LITTLE: u64 = 4;
 /// What is left of the longest queue seen after a round trip with a shorter one.
 const PEAK_DECAY: f64 = 0.995;
-/// Initial windows that one burst may be as long as. Slow start that such a loss has ended goes on if the next round trips show no queue,
-/// [`PARDONS`] times.
+/// Initial windows that one burst may be as long as. Slow start that such a loss has ended goes on
+/// if the next round trips show no queue, [`PARDONS`] times.
 const SMALL_WINDOWS: u64 = 2;
 const PARDONS: u8 = 3;
 /// Packets in the queue that are no queue: bursts leave as many.
@@ -61,7 +67,8 @@ pub struct Auto {
     trial: Option<Trial>,
     /// How often slow start may still go on although a small window was lost twice.
     pardons: u8,
-    /// The most that was in flight in the last round trip and in the current one, in bytes: what the window is worth.
+    /// The most that was in flight in the last round trip and in the current one, in bytes: what
+    /// the window is worth.
     flight: [u64; 2],
     /// The longest queue of the last hundreds of round trips, in time.
     peak: Duration,
@@ -96,7 +103,8 @@ impl Auto {
         Some(self.queueing.queue(delay?, self.base.min()?))
     }
 
-    /// The delay by which losses are judged. In slow start the queue of a round trip's first packets says nothing about its last ones.
+    /// The delay by which losses are judged. In slow start the queue of a round trip's first
+    /// packets says nothing about its last ones.
     fn longest(&self) -> Option<Duration> {
         let delay = self.queueing.delay();
         if self.cubic.in_slow_start() { delay.max(self.queueing.recent()) } else { delay }
@@ -133,8 +141,8 @@ impl Auto {
         !self.cubic.in_slow_start() && self.floor.is_exceeded(lost, packets, &self.chance)
     }
 
-    /// Whether a loss without a queue is not to be believed before it has been tried. A few packets more than usual are what a queue that
-    /// nobody sees overflows by, unless bursts are known of.
+    /// Whether a loss without a queue is not to be believed before it has been tried. A few packets
+    /// more than usual are what a queue that nobody sees overflows by, unless bursts are known of.
     fn needs_trial(&self, queue: Duration) -> bool {
         self.is_quiet(queue)
             && (self.chance.is_established() || self.packets(self.rounds.lost()) >= LEAST_BURST)
@@ -254,8 +262,8 @@ impl Auto {
         }
     }
 
-    /// Losses that the path does not have with half the window are congestion, whatever hides the queue. Once found out, they are
-    /// answered, forgotten, and measured again.
+    /// Losses that the path does not have with half the window are congestion, whatever hides the
+    /// queue. Once found out, they are answered, forgotten, and measured again.
     fn doubt(&mut self, ack: &Ack) {
         let (lost, all) = self.floor.remembered();
         let index = self.chance.low_index().max(self.floor.dispersion(self.chance.index()));
@@ -289,7 +297,8 @@ impl Controller for Auto {
     }
 
     fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]) {
-        // Who has less to send than the window allows, or has never filled the path, holds no queue that would hide the route's delay.
+        // Who has less to send than the window allows, or has never filled the path, holds no queue
+        // that would hide the route's delay.
         let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing());
@@ -348,7 +357,8 @@ impl Controller for Auto {
         if !self.base.is_probing() {
             return window;
         }
-        // A window that is larger than what the sender ever has in flight would not be felt, not even half of it.
+        // A window that is larger than what the sender ever has in flight would not be felt, not
+        // even half of it.
         let used = window.min(self.flight[0].max(self.flight[1]));
         (used / 2).max(self.config.minimum_window())
     }

@@ -1,5 +1,5 @@
-//! BALIA, the Balanced Linked Adaptation: Peng, Walid, Hwang and Low, "Multipath TCP: Analysis, Design, and Implementation"
-//! (ToN 2016), and draft-walid-mptcp-congestion-control-04.
+//! BALIA, the Balanced Linked Adaptation: Peng, Walid, Hwang and Low, "Multipath TCP: Analysis,
+//! Design, and Implementation" (ToN 2016), and draft-walid-mptcp-congestion-control-04.
 //!
 //! | paper                  | here                       | unit    |
 //! |------------------------|----------------------------|---------|
@@ -13,7 +13,8 @@
 //! x_r / (rtt_r (sum_k x_k)^2) * (1 + alpha_r) / 2 * (4 + alpha_r) / 5
 //! ```
 //!
-//! and a loss takes w_r / 2 * min(alpha_r, 1.5) from it. For its departures see the frame, `coupled.rs`.
+//! and a loss takes w_r / 2 * min(alpha_r, 1.5) from it. For its departures see the frame,
+//! `coupled.rs`.
 //!
 //! # Invariants
 //! A loss leaves a quarter to a half of the window.

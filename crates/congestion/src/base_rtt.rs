@@ -1,11 +1,14 @@
 //! RTT_min, and how it stays true: the paper's is a minimum for ever.
 //!
 //! - A sample below it is it.
-//! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a round trip of packets sent after that
-//!   is through. Without that, who comes to a full queue would hold the queue for the route, keep it full, and be confirmed by it.
-//! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces it: the route has changed.
-//! - If backoffs have brought the window down to a quarter and the delay has not followed, it is not our queue that we see. The
-//!   delay is then RTT_min at once, and the window goes back to where the backoffs began.
+//! - A second after the first sample, and then every [`LIFETIME`], the window is halved until a
+//!   round trip of packets sent after that is through. Without that, who comes to a full queue
+//!   would hold the queue for the route, keep it full, and be confirmed by it.
+//! - If for [`LIFETIME`] no sample came near RTT_min, the smallest one of that round trip replaces
+//!   it: the route has changed.
+//! - If backoffs have brought the window down to a quarter and the delay has not followed, it is
+//!   not our queue that we see. The delay is then RTT_min at once, and the window goes back to
+//!   where the backoffs began.
 //!
 //! # Invariants
 //! A probe ends with the first ACK of a packet sent a round trip after its start.
@@ -18,11 +21,13 @@ use crate::Ack;
 const LIFETIME: Duration = Duration::from_secs(10);
 /// The time before the first probe.
 const YOUTH: Duration = Duration::from_secs(1);
-/// The time between two probes in round trips, if that is longer: so they cost half a per cent at most.
+/// The time between two probes in round trips, if that is longer: so they cost half a per cent at
+/// most.
 const ROUNDS_BETWEEN: u64 = 200;
 /// Samples that are above RTT_min by less than this part of it are near it.
 const NEAR: u64 = 16;
-/// The part of the window that backoffs must have left before the delay is asked whether it followed.
+/// The part of the window that backoffs must have left before the delay is asked whether it
+/// followed.
 const DISPROVED: f64 = 0.25;
 
 /// RTT_min and what is known against it.
@@ -125,8 +130,8 @@ impl BaseRtt {
         (self.min, self.seen_at, self.backoffs) = (Some(min), now, None);
     }
 
-    /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the window to use instead if that
-    /// proves RTT_min wrong.
+    /// A window of `window` bytes is about to be reduced, because the delay is `delay`. Returns the
+    /// window to use instead if that proves RTT_min wrong.
     pub(crate) fn on_backoff(&mut self, now: Instant, window: f64, delay: Duration) -> Option<f64> {
         self.on_round(delay);
         let first = *self.backoffs.get_or_insert(Backoffs { delay, window });
@@ -137,7 +142,8 @@ impl BaseRtt {
         disproved.then_some(first.window)
     }
 
-    /// The delay is now `delay`. If that is less by an eighth than at the first backoff, the backoffs have had their effect.
+    /// The delay is now `delay`. If that is less by an eighth than at the first backoff, the
+    /// backoffs have had their effect.
     pub(crate) fn on_round(&mut self, delay: Duration) {
         self.backoffs = self.backoffs.filter(|b| delay >= b.delay - b.delay / 8);
     }

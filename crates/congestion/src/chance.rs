@@ -1,9 +1,11 @@
-//! What a path loses by chance, burst by burst, learnt only where the load cannot have been the reason.
+//! What a path loses by chance, burst by burst, learnt only where the load cannot have been the
+//! reason.
 //!
-//! Losses without a queue may be those of a queue that nobody sees, and such a queue's losses come in bursts as well. So a round trip teaches
-//! something only if
+//! Losses without a queue may be those of a queue that nobody sees, and such a queue's losses come
+//! in bursts as well. So a round trip teaches something only if
 //!
-//! - it had at most half as much under way as the path has carried lately (in the first slow start: as the path carried later); or
+//! - it had at most half as much under way as the path has carried lately (in the first slow start:
+//!   as the path carried later); or
 //! - the same load lost nothing more afterwards ([`Trial`](crate::trial::Trial)); or
 //! - bursts are known already, and it lost no more than they explain.
 //!
@@ -45,7 +47,8 @@ impl Chance {
         self.young.on_round(delivered, lost);
     }
 
-    /// A later round trip that showed no queue and exceeded nothing, with a window of `window` packets.
+    /// A later round trip that showed no queue and exceeded nothing, with a window of `window`
+    /// packets.
     pub(crate) fn on_round(&mut self, delivered: f64, lost: f64, window: f64) {
         self.carry(delivered);
         let is_low = self.is_low(window);
@@ -87,7 +90,8 @@ impl Chance {
         self.known.index()
     }
 
-    /// The same of what met at most half the load: what a comparison with half the load may be asked with.
+    /// The same of what met at most half the load: what a comparison with half the load may be
+    /// asked with.
     pub(crate) fn low_index(&self) -> f64 {
         self.low.index()
     }

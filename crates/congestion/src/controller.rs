@@ -28,17 +28,18 @@ pub struct Rtt {
 pub struct Ack {
     /// When the ACK frame arrived.
     pub now: Instant,
-    /// Size of the newly acknowledged in-flight packets, in bytes. Packets that do not count as in flight are left out.
+    /// Size of the newly acknowledged in-flight packets, in bytes. Packets that do not count as in
+    /// flight are left out.
     pub bytes: u64,
     /// When the largest newly acknowledged packet was sent.
     pub largest_sent_at: Instant,
     /// Bytes in flight before this ACK frame was applied.
     pub in_flight_before: u64,
-    /// Whether the sender left window unused because it lacked data or was blocked by flow control or pacing
-    /// (RFC 9002 section 7.8). Such ACKs do not grow the window.
+    /// Whether the sender left window unused because it lacked data or was blocked by flow control
+    /// or pacing (RFC 9002 section 7.8). Such ACKs do not grow the window.
     pub app_limited: bool,
-    /// How many of `bytes` the network marked CE, as far as the ECN counts of the ACK frame tell: newly reported marks times
-    /// the mean size of the packets acknowledged. Only `dctcp` asks.
+    /// How many of `bytes` the network marked CE, as far as the ECN counts of the ACK frame tell:
+    /// newly reported marks times the mean size of the packets acknowledged. Only `dctcp` asks.
     pub ce_bytes: u64,
     /// The round-trip time, this ACK frame's sample included.
     pub rtt: Rtt,
@@ -53,7 +54,8 @@ pub struct Loss {
     pub bytes: u64,
     /// How many they are.
     pub packets: u32,
-    /// When the last of them was sent. It decides whether this is the current recovery period's loss or a new one.
+    /// When the last of them was sent. It decides whether this is the current recovery period's
+    /// loss or a new one.
     pub largest_sent_at: Instant,
     /// The round-trip time at that moment.
     pub rtt: Rtt,
@@ -74,8 +76,8 @@ pub struct PathWindow {
     pub slow_start: bool,
     /// Whether it is the path that the event belongs to.
     pub is_self: bool,
-    /// What its controller's [`inter_loss`](Controller::inter_loss) answers: OLIA's l, the larger of the bytes acknowledged
-    /// between its last two losses and since the last one.
+    /// What its controller's [`inter_loss`](Controller::inter_loss) answers: OLIA's l, the larger
+    /// of the bytes acknowledged between its last two losses and since the last one.
     pub inter_loss: u64,
 }
 
@@ -116,10 +118,12 @@ pub struct State {
 /// # Contract
 /// - `now` never goes back from call to call.
 /// - In one round of feedback the order is: [`on_loss`](Self::on_loss), then
-///   [`on_persistent_congestion`](Self::on_persistent_congestion), then [`on_ecn_ce`](Self::on_ecn_ce), then
-///   [`on_ack`](Self::on_ack); other orders are safe but may grow the window by one ACK frame's worth more.
-/// - `group` holds every usable path of the connection, in path id order, as it was before the event. Controllers that
-///   are not coupled ignore it, and `&[]` is allowed: a coupled controller then behaves as on a single path.
+///   [`on_persistent_congestion`](Self::on_persistent_congestion), then
+///   [`on_ecn_ce`](Self::on_ecn_ce), then [`on_ack`](Self::on_ack); other orders are safe but may
+///   grow the window by one ACK frame's worth more.
+/// - `group` holds every usable path of the connection, in path id order, as it was before the
+///   event. Controllers that are not coupled ignore it, and `&[]` is allowed: a coupled controller
+///   then behaves as on a single path.
 /// - The window never falls below [`Config::minimum_window`](crate::Config::minimum_window).
 pub trait Controller: Send + fmt::Debug {
     /// A packet of `bytes` that counts as in flight was sent; `in_flight` includes it.
@@ -127,40 +131,45 @@ pub trait Controller: Send + fmt::Debug {
         let _ = (now, bytes, in_flight);
     }
 
-    /// An ACK frame newly acknowledged in-flight packets. One call per ACK frame, none if it acknowledged nothing new.
+    /// An ACK frame newly acknowledged in-flight packets. One call per ACK frame, none if it
+    /// acknowledged nothing new.
     fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]);
 
-    /// Loss detection declared packets lost. One call per round of loss detection; the controller itself reacts once
-    /// per recovery period (RFC 9002 section 7.3.2), which it tells by [`Loss::largest_sent_at`].
+    /// Loss detection declared packets lost. One call per round of loss detection; the controller
+    /// itself reacts once per recovery period (RFC 9002 section 7.3.2), which it tells by
+    /// [`Loss::largest_sent_at`].
     fn on_loss(&mut self, loss: &Loss, group: &[PathWindow]);
 
     /// Persistent congestion was established (RFC 9002 section 7.6), by losses already told to
     /// [`on_loss`](Self::on_loss).
     fn on_persistent_congestion(&mut self, now: Instant);
 
-    /// Every packet whose loss caused the latest reduction has been acknowledged after all: the network reordered them.
-    /// Undoes the reduction if the algorithm can and nothing else has reduced the window since.
+    /// Every packet whose loss caused the latest reduction has been acknowledged after all: the
+    /// network reordered them. Undoes the reduction if the algorithm can and nothing else has
+    /// reduced the window since.
     fn on_spurious_loss(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// An ACK frame reported new ECN-CE marks; `largest_sent` is when the largest packet it acknowledged was sent.
-    /// Counts as a loss event without lost packets (RFC 9002 section 7.1).
+    /// An ACK frame reported new ECN-CE marks; `largest_sent` is when the largest packet it
+    /// acknowledged was sent. Counts as a loss event without lost packets (RFC 9002 section 7.1).
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant);
 
     /// The path's maximum datagram size is now `max_datagram_size` bytes of UDP payload.
     fn on_mtu(&mut self, max_datagram_size: u64);
 
-    /// The congestion window in bytes: a packet may leave if it keeps the bytes in flight at or below this.
+    /// The congestion window in bytes: a packet may leave if it keeps the bytes in flight at or
+    /// below this.
     fn window(&self) -> u64;
 
-    /// What sibling paths' controllers are told about this one in [`PathWindow::inter_loss`]. 0 from those that do not count.
+    /// What sibling paths' controllers are told about this one in [`PathWindow::inter_loss`]. 0
+    /// from those that do not count.
     fn inter_loss(&self) -> u64 {
         0
     }
 
-    /// The rate at which to spread packets: 1.25 times window over smoothed round-trip time, twice in slow start
-    /// (RFC 9002 section 7.7). Unlimited before the first RTT sample.
+    /// The rate at which to spread packets: 1.25 times window over smoothed round-trip time, twice
+    /// in slow start (RFC 9002 section 7.7). Unlimited before the first RTT sample.
     fn pacing_rate(&self, rtt: &Rtt) -> BitRate {
         let (gain_num, gain_den) = match self.state().phase {
             Phase::SlowStart => (2, 1),

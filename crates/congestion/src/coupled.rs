@@ -1,9 +1,12 @@
-//! The frame of the coupled controllers: Reno, with an increase and a decrease that look at the sibling paths.
+//! The frame of the coupled controllers: Reno, with an increase and a decrease that look at the
+//! sibling paths.
 //!
 //! # Departures
-//! - A sibling with nothing in flight or without a round-trip time sample is left out of every sum: its window is not being
-//!   used, so it competes with nobody. (The documents assume that every path always has data.)
-//! - A path whose own round-trip time is not known yet, or that is not in the group, behaves as on a single path.
+//! - A sibling with nothing in flight or without a round-trip time sample is left out of every sum:
+//!   its window is not being used, so it competes with nobody. (The documents assume that every
+//!   path always has data.)
+//! - A path whose own round-trip time is not known yet, or that is not in the group, behaves as on
+//!   a single path.
 //! - The sums are taken when an ACK arrives, never cached (RFC 6356 section 4.1 leaves that open).
 //!
 //! # Invariants
@@ -70,8 +73,8 @@ pub trait Coupling: fmt::Debug + Send + 'static {
     /// Which algorithm this is.
     const KIND: ControllerKind;
 
-    /// By how many packets' worth of bytes to grow for each byte acknowledged in congestion avoidance: 1 / window on a single
-    /// path.
+    /// By how many packets' worth of bytes to grow for each byte acknowledged in congestion
+    /// avoidance: 1 / window on a single path.
     fn increase(&self, members: &Members<'_>) -> f64;
 
     /// What a loss leaves of the window: one half on a single path.
@@ -173,7 +176,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A group of paths (window in bytes, RTT in ms, bytes between losses); `own` is the index of the path asked about.
+    /// A group of paths (window in bytes, RTT in ms, bytes between losses); `own` is the index of
+    /// the path asked about.
     pub(crate) fn group(paths: &[(u64, u64, u64)], own: usize) -> Vec<PathWindow> {
         let window = |(i, &(window, rtt, inter_loss)): (usize, &(u64, u64, u64))| PathWindow {
             path: i as u32,

@@ -1,4 +1,5 @@
-//! CTCP's controller: Reno that backs off by RTT_min / RTT, so that a loss without a queue costs nothing.
+//! CTCP's controller: Reno that backs off by RTT_min / RTT, so that a loss without a queue costs
+//! nothing.
 //!
 //! Kim et al., "Network Coded TCP (CTCP)", section 4.3 (Algorithm 2).
 //!
@@ -11,24 +12,32 @@
 //! | ss_threshold         | threshold of the window       | bytes |
 //!
 //! # Departures
-//! - Tokens are a window: they change by Algorithm 2 only, and sending one packet uses one of them until it is acknowledged
-//!   or lost (CTCP-A6). The initial number is the transport's initial window, not 8.
-//! - A backoff at most once per round trip (CTCP-A8). Until the next one ACKs let the window grow as always: at 5 % loss every round
-//!   trip has a gap.
-//! - RTT is the smallest sample of the last round trips rather than that of the ACK (CTCP-A9), less what jitter explains; RTT_min
-//!   expires. Both are ours: docs/decisions/0008-ctcp-delay-signal.md.
-//! - Slow start ends when the queue holds more than a packet of the window, tokens x (1 - RTT_min / RTT) > 1 (CTCP-A14), not by a
-//!   loss without a queue (CTCP-A18). If the round trip after that shows no queue, it was jitter, and slow start goes on. It also ends when three round trips in a row have not delivered a quarter more than the best
-//!   before, because a link without a queue of its own, such as a policer, shows no delay.
-//! - When backoffs prove RTT_min wrong, they are taken back, and slow start finds the new route's window.
-//! - If a round trip loses more packets than it delivers, the window is halved whatever the delay is: nothing else would stop the
-//!   window where there is no queue to see. It must be more than an initial window: of eight packets chance takes five now and then.
-//! - Before the first sample, and by a CE mark, the window is halved: a mark says what delay could only suggest.
-//! - Persistent congestion stands for the time-out of Algorithm 2, with RFC 9002's minimum window. RTT_min is forgotten then.
+//! - Tokens are a window: they change by Algorithm 2 only, and sending one packet uses one of them
+//!   until it is acknowledged or lost (CTCP-A6). The initial number is the transport's initial
+//!   window, not 8.
+//! - A backoff at most once per round trip (CTCP-A8). Until the next one ACKs let the window grow
+//!   as always: at 5 % loss every round trip has a gap.
+//! - RTT is the smallest sample of the last round trips rather than that of the ACK (CTCP-A9), less
+//!   what jitter explains; RTT_min expires. Both are ours:
+//!   docs/decisions/0008-ctcp-delay-signal.md.
+//! - Slow start ends when the queue holds more than a packet of the window, tokens x (1 - RTT_min /
+//!   RTT) > 1 (CTCP-A14), not by a loss without a queue (CTCP-A18). If the round trip after that
+//!   shows no queue, it was jitter, and slow start goes on. It also ends when three round trips in
+//!   a row have not delivered a quarter more than the best before, because a link without a queue
+//!   of its own, such as a policer, shows no delay.
+//! - When backoffs prove RTT_min wrong, they are taken back, and slow start finds the new route's
+//!   window.
+//! - If a round trip loses more packets than it delivers, the window is halved whatever the delay
+//!   is: nothing else would stop the window where there is no queue to see. It must be more than an
+//!   initial window: of eight packets chance takes five now and then.
+//! - Before the first sample, and by a CE mark, the window is halved: a mark says what delay could
+//!   only suggest.
+//! - Persistent congestion stands for the time-out of Algorithm 2, with RFC 9002's minimum window.
+//!   RTT_min is forgotten then.
 //!
 //! # Invariants
-//! The window is never below the minimum and is reduced at most once per recovery period. Without jitter and with one bandwidth-delay
-//! product of queue, a loss halves.
+//! The window is never below the minimum and is reduced at most once per recovery period. Without
+//! jitter and with one bandwidth-delay product of queue, a loss halves.
 
 use units::{Duration, Instant};
 
@@ -69,7 +78,8 @@ impl Ctcp {
         self.window.window() * (1.0 - beta) <= self.window.segment()
     }
 
-    /// Algorithm 2 for a gap. The acknowledgement that shows it may bring the `first` sample, which is RTT_min and RTT at once.
+    /// Algorithm 2 for a gap. The acknowledgement that shows it may bring the `first` sample, which
+    /// is RTT_min and RTT at once.
     fn on_gap(&mut self, now: Instant, sent_at: Instant, first: Duration) {
         if self.window.covers(sent_at) {
             return;
@@ -91,8 +101,9 @@ impl Ctcp {
             return;
         }
         self.window.reduce(now, sent_at, beta);
-        // Until the link has been seen full, the round trip after slow start tells whether it is: what the gap saw may be the burst that ended
-        // slow start, and where packets are lost by chance there is a gap before that round trip is through.
+        // Until the link has been seen full, the round trip after slow start tells whether it is:
+        // what the gap saw may be the burst that ended slow start, and where packets are lost by
+        // chance there is a gap before that round trip is through.
         if self.rounds.has_filled() && !self.is_empty_queue(beta) {
             self.rounds.confirm();
         }

@@ -12,15 +12,16 @@
 //! | segments_acked        | bytes acknowledged                       | bytes        |
 //!
 //! # Departures
-//! - The window itself is reduced, not the bytes in flight (section 4.6 allows it for a sender that does not grow an unused
-//!   window, and this one does not).
-//! - In the Reno-friendly region the window is never lowered to W_est: it may be a little above, having followed
-//!   W_cubic(t + RTT) until then.
+//! - The window itself is reduced, not the bytes in flight (section 4.6 allows it for a sender that
+//!   does not grow an unused window, and this one does not).
+//! - In the Reno-friendly region the window is never lowered to W_est: it may be a little above,
+//!   having followed W_cubic(t + RTT) until then.
 //! - [`CubicRules::Linux`] is the kernel's CUBIC where it differs, for the simulator.
 //! - Persistent congestion stands for the timeout of section 4.8, with RFC 9002's minimum window.
 //!
 //! # Invariants
-//! The window is never below the minimum, falls at most once per recovery period, and never falls on an ACK.
+//! The window is never below the minimum, falls at most once per recovery period, and never falls
+//! on an ACK.
 
 use units::{Duration, Instant};
 
@@ -44,14 +45,16 @@ pub struct Cubic {
     config: Config,
     window: f64,
     ssthresh: Option<f64>,
-    /// Where the last reduction began; `None` if congestion avoidance is (or will be) entered without one.
+    /// Where the last reduction began; `None` if congestion avoidance is (or will be) entered
+    /// without one.
     w_max: Option<f64>,
     window_prior: f64,
     epoch: Option<Epoch>,
     recovery: RecoveryPeriod,
     hystart: Option<SlowStartWatch>,
     undo: Option<Undo>,
-    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial window.
+    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial
+    /// window.
     fresh: bool,
 }
 
@@ -175,7 +178,8 @@ impl Cubic {
         self.epoch = None;
     }
 
-    /// The kernel counts its window in whole segments, and reduces it to two at least: at ten segments that is a tenth less on average.
+    /// The kernel counts its window in whole segments, and reduces it to two at least: at ten
+    /// segments that is a tenth less on average.
     fn counted(&self, window: f64) -> f64 {
         match self.config.cubic_rules {
             CubicRules::Rfc9438 => window,
@@ -183,7 +187,8 @@ impl Cubic {
         }
     }
 
-    /// Slow start, with HyStart++ while the first one lasts. Returns the bytes that belong to congestion avoidance.
+    /// Slow start, with HyStart++ while the first one lasts. Returns the bytes that belong to
+    /// congestion avoidance.
     fn slow_start(&mut self, ack: &Ack) -> f64 {
         let bytes = ack.bytes as f64;
         if let Some(ssthresh) = self.ssthresh {
@@ -228,8 +233,8 @@ impl Cubic {
 }
 
 impl Epoch {
-    /// Congestion avoidance starts with `window`. Without a larger `w_max` behind it, the plateau is right here
-    /// (sections 4.8 and 4.10).
+    /// Congestion avoidance starts with `window`. Without a larger `w_max` behind it, the plateau
+    /// is right here (sections 4.8 and 4.10).
     fn new(now: Instant, window: f64, w_max: Option<f64>, segment: f64) -> Self {
         let (unbounded, w_max) = (w_max.is_none(), w_max.unwrap_or(window).max(window));
         let k = cube_root((w_max - window) / segment / C);
@@ -256,7 +261,8 @@ impl Epoch {
 
 impl Controller for Cubic {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
-        // The first packet after an idle period: the silence since the last ACK is no time of congestion avoidance.
+        // The first packet after an idle period: the silence since the last ACK is no time of
+        // congestion avoidance.
         if in_flight > bytes {
             return;
         }
@@ -350,13 +356,14 @@ impl Controller for Cubic {
     }
 }
 
-/// Cube root of a non-negative number. The standard library's differs from platform to platform in the last bit, which
-/// would make two runs of one scenario diverge.
+/// Cube root of a non-negative number. The standard library's differs from platform to platform in
+/// the last bit, which would make two runs of one scenario diverge.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
     }
-    // A third of the exponent is within a few per cent of the root; each Newton step doubles the correct digits.
+    // A third of the exponent is within a few per cent of the root; each Newton step doubles the
+    // correct digits.
     let mut root = f64::from_bits(x.to_bits() / 3 + 0x2a9f_7893_0000_0000);
     for _ in 0..5 {
         root -= (root - x / (root * root)) / 3.0;

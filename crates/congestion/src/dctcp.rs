@@ -8,13 +8,15 @@
 //! | DCTCP.BytesAcked, BytesMarked | `acked`, `marked`        | bytes |
 //!
 //! # Departures
-//! - An observation window ends when something sent after its start is acknowledged: packet numbers are not at hand, send
-//!   times are.
+//! - An observation window ends when something sent after its start is acknowledged: packet numbers
+//!   are not at hand, send times are.
 //! - QUIC reports marks as packet counts; [`Ack::ce_bytes`] is the caller's estimate of the bytes.
-//! - The window is reduced at the first mark of a round trip, with the alpha known then; loss halves, as in Reno.
+//! - The window is reduced at the first mark of a round trip, with the alpha known then; loss
+//!   halves, as in Reno.
 //!
 //! # Invariants
-//! 0 <= alpha <= 1, and 1 before the first observation (section 4.2); at most one reduction per round trip.
+//! 0 <= alpha <= 1, and 1 before the first observation (section 4.2); at most one reduction per
+//! round trip.
 
 use units::Instant;
 

@@ -1,7 +1,9 @@
-//! How much more the losses of round trips vary than independent losses would: the index of dispersion of their counts.
+//! How much more the losses of round trips vary than independent losses would: the index of
+//! dispersion of their counts.
 //!
-//! Independent losses have an index of at most 1. Where losses come in bursts of B packets on average it is about 2 B - 1 (geometric
-//! lengths): dividing counts by the index makes bursts of them, of which a test for independent events may be asked.
+//! Independent losses have an index of at most 1. Where losses come in bursts of B packets on
+//! average it is about 2 B - 1 (geometric lengths): dividing counts by the index makes bursts of
+//! them, of which a test for independent events may be asked.
 //!
 //! Counts in packets. The memory is [`MEMORY`] round trips, so that it follows the path.
 //!
@@ -65,7 +67,8 @@ impl Dispersion {
         if self.all > 0.0 { self.lost / self.all } else { 0.0 }
     }
 
-    /// The index: the mean square of what losses differ by from their expectation, over that expectation.
+    /// The index: the mean square of what losses differ by from their expectation, over that
+    /// expectation.
     pub(crate) fn index(&self) -> f64 {
         let p = self.share();
         let [xx, nx, nn] = self.squares;

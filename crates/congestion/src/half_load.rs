@@ -1,5 +1,6 @@
-//! What a path loses while the window is halved. A path that loses packets at any load loses as many of them then; a queue that nobody
-//! sees, since jitter or a sender's bursts hide it, loses hardly any.
+//! What a path loses while the window is halved. A path that loses packets at any load loses as
+//! many of them then; a queue that nobody sees, since jitter or a sender's bursts hide it, loses
+//! hardly any.
 //!
 //! Counts in packets. The memory is some hundred packets, so that it follows the path.
 //!
@@ -50,15 +51,16 @@ impl HalfLoad {
         }
     }
 
-    /// The share that is lost with half the window, rather too large than too small, where losses have the index `dispersion`; `None` before any
-    /// probe.
+    /// The share that is lost with half the window, rather too large than too small, where losses
+    /// have the index `dispersion`; `None` before any probe.
     pub(crate) fn share(&self, dispersion: f64) -> Option<f64> {
         let lost = self.lost / dispersion;
         let most = dispersion * (lost + MISSED + UNCERTAIN * lost.sqrt());
         (self.all >= 1.0).then(|| (most / self.all).min(1.0))
     }
 
-    /// Whether losing `lost` of `all` packets is more than the load explains that the path loses anyway.
+    /// Whether losing `lost` of `all` packets is more than the load explains that the path loses
+    /// anyway.
     pub(crate) fn is_exceeded(&self, lost: f64, all: f64, dispersion: f64) -> bool {
         self.share(dispersion).is_some_and(|share| is_more_than_chance(lost, share * all, dispersion))
     }
@@ -73,7 +75,8 @@ mod tests {
         Instant::ORIGIN + Duration::from_millis(ms)
     }
 
-    /// A probe from 100 to 200 ms in which `delivered` and `lost` packets are sent, and as many again before and after.
+    /// A probe from 100 to 200 ms in which `delivered` and `lost` packets are sent, and as many
+    /// again before and after.
     fn probed(delivered: f64, lost: f64) -> HalfLoad {
         let mut half = HalfLoad::default();
         half.watch(at(100), true);

@@ -1,8 +1,9 @@
-//! HyStart++, RFC 9406: leave slow start when the round-trip time rises, before the queue overflows.
+//! HyStart++, RFC 9406: leave slow start when the round-trip time rises, before the queue
+//! overflows.
 //!
 //! # Departures
-//! - Rounds are told apart by send times, not by sequence numbers: a round ends when something sent after its start is
-//!   acknowledged.
+//! - Rounds are told apart by send times, not by sequence numbers: a round ends when something sent
+//!   after its start is acknowledged.
 //! - L is infinite, as section 4.3 recommends for senders that pace.
 
 use units::{Duration, Instant};
@@ -71,7 +72,8 @@ impl HyStart {
         })
     }
 
-    /// Enters conservative slow start when the RTT has risen, and leaves it again when that was a false alarm.
+    /// Enters conservative slow start when the RTT has risen, and leaves it again when that was a
+    /// false alarm.
     fn judge(&mut self, current: Duration) {
         match (&self.css, self.last_min) {
             (Some(css), _) if current < css.baseline => self.css = None,

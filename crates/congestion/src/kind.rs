@@ -7,29 +7,33 @@ use crate::{Auto, Balia, Controller, Ctcp, Cubic, Dctcp, Lia, NewReno, Olia};
 /// What a controller needs to know when its path is made. Build it with `..Config::default()`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Initial window in packets of [`max_datagram_size`](Self::max_datagram_size). Default 10 (RFC 9002 section 7.2;
-    /// its second limit of 14,720 bytes is not applied, as it would only bind with datagrams above 1,472 bytes).
+    /// Initial window in packets of [`max_datagram_size`](Self::max_datagram_size). Default 10 (RFC
+    /// 9002 section 7.2; its second limit of 14,720 bytes is not applied, as it would only bind
+    /// with datagrams above 1,472 bytes).
     pub initial_window_packets: u64,
     /// Smallest window in packets. Default 2 (RFC 9002 section 7.2).
     pub minimum_window_packets: u64,
     /// The path's maximum datagram size in bytes of UDP payload. Default 1,200.
     pub max_datagram_size: u64,
-    /// Whether `cubic` leaves its first slow start by HyStart++ (RFC 9406). Default off; without effect on
-    /// [`CubicRules::Linux`], which has a HyStart of its own.
+    /// Whether `cubic` leaves its first slow start by HyStart++ (RFC 9406). Default off; without
+    /// effect on [`CubicRules::Linux`], which has a HyStart of its own.
     pub hystart: bool,
     /// The rules of `cubic` where specification and kernel differ. Default RFC 9438.
     pub cubic_rules: CubicRules,
 }
 
-/// What `cubic` does where RFC 9438 and Linux (6.18 and before) differ. The kernel's rules are for simulations of it.
+/// What `cubic` does where RFC 9438 and Linux (6.18 and before) differ. The kernel's rules are for
+/// simulations of it.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum CubicRules {
-    /// The Reno-friendly estimate grows by a segment per round trip from where the last reduction began (section 4.3).
+    /// The Reno-friendly estimate grows by a segment per round trip from where the last reduction
+    /// began (section 4.3).
     #[default]
     Rfc9438,
-    /// The estimate grows by 3 (1 - beta) / (1 + beta) segments throughout, as in RFC 8312 section 4.2; the window grows by at
-    /// least a twentieth per round trip until the first reduction after a start or a timeout; reductions are in whole
-    /// segments, rounded down before and after; the first slow start ends by the original HyStart.
+    /// The estimate grows by 3 (1 - beta) / (1 + beta) segments throughout, as in RFC 8312
+    /// section 4.2; the window grows by at least a twentieth per round trip until the first
+    /// reduction after a start or a timeout; reductions are in whole segments, rounded down before
+    /// and after; the first slow start ends by the original HyStart.
     Linux,
 }
 

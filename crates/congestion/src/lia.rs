@@ -6,8 +6,8 @@
 //! | cwnd_total          | `total`                    | bytes |
 //! | alpha (section 4)   | `alpha`                    | none  |
 //!
-//! Per byte acknowledged on path i the window grows by min(alpha / cwnd_total, 1 / cwnd_i) packets, where alpha makes the
-//! connection as fast as a single-path flow would be on its best path:
+//! Per byte acknowledged on path i the window grows by min(alpha / cwnd_total, 1 / cwnd_i) packets,
+//! where alpha makes the connection as fast as a single-path flow would be on its best path:
 //!
 //! ```text
 //! alpha = cwnd_total * max_i(cwnd_i / rtt_i^2) / (sum_i cwnd_i / rtt_i)^2
@@ -54,10 +54,12 @@ mod tests {
 
     #[test]
     fn worked_example() {
-        // Two equal paths: alpha = 2w (w/r^2) / (2w/r)^2 = 1/2, so each grows by a quarter of a packet per round trip.
+        // Two equal paths: alpha = 2w (w/r^2) / (2w/r)^2 = 1/2, so each grows by a quarter of a
+        // packet per round trip.
         let equal = [(10_000, 50, 0), (10_000, 50, 0)];
         assert!((growth(&LinkedIncreases, &equal, 0) - 0.25).abs() < 1e-12);
-        // 10 kB and 30 kB at 100 ms: alpha = 40 * 30 / 40^2 = 0.75; the first grows by 0.75 * 10 / 40.
+        // 10 kB and 30 kB at 100 ms: alpha = 40 * 30 / 40^2 = 0.75; the first grows by 0.75 * 10
+        // / 40.
         let unequal = [(10_000, 100, 0), (30_000, 100, 0)];
         assert!((growth(&LinkedIncreases, &unequal, 0) - 0.1875).abs() < 1e-12);
         assert!((growth(&LinkedIncreases, &unequal, 1) - 0.5625).abs() < 1e-12);

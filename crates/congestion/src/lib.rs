@@ -1,10 +1,12 @@
-//! Congestion controllers: acknowledgements, losses and ECN marks of one path go in, a congestion window comes out.
+//! Congestion controllers: acknowledgements, losses and ECN marks of one path go in, a congestion
+//! window comes out.
 //!
-//! A controller is a pure state machine, one file per algorithm. It never reads a clock, never draws random numbers,
-//! never logs, never sends, and does not keep count of bytes in flight: the caller does, and tells it.
-//! Every quantity that is not named otherwise is in bytes.
+//! A controller is a pure state machine, one file per algorithm. It never reads a clock, never
+//! draws random numbers, never logs, never sends, and does not keep count of bytes in flight: the
+//! caller does, and tells it. Every quantity that is not named otherwise is in bytes.
 //!
-//! Start with [`Controller`], the trait, and [`ControllerKind`], which turns a name into a controller.
+//! Start with [`Controller`], the trait, and [`ControllerKind`], which turns a name into a
+//! controller.
 //!
 //! ```
 //! use mendpath_congestion::{Ack, Config, ControllerKind};

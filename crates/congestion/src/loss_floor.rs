@@ -1,6 +1,8 @@
-//! The share of packets that a path loses whatever the load: what round trips without a queue have lost.
+//! The share of packets that a path loses whatever the load: what round trips without a queue have
+//! lost.
 //!
-//! Counts in packets. The memory is a few windows, so that it follows the path; a pseudo-count stands for what has not been seen yet.
+//! Counts in packets. The memory is a few windows, so that it follows the path; a pseudo-count
+//! stands for what has not been seen yet.
 //!
 //! # Invariants
 //! `0 < share < 1`.
@@ -14,15 +16,16 @@ const MEMORY_WINDOWS: f64 = 4.0;
 /// What counts as seen before anything has been: a share that the first losses soon outweigh.
 const PRIOR_LOST: f64 = 0.1;
 const PRIOR_ALL: f64 = 50.0;
-/// The index of dispersion from which on a few round trips' losses look like bursts by chance. Queues that jitter or a sender's bursts hide
-/// lose with an index of 1 to 3.
+/// The index of dispersion from which on a few round trips' losses look like bursts by chance.
+/// Queues that jitter or a sender's bursts hide lose with an index of 1 to 3.
 const LEAST_INDEX: f64 = 6.0;
 /// Standard deviations by which chance alone may exceed what is expected.
 const DEVIATIONS: f64 = 4.0;
 /// Lost packets in a round trip that prove nothing, beyond that: losses come in small bursts.
 const BURST: f64 = 2.0;
 
-/// Whether losing `lost` packets is more than chance makes of `expected`, small bursts allowed for, where losses have the index `dispersion`.
+/// Whether losing `lost` packets is more than chance makes of `expected`, small bursts allowed for,
+/// where losses have the index `dispersion`.
 pub(crate) fn is_more_than_chance(lost: f64, expected: f64, dispersion: f64) -> bool {
     let (lost, expected) = (lost / dispersion, expected / dispersion);
     lost > expected + DEVIATIONS * expected.sqrt() + BURST
@@ -38,7 +41,8 @@ pub(crate) struct LossFloor {
 }
 
 impl LossFloor {
-    /// A round trip without a queue has delivered and lost so many packets; `window` packets are in flight.
+    /// A round trip without a queue has delivered and lost so many packets; `window` packets are in
+    /// flight.
     pub(crate) fn on_quiet_round(&mut self, delivered: f64, lost: f64, window: f64) {
         self.lost += lost;
         self.all += delivered + lost;
@@ -56,8 +60,8 @@ impl LossFloor {
         (self.lost, self.all)
     }
 
-    /// The index of dispersion of the losses that are remembered, if it is larger than that of a hidden queue's: those come in every round trip.
-    /// So if `known` is.
+    /// The index of dispersion of the losses that are remembered, if it is larger than that of a
+    /// hidden queue's: those come in every round trip. So if `known` is.
     pub(crate) fn dispersion(&self, known: f64) -> f64 {
         let index = self.rounds.index().max(known);
         if index < LEAST_INDEX { 1.0 } else { index }
@@ -73,7 +77,8 @@ impl LossFloor {
         (self.lost + PRIOR_LOST) / (self.all + PRIOR_ALL)
     }
 
-    /// Whether losing `lost` of `packets` is more than the floor and some chance explain, where no queue was seen.
+    /// Whether losing `lost` of `packets` is more than the floor and some chance explain, where no
+    /// queue was seen.
     pub(crate) fn is_exceeded(&self, lost: f64, packets: f64, chance: &Chance) -> bool {
         is_more_than_chance(lost, self.share().max(chance.share()) * packets, chance.index())
     }

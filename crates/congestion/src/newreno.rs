@@ -1,9 +1,9 @@
 //! NewReno for QUIC: RFC 9002 section 7 and appendix B.
 //!
 //! # Departures
-//! - Appendix B looks at acknowledged packets one by one, this at the packets of one ACK frame together. A batch that
-//!   straddles the recovery period counts as sent after it if its largest packet was; a batch that crosses the slow start
-//!   threshold is split at the threshold.
+//! - Appendix B looks at acknowledged packets one by one, this at the packets of one ACK frame
+//!   together. A batch that straddles the recovery period counts as sent after it if its largest
+//!   packet was; a batch that crosses the slow start threshold is split at the threshold.
 //! - Fractions of a byte of additive increase are carried to the next ACK rather than dropped.
 //!
 //! # Invariants
@@ -25,7 +25,8 @@ pub struct NewReno {
     carry: u128,
     recovery: RecoveryPeriod,
     undo: Option<Undo>,
-    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial window.
+    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial
+    /// window.
     fresh: bool,
 }
 
@@ -65,7 +66,8 @@ impl NewReno {
         self.carry = 0;
     }
 
-    /// Slow start: the window grows by `bytes`, at most up to the threshold. Returns what is left over.
+    /// Slow start: the window grows by `bytes`, at most up to the threshold. Returns what is left
+    /// over.
     fn slow_start(&mut self, bytes: u64) -> u64 {
         let room = self.ssthresh.map_or(u64::MAX, |ssthresh| ssthresh.saturating_sub(self.window));
         let used = bytes.min(room);

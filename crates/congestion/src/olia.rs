@@ -1,5 +1,5 @@
-//! OLIA, the Opportunistic Linked Increases Algorithm: Khalili et al., "MPTCP is not Pareto-optimal" (CoNEXT 2012), and
-//! draft-khalili-mptcp-congestion-control-05.
+//! OLIA, the Opportunistic Linked Increases Algorithm: Khalili et al., "MPTCP is not
+//! Pareto-optimal" (CoNEXT 2012), and draft-khalili-mptcp-congestion-control-05.
 //!
 //! | paper             | here                        | unit  |
 //! |-------------------|-----------------------------|-------|
@@ -16,15 +16,18 @@
 //! (w_r / rtt_r^2) / (sum_p w_p / rtt_p)^2 + alpha_r / w_r
 //! ```
 //!
-//! where alpha moves window from the paths with the largest windows to those that look best but have small windows: with N
-//! paths, alpha_r = 1 / (N |B \ M|) for r in B \ M, -1 / (N |M|) for r in M if B \ M is not empty, and 0 otherwise. Loss halves.
+//! where alpha moves window from the paths with the largest windows to those that look best but
+//! have small windows: with N paths, alpha_r = 1 / (N |B \ M|) for r in B \ M, -1 / (N |M|) for r
+//! in M if B \ M is not empty, and 0 otherwise. Loss halves.
 //!
 //! # Departures
-//! - l_r counts bytes acknowledged, and a loss event ends an interval whether it was a loss or a mark.
+//! - l_r counts bytes acknowledged, and a loss event ends an interval whether it was a loss or a
+//!   mark.
 //! - For those of all coupled controllers see the frame, `coupled.rs`.
 //!
 //! # Invariants
-//! The alphas of all paths sum to 0. The window may fall on an ACK, where alpha is negative; never below the minimum.
+//! The alphas of all paths sum to 0. The window may fall on an ACK, where alpha is negative; never
+//! below the minimum.
 
 use crate::{
     ControllerKind,

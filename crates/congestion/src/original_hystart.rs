@@ -1,6 +1,7 @@
-//! HyStart as it was first published (Ha and Rhee, "Taming the elephants: New TCP slow start", Computer Networks 55, 2011) and as Linux has
-//! it: slow start ends at once when acknowledgements that follow each other closely have come for half of a round trip, or when the
-//! round-trip time has risen.
+//! HyStart as it was first published (Ha and Rhee, "Taming the elephants: New TCP slow start",
+//! Computer Networks 55, 2011) and as Linux has it: slow start ends at once when acknowledgements
+//! that follow each other closely have come for half of a round trip, or when the round-trip time
+//! has risen.
 //!
 //! | paper                          | here                      |
 //! |--------------------------------|---------------------------|
@@ -12,7 +13,8 @@
 //!
 //! # Departures
 //! - Rounds are told apart by send times, as in HyStart++ here.
-//! - As in Linux, half of [`ACK_DELAY`] is added to half of D_min, and rounds are looked at from a window of [`LOW_WINDOW`] on only.
+//! - As in Linux, half of [`ACK_DELAY`] is added to half of D_min, and rounds are looked at from a
+//!   window of [`LOW_WINDOW`] on only.
 
 use units::{Duration, Instant};
 
@@ -80,7 +82,8 @@ mod tests {
     use super::*;
     use crate::Rtt;
 
-    /// Acknowledgements `gap_ms` apart of what was sent before time `from_ms`. How many until slow start ends.
+    /// Acknowledgements `gap_ms` apart of what was sent before time `from_ms`. How many until slow
+    /// start ends.
     fn acks(from_ms: u64, gap_ms: u64, rtt_ms: u64, window: f64) -> Option<u64> {
         let (mut hystart, ms) = (OriginalHyStart::default(), Duration::from_millis);
         let rtt = Rtt { latest: ms(rtt_ms), min: ms(40), ..Rtt::default() };

@@ -1,12 +1,14 @@
 //! How much of the round-trip time is queue, and how much is jitter.
 //!
-//! Jitter and queue both lengthen round trips, but differently: a queue changes little from one packet to the next, is there
-//! for every packet of a round trip, and in congestion avoidance grows by a packet per round trip. Jitter is different for each
-//! packet and spares some. So
+//! Jitter and queue both lengthen round trips, but differently: a queue changes little from one
+//! packet to the next, is there for every packet of a round trip, and in congestion avoidance grows
+//! by a packet per round trip. Jitter is different for each packet and spares some. So
 //!
-//! - the *delay* is the smallest sample of the last round trip and the current one (CTCP-A9 has the option of one), and
-//! - *jitter* is twice by how much samples that are [`LAG`] apart fall on average, of which [`JITTER_MULTIPLE`] are allowed for. Neighbours
-//!   would not do: where jitter does not reorder, they wait for the same late packet.
+//! - the *delay* is the smallest sample of the last round trip and the current one (CTCP-A9 has the
+//!   option of one), and
+//! - *jitter* is twice by how much samples that are [`LAG`] apart fall on average, of which
+//!   [`JITTER_MULTIPLE`] are allowed for. Neighbours would not do: where jitter does not reorder,
+//!   they wait for the same late packet.
 //!
 //! See docs/decisions/0008-ctcp-delay-signal.md for what else was tried.
 
@@ -23,7 +25,8 @@ const JITTER_GAIN: f64 = 1.0 / 64.0;
 /// Bounds of the queue that ends slow start.
 const LEAST_QUEUE: Duration = Duration::from_millis(4);
 const MOST_QUEUE: Duration = Duration::from_millis(16);
-/// Distance of the samples that are compared; samples of the current round from which on its own minimum counts.
+/// Distance of the samples that are compared; samples of the current round from which on its own
+/// minimum counts.
 const LAG: usize = 8;
 
 /// The round-trip times of the last round trips.
@@ -54,7 +57,8 @@ impl Queueing {
             return ended;
         }
         if self.taken >= LAG {
-            // What falls is jitter; what rises may be a queue of one's own that grows, in slow start by milliseconds in so many samples.
+            // What falls is jitter; what rises may be a queue of one's own that grows, in slow
+            // start by milliseconds in so many samples.
             let difference = 2.0 * self.latest[self.taken % LAG].saturating_sub(sample).as_secs_f64();
             let gain = JITTER_GAIN.max(1.0 / (self.taken - LAG + 1) as f64);
             self.jitter += (difference - self.jitter) * gain;
@@ -66,7 +70,8 @@ impl Queueing {
         ended
     }
 
-    /// The smallest sample of the last round trips; the current one counts once it has enough of them. `None` before any sample.
+    /// The smallest sample of the last round trips; the current one counts once it has enough of
+    /// them. `None` before any sample.
     pub(crate) fn delay(&self) -> Option<Duration> {
         let last = self.last;
         match self.current {
@@ -81,8 +86,8 @@ impl Queueing {
         self.last
     }
 
-    /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too long to wait for. `None` before
-    /// there are so many.
+    /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too
+    /// long to wait for. `None` before there are so many.
     pub(crate) fn recent(&self) -> Option<Duration> {
         self.latest.iter().min().copied().filter(|_| self.taken >= LAG)
     }
@@ -93,14 +98,16 @@ impl Queueing {
         self.current = self.recent().map(|recent| (recent, LAG));
     }
 
-    /// How much of `delay` is queue where the route takes `min`: what is left when jitter has been allowed for.
+    /// How much of `delay` is queue where the route takes `min`: what is left when jitter has been
+    /// allowed for.
     pub(crate) fn queue(&self, delay: Duration, min: Duration) -> Duration {
         delay.saturating_sub(min).saturating_sub(self.allowance().min(MOST_JITTER.max(min / 2)))
     }
 
-    /// The queue from which on slow start is over for who backs off when it was too long, where the route takes `min`: an eighth of it, but 4
-    /// to 16 ms as in RFC 9406 section 4.2, and on short routes half of it. Bursts of one's own and jitter make shorter queues without
-    /// filling the link.
+    /// The queue from which on slow start is over for who backs off when it was too long, where the
+    /// route takes `min`: an eighth of it, but 4 to 16 ms as in RFC 9406 section 4.2, and on short
+    /// routes half of it. Bursts of one's own and jitter make shorter queues without filling the
+    /// link.
     pub(crate) fn threshold(min: Duration) -> Duration {
         (min / 8).clamp(LEAST_QUEUE.min(min / 2), MOST_QUEUE)
     }

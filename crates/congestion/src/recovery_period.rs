@@ -20,7 +20,8 @@ impl RecoveryPeriod {
         *self = Self { start: Some(now), open: true };
     }
 
-    /// A packet sent at `sent_at` was acknowledged: the first one sent after the reduction ends the period.
+    /// A packet sent at `sent_at` was acknowledged: the first one sent after the reduction ends the
+    /// period.
     pub(crate) fn on_ack(&mut self, sent_at: Instant) {
         self.open = self.open && self.covers(sent_at);
     }

@@ -1,8 +1,11 @@
-//! The round trips of a controller that watches the delay: when slow start is over, and whether it ended too early.
+//! The round trips of a controller that watches the delay: when slow start is over, and whether it
+//! ended too early.
 //!
-//! Slow start ends when there is a queue (CTCP-A14), or when [`FULL_ROUNDS`] round trips in a row have not delivered a quarter more than
-//! the best before: a link without a queue of its own, such as a policer, shows no delay. An end by the delay is in *doubt* until a round
-//! trip that was sent entirely after it has shown a queue as well; if it shows none, the delay was jitter, and slow start goes on.
+//! Slow start ends when there is a queue (CTCP-A14), or when [`FULL_ROUNDS`] round trips in a row
+//! have not delivered a quarter more than the best before: a link without a queue of its own, such
+//! as a policer, shows no delay. An end by the delay is in *doubt* until a round trip that was sent
+//! entirely after it has shown a queue as well; if it shows none, the delay was jitter, and slow
+//! start goes on.
 //!
 //! Whether there is a queue is for the controller to say.
 
@@ -21,7 +24,8 @@ pub(crate) struct SlowStartRounds {
     best: u64,
     /// Round trips in a row that have not delivered more than the best by a quarter.
     full: u32,
-    /// Round trips that have ended since the delay ended slow start, until one of them has confirmed it.
+    /// Round trips that have ended since the delay ended slow start, until one of them has
+    /// confirmed it.
     doubted: Option<u32>,
     /// A whole round trip after slow start has shown a queue: the link has been full.
     filled: bool,
@@ -66,7 +70,8 @@ impl SlowStartRounds {
         self.current.lost
     }
 
-    /// Whether slow start is to end, now that there is a queue or none. If it is, the queue has yet to be confirmed.
+    /// Whether slow start is to end, now that there is a queue or none. If it is, the queue has yet
+    /// to be confirmed.
     pub(crate) fn is_over(&mut self, has_queue: bool) -> bool {
         let is_full = self.full >= FULL_ROUNDS;
         if has_queue || is_full {
@@ -75,8 +80,8 @@ impl SlowStartRounds {
         has_queue || is_full
     }
 
-    /// A round trip has ended, with a queue or none: whether slow start had been left for jitter. The second that ends after slow start
-    /// was sent entirely after it, and tells.
+    /// A round trip has ended, with a queue or none: whether slow start had been left for jitter.
+    /// The second that ends after slow start was sent entirely after it, and tells.
     pub(crate) fn was_jitter(&mut self, has_queue: bool) -> bool {
         let Some(ended) = self.doubted else { return false };
         self.doubted = (ended == 0).then_some(1);
@@ -84,8 +89,8 @@ impl SlowStartRounds {
         ended > 0 && !has_queue
     }
 
-    /// Whether a whole round trip after slow start has shown a queue. Before that a gap says little: what it saw may be a burst of one's
-    /// own.
+    /// Whether a whole round trip after slow start has shown a queue. Before that a gap says
+    /// little: what it saw may be a burst of one's own.
     pub(crate) fn has_filled(&self) -> bool {
         self.filled
     }

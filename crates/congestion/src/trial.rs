@@ -1,20 +1,24 @@
 //! A loss without a queue is tried: does the same load lose packets again?
 //!
-//! A load that a path does not carry loses packets for as long as it lasts, whether somebody sees the queue or not. A burst by chance is over. So the
-//! window is kept as it is until one round trip of packets sent after the loss was noticed is through, and what of those is lost tells.
+//! A load that a path does not carry loses packets for as long as it lasts, whether somebody sees
+//! the queue or not. A burst by chance is over. So the window is kept as it is until one round trip
+//! of packets sent after the loss was noticed is through, and what of those is lost tells.
 //!
 //! Counts in packets.
 //!
 //! # Invariants
-//! A trial ends with the first ACK of a packet that was sent when the first packet of the trial had been acknowledged.
+//! A trial ends with the first ACK of a packet that was sent when the first packet of the trial had
+//! been acknowledged.
 
 use units::Instant;
 
 use crate::{Ack, dispersion::Dispersion};
 
-/// Standard deviations by which what is lost in a trial may exceed what is expected. No small burst is allowed for.
+/// Standard deviations by which what is lost in a trial may exceed what is expected. No small burst
+/// is allowed for.
 const DEVIATIONS: f64 = 4.0;
-/// The least that is lost at once and worth a trial: what a queue overflows by comes packet by packet.
+/// The least that is lost at once and worth a trial: what a queue overflows by comes packet by
+/// packet.
 pub(crate) const LEAST_BURST: f64 = 6.0;
 
 /// What was suspicious.
@@ -63,8 +67,8 @@ impl Trial {
         ack.largest_sent_at > *self.until.get_or_insert(ack.now)
     }
 
-    /// What the window is multiplied by if the load was the reason; `None` if it was not. The trial was one of `packets` packets, and bursts by
-    /// chance have the index `index`.
+    /// What the window is multiplied by if the load was the reason; `None` if it was not. The trial
+    /// was one of `packets` packets, and bursts by chance have the index `index`.
     pub(crate) fn verdict(&self, packets: f64, index: f64) -> Option<f64> {
         match self.charge {
             Charge::Excess { share } => {

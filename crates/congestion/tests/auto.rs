@@ -1,4 +1,5 @@
-//! What `auto` promises: CTCP's goodput on lossy paths, CUBIC's manners on others (docs/decisions/0011-auto-congestion.md).
+//! What `auto` promises: CTCP's goodput on lossy paths, CUBIC's manners on others
+//! (docs/decisions/0011-auto-congestion.md).
 
 mod network;
 
@@ -33,14 +34,16 @@ fn goodput_hardly_depends_on_loss() {
     }
 }
 
-/// Goodput as a share of 50 Mbit/s in the first 15 s at 40 ms, with a buffer of `quarters` quarters of a bandwidth-delay product.
+/// Goodput as a share of 50 Mbit/s in the first 15 s at 40 ms, with a buffer of `quarters` quarters
+/// of a bandwidth-delay product.
 fn bursty(chain: Chain, quarters: u64, seed: u64) -> f64 {
     let mut network = Network::new(&[Link::new(50, 250_000 * quarters / 4)], seed);
     network.flow(Auto, &[Path::new(40).chain(chain)], Duration::ZERO);
     network.goodput(0, 15)[0][0] / 50.0
 }
 
-/// Bursts of 2 to 20 packets on average, in slow start as well; docs/decisions/0014-bursty-loss.md has more of them.
+/// Bursts of 2 to 20 packets on average, in slow start as well; docs/decisions/0014-bursty-loss.md
+/// has more of them.
 #[test]
 fn bursts_by_chance_are_no_congestion() {
     for (chain, least) in [
@@ -102,7 +105,8 @@ fn jitter_does_not_starve() {
     }
 }
 
-/// A sender on a busy machine sends in bursts, and the queue that overflows is empty in between: no round trip shows it.
+/// A sender on a busy machine sends in bursts, and the queue that overflows is empty in between: no
+/// round trip shows it.
 #[test]
 fn a_queue_that_bursts_hide_is_found_out() {
     for (rtt, quarters) in [(10, 4), (25, 1)] {
@@ -181,7 +185,8 @@ fn survives_a_change_of_route() {
 
 #[test]
 fn a_rate_that_falls_is_followed() {
-    // To a tenth, with 2 % of loss besides: what is lost by the full queue must not be taken for chance.
+    // To a tenth, with 2 % of loss besides: what is lost by the full queue must not be taken for
+    // chance.
     let mut network = Network::new(&[Link::new(50, 156_250)], 9);
     network.flow(Auto, &[Path::new(25).loss(0.02)], Duration::ZERO);
     network.run_until(Duration::from_secs(10));

@@ -1,5 +1,5 @@
-//! The three goals of RFC 6356 section 1, for every coupled controller: as fast as one path would be, no more than one flow's share of a
-//! shared bottleneck, and away from congestion.
+//! The three goals of RFC 6356 section 1, for every coupled controller: as fast as one path would
+//! be, no more than one flow's share of a shared bottleneck, and away from congestion.
 
 mod network;
 
@@ -9,7 +9,8 @@ use units::Duration;
 
 const COUPLED: [ControllerKind; 3] = [Lia, Olia, Balia];
 
-/// Share of a bottleneck that a flow with two paths takes from a single-path flow of Reno, over three seeds.
+/// Share of a bottleneck that a flow with two paths takes from a single-path flow of Reno, over
+/// three seeds.
 fn share(kind: ControllerKind, rtts: [u64; 2]) -> f64 {
     let run = |seed| {
         let mut network = Network::new(&[Link::new(20, 62_500)], seed);
@@ -27,7 +28,8 @@ fn share(kind: ControllerKind, rtts: [u64; 2]) -> f64 {
 fn one_flow_s_share_of_a_shared_bottleneck() {
     let uncoupled = share(NewReno, [25, 25]);
     assert!(uncoupled > 0.62, "two Reno flows take two thirds: {uncoupled}");
-    // One half would be exact. With drop-tail queues two small windows are hit by fewer overflows than one large one.
+    // One half would be exact. With drop-tail queues two small windows are hit by fewer overflows
+    // than one large one.
     for kind in COUPLED {
         let share = share(kind, [25, 25]);
         assert!((0.4..=0.61).contains(&share), "{kind}: {share}");
@@ -59,7 +61,8 @@ fn moves_away_from_a_congested_path() {
         (4.0..6.0).contains(&congested) && (8.0..12.0).contains(&other),
         "uncoupled: {congested} and {other}"
     );
-    // LIA is known to leave more on the congested path than the other two (Khalili et al., section 2).
+    // LIA is known to leave more on the congested path than the other two (Khalili et al.,
+    // section 2).
     for (kind, most) in [(Lia, 0.9), (Olia, 0.8), (Balia, 0.65)] {
         let (left, right) = mean(kind);
         assert!(left < most * congested, "{kind}: {left} instead of {congested} on the congested path");

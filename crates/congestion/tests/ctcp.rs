@@ -1,4 +1,5 @@
-//! CTCP's lab claims (sections 6.2 to 6.4) for the controller alone: every packet that arrives counts, as if the code were perfect.
+//! CTCP's lab claims (sections 6.2 to 6.4) for the controller alone: every packet that arrives
+//! counts, as if the code were perfect.
 
 mod network;
 
@@ -79,7 +80,8 @@ fn takes_hardly_anything_from_tcp_on_a_lossy_link() {
     for loss in [0.01, 0.05] {
         let mean = |first| (1..=18).map(|seed| pair(first, NewReno, loss, seed).1).sum::<f64>() / 18.0;
         let (with_ctcp, with_tcp) = (mean(Ctcp), mean(NewReno));
-        // The queue that CTCP keeps makes the round trip a tenth longer, and Reno's rate is inversely proportional to that.
+        // The queue that CTCP keeps makes the round trip a tenth longer, and Reno's rate is
+        // inversely proportional to that.
         assert!(with_ctcp >= 0.85 * with_tcp, "loss {loss}: {with_ctcp} instead of {with_tcp}");
     }
 }

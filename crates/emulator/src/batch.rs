@@ -47,7 +47,8 @@ impl Batch {
         self.bytes.extend_from_slice(packet);
     }
 
-    /// Sends everything and returns how many packets that were; on failure, how many were not sent, and why.
+    /// Sends everything and returns how many packets that were; on failure, how many were not sent,
+    /// and why.
     pub(crate) fn flush(
         &mut self,
         socket: &Socket,

@@ -36,8 +36,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The moment of a receive timestamp, so that a thread that wakes late does not lengthen the path. Never in the future;
-    /// a timestamp too old to be true (the calendar was set) counts as the present.
+    /// The moment of a receive timestamp, so that a thread that wakes late does not lengthen the
+    /// path. Never in the future; a timestamp too old to be true (the calendar was set) counts as
+    /// the present.
     pub(crate) fn moment_of(&self, timestamp: Option<core::time::Duration>) -> Instant {
         const OLDEST: Duration = Duration::from_millis(500);
         match timestamp.map(|timestamp| self.calendar - Duration::from(timestamp)) {

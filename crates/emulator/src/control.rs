@@ -20,7 +20,8 @@ use crate::{
     tun::Tun,
 };
 
-/// A running emulator: paths between UDP sockets or TUN devices, served by one thread that ends when this is dropped.
+/// A running emulator: paths between UDP sockets or TUN devices, served by one thread that ends
+/// when this is dropped.
 ///
 /// Every method waits for the thread to have carried it out.
 pub struct Emulator {
@@ -31,8 +32,8 @@ pub struct Emulator {
 }
 
 impl Emulator {
-    /// Starts a thread that serves `paths`, numbered from 0 in this order. The same seed gives the same loss pattern; each
-    /// path and direction draws from a stream of its own.
+    /// Starts a thread that serves `paths`, numbered from 0 in this order. The same seed gives the
+    /// same loss pattern; each path and direction draws from a stream of its own.
     ///
     /// # Errors
     /// [`EmulatorError::Listen`] or [`EmulatorError::Start`].
@@ -67,7 +68,8 @@ impl Emulator {
         .map_err(|source| EmulatorError::Listen { addr: listen, source })
     }
 
-    /// Adds a path between two TUN devices, numbered on from those that are there. The schedules of its links count from now.
+    /// Adds a path between two TUN devices, numbered on from those that are there. The schedules of
+    /// its links count from now.
     ///
     /// # Errors
     /// [`EmulatorError::Device`] or [`EmulatorError::Stopped`].
@@ -118,7 +120,8 @@ impl Emulator {
         self.change(path, direction, move |link, now| link.restore(now))
     }
 
-    /// Changes the rate from the next packet on, in one direction or (`None`) in both; no rate is unlimited.
+    /// Changes the rate from the next packet on, in one direction or (`None`) in both; no rate is
+    /// unlimited.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
@@ -144,7 +147,8 @@ impl Emulator {
         self.change(path, direction, move |link, now| link.set_delay(now, delay))
     }
 
-    /// Replaces the loss model, in one direction or (`None`) in both; its pattern starts from packet 0.
+    /// Replaces the loss model, in one direction or (`None`) in both; its pattern starts from
+    /// packet 0.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
@@ -157,8 +161,8 @@ impl Emulator {
         self.change(path, direction, move |link, now| link.set_loss(now, loss.clone()))
     }
 
-    /// Replaces the loss model of one direction by one of the caller's, asked from packet 0 on. It lasts until
-    /// [`set_loss`](Self::set_loss) or [`reseed`](Self::reseed).
+    /// Replaces the loss model of one direction by one of the caller's, asked from packet 0 on. It
+    /// lasts until [`set_loss`](Self::set_loss) or [`reseed`](Self::reseed).
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
@@ -176,8 +180,8 @@ impl Emulator {
         })
     }
 
-    /// Starts the randomness of a path afresh: from the next packet on it loses what a new path with [`UdpPath::seed`] set to
-    /// this would lose. Packets inside the links stay.
+    /// Starts the randomness of a path afresh: from the next packet on it loses what a new path
+    /// with [`UdpPath::seed`] set to this would lose. Packets inside the links stay.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].
@@ -185,7 +189,8 @@ impl Emulator {
         self.on_path(path, move |path, now| path.links_mut().reseed(now, seed))
     }
 
-    /// Begins to look for [`DirectionStats::max_late`](crate::DirectionStats::max_late) of a path anew.
+    /// Begins to look for [`DirectionStats::max_late`](crate::DirectionStats::max_late) of a path
+    /// anew.
     ///
     /// # Errors
     /// [`EmulatorError::UnknownPath`] or [`EmulatorError::Stopped`].

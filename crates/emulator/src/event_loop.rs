@@ -53,8 +53,8 @@ impl EventLoop {
         }
     }
 
-    /// Waits for the next thing to do. Fills `ready` with the descriptors that can be read, as (path, index), and returns
-    /// whether the waker is readable.
+    /// Waits for the next thing to do. Fills `ready` with the descriptors that can be read, as
+    /// (path, index), and returns whether the waker is readable.
     fn wait(&self, ready: &mut Vec<(usize, usize)>) -> io::Result<bool> {
         let next = self.paths.iter().filter_map(|path| path.links().next_delivery()).min();
         let timeout = next.map(|at| self.time_until(at));
@@ -73,7 +73,8 @@ impl EventLoop {
         }
         let readable = |fd: &PollFd<'_>| !fd.revents().is_empty();
         let found = names.into_iter().zip(&fds[1..]).filter(|(_, fd)| readable(fd));
-        // Later sockets first: receiving on a listener may evict a client and so renumber the sockets after it.
+        // Later sockets first: receiving on a listener may evict a client and so renumber the
+        // sockets after it.
         ready.extend(found.map(|(name, _)| name));
         ready.reverse();
         Ok(readable(&fds[0]))
@@ -105,7 +106,8 @@ fn wake_precisely() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }
 
-/// Asks for a place before ordinary threads: a link that wakes late is a link with jitter. Only root is heard; best effort.
+/// Asks for a place before ordinary threads: a link that wakes late is a link with jitter. Only
+/// root is heard; best effort.
 fn run_before_others() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, -15);

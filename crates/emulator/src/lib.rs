@@ -1,16 +1,19 @@
-//! Emulated network paths on the wall clock: between UDP sockets, without root, or between TUN devices.
+//! Emulated network paths on the wall clock: between UDP sockets, without root, or between TUN
+//! devices.
 //!
-//! An [`Emulator`] runs any number of paths on one thread. Each [`UdpPath`] listens on an address of its own; a client that
-//! talks to [`Emulator::client_addr`] instead of the server's address has its packets carried through the `up` link, and
-//! the answers through the `down` link, of the crate `netsim`: the very links that simulations use, with the same losses
-//! for the same seed. The server sees a different peer address for every path and client. ECN marks are kept.
+//! An [`Emulator`] runs any number of paths on one thread. Each [`UdpPath`] listens on an address
+//! of its own; a client that talks to [`Emulator::client_addr`] instead of the server's address has
+//! its packets carried through the `up` link, and the answers through the `down` link, of the crate
+//! `netsim`: the very links that simulations use, with the same losses for the same seed. The
+//! server sees a different peer address for every path and client. ECN marks are kept.
 //!
-//! A [`TunPath`] carries whole IP packets between two TUN devices, so that kernels' own TCP and MPTCP meet the same links; whoever
-//! makes the devices needs root, this crate does not.
+//! A [`TunPath`] carries whole IP packets between two TUN devices, so that kernels' own TCP and
+//! MPTCP meet the same links; whoever makes the devices needs root, this crate does not.
 //!
-//! This crate never looks into packets beyond the ECN field of an IP header, never needs privileges, and never keeps more than the links' limits and
-//! [`UdpPath::max_clients`] sockets per path. It is accurate to some tens of microseconds on an idle machine, not to the
-//! nanosecond: see [`DirectionStats::max_late`]. It runs on Unix.
+//! This crate never looks into packets beyond the ECN field of an IP header, never needs
+//! privileges, and never keeps more than the links' limits and [`UdpPath::max_clients`] sockets per
+//! path. It is accurate to some tens of microseconds on an idle machine, not to the nanosecond: see
+//! [`DirectionStats::max_late`]. It runs on Unix.
 //!
 //! Start with [`UdpPath`] and [`Emulator::start`].
 //!

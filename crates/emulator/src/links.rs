@@ -17,8 +17,9 @@ pub struct DirectionStats {
     pub send_failed: u64,
     /// Packets whose client had been evicted when they came out of the link.
     pub orphaned: u64,
-    /// The longest time between when a packet should have left the link and when it was sent on, since
-    /// the path was made or [`Emulator::forget_lateness`](crate::Emulator::forget_lateness) was called.
+    /// The longest time between when a packet should have left the link and when it was sent on,
+    /// since the path was made or [`Emulator::forget_lateness`](crate::Emulator::forget_lateness)
+    /// was called.
     pub max_late: Duration,
     /// The sum of these times over all packets: divide by the link's `delivered` for the mean.
     pub total_late: Duration,
@@ -82,7 +83,8 @@ impl OneWay {
         Self { link: Link::new(config, seed, now), counted: DirectionStats::default() }
     }
 
-    /// Takes the next packet out that has come to the link's end by `now`, and notes how late that is.
+    /// Takes the next packet out that has come to the link's end by `now`, and notes how late that
+    /// is.
     pub(crate) fn deliver(&mut self, now: Instant) -> Option<Delivered<Packet>> {
         let delivered = self.link.deliver(now)?;
         let late = now - delivered.at;

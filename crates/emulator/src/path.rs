@@ -22,7 +22,8 @@ pub struct PathId(pub usize);
 
 /// What an emulated path is like.
 ///
-/// Its links count packets with the headers of UDP and of IP without options: 28 bytes more than the payload (48 with IPv6).
+/// Its links count packets with the headers of UDP and of IP without options: 28 bytes more than
+/// the payload (48 with IPv6).
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct UdpPath {
@@ -34,9 +35,11 @@ pub struct UdpPath {
     pub up: LinkConfig,
     /// The link from server to client.
     pub down: LinkConfig,
-    /// Most client addresses at a time (16); one more evicts the one that has been idle for longest. At least 1.
+    /// Most client addresses at a time (16); one more evicts the one that has been idle for
+    /// longest. At least 1.
     pub max_clients: usize,
-    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the path's number.
+    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the
+    /// path's number.
     pub seed: Option<Seed>,
 }
 
@@ -52,7 +55,8 @@ impl UdpPath {
         self
     }
 
-    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under whatever number.
+    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under
+    /// whatever number.
     pub fn seed(mut self, seed: Seed) -> Self {
         self.seed = Some(seed);
         self

@@ -1,4 +1,5 @@
-//! One emulated path between two TUN devices: whole IP packets, so that a kernel's own protocols meet the links.
+//! One emulated path between two TUN devices: whole IP packets, so that a kernel's own protocols
+//! meet the links.
 
 use std::{
     io,
@@ -22,8 +23,9 @@ use crate::{
 /// Packets read from one device before the others get their turn.
 const ROUND: usize = 64;
 
-/// A path between two TUN devices, of which the descriptors are given: each read and each write is one IP packet, without a
-/// header before it (`IFF_TUN | IFF_NO_PI`). The devices may belong to different network namespaces.
+/// A path between two TUN devices, of which the descriptors are given: each read and each write is
+/// one IP packet, without a header before it (`IFF_TUN | IFF_NO_PI`). The devices may belong to
+/// different network namespaces.
 ///
 /// Its links count packets as they are, IP header included.
 #[derive(Debug)]
@@ -37,7 +39,8 @@ pub struct TunPath {
     pub up: LinkConfig,
     /// The link from server to client.
     pub down: LinkConfig,
-    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the path's number.
+    /// Where the randomness of this path comes from; unless set, from the emulator's seed and the
+    /// path's number.
     pub seed: Option<Seed>,
 }
 
@@ -47,7 +50,8 @@ impl TunPath {
         Self { client, server, up, down, seed: None }
     }
 
-    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under whatever number.
+    /// Gives the path a seed of its own: it loses the same packets in whatever emulator, under
+    /// whatever number.
     pub fn seed(mut self, seed: Seed) -> Self {
         self.seed = Some(seed);
         self
@@ -127,8 +131,8 @@ fn forward(way: &mut OneWay, now: Instant, device: &OwnedFd) {
     }
 }
 
-/// Sets "congestion experienced" in the header of an IP packet that is ECN-capable (RFC 3168 section 5), and keeps an IPv4
-/// header's checksum right (RFC 1624 equation 3).
+/// Sets "congestion experienced" in the header of an IP packet that is ECN-capable (RFC 3168
+/// section 5), and keeps an IPv4 header's checksum right (RFC 1624 equation 3).
 fn mark(packet: &mut [u8]) {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) if packet.len() >= 20 && is_capable(packet[1]) => {

@@ -1,4 +1,5 @@
-//! Packets through emulated paths on loopback. Time limits here only end a test that would otherwise hang.
+//! Packets through emulated paths on loopback. Time limits here only end a test that would
+//! otherwise hang.
 
 use std::{
     collections::BTreeSet,
@@ -279,7 +280,8 @@ fn ecn_marks_are_kept_and_full_queues_mark() {
         send(mark);
         assert_eq!(receive_mark(), mark);
     }
-    // While the path is held, the third and fourth packet find more than one waiting; only ECN-capable ones are marked.
+    // While the path is held, the third and fourth packet find more than one waiting; only
+    // ECN-capable ones are marked.
     emulator.cut(PATH, None, OutageKind::Hold).unwrap();
     let sent = [Some(EcnCodepoint::Ect1), Some(EcnCodepoint::Ect0), Some(EcnCodepoint::Ect1), None];
     sent.into_iter().for_each(&mut send);

@@ -122,8 +122,8 @@ impl<'a> Campaign<'a> {
             && row.version == self.versions[job.point][job.scheme]
     }
 
-    /// Does what is left to do with `threads` threads and answers with all rows, in the order of the plan. `look` sees every
-    /// step; it may be called from any thread.
+    /// Does what is left to do with `threads` threads and answers with all rows, in the order of
+    /// the plan. `look` sees every step; it may be called from any thread.
     ///
     /// # Errors
     /// At the first run or file that fails; what was finished is kept.

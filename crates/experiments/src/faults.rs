@@ -1,8 +1,10 @@
 //! What a plan breaks: `[[fault]]` tables.
 //!
-//! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the run's seed, else all.
-//! What happens to them: `loss` (with `burst`, the mean length of a burst in packets; FUSO-A10), `nth` (exactly these
-//! packets), `interference` (see [`interference`]), or `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section VI-C.
+//! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the
+//! run's seed, else all. What happens to them: `loss` (with `burst`, the mean length of a burst in
+//! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]), or
+//! `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section
+//! VI-C.
 
 use netsim::{
     Loss, Seed,
@@ -124,10 +126,11 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
     Ok(Some(Failure::Loss { loss, data_only, before_rate }))
 }
 
-/// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next on average, give or
-/// take `spread_ms` (1); or `load_mbps`, at which bursts come as packets of
-/// `packet_bytes` of a Poisson stream (0: none). Our frames are on the air at `air_mbps`, after a preamble of `preamble_us`, for `attempts` tries
-/// (1), the second after `backoff_us` and each further one after twice the wait before it.
+/// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next on
+/// average, give or take `spread_ms` (1); or `load_mbps`, at which bursts come as packets of
+/// `packet_bytes` of a Poisson stream (0: none). Our frames are on the air at `air_mbps`, after a
+/// preamble of `preamble_us`, for `attempts` tries (1), the second after `backoff_us` and each
+/// further one after twice the wait before it.
 ///
 /// A Poisson stream's bursts last as long as its packets are on the air, at the same rate as ours.
 fn interference(mut keys: Keys<'_>) -> Result<Option<Interference>, PlanError> {

@@ -1,8 +1,9 @@
 //! Figures of a plan: what its `[[figure]]` tables ask for, drawn from the summary.
 //!
-//! A figure has panels. `kind = "lines"` draws a metric over an axis, one line per scheme and model, with confidence
-//! intervals; `"cdf"` the distribution of completion times at one point; `"bars"` a metric at one point; `"timeline"` the windows of
-//! the watched connections of `scheme` over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
+//! A figure has panels. `kind = "lines"` draws a metric over an axis, one line per scheme and
+//! model, with confidence intervals; `"cdf"` the distribution of completion times at one point;
+//! `"bars"` a metric at one point; `"timeline"` the windows of the watched connections of `scheme`
+//! over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
 //! names the connections then.
 
 use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
@@ -373,8 +374,8 @@ fn axis(title: &str, (from, to): (f64, f64), is_log: bool, is_percent: bool) -> 
     if is_log { axis.log().dense() } else { axis }
 }
 
-/// A little more than all values. Linear axes of values begin at 0; logarithmic ones leave out what is not above 0, which
-/// is then drawn at the lower edge.
+/// A little more than all values. Linear axes of values begin at 0; logarithmic ones leave out what
+/// is not above 0, which is then drawn at the lower edge.
 fn range(values: &[f64], is_log: bool, from_zero: bool) -> (f64, f64) {
     let values = values.iter().copied().filter(|value| value.is_finite() && (!is_log || *value > 0.0));
     let (least, most) = values

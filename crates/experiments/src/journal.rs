@@ -1,4 +1,5 @@
-//! Finished rows, one line of JSON each, appended and flushed as they come: what an interrupted experiment goes on from.
+//! Finished rows, one line of JSON each, appended and flushed as they come: what an interrupted
+//! experiment goes on from.
 
 use std::{
     fs::{File, OpenOptions},
@@ -16,8 +17,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` and reads what is there. A line that is not whole (the last one after an
-    /// interruption) or from an older form is skipped; its run will be done again.
+    /// Opens the journal at `path` and reads what is there. A line that is not whole (the last one
+    /// after an interruption) or from an older form is skipped; its run will be done again.
     ///
     /// # Errors
     /// If the file cannot be read or written.

@@ -1,15 +1,16 @@
 //! Experiments as plans.
 //!
-//! A [`Plan`] is a TOML file: a network, what is broken, traffic, schemes, a sweep, seeds at two scales, metrics, figures.
-//! A [`Campaign`] runs it over the cores, keeps every finished row, and does none twice. [`write_all`] makes Parquet
-//! files, summaries with confidence intervals over the seeds, and figures. The command line's `mendpath experiment` and
-//! the example `run` are thin layers over these.
+//! A [`Plan`] is a TOML file: a network, what is broken, traffic, schemes, a sweep, seeds at two
+//! scales, metrics, figures. A [`Campaign`] runs it over the cores, keeps every finished row, and
+//! does none twice. [`write_all`] makes Parquet files, summaries with confidence intervals over the
+//! seeds, and figures. The command line's `mendpath experiment` and the example `run` are thin
+//! layers over these.
 //!
-//! Rows depend on plan and seed only: not on the number of threads, the order of completion, the machine or the
-//! optimisation level. Nothing here reads a clock.
+//! Rows depend on plan and seed only: not on the number of threads, the order of completion, the
+//! machine or the optimisation level. Nothing here reads a clock.
 //!
-//! What a plan can name is registered in one place per kind: [`TOPOLOGIES`], [`WORKLOADS`], [`SCHEMES`], [`METRICS`],
-//! [`MODELS`]. Adding to one is a file and a line.
+//! What a plan can name is registered in one place per kind: [`TOPOLOGIES`], [`WORKLOADS`],
+//! [`SCHEMES`], [`METRICS`], [`MODELS`]. Adding to one is a file and a line.
 //!
 //! ```
 //! use mendpath_experiments::{Campaign, Plan, Scale, Summary};

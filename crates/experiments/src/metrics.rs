@@ -1,7 +1,8 @@
 //! Numbers that a plan can ask for, one file per kind. A new one is a function and its line here.
 //!
-//! A plan names a metric (`fct_p99_ms`), or a metric of a class of sizes (`fct_p99_ms@small`), whose limits are in its table
-//! `classes`; `@background` are the flows that plain TCP carries beside the tested ones.
+//! A plan names a metric (`fct_p99_ms`), or a metric of a class of sizes (`fct_p99_ms@small`),
+//! whose limits are in its table `classes`; `@background` are the flows that plain TCP carries
+//! beside the tested ones.
 
 mod completion;
 mod opportunities;
@@ -182,8 +183,8 @@ impl MetricUse {
     }
 }
 
-/// Completion times of the tested flows at every percent and at every tenth of a percent of the last, in ms: what a
-/// distribution is drawn from.
+/// Completion times of the tested flows at every percent and at every tenth of a percent of the
+/// last, in ms: what a distribution is drawn from.
 pub(crate) fn distribution(outcome: &Outcome) -> Vec<(f64, f64)> {
     let mut times: Vec<f64> =
         outcome.flows.iter().filter(|flow| !flow.background).filter_map(completion::millis).collect();

@@ -1,4 +1,5 @@
-//! Curves of the papers that are worked out, not simulated, one file per paper. A new one is a function and its line here.
+//! Curves of the papers that are worked out, not simulated, one file per paper. A new one is a
+//! function and its line here.
 
 mod ctcp;
 mod fuso;

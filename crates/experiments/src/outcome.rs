@@ -12,7 +12,8 @@ pub enum Role {
     Unmeasured,
     /// Carried by the scheme under test.
     Tested(Option<FlowId>),
-    /// A response, carried by the scheme under test: measured from when its request was asked for, handshake included.
+    /// A response, carried by the scheme under test: measured from when its request was asked for,
+    /// handshake included.
     Fetched(FlowId),
     /// Carried by plain TCP beside it.
     Background(Option<FlowId>),
@@ -41,7 +42,8 @@ pub struct Measured {
     pub repaired: u32,
     /// Data packets of all kinds.
     pub packets: u32,
-    /// From the first sending of its last segment to its fifth redundant packet; `None` if it had fewer.
+    /// From the first sending of its last segment to its fifth redundant packet; `None` if it had
+    /// fewer.
     pub fifth_extra: Option<Duration>,
     /// Redundant packets that arrived before the first one that repaired something.
     pub before_hit: u32,
@@ -60,9 +62,11 @@ pub struct Outcome {
     pub seconds: f64,
     /// Hash over every event.
     pub trace: u64,
-    /// Bytes that each watched connection had delivered at the end: of those of the measured flows first, then of their rivals.
+    /// Bytes that each watched connection had delivered at the end: of those of the measured flows
+    /// first, then of their rivals.
     pub delivered: Vec<u64>,
-    /// Windows of the watched connections over time, if the plan asks for them: seconds, which connection, segments.
+    /// Windows of the watched connections over time, if the plan asks for them: seconds, which
+    /// connection, segments.
     pub timeline: Vec<(f64, u32, u32)>,
     /// How a video went, if it was one.
     pub playback: Option<Playback>,

@@ -22,7 +22,8 @@ pub struct Files {
     pub written: Vec<PathBuf>,
 }
 
-/// Every run: a row with plan, plan hash, version, scheme, axes, seed, trace hash, and a column per metric.
+/// Every run: a row with plan, plan hash, version, scheme, axes, seed, trace hash, and a column per
+/// metric.
 pub fn runs_table(plan: &Plan, rows: &[Row]) -> Columns {
     let mut columns = Columns::default();
     let texts = |of: fn(&Row) -> &String| Data::Texts(rows.iter().map(|row| of(row).clone()).collect());
@@ -62,8 +63,8 @@ pub fn distributions_table(plan: &Plan, rows: &[Row]) -> Columns {
     columns
 }
 
-/// Writes `runs.parquet`, `distributions.parquet` (if there are any), `summary.csv`, `summary.json`, `summary.md` and the
-/// figures to `folder`.
+/// Writes `runs.parquet`, `distributions.parquet` (if there are any), `summary.csv`,
+/// `summary.json`, `summary.md` and the figures to `folder`.
 ///
 /// # Errors
 /// At the first file that cannot be written, or if a model cannot be worked out.
@@ -102,8 +103,9 @@ fn write(written: &mut Vec<PathBuf>, file: PathBuf, bytes: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Puts the summary into the README beside the plan, between the marks of its scale, and copies `summary.csv` and the figures there; at
-/// the paper's scale their names end in `-paper`, so that both stand side by side.
+/// Puts the summary into the README beside the plan, between the marks of its scale, and copies
+/// `summary.csv` and the figures there; at the paper's scale their names end in `-paper`, so that
+/// both stand side by side.
 ///
 /// # Errors
 /// At the first file that cannot be read or written; a README without marks is left as it is.

@@ -80,7 +80,8 @@ impl Plan {
     /// Reads `file` for a scale.
     ///
     /// # Errors
-    /// With the file, the line, the key and what is allowed there. A file that cannot be opened is one too.
+    /// With the file, the line, the key and what is allowed there. A file that cannot be opened is
+    /// one too.
     pub fn load(file: &Path, scale: Scale) -> Result<Self, PlanFileError> {
         let wrap = |line, error| PlanFileError { file: file.to_owned(), line, error };
         let text = std::fs::read_to_string(file)
@@ -198,7 +199,8 @@ impl Plan {
     }
 }
 
-/// The line that an error is about: what the scale says, if it is that which is wrong, or what the plan says.
+/// The line that an error is about: what the scale says, if it is that which is wrong, or what the
+/// plan says.
 fn line_of(text: &str, scale: Scale, error: &PlanError) -> Option<usize> {
     let key = error.key()?;
     let of_scale = plans::exact_line_of(text, &format!("scale.{}.{key}", scale.name()));

@@ -1,7 +1,9 @@
-//! A video player: it waits until it has so much of the video, plays, and waits again when it has run dry.
+//! A video player: it waits until it has so much of the video, plays, and waits again when it has
+//! run dry.
 //!
-//! CTCP section 6.5 (Fig. 8). The paper plays a video of 60 s with vlc and counts how long that takes and how often the buffer runs empty. Its
-//! buffer and bit rate are not stated; here they are parameters.
+//! CTCP section 6.5 (Fig. 8). The paper plays a video of 60 s with vlc and counts how long that
+//! takes and how often the buffer runs empty. Its buffer and bit rate are not stated; here they are
+//! parameters.
 //!
 //! # Departures
 //! - The player skips nothing: what is late delays all that comes after it.
@@ -17,7 +19,8 @@ use units::{Duration, Instant};
 pub struct Player {
     /// What a piece of the video shows.
     pub piece: Duration,
-    /// Pieces that must be there before it plays, at first and after it has run dry; at least 1, fewer at the video's end.
+    /// Pieces that must be there before it plays, at first and after it has run dry; at least 1,
+    /// fewer at the video's end.
     pub buffer: usize,
 }
 
@@ -26,7 +29,8 @@ pub struct Player {
 pub struct Playback {
     /// From the request until the first picture; `None` if it never came.
     pub startup: Option<Duration>,
-    /// From the request until the last picture has been shown; `None` if the video did not arrive in time.
+    /// From the request until the last picture has been shown; `None` if the video did not arrive
+    /// in time.
     pub playout: Option<Duration>,
     /// How often it ran dry.
     pub underruns: u32,
@@ -35,7 +39,8 @@ pub struct Playback {
 }
 
 impl Player {
-    /// Plays a video that was asked for at `asked` and whose pieces arrived in order at these times ([`Instant::MAX`]: not yet).
+    /// Plays a video that was asked for at `asked` and whose pieces arrived in order at these times
+    /// ([`Instant::MAX`]: not yet).
     pub fn play(&self, asked: Instant, arrivals: &[Instant]) -> Playback {
         let mut playback = Playback::default();
         let Some(mut now) = self.filled(arrivals, 0) else { return playback };
@@ -87,7 +92,8 @@ mod tests {
 
     #[test]
     fn who_runs_dry_waits_for_a_full_buffer() {
-        // The fourth piece is due at 330 ms and there at 400; playing goes on when the sixth is there.
+        // The fourth piece is due at 330 ms and there at 400; playing goes on when the sixth is
+        // there.
         let playback = played(&[10, 20, 30, 400, 450, 500, 510]);
         assert_eq!((playback.underruns, playback.stalled), (1, Duration::from_millis(170)));
         assert_eq!(playback.playout, ms(30 + 700 + 170));

@@ -39,7 +39,8 @@ pub struct SweepAxis {
     pub values: Vec<Setting>,
     /// The same as the plan has them.
     raw: Vec<Value>,
-    /// What belongs to each value: `$name.key` stands for `key` of it. Empty tables if the plan has no cases for the axis.
+    /// What belongs to each value: `$name.key` stands for `key` of it. Empty tables if the plan has
+    /// no cases for the axis.
     cases: Vec<Table>,
 }
 
@@ -56,12 +57,12 @@ pub struct Point {
 const MOST_POINTS: usize = 100_000;
 
 impl SweepAxis {
-    /// Reads the table `sweep`, and `cases`, which has what belongs together for the values of an axis: a table per axis, with a table for
-    /// each of its values.
+    /// Reads the table `sweep`, and `cases`, which has what belongs together for the values of an
+    /// axis: a table per axis, with a table for each of its values.
     ///
     /// # Errors
-    /// If an axis is no list of numbers and texts, is empty, or there are too many points; if there are cases of no axis, or a value has
-    /// none.
+    /// If an axis is no list of numbers and texts, is empty, or there are too many points; if there
+    /// are cases of no axis, or a value has none.
     pub fn read_all(table: &Table, cases: &Table) -> Result<Vec<Self>, PlanError> {
         let axis = |(name, list): (&String, &Value)| {
             let wrong = || {
@@ -127,8 +128,8 @@ impl Point {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value)
     }
 
-    /// `table` with every text `$name` replaced by the value of the axis, and `$name.key` by what the case of that value has there. What is
-    /// replaced is noted in `used`.
+    /// `table` with every text `$name` replaced by the value of the axis, and `$name.key` by what
+    /// the case of that value has there. What is replaced is noted in `used`.
     ///
     /// # Errors
     /// If there is no such axis or key.

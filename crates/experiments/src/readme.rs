@@ -13,7 +13,8 @@ pub const MARKS: &[(Scale, &str, &str)] = &[
     (Scale::Paper, "<!-- results paper -->", "<!-- /results paper -->"),
 ];
 
-/// One table per metric: a line per point, a column per scheme and model; mean, and half the confidence interval's width.
+/// One table per metric: a line per point, a column per scheme and model; mean, and half the
+/// confidence interval's width.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
     let (name, scale, seeds, hash) = (&plan.name, plan.scale.name(), plan.seeds, &summary.plan_hash);
     let asked = if seeds == plan.own_seeds { String::new() } else { format!(" --seeds {seeds}") };
@@ -65,8 +66,8 @@ fn digits(value: f64) -> String {
     }
 }
 
-/// `readme` with the summary between the marks of its scale; `None` if it has none. A larger scale gets a section at the end instead
-/// of being left out, if the quick one has its marks.
+/// `readme` with the summary between the marks of its scale; `None` if it has none. A larger scale
+/// gets a section at the end instead of being left out, if the quick one has its marks.
 pub fn filled(readme: &str, scale: Scale, tables: &str) -> Option<String> {
     let find = |wanted| MARKS.iter().find(|(scale, ..)| *scale == wanted);
     let (_, first, last) = find(scale)?;

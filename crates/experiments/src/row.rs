@@ -31,7 +31,8 @@ pub struct Row {
     pub metrics: Vec<(String, Option<f64>)>,
     /// Completion times in ms and the share at or below, if the plan asks for distributions.
     pub distribution: Vec<(f64, f64)>,
-    /// Windows over time in the first seed's run, if the plan asks for them: seconds, which watched connection, segments.
+    /// Windows over time in the first seed's run, if the plan asks for them: seconds, which watched
+    /// connection, segments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<(f64, u32, u32)>,
 }

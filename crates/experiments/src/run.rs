@@ -25,7 +25,8 @@ use crate::{
     workloads::{Traffic, TrafficError, WORKLOADS, Workload},
 };
 
-/// Why a run failed. Plans are checked before, so this is a plan that asks for more than the simulator holds.
+/// Why a run failed. Plans are checked before, so this is a plan that asks for more than the
+/// simulator holds.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum ScenarioError {
     /// The network cannot be.
@@ -70,8 +71,8 @@ fn balancing_of(profile: &Profile) -> Option<Balancing> {
     }
 }
 
-/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way (CoFUSO's testbed, where
-/// sub-flows have addresses of their own).
+/// How switches choose: by a hash of the flow, at random per packet, or sub-flow n on the n-th way
+/// (CoFUSO's testbed, where sub-flows have addresses of their own).
 const BALANCING: &[(&str, Balancing)] = &[
     ("ecmp", Balancing::FlowHash),
     ("spray", Balancing::Spray),
@@ -146,8 +147,8 @@ impl Scenario {
         })
     }
 
-    /// The `most` slowest flows under test, slowest first, with their timelines; those that do not finish are the slowest. Runs twice, as
-    /// it is known afterwards which they are.
+    /// The `most` slowest flows under test, slowest first, with their timelines; those that do not
+    /// finish are the slowest. Runs twice, as it is known afterwards which they are.
     ///
     /// # Errors
     /// If the simulator refuses something.
@@ -232,8 +233,9 @@ impl Scenario {
         Ok(timeline)
     }
 
-    /// The version of what ran: the crate's, and a hash over what this scheme does in a small run with losses. Rows of
-    /// another version are not reused, as the simulator may have changed in between.
+    /// The version of what ran: the crate's, and a hash over what this scheme does in a small run
+    /// with losses. Rows of another version are not reused, as the simulator may have changed in
+    /// between.
     pub fn version(&self) -> String {
         static PLAIN: OnceLock<u64> = OnceLock::new();
         let plain = PLAIN.get_or_init(|| behaviour(&Profile::tcp(Tcp::fuso())));

@@ -1,4 +1,5 @@
-//! How large flows are: `bytes = N`, `uniform_bytes = [least, most]`, or `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
+//! How large flows are: `bytes = N`, `uniform_bytes = [least, most]`, or
+//! `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
 
 use netsim::fabric::workload::{SizeTable, sizes::TABLES};
 

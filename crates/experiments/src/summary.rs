@@ -1,4 +1,5 @@
-//! What rows say together: mean and confidence interval over the seeds, for every point, scheme and metric.
+//! What rows say together: mean and confidence interval over the seeds, for every point, scheme and
+//! metric.
 
 use plans::PlanError;
 use serde::Serialize;
@@ -23,7 +24,8 @@ pub struct Cell {
     pub seeds: usize,
     /// Mean over the seeds, or the model's value.
     pub mean: f64,
-    /// Half the width of the 95 % confidence interval of the mean (Student's t); `None` with fewer than two seeds.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t); `None` with fewer
+    /// than two seeds.
     pub ci95: Option<f64>,
     /// Smallest value.
     pub min: f64,
@@ -54,7 +56,8 @@ pub struct Summary {
     pub cells: Vec<Cell>,
 }
 
-/// Student's t for a two-sided 95 % interval with 1, 2, ... degrees of freedom; beyond, the normal distribution's.
+/// Student's t for a two-sided 95 % interval with 1, 2, ... degrees of freedom; beyond, the normal
+/// distribution's.
 const T95: [f64; 30] = [
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,

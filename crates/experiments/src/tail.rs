@@ -20,7 +20,8 @@ use crate::{
 pub struct Tail {
     /// How many flows of each scheme.
     pub flows: usize,
-    /// The point of the sweep: axes and their values, as [`setting`](Self::setting) reads them. An axis that is not named has its first value.
+    /// The point of the sweep: axes and their values, as [`setting`](Self::setting) reads them. An
+    /// axis that is not named has its first value.
     pub at: Vec<(String, String)>,
     /// The seed.
     pub seed: u64,
@@ -74,7 +75,8 @@ pub enum TailError {
 }
 
 impl Tail {
-    /// The `flows` slowest of each scheme, with the first value of every axis and seed 1; 80 lines each.
+    /// The `flows` slowest of each scheme, with the first value of every axis and seed 1; 80 lines
+    /// each.
     pub fn new(flows: usize) -> Self {
         Self { flows, at: Vec::new(), seed: 1, scheme: None, lines: 80 }
     }

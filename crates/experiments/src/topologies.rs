@@ -1,4 +1,5 @@
-//! Networks that a plan can name, one file each. A new one is a file with `build` and its line here.
+//! Networks that a plan can name, one file each. A new one is a file with `build` and its line
+//! here.
 //!
 //! A network names its groups of hosts and of links, so that faults and workloads need no numbers.
 
@@ -58,8 +59,8 @@ impl Network {
     }
 }
 
-/// Changes a line by the keys that every network has for its lines: `rate_mbps`, `delay_us`, `queue_bytes` or
-/// `queue_packets`, and `mark_bytes` (0 for no marks).
+/// Changes a line by the keys that every network has for its lines: `rate_mbps`, `delay_us`,
+/// `queue_bytes` or `queue_packets`, and `mark_bytes` (0 for no marks).
 pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Result<Line, PlanError> {
     let mut keys = keys.table(key)?;
     if let Some(rate) = keys.float("rate_mbps", 0.001..=1e6)? {

@@ -128,7 +128,8 @@ impl Traffic<'_> {
         Ok(id)
     }
 
-    /// A request on one connection and, once it has arrived, its response on another: measured from the request's start.
+    /// A request on one connection and, once it has arrived, its response on another: measured from
+    /// the request's start.
     ///
     /// # Errors
     /// If the simulation refuses one.
@@ -146,7 +147,8 @@ impl Traffic<'_> {
         Ok(())
     }
 
-    /// A request on a connection that is opened for it, and its response on one that is open: measured from the opening's start.
+    /// A request on a connection that is opened for it, and its response on one that is open:
+    /// measured from the opening's start.
     ///
     /// # Errors
     /// If the simulation refuses one.
@@ -171,7 +173,8 @@ impl Traffic<'_> {
         self.watched.push(connection);
     }
 
-    /// A flow of either party on a connection that is watched; what it is looked at as is its `role`, whoever's it is.
+    /// A flow of either party on a connection that is watched; what it is looked at as is its
+    /// `role`, whoever's it is.
     ///
     /// # Errors
     /// If the simulation refuses it.

@@ -91,8 +91,8 @@ fn threads_change_nothing_and_interruptions_cost_nothing() {
 
 #[test]
 fn optimisation_changes_nothing() {
-    // Both profiles must find these. They change when what plain TCP does on this network changes, or the workload: then
-    // look whether it was meant to, and put the new ones here.
+    // Both profiles must find these. They change when what plain TCP does on this network changes,
+    // or the workload: then look whether it was meant to, and put the new ones here.
     let plan = PLAN.replace("loss = [0, 0.03]", "loss = [0.03]").replace("seeds = 2", "seeds = 1");
     let start = plan.find("[[scheme]]\nkind = \"tlp\"").unwrap();
     let end = plan.find("[[figure]]").unwrap();

@@ -1,4 +1,5 @@
-//! What CTCP's figures need of plans: sharing, windows over time, videos, radio channels, values that belong together.
+//! What CTCP's figures need of plans: sharing, windows over time, videos, radio channels, values
+//! that belong together.
 
 use mendpath_experiments::{Campaign, Plan, Row, Scale, Summary, write_all};
 

@@ -1,8 +1,8 @@
-//! Encoding and decoding beside another crate and the floors of copying and adding, 1,350-byte symbols, one
-//! thread. `cargo bench -p mendpath-fec`
+//! Encoding and decoding beside another crate and the floors of copying and adding, 1,350-byte
+//! symbols, one thread. `cargo bench -p mendpath-fec`
 //!
-//! Throughput is counted in source bytes of the block. Decoding loses M sources (the first ones) and gets all repair
-//! symbols; the time includes inverting the system.
+//! Throughput is counted in source bytes of the block. Decoding loses M sources (the first ones)
+//! and gets all repair symbols; the time includes inverting the system.
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use gf256::Kernels;

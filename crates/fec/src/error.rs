@@ -76,7 +76,8 @@ pub enum DecodeError {
         /// The repair symbol given.
         index: u8,
     },
-    /// More sources are lost than there are repair symbols. Not a defect of the block: more may come.
+    /// More sources are lost than there are repair symbols. Not a defect of the block: more may
+    /// come.
     #[error("{lost} sources are lost, but there are {repairs} repair symbols")]
     TooFewSymbols {
         /// Sources lost.
@@ -128,7 +129,8 @@ pub enum DecodeError {
         /// Which source.
         source_index: usize,
     },
-    /// What was rebuilt is no virtual symbol: a symbol was changed, or does not belong to the block.
+    /// What was rebuilt is no virtual symbol: a symbol was changed, or does not belong to the
+    /// block.
     #[error("rebuilt source symbol {source_index} is corrupt")]
     Corrupt {
         /// The source that was to be rebuilt.

@@ -1,7 +1,8 @@
 //! Erasure codes over blocks of symbols of different length.
 //!
-//! A block has K *source symbols* (any bytes, 0 to 65,535 of them) and any number of *repair symbols*, each of which
-//! can stand in for a lost source symbol. All codes are systematic: source symbols travel as they are.
+//! A block has K *source symbols* (any bytes, 0 to 65,535 of them) and any number of *repair
+//! symbols*, each of which can stand in for a lost source symbol. All codes are systematic: source
+//! symbols travel as they are.
 //!
 //! | module            | repair symbols       | recovers                                   | used for             |
 //! |-------------------|----------------------|--------------------------------------------|----------------------|
@@ -12,14 +13,15 @@
 //! Repair symbol 0 of [`reed_solomon`] is that of [`xor`].
 //!
 //! # The virtual symbol
-//! What is coded for a source is its *virtual symbol*: its length as 16 bits in network byte order, its bytes, and zeros
-//! up to the longest source of the block. A repair symbol is therefore [`PREFIX`] bytes longer than the longest
-//! source, and decoding returns sources with their exact length. No source is ever copied to frame it.
+//! What is coded for a source is its *virtual symbol*: its length as 16 bits in network byte order,
+//! its bytes, and zeros up to the longest source of the block. A repair symbol is therefore
+//! [`PREFIX`] bytes longer than the longest source, and decoding returns sources with their exact
+//! length. No source is ever copied to frame it.
 //!
 //! # What this crate never does
-//! It knows no packets, acknowledgements or time, keeps nothing but what the caller's objects hold, and never panics on
-//! input from the network: a decoder answers hostile symbols with an error. It does not authenticate: a repair
-//! symbol that was changed on the way is noticed only by chance.
+//! It knows no packets, acknowledgements or time, keeps nothing but what the caller's objects hold,
+//! and never panics on input from the network: a decoder answers hostile symbols with an error. It
+//! does not authenticate: a repair symbol that was changed on the way is noticed only by chance.
 //!
 //! Start with [`reed_solomon::encode`] and [`reed_solomon::decode`].
 //!

@@ -1,4 +1,5 @@
-//! The codes as slowly and plainly as possible, for tests: shares no code with the crate, and `gf256` not at all.
+//! The codes as slowly and plainly as possible, for tests: shares no code with the crate, and
+//! `gf256` not at all.
 
 /// Product by shift and add.
 pub(crate) fn mul(a: u8, b: u8) -> u8 {

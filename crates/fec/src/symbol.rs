@@ -1,16 +1,19 @@
-//! Virtual symbols: combining sources as if each were framed with its length, and unframing what was rebuilt.
+//! Virtual symbols: combining sources as if each were framed with its length, and unframing what
+//! was rebuilt.
 
 use arrayvec::ArrayVec;
 use gf256::{Kernels, field};
 
 use crate::{EncodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX};
 
-/// Length in bytes of the repair symbols of a block with these sources: [`PREFIX`] more than the longest.
+/// Length in bytes of the repair symbols of a block with these sources: [`PREFIX`] more than the
+/// longest.
 pub fn symbol_len(sources: &[&[u8]]) -> usize {
     PREFIX + sources.iter().map(|source| source.len()).max().unwrap_or(0)
 }
 
-/// Checks what every encoder needs: the number of sources, their lengths, and equal outputs that are long enough.
+/// Checks what every encoder needs: the number of sources, their lengths, and equal outputs that
+/// are long enough.
 pub(crate) fn check_encode(sources: &[&[u8]], outs: &[&mut [u8]]) -> Result<(), EncodeError> {
     if sources.is_empty() || sources.len() > MAX_SOURCES {
         return Err(EncodeError::SourceCount { sources: sources.len() });
@@ -39,8 +42,9 @@ pub(crate) fn check_encode(sources: &[&[u8]], outs: &[&mut [u8]]) -> Result<(), 
     Ok(())
 }
 
-/// For every output the sum of its initial virtual symbol, if any are given, and of the virtual symbols of `sources`
-/// times the coefficients of its row. Takes at most [`Kernels::TILE`] outputs, of one length.
+/// For every output the sum of its initial virtual symbol, if any are given, and of the virtual
+/// symbols of `sources` times the coefficients of its row. Takes at most [`Kernels::TILE`] outputs,
+/// of one length.
 pub(crate) fn combine(outs: &mut [&mut [u8]], init: &[&[u8]], rows: &[&[u8]], sources: &[&[u8]]) {
     let mut payloads: ArrayVec<&mut [u8], { Kernels::TILE }> = ArrayVec::new();
     for (j, out) in outs.iter_mut().enumerate() {
@@ -54,7 +58,8 @@ pub(crate) fn combine(outs: &mut [&mut [u8]], init: &[&[u8]], rows: &[&[u8]], so
     Kernels::detect().product_onto(&mut payloads, &init, rows, sources);
 }
 
-/// The combination of the sources' lengths. Neighbours of one length, which most are, share their products.
+/// The combination of the sources' lengths. Neighbours of one length, which most are, share their
+/// products.
 fn combined_length(row: &[u8], sources: &[&[u8]]) -> u16 {
     let mut sum = 0;
     let (mut run_len, mut run_factor) = (0, 0);
@@ -87,7 +92,8 @@ pub(crate) fn accumulate(symbol: &mut Vec<u8>, source: &[u8], c: u8) {
     Kernels::detect().mul_add(&mut symbol[PREFIX..], source, c);
 }
 
-/// The source whose virtual symbol this is; `None` if it is not one: the length exceeds it, or the padding is not zero.
+/// The source whose virtual symbol this is; `None` if it is not one: the length exceeds it, or the
+/// padding is not zero.
 pub(crate) fn unframe(symbol: &[u8]) -> Option<&[u8]> {
     let (prefix, payload) = symbol.split_at_checked(PREFIX)?;
     let len = usize::from(u16::from_be_bytes([prefix[0], prefix[1]]));

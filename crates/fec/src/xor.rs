@@ -1,15 +1,15 @@
 //! One repair symbol: the sum of all source symbols. Recovers one loss.
 //!
-//! CoFUSO section 5 (M_max = 1 on the testbed). It is repair symbol 0 of [`crate::reed_solomon`], so a receiver of
-//! either code reads it.
+//! CoFUSO section 5 (M_max = 1 on the testbed). It is repair symbol 0 of [`crate::reed_solomon`],
+//! so a receiver of either code reads it.
 
 use crate::{
     DecodeError, EncodeError,
     reed_solomon::{self, DecodeScratch, Recovered},
 };
 
-/// Writes the repair symbol of a block of 1 to [`crate::MAX_SOURCES`] sources to `out`. What `out` has beyond
-/// [`crate::symbol_len`] becomes zero.
+/// Writes the repair symbol of a block of 1 to [`crate::MAX_SOURCES`] sources to `out`. What `out`
+/// has beyond [`crate::symbol_len`] becomes zero.
 ///
 /// # Errors
 /// Any [`EncodeError`] about the sources, or an output that is too short.

@@ -21,7 +21,8 @@ pub struct NamedBar<'a> {
     pub between: Option<(f64, f64)>,
 }
 
-/// One bar per name, from the top. A bar's height does not depend on how many there are, the picture's does.
+/// One bar per name, from the top. A bar's height does not depend on how many there are, the
+/// picture's does.
 #[derive(Clone, Debug)]
 pub struct Bars<'a> {
     /// What it shows, for those who cannot see it.

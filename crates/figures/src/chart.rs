@@ -23,7 +23,8 @@ pub struct Axis<'a> {
     pub range: (f64, f64),
     /// Whether it is logarithmic; then the range is above 0.
     pub is_log: bool,
-    /// Whether a logarithmic axis also has labels between powers of ten, at 2 and 5, if it spans few.
+    /// Whether a logarithmic axis also has labels between powers of ten, at 2 and 5, if it spans
+    /// few.
     pub is_dense: bool,
     /// How its numbers are written.
     pub label: fn(f64) -> String,

@@ -1,8 +1,10 @@
-//! Colours. Plotters draws with stand-ins, which are replaced by a page's classes or by real colours.
+//! Colours. Plotters draws with stand-ins, which are replaced by a page's classes or by real
+//! colours.
 
 use plotters::style::RGBColor;
 
-/// Line colours for light and dark backgrounds; told apart by people who do not see all colours, together with [`DASHES`].
+/// Line colours for light and dark backgrounds; told apart by people who do not see all colours,
+/// together with [`DASHES`].
 pub const COLOURS: [(&str, &str); 8] = [
     ("#1a5fb4", "#8ab8ff"),
     ("#b3261e", "#ff8a80"),

@@ -1,13 +1,17 @@
-//! What the reports of Mendpath's tools have in common: charts as SVG, pages, tables for terminals, and summaries of numbers.
+//! What the reports of Mendpath's tools have in common: charts as SVG, pages, tables for terminals,
+//! and summaries of numbers.
 //!
-//! [`Chart`] draws lines, dots, error bars and histograms over axes that
-//! may be logarithmic, [`Bars`] horizontal bars with names. Both come in two dresses: for a [`page`], where styles give the
-//! colours and light and dark backgrounds work, and on a [`Sheet`], a file of its own with title, panels and key.
+//! [`Chart`] draws lines, dots, error bars and histograms over axes that may be logarithmic,
+//! [`Bars`] horizontal bars with names. Both come in two dresses: for a [`page`], where styles give
+//! the colours and light and dark backgrounds work, and on a [`Sheet`], a file of its own with
+//! title, panels and key.
 //!
-//! A [`page`] needs nothing from elsewhere; a [`TextTable`] is for a terminal; a [`Summary`] is what a set of times comes to.
+//! A [`page`] needs nothing from elsewhere; a [`TextTable`] is for a terminal; a [`Summary`] is
+//! what a set of times comes to.
 //!
-//! Drawing is plotters' business, filling templates askama's, aligning columns comfy-table's. Equal charts give equal text, so that a figure under version control changes only when its
-//! numbers do. Nothing here reads or writes files.
+//! Drawing is plotters' business, filling templates askama's, aligning columns comfy-table's. Equal
+//! charts give equal text, so that a figure under version control changes only when its numbers do.
+//! Nothing here reads or writes files.
 //!
 //! ```
 //! use mendpath_figures::{Axis, Chart, Layer, Sheet, steps};
@@ -43,7 +47,8 @@ pub use text_table::TextTable;
 
 /// Something that can be drawn in either dress.
 pub trait Picture {
-    /// As part of a page: classes instead of colours (see [`page::style`]), scaled to the page's width.
+    /// As part of a page: classes instead of colours (see [`page::style`]), scaled to the page's
+    /// width.
     fn for_page(&self, size: Size) -> String;
 
     /// As a panel of a sheet: plain colours.

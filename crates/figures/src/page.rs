@@ -1,4 +1,5 @@
-//! The skeleton of a page: no scripts, nothing from elsewhere, light and dark, from a phone's width on.
+//! The skeleton of a page: no scripts, nothing from elsewhere, light and dark, from a phone's width
+//! on.
 
 use std::fmt::{self, Write as _};
 

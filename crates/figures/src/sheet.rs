@@ -83,8 +83,8 @@ impl Sheet<'_> {
     }
 }
 
-/// Lines of text below `y`, broken between words where a letter of `letter` pixels would leave the width. Returns where the last line
-/// stands.
+/// Lines of text below `y`, broken between words where a letter of `letter` pixels would leave the
+/// width. Returns where the last line stands.
 fn paragraph(body: &mut String, mut y: u32, (width, letter): (u32, u32), style: &str, words: &str) -> u32 {
     let room = ((width - 20) / letter) as usize;
     let mut line = String::new();

@@ -1,7 +1,7 @@
 //! A connection whose peer has the keys and sends whatever it likes.
 //!
-//! Promises: no panic; the connection goes on, or says once why it ends; its memory stays within its limits; time never stands
-//! still; and when the wire falls silent, everything ends.
+//! Promises: no panic; the connection goes on, or says once why it ends; its memory stays within
+//! its limits; time never stands still; and when the wire falls silent, everything ends.
 
 use proto::{
     Dir, PathId, PathStatus, RecoveryKind, RepairConfig, SchedulerKind, StreamId, TransportConfig,

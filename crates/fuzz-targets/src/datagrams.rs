@@ -1,8 +1,9 @@
 //! A connection whose attacker has no keys but sees, changes, loses, repeats and makes datagrams.
 //!
-//! Promises: no panic; stateless answers are small; memory stays within its limits; and whatever does not authenticate does
-//! no harm: unless the attacker used what RFC 9000 gives to everybody (keys of Initial packets, Version Negotiation, other
-//! addresses), the handshake completes and data arrives once the wire is left alone.
+//! Promises: no panic; stateless answers are small; memory stays within its limits; and whatever
+//! does not authenticate does no harm: unless the attacker used what RFC 9000 gives to everybody
+//! (keys of Initial packets, Version Negotiation, other addresses), the handshake completes and
+//! data arrives once the wire is left alone.
 
 use proto::{
     AddressValidation, CID_LEN, ConnectionId, Side, TransportConfig,
@@ -26,7 +27,8 @@ struct Attack {
     pair: Pair,
     /// Everything that was on the wire.
     seen: Vec<Flight>,
-    /// The connection id to which the client's first packet went: it gives the keys of Initial packets.
+    /// The connection id to which the client's first packet went: it gives the keys of Initial
+    /// packets.
     original: ConnectionId,
     /// Whether nothing happened but what must not hurt.
     harmless: bool,
@@ -109,7 +111,8 @@ impl Attack {
         }
     }
 
-    /// Delivers an old datagram again, changed or not, to either side, from where it came or from elsewhere.
+    /// Delivers an old datagram again, changed or not, to either side, from where it came or from
+    /// elsewhere.
     fn again(&mut self, input: &mut Input<'_>) {
         let index = input.below(MAX_SEEN);
         let Some(mut flight) = self.seen.get(index).cloned() else { return };
@@ -211,7 +214,8 @@ impl Attack {
         self.pair.wire = wire;
     }
 
-    /// Version Negotiation is believed without proof while nothing else was heard: such a datagram may end a connection.
+    /// Version Negotiation is believed without proof while nothing else was heard: such a datagram
+    /// may end a connection.
     fn note(&mut self, data: &[u8]) {
         let mut rest = data;
         while let Ok(header) = ProtectedHeader::decode(rest, CID_LEN) {

@@ -1,4 +1,5 @@
-//! Erasure codes: what honest symbols decode to is what was coded, and hostile ones are refused without harm.
+//! Erasure codes: what honest symbols decode to is what was coded, and hostile ones are refused
+//! without harm.
 
 use fec::{random_linear, reed_solomon};
 

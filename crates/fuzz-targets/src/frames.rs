@@ -1,4 +1,5 @@
-//! Frames: whatever is read survives being written and read again, and reading costs no more than the bytes.
+//! Frames: whatever is read survives being written and read again, and reading costs no more than
+//! the bytes.
 
 use proto::wire::{Frame, Frames};
 
@@ -7,7 +8,8 @@ pub fn run(data: &[u8]) {
     let mut count = 0;
     for frame in Frames::new(data) {
         count += 1;
-        // Work follows the input: a frame takes a byte, and what it names can be walked within the limits.
+        // Work follows the input: a frame takes a byte, and what it names can be walked within the
+        // limits.
         assert!(count <= data.len().max(1), "more frames than bytes");
         match frame {
             Ok(frame) => {

@@ -1,4 +1,5 @@
-//! Field kernels: every instruction set of this machine gives, for any slices, what shifting and adding bit by bit gives.
+//! Field kernels: every instruction set of this machine gives, for any slices, what shifting and
+//! adding bit by bit gives.
 
 use gf256::{Isa, Kernels};
 

@@ -5,8 +5,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::socks5::block_on;
 
-/// The first byte is the size of the pieces; the rest is what the program sends. hyper and what stands before it must agree about where
-/// every request begins and ends: the door panics if they do not.
+/// The first byte is the size of the pieces; the rest is what the program sends. hyper and what
+/// stands before it must agree about where every request begins and ends: the door panics if they
+/// do not.
 pub fn run(data: &[u8]) {
     let Some((&piece, sent)) = data.split_first() else { return };
     let credentials = Credentials { user: "alice".into(), password: "open".into() };

@@ -1,7 +1,7 @@
 //! [`Input`]: choices drawn from a fuzzer's bytes, front to back.
 //!
-//! Every method gives something when the bytes have run out (zeros), so that a cut input means the beginning of what the whole
-//! one meant, and a changed byte changes one choice.
+//! Every method gives something when the bytes have run out (zeros), so that a cut input means the
+//! beginning of what the whole one meant, and a changed byte changes one choice.
 
 /// The bytes that are left.
 #[derive(Clone, Debug)]

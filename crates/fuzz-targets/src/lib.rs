@@ -1,8 +1,9 @@
-//! The bodies of the fuzz targets, one file each: a function from bytes to nothing, which panics when a promise is broken.
+//! The bodies of the fuzz targets, one file each: a function from bytes to nothing, which panics
+//! when a promise is broken.
 //!
-//! `fuzz/` at the root of the repository runs them under libFuzzer; `tests/corpora.rs` replays the committed inputs on any
-//! toolchain. docs/fuzzing.md says what each target promises and how to add one. This crate is for tests only: no other
-//! depends on it.
+//! `fuzz/` at the root of the repository runs them under libFuzzer; `tests/corpora.rs` replays the
+//! committed inputs on any toolchain. docs/fuzzing.md says what each target promises and how to add
+//! one. This crate is for tests only: no other depends on it.
 //!
 //! Start with [`TARGETS`], then [`input`], from which the structured targets draw.
 

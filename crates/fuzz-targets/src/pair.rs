@@ -14,7 +14,8 @@ pub const SERVER_PORT: u16 = 443;
 const LATENCY: Duration = Duration::from_millis(5);
 /// Rounds of work at one instant before we say that it will never end.
 const MAX_ROUNDS_AT_ONCE: u32 = 2_000;
-/// Datagrams that one call of [`Pair::run`] delivers before it returns: enough for anything that a script can ask for.
+/// Datagrams that one call of [`Pair::run`] delivers before it returns: enough for anything that a
+/// script can ask for.
 const MAX_DELIVERIES: u32 = 4_000;
 
 /// One end.

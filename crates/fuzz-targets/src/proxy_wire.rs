@@ -1,4 +1,5 @@
-//! The protocol between the proxy's client and server (docs/proxy-protocol.md): frames on a stream, and packets in datagrams.
+//! The protocol between the proxy's client and server (docs/proxy-protocol.md): frames on a stream,
+//! and packets in datagrams.
 
 use mendpath_cli::protocol::{Hello, MAX_MESSAGE, Packet, Reply, Request, read_frame, write_frame};
 

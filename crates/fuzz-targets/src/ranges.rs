@@ -10,7 +10,8 @@ use proto::{
 
 use crate::input::Input;
 
-/// The first byte chooses: a set as bytes, or an ACK made of drawn numbers that leaves room for only some of its ranges.
+/// The first byte chooses: a set as bytes, or an ACK made of drawn numbers that leaves room for
+/// only some of its ranges.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     if input.flag() { encoded(&mut input) } else { acknowledged(&mut input) }

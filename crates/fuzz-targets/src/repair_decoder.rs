@@ -1,7 +1,8 @@
 //! The repair decoder: any sequence of source packets and REPAIR frames.
 //!
-//! Promises: the memory budget holds and its books are right; what is rebuilt from honest symbols is what was sent, and new; a
-//! block is decoded as soon as it can be, if there is memory for it; hostile symbols cost no more than themselves.
+//! Promises: the memory budget holds and its books are right; what is rebuilt from honest symbols
+//! is what was sent, and new; a block is decoded as soon as it can be, if there is memory for it;
+//! hostile symbols cost no more than themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,9 @@
-//! Streams: any frames from the peer and any calls of the application, against a model that is too simple to be wrong.
+//! Streams: any frames from the peer and any calls of the application, against a model that is too
+//! simple to be wrong.
 //!
-//! Promises: every frame is taken or refused with the code that RFC 9000 asks for; what is read is what was sent, in order, as
-//! soon as it is there; what we send stays within the peer's limits; memory and gaps stay within ours.
+//! Promises: every frame is taken or refused with the code that RFC 9000 asks for; what is read is
+//! what was sent, in order, as soon as it is there; what we send stays within the peer's limits;
+//! memory and gaps stay within ours.
 
 mod model;
 

@@ -1,4 +1,5 @@
-//! Address validation tokens: only what was sealed opens, and only where, when and for what it was meant.
+//! Address validation tokens: only what was sealed opens, and only where, when and for what it was
+//! meant.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! The fused product on every instruction set of this machine, beside copying and adding the same bytes.
-//! `cargo bench -p mendpath-gf256`
+//! The fused product on every instruction set of this machine, beside copying and adding the same
+//! bytes. `cargo bench -p mendpath-gf256`
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use mendpath_gf256::{Isa, Kernels};

@@ -1,7 +1,7 @@
 //! Arithmetic of single field elements.
 //!
-//! An element is a byte: bit k is the coefficient of x^k of a polynomial over GF(2), modulo [`POLYNOMIAL`].
-//! Addition is exclusive or, and is its own inverse. Every function is `const`.
+//! An element is a byte: bit k is the coefficient of x^k of a polynomial over GF(2), modulo
+//! [`POLYNOMIAL`]. Addition is exclusive or, and is its own inverse. Every function is `const`.
 
 use crate::tables::{EXP, LOG};
 

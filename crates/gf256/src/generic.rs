@@ -1,20 +1,23 @@
 //! The slice algorithms, once, over a small vector trait.
 //!
-//! Everything here is `#[inline(always)]`, so that it is compiled inside the `#[target_feature]` functions of
-//! [`crate::isa`] and the intrinsics inline as well.
+//! Everything here is `#[inline(always)]`, so that it is compiled inside the `#[target_feature]`
+//! functions of [`crate::isa`] and the intrinsics inline as well.
 
 /// A register full of field elements.
 ///
 /// # Safety
-/// Every method may only be called on a processor with the features of the implementing type's module.
+/// Every method may only be called on a processor with the features of the implementing type's
+/// module.
 pub(crate) trait Vector: Copy {
     /// Width in bytes, at most 64.
     const BYTES: usize;
 
-    /// Whether the sum of three vectors is one instruction, so that sources are better taken in pairs.
+    /// Whether the sum of three vectors is one instruction, so that sources are better taken in
+    /// pairs.
     const SUM_OF_THREE: bool = false;
 
-    /// How many outputs may share one pass over the sources: as many as leave a column's sums in registers.
+    /// How many outputs may share one pass over the sources: as many as leave a column's sums in
+    /// registers.
     const TILE: usize;
 
     /// A constant factor in the form that [`Vector::mul`] wants.
@@ -121,8 +124,8 @@ impl<V: Vector> Op<V> for MulAdd<V> {
 /// Applies `op` to `len` bytes at `d`, with those at `s` as source.
 ///
 /// # Safety
-/// As for [`Vector`]; `len` bytes must be readable and writable at `d` and readable at `s`; the two ranges are
-/// either the same or do not overlap.
+/// As for [`Vector`]; `len` bytes must be readable and writable at `d` and readable at `s`; the two
+/// ranges are either the same or do not overlap.
 #[inline(always)]
 pub(crate) unsafe fn map<V: Vector>(d: *mut u8, s: *const u8, len: usize, op: impl Op<V>) {
     // SAFETY: every access is within `len` bytes of `d` or `s`.
@@ -137,7 +140,8 @@ pub(crate) unsafe fn map<V: Vector>(d: *mut u8, s: *const u8, len: usize, op: im
             }
             return;
         }
-        // The last vector overlaps the one before, so its result is taken from the bytes as they were.
+        // The last vector overlaps the one before, so its result is taken from the bytes as they
+        // were.
         let end = len - V::BYTES;
         let last = op.apply(V::load(d.add(end)), V::load(s.add(end)));
         let mut at = 0;
@@ -175,12 +179,12 @@ impl<'a, const M: usize> Tile<'a, M> {
     }
 }
 
-/// Writes to each of `outs`, at most [`Vector::TILE`], its `init` plus the combination of `sources` with the
-/// coefficients of its row: `out[j] = init[j] + sum of rows[j][i] * sources[i]`, every shorter slice being continued by
-/// zeros.
+/// Writes to each of `outs`, at most [`Vector::TILE`], its `init` plus the combination of `sources`
+/// with the coefficients of its row: `out[j] = init[j] + sum of rows[j][i] * sources[i]`, every
+/// shorter slice being continued by zeros.
 ///
-/// Works down columns that are `WIDE` vectors wide for up to four outputs, `MIDDLE` for more, and `NARROW` at the end
-/// of slices; the sums of a column stay in registers while all sources pass by.
+/// Works down columns that are `WIDE` vectors wide for up to four outputs, `MIDDLE` for more, and
+/// `NARROW` at the end of slices; the sums of a column stay in registers while all sources pass by.
 ///
 /// # Safety
 /// As for [`Vector`].
@@ -209,7 +213,8 @@ pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const MIDDLE: usize, 
         }};
     }
     assert!(outs.len() <= V::TILE, "{} outputs are more than one tile", outs.len());
-    // SAFETY: the caller's promise; the tile's pointers come from exclusive borrows that last to the end.
+    // SAFETY: the caller's promise; the tile's pointers come from exclusive borrows that last to
+    // the end.
     unsafe {
         match outs.len() {
             1 => tile!(1, WIDE),
@@ -225,7 +230,8 @@ pub(crate) unsafe fn product<V: Vector, const WIDE: usize, const MIDDLE: usize, 
     }
 }
 
-/// Covers the outputs with columns. Sums do not depend on what the outputs held, so columns may overlap at the end.
+/// Covers the outputs with columns. Sums do not depend on what the outputs held, so columns may
+/// overlap at the end.
 ///
 /// # Safety
 /// As for [`Vector`]; `tile` as [`Tile::new`] makes it.
@@ -237,7 +243,8 @@ unsafe fn columns<V: Vector, const M: usize, const WIDE: usize, const NARROW: us
     let (wide, narrow) = (WIDE * V::BYTES, NARROW * V::BYTES);
     let mut done = 0;
     let mut padded = Padded::zero();
-    // SAFETY: every column starts inside the outputs; none but the only one of short outputs reaches beyond their end.
+    // SAFETY: every column starts inside the outputs; none but the only one of short outputs
+    // reaches beyond their end.
     unsafe {
         while done + wide <= tile.len || (tile.len - done > wide / 2 && tile.len >= wide) {
             let at = done.min(tile.len - wide);
@@ -255,8 +262,8 @@ unsafe fn columns<V: Vector, const M: usize, const WIDE: usize, const NARROW: us
 /// One column of all outputs: `N` vectors from offset `at` on.
 ///
 /// # Safety
-/// As for [`Vector`]; `tile` as [`Tile::new`] makes it; either the column is inside the outputs, or `at` is 0 and they
-/// are shorter than a column.
+/// As for [`Vector`]; `tile` as [`Tile::new`] makes it; either the column is inside the outputs, or
+/// `at` is 0 and they are shorter than a column.
 #[inline(always)]
 unsafe fn column<V: Vector, const M: usize, const N: usize, const ONES: bool>(
     tile: &Tile<'_, M>,
@@ -302,7 +309,8 @@ unsafe fn column<V: Vector, const M: usize, const N: usize, const ONES: bool>(
     }
 }
 
-/// Where to load the column from `at` to `end` of a slice longer than `at`: from itself, or from a padded copy.
+/// Where to load the column from `at` to `end` of a slice longer than `at`: from itself, or from a
+/// padded copy.
 #[inline(always)]
 fn covering(slice: &[u8], at: usize, end: usize, padded: &mut Padded) -> *const u8 {
     let rest = &slice[at..];
@@ -342,7 +350,8 @@ unsafe fn accumulate<V: Vector, const M: usize, const N: usize, const ONES: bool
     }
 }
 
-/// Adds sources `i` and `i + 1`, whose vectors are `a` and `b`, to all sums: their products meet in one sum of three.
+/// Adds sources `i` and `i + 1`, whose vectors are `a` and `b`, to all sums: their products meet in
+/// one sum of three.
 ///
 /// # Safety
 /// As for [`Vector`]; `i` and `i + 1` must be indices of sources.

@@ -98,8 +98,8 @@ macro_rules! dispatch {
 }
 
 impl Kernels {
-    /// The largest number of outputs that [`Kernels::product`] makes in one pass over its sources: with AVX-512; fewer
-    /// where there are fewer registers.
+    /// The largest number of outputs that [`Kernels::product`] makes in one pass over its sources:
+    /// with AVX-512; fewer where there are fewer registers.
     pub const TILE: usize = 8;
 
     /// The fastest kernels of this processor; looks at the processor once per process.
@@ -182,23 +182,25 @@ impl Kernels {
         }
     }
 
-    /// Matrix times vector of slices: `outs[j] = sum over i of rows[j][i] * sources[i]`, in one pass over the sources
-    /// for up to [`Kernels::TILE`] outputs.
+    /// Matrix times vector of slices: `outs[j] = sum over i of rows[j][i] * sources[i]`, in one
+    /// pass over the sources for up to [`Kernels::TILE`] outputs.
     ///
-    /// What the outputs held does not matter. Sources may be shorter than the outputs, and then count as continued
-    /// by zeros; bytes beyond the length of the outputs are ignored. A first row of ones (in every tile) is faster
-    /// than any other.
+    /// What the outputs held does not matter. Sources may be shorter than the outputs, and then
+    /// count as continued by zeros; bytes beyond the length of the outputs are ignored. A first row
+    /// of ones (in every tile) is faster than any other.
     ///
     /// # Panics
-    /// If the outputs differ in length, if there is not one row for each of them, or a row does not have one
-    /// coefficient for each source.
+    /// If the outputs differ in length, if there is not one row for each of them, or a row does not
+    /// have one coefficient for each source.
     pub fn product(self, outs: &mut [&mut [u8]], rows: &[&[u8]], sources: &[&[u8]]) {
         self.product_onto(outs, &[], rows, sources);
     }
 
-    /// [`Kernels::product`] on top of initial values: `outs[j] = init[j] + sum over i of rows[j][i] * sources[i]`.
+    /// [`Kernels::product`] on top of initial values:
+    /// `outs[j] = init[j] + sum over i of rows[j][i] * sources[i]`.
     ///
-    /// No initial value at all means zero for every output; their lengths are treated like those of sources.
+    /// No initial value at all means zero for every output; their lengths are treated like those of
+    /// sources.
     ///
     /// # Panics
     /// As [`Kernels::product`], and if there are initial values, but not one for each output.

@@ -1,5 +1,5 @@
-//! Tables computed at compile time: powers and logarithms, and the forms of "multiply by c" that the
-//! instruction sets want.
+//! Tables computed at compile time: powers and logarithms, and the forms of "multiply by c" that
+//! the instruction sets want.
 
 use crate::field::{GENERATOR, POLYNOMIAL};
 
@@ -82,7 +82,8 @@ pub(crate) static NIBBLES: [Nibbles; 256] = {
 
 /// For `gf2p8affineqb`: multiplication by c as a matrix of 8 x 8 bits over GF(2).
 ///
-/// The instruction computes bit i of a result byte as the parity of the source byte and byte 7 - i of the matrix.
+/// The instruction computes bit i of a result byte as the parity of the source byte and byte 7 - i
+/// of the matrix.
 #[cfg(target_arch = "x86_64")]
 pub(crate) static AFFINE: [u64; 256] = {
     let mut table = [0; 256];

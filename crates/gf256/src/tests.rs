@@ -1,4 +1,5 @@
-//! Exhaustive field laws, and every kernel against a bit-by-bit oracle that shares no table with the crate.
+//! Exhaustive field laws, and every kernel against a bit-by-bit oracle that shares no table with
+//! the crate.
 
 use proptest::prelude::*;
 
@@ -19,7 +20,8 @@ fn oracle(a: u8, b: u8) -> u8 {
     product as u8
 }
 
-/// All kernels this machine can run; names the others, so that a skipped one is seen (`--nocapture`).
+/// All kernels this machine can run; names the others, so that a skipped one is seen
+/// (`--nocapture`).
 fn kernels() -> Vec<Kernels> {
     let supported = |isa| Kernels::with(isa).inspect_err(|error| eprintln!("SKIPPED {isa}: {error}")).ok();
     Isa::ALL.into_iter().filter_map(supported).collect()
@@ -106,7 +108,8 @@ fn an_unsupported_isa_is_an_error_that_names_it() {
     assert_eq!(kernels().last().map(|k| k.isa()), Some(Kernels::detect().isa()), "the best is chosen");
 }
 
-/// Runs `run` on `len` bytes at offset `align` of a larger buffer and checks that no other byte changed.
+/// Runs `run` on `len` bytes at offset `align` of a larger buffer and checks that no other byte
+/// changed.
 fn on_guarded(align: usize, content: &[u8], expected: &[u8], context: &str, run: impl FnOnce(&mut [u8])) {
     let mut buffer = vec![0xa5; align + content.len() + 70];
     let range = align..align + content.len();
@@ -173,7 +176,8 @@ fn naive_product(len: usize, init: &[&[u8]], rows: &[&[u8]], sources: &[&[u8]]) 
     (0..rows.len()).map(|j| (0..len).map(|n| byte(j, n)).collect()).collect()
 }
 
-/// Compares `product_onto` of every kernel with the naive one; outputs start at offset `align` of their buffers.
+/// Compares `product_onto` of every kernel with the naive one; outputs start at offset `align` of
+/// their buffers.
 fn check_product(align: usize, len: usize, init: &[&[u8]], rows: &[&[u8]], sources: &[&[u8]]) {
     let expected = naive_product(len, init, rows, sources);
     for k in kernels() {
@@ -194,7 +198,8 @@ fn check_product(align: usize, len: usize, init: &[&[u8]], rows: &[&[u8]], sourc
 fn products_at_every_length_and_alignment() {
     for len in 0..=130 {
         for align in 0..32 {
-            // Three sources: one that is shorter, one that is longer than the outputs, one that starts elsewhere.
+            // Three sources: one that is shorter, one that is longer than the outputs, one that
+            // starts elsewhere.
             let source = noise(400, len as u64);
             let sources =
                 [&source[align..align + len], &source[..len * align / 31], &source[7..7 + len + align]];

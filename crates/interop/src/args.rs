@@ -9,7 +9,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 /// Client and server of hq-interop, to try Mendpath against other QUIC stacks.
 ///
-/// TLS secrets are appended to the file that SSLKEYLOGFILE names; RUST_LOG=mendpath=debug shows what happens.
+/// TLS secrets are appended to the file that SSLKEYLOGFILE names; RUST_LOG=mendpath=debug shows
+/// what happens.
 #[derive(Debug, Parser)]
 #[command(name = "mendpath-interop", version)]
 pub struct Args {

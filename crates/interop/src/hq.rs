@@ -10,7 +10,8 @@ pub(crate) const ALPN: &[u8] = b"hq-interop";
 /// Longest request line, in bytes.
 pub(crate) const MAX_REQUEST: usize = 4_096;
 
-/// Code of RESET_STREAM for a request that cannot be answered: there is no such file, or it is no request.
+/// Code of RESET_STREAM for a request that cannot be answered: there is no such file, or it is no
+/// request.
 pub(crate) const NO_ANSWER: VarInt = VarInt::from_u32(1);
 
 /// The request for a path, which begins with a slash.

@@ -1,8 +1,9 @@
 //! Mendpath at the table with other QUIC stacks.
 //!
-//! A client and a server of `hq-interop`, the protocol of the public QUIC interop runner: HTTP/0.9 over streams. The
-//! client asks `GET /path` on a bidirectional stream, the server sends the file. See docs/interop.md. It is for tests:
-//! the client verifies no server when told so, and neither side knows who it talks to.
+//! A client and a server of `hq-interop`, the protocol of the public QUIC interop runner: HTTP/0.9
+//! over streams. The client asks `GET /path` on a bidirectional stream, the server sends the file.
+//! See docs/interop.md. It is for tests: the client verifies no server when told so, and neither
+//! side knows who it talks to.
 //!
 //! Start with [`Args`] and [`run`].
 

@@ -68,8 +68,8 @@ fn pem_failure(path: &Path, error: &rustls::pki_types::pem::Error) -> Failure {
     Failure::Pem { path: path.to_owned(), reason: error.to_string() }
 }
 
-/// All cipher suites, or those that make a server choose this one: Initial packets are protected with AES-128-GCM
-/// whatever is chosen (RFC 9001 section 5.2), so that one cannot be missing.
+/// All cipher suites, or those that make a server choose this one: Initial packets are protected
+/// with AES-128-GCM whatever is chosen (RFC 9001 section 5.2), so that one cannot be missing.
 fn provider(first: Option<CipherSuite>) -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     if let Some(first) = first {

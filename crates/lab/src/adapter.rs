@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// How a program is started so that it forwards a local TCP port to the origin, over the emulated paths.
+/// How a program is started so that it forwards a local TCP port to the origin, over the emulated
+/// paths.
 ///
 /// Both commands are words; in them, these names stand for what differs from run to run.
 ///

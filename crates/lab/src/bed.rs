@@ -36,7 +36,8 @@ pub(crate) struct TestBed {
 }
 
 impl TestBed {
-    /// Makes everything. What the client sends from no address in particular leaves by path `first`.
+    /// Makes everything. What the client sends from no address in particular leaves by path
+    /// `first`.
     pub(crate) fn new(
         paths: &[PathSpec],
         first: usize,
@@ -82,7 +83,8 @@ impl TestBed {
         Ok(())
     }
 
-    /// Lets a path lose exactly the `index`-th packet that is not small, from server to client, and no other.
+    /// Lets a path lose exactly the `index`-th packet that is not small, from server to client, and
+    /// no other.
     pub(crate) fn drop_packet(&self, path: usize, index: u64) -> Result<(), LabError> {
         self.lose(path, Direction::Backward, Loss::nth([index]).model(self.seed))
     }
@@ -111,8 +113,8 @@ impl TestBed {
         (0..self.paths.len()).map(|path| Ok(self.emulator.stats(PathId(path))?)).collect()
     }
 
-    /// Waits until the links have been empty for a moment, or for two round trips and a little: what one fetch left behind should
-    /// not meet the next.
+    /// Waits until the links have been empty for a moment, or for two round trips and a little:
+    /// what one fetch left behind should not meet the next.
     pub(crate) fn settle(&self, cancel: &Cancel) -> Result<(), LabError> {
         let rtt = |path: &PathSpec| path.up.delay + path.down.delay;
         let longest = self.paths.iter().map(rtt).max().unwrap_or_default();

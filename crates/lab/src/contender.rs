@@ -5,22 +5,25 @@ use std::{fmt, str::FromStr};
 /// A contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contender {
-    /// `tcp[:CONGESTION][@PATH|@random]`: the kernel's TCP over one path; without a name, the kernel's default controller.
+    /// `tcp[:CONGESTION][@PATH|@random]`: the kernel's TCP over one path; without a name, the
+    /// kernel's default controller.
     Tcp {
         /// The kernel's name of a congestion controller.
         congestion: Option<String>,
         /// The path.
         path: PathChoice,
     },
-    /// `mptcp[:CONGESTION][@FIRST]`: the kernel's Multipath TCP over all paths; the connection begins on path FIRST.
+    /// `mptcp[:CONGESTION][@FIRST]`: the kernel's Multipath TCP over all paths; the connection
+    /// begins on path FIRST.
     Mptcp {
         /// The kernel's name of a congestion controller.
         congestion: Option<String>,
         /// The path of the first sub-flow.
         first: usize,
     },
-    /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that forwards a port, over all paths or
-    /// those named. `mendpath-new` makes a new connection for every fetch instead of keeping one.
+    /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that
+    /// forwards a port, over all paths or those named. `mendpath-new` makes a new connection for
+    /// every fetch instead of keeping one.
     Mendpath {
         /// The recovery scheme of both ends; the program's default if there is none.
         recovery: Option<String>,

@@ -2,7 +2,8 @@
 
 use std::{io, path::PathBuf};
 
-/// Why the laboratory could not do its work. Each message says what was tried, what went wrong, and what to do next.
+/// Why the laboratory could not do its work. Each message says what was tried, what went wrong, and
+/// what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LabError {

@@ -22,7 +22,8 @@ use crate::{
 pub(crate) struct Target {
     pub(crate) addr: SocketAddr,
     pub(crate) transport: Transport,
-    /// The local address, which decides over the path; of several, one is drawn for each connection.
+    /// The local address, which decides over the path; of several, one is drawn for each
+    /// connection.
     pub(crate) from: Vec<Ipv4Addr>,
 }
 
@@ -92,7 +93,8 @@ fn connect(target: &Target, draw: u64, limit: Duration, cancel: &Cancel) -> io::
     Ok(Connection { stream: socket.into(), setup })
 }
 
-/// Waits until a connection is there or has failed, and looks now and then whether it is worth going on.
+/// Waits until a connection is there or has failed, and looks now and then whether it is worth
+/// going on.
 fn wait_for_connection(
     socket: &socket2::Socket,
     start: Moment,
@@ -111,10 +113,12 @@ fn wait_for_connection(
 }
 
 impl Client {
-    /// Asks for `size` bytes and reads them; calls `progress` with the count of bytes after each read.
+    /// Asks for `size` bytes and reads them; calls `progress` with the count of bytes after each
+    /// read.
     ///
     /// # Errors
-    /// [`LabError::Interrupted`]. A connection that breaks, or brings wrong bytes, gives a transfer that is not complete.
+    /// [`LabError::Interrupted`]. A connection that breaks, or brings wrong bytes, gives a transfer
+    /// that is not complete.
     pub(crate) fn fetch(
         &self,
         connection: &mut Connection,

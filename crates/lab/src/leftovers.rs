@@ -1,7 +1,8 @@
 //! What a run keeps outside its own memory, and how the next run removes what a killed one left.
 //!
-//! `/run/mendpath-lab/PID-START/` holds a run's temporary files and, in `processes`, the processes it has started. A process
-//! is known by its number and its start time, since numbers are used again.
+//! `/run/mendpath-lab/PID-START/` holds a run's temporary files and, in `processes`, the processes
+//! it has started. A process is known by its number and its start time, since numbers are used
+//! again.
 
 use std::{
     fs,

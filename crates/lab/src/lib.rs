@@ -1,14 +1,17 @@
-//! A laboratory for transports: real programs and the kernel's own TCP and MPTCP, side by side over the same emulated links.
+//! A laboratory for transports: real programs and the kernel's own TCP and MPTCP, side by side over
+//! the same emulated links.
 //!
-//! For each contender of a [`Plan`] the lab makes two network namespaces, joined by TUN devices; between the devices run the links of the
-//! crate `netsim`, on the wall clock, in the crate `emulator`. So every contender meets the same rate, delay, queue and the same
-//! losses: the n-th packet of the n-th fetch is lost for all of them or for none. The lab fetches responses from its own
-//! origin server, through whatever the contender is, and times them.
+//! For each contender of a [`Plan`] the lab makes two network namespaces, joined by TUN devices;
+//! between the devices run the links of the crate `netsim`, on the wall clock, in the crate
+//! `emulator`. So every contender meets the same rate, delay, queue and the same losses: the n-th
+//! packet of the n-th fetch is lost for all of them or for none. The lab fetches responses from its
+//! own origin server, through whatever the contender is, and times them.
 //!
-//! This crate never touches the machine's own network: namespaces have no names, and vanish with the last process in
-//! them. What a run that was killed left behind (processes, files below `/run/mendpath-lab`) is removed by the next. It needs
-//! Linux and root; reading plans and writing results needs neither. It knows nothing of how mendpath works: it starts the
-//! program like any other.
+//! This crate never touches the machine's own network: namespaces have no names, and vanish with
+//! the last process in them. What a run that was killed left behind (processes, files below
+//! `/run/mendpath-lab`) is removed by the next. It needs Linux and root; reading plans and writing
+//! results needs neither. It knows nothing of how mendpath works: it starts the program like any
+//! other.
 //!
 //! Start with [`Plan`] and [`run`].
 //!
@@ -76,7 +79,8 @@ pub use run::{available, execute, run};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How much of it. The lab has no medium scale of its own: it is what the plan says, as the paper's.
+    /// How much of it. The lab has no medium scale of its own: it is what the plan says, as the
+    /// paper's.
     pub scale: Scale,
     /// Instead of the plan's counts of fetches.
     pub count: Option<u32>,

@@ -8,7 +8,8 @@ use netsim::{
 };
 use units::{Bytes, Duration, ParseUnitError};
 
-/// Packets up to this size (pure ACKs, handshakes without data) are spared by a path with `data-only`, bytes.
+/// Packets up to this size (pure ACKs, handshakes without data) are spared by a path with
+/// `data-only`, bytes.
 pub const SMALL_PACKET: u64 = 200;
 
 /// One emulated path, both directions.

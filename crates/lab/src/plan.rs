@@ -22,8 +22,9 @@ pub const MAX_PATHS: usize = 8;
 
 /// What to measure, over which paths, with whom.
 ///
-/// Every measurement is made on every network with every contender. On a network each contender has namespaces, devices and links of
-/// its own, all with the same seed; measurements are made one at a time.
+/// Every measurement is made on every network with every contender. On a network each contender has
+/// namespaces, devices and links of its own, all with the same seed; measurements are made one at a
+/// time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -35,8 +36,8 @@ pub struct Plan {
     /// From which all losses derive.
     #[serde(default = "one")]
     pub seed: u64,
-    /// In how many turns the fetches of a measurement are made: in each turn every contender makes its share in a row, so that all
-    /// of them meet the same busy minutes of the machine.
+    /// In how many turns the fetches of a measurement are made: in each turn every contender makes
+    /// its share in a row, so that all of them meet the same busy minutes of the machine.
     #[serde(default = "four")]
     pub rounds: u32,
     /// Values for names in braces: every network is made once for each combination.
@@ -63,7 +64,8 @@ pub struct Plan {
     /// Other programs, in addition to those that the lab knows.
     #[serde(default)]
     pub adapters: BTreeMap<String, Adapter>,
-    /// What the kernel's TCP may remember between connections (the route's metrics cache): off, so that fetches are independent.
+    /// What the kernel's TCP may remember between connections (the route's metrics cache): off, so
+    /// that fetches are independent.
     #[serde(default)]
     pub tcp_metrics: bool,
 }

@@ -38,7 +38,8 @@ struct Lines {
 }
 
 impl Process {
-    /// Starts `words` in `namespace`, as the leader of a process group. `install` says how to get the program.
+    /// Starts `words` in `namespace`, as the leader of a process group. `install` says how to get
+    /// the program.
     pub(crate) fn start(
         namespace: &Namespace,
         words: &[String],
@@ -119,7 +120,8 @@ impl Drop for Process {
     }
 }
 
-/// User and kernel ticks of a process and its dead children, if it belongs to `group` (proc_pid_stat(5), fields 5 and 14 to 17).
+/// User and kernel ticks of a process and its dead children, if it belongs to `group`
+/// (proc_pid_stat(5), fields 5 and 14 to 17).
 fn ticks_of_group(stat: &str, group: u32) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();

@@ -111,13 +111,15 @@ pub struct Row {
     pub cuts: Vec<CutOutcome>,
     /// Bytes of responses that came.
     pub payload_bytes: u64,
-    /// Bytes that the server's side sent into the links, headers and losses included, by `payload_bytes`.
+    /// Bytes that the server's side sent into the links, headers and losses included, by
+    /// `payload_bytes`.
     pub sent_ratio: Option<f64>,
     /// What each path carried.
     pub paths: Vec<PathUse>,
     /// Processor time of the contender's programs; `null` for the kernel, which has none.
     pub cpu_ms: Option<f64>,
-    /// Processor time of the lab's client and origin, which for kernel contenders includes much of the kernel's work.
+    /// Processor time of the lab's client and origin, which for kernel contenders includes much of
+    /// the kernel's work.
     pub endpoint_cpu_ms: f64,
     /// What the server's kernel counted, for MPTCP.
     pub mptcp: Option<Mptcp>,
@@ -198,8 +200,8 @@ pub struct CutOutcome {
     pub after_ms: f64,
     /// For how long.
     pub time_ms: f64,
-    /// How long after its return the path had delivered 20 kB to the client again; `null` if it did not before the transfer's
-    /// end.
+    /// How long after its return the path had delivered 20 kB to the client again; `null` if it did
+    /// not before the transfer's end.
     pub used_again_ms: Option<f64>,
     /// Whether the transfer was still under way when the path returned.
     pub outlived: bool,
@@ -229,7 +231,8 @@ pub struct Sharing {
     pub share: f64,
     /// Goodput second by second from the first one's start.
     pub series_mbps: Vec<f64>,
-    /// How long after the second one's start both were within a tenth of their mean for two seconds; `null` if never.
+    /// How long after the second one's start both were within a tenth of their mean for two
+    /// seconds; `null` if never.
     pub converged_s: Option<u32>,
 }
 

@@ -32,12 +32,12 @@ pub fn available() -> Result<(), LabError> {
         .map(|_| ())
 }
 
-/// Runs a plan and reports what it found; `progress` is told of every fetch and transfer. A contender that cannot be started, or ends,
-/// has its reason in its row, and the others go on.
+/// Runs a plan and reports what it found; `progress` is told of every fetch and transfer. A
+/// contender that cannot be started, or ends, has its reason in its row, and the others go on.
 ///
 /// # Errors
-/// [`LabError::NotRoot`], [`LabError::Plan`], [`LabError::Interrupted`], or what the system refused. Everything that was made is
-/// removed in any case.
+/// [`LabError::NotRoot`], [`LabError::Plan`], [`LabError::Interrupted`], or what the system
+/// refused. Everything that was made is removed in any case.
 pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Report, LabError> {
     let wrong = |reason| LabError::Plan { name: plan.title.clone(), reason };
     plan.check().map_err(wrong)?;
@@ -73,8 +73,8 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
     })
 }
 
-/// Runs the user's own command in the client's namespace over emulated paths, with another in the server's, and returns its exit
-/// code. Both see the lab's terminal.
+/// Runs the user's own command in the client's namespace over emulated paths, with another in the
+/// server's, and returns its exit code. Both see the lab's terminal.
 ///
 /// # Errors
 /// Like [`run`].

@@ -1,4 +1,5 @@
-//! The whole way: namespaces, devices, links, kernel TCP and MPTCP. Needs Linux, root and /dev/net/tun; skipped aloud without.
+//! The whole way: namespaces, devices, links, kernel TCP and MPTCP. Needs Linux, root and
+//! /dev/net/tun; skipped aloud without.
 
 #![cfg(target_os = "linux")]
 
@@ -20,7 +21,8 @@ const PLAN: &str = r#"
     limit = "10s"
 "#;
 
-/// Runs the plan, or says why it cannot be. The program `mendpath` does not exist here: its row must say so.
+/// Runs the plan, or says why it cannot be. The program `mendpath` does not exist here: its row
+/// must say so.
 fn run(options: &Options) -> Option<Result<Report, LabError>> {
     if let Err(reason) = mendpath_lab::available() {
         let _ = writeln!(std::io::stderr(), "skipped: {reason}");

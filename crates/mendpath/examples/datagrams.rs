@@ -1,4 +1,5 @@
-//! Unreliable datagrams, as games and voice use them: nothing is sent again, nothing waits for what was lost.
+//! Unreliable datagrams, as games and voice use them: nothing is sent again, nothing waits for what
+//! was lost.
 //!
 //! `cargo run -p mendpath --example datagrams`
 

@@ -39,7 +39,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
 async fn echo(connection: Connection) {
     while let Ok((mut send, mut recv)) = connection.accept_bi().await {
         tokio::spawn(async move {
-            // Unless it is finished, the stream is reset when `send` is dropped: half an echo must not look whole.
+            // Unless it is finished, the stream is reset when `send` is dropped: half an echo must
+            // not look whole.
             if tokio::io::copy(&mut recv, &mut send).await.is_ok() {
                 let _ = send.finish();
             }

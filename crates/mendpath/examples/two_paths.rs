@@ -1,5 +1,5 @@
-//! One transfer over two paths, here two ports of the loopback interface: the second path joins at the start, the first
-//! one leaves in the middle.
+//! One transfer over two paths, here two ports of the loopback interface: the second path joins at
+//! the start, the first one leaves in the middle.
 //!
 //! `cargo run -p mendpath --example two_paths`
 

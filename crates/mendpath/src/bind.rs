@@ -49,8 +49,8 @@ fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> 
     Ok(socket.into())
 }
 
-/// Makes packets leave by that interface whatever the routing table says. Its address alone does that only with
-/// routing rules, so where this is not permitted, a debug message says so.
+/// Makes packets leave by that interface whatever the routing table says. Its address alone does
+/// that only with routing rules, so where this is not permitted, a debug message says so.
 fn tie_to_interface(socket: &socket2::Socket, name: &str) -> io::Result<()> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     match socket.bind_device(Some(name.as_bytes())) {
@@ -64,8 +64,8 @@ fn tie_to_interface(socket: &socket2::Socket, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The interface's address of the remote's family; for IPv6, a global one rather than link-local, unless the remote
-/// is link-local itself.
+/// The interface's address of the remote's family; for IPv6, a global one rather than link-local,
+/// unless the remote is link-local itself.
 fn interface_address(name: &str, remote: SocketAddr) -> Result<IpAddr, BindError> {
     let interfaces = if_addrs::get_if_addrs()
         .map_err(|source| BindError::Io { local: SocketAddr::new(any(remote), 0), source })?;

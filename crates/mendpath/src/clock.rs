@@ -1,7 +1,7 @@
 //! The one place that reads the wall clock.
 //!
-//! The transport below counts [`units::Instant`] from an origin of its caller's choice; here the origin is the first
-//! reading in this process.
+//! The transport below counts [`units::Instant`] from an origin of its caller's choice; here the
+//! origin is the first reading in this process.
 
 use std::{sync::OnceLock, time};
 

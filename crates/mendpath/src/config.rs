@@ -17,13 +17,15 @@ use crate::{
 /// The application protocol (RFC 7301) used unless [`alpn`](ClientConfig::alpn) names others.
 pub const DEFAULT_ALPN: &[u8] = b"mendpath/1";
 
-/// Sessions that a server which accepts early data remembers; the oldest is forgotten first, and its client starts anew.
+/// Sessions that a server which accepts early data remembers; the oldest is forgotten first, and
+/// its client starts anew.
 const STORED_SESSIONS: usize = 1_024;
 
 /// The setters that both configurations share.
 macro_rules! shared_setters {
     () => {
-        /// Application protocols in order of preference (RFC 7301); the peers must share one (RFC 9001 section 8.1).
+        /// Application protocols in order of preference (RFC 7301); the peers must share one (RFC
+        /// 9001 section 8.1).
         #[must_use]
         pub fn alpn<P: Into<Vec<u8>>>(mut self, protocols: impl IntoIterator<Item = P>) -> Self {
             self.tls.alpn_protocols = protocols.into_iter().map(Into::into).collect();
@@ -51,22 +53,24 @@ macro_rules! shared_setters {
             self
         }
 
-        /// How long the connection survives without an answer on any path; the smaller value of both peers counts.
+        /// How long the connection survives without an answer on any path; the smaller value of
+        /// both peers counts.
         #[must_use]
         pub fn idle_timeout(mut self, timeout: Duration) -> Self {
             self.transport.max_idle_timeout = timeout;
             self
         }
 
-        /// Sends something after this long without traffic, so that neither the peer nor a NAT forgets the connection.
+        /// Sends something after this long without traffic, so that neither the peer nor a NAT
+        /// forgets the connection.
         #[must_use]
         pub fn keep_alive(mut self, interval: Duration) -> Self {
             self.transport.keep_alive = Some(interval);
             self
         }
 
-        /// Bytes that the peer may have under way and unread: on the whole connection, which is what they may cost in memory here, and on
-        /// one stream at most, if it is read fast enough.
+        /// Bytes that the peer may have under way and unread: on the whole connection, which is
+        /// what they may cost in memory here, and on one stream at most, if it is read fast enough.
         #[must_use]
         pub fn receive_windows(mut self, connection: u64, stream: u64) -> Self {
             self.transport.receive_window = connection;
@@ -97,15 +101,16 @@ macro_rules! shared_setters {
             self
         }
 
-        /// Where TLS secrets are logged, for the analysis of captured packets: `rustls::KeyLogFile` writes the file that the
-        /// environment variable SSLKEYLOGFILE names. Nowhere by default.
+        /// Where TLS secrets are logged, for the analysis of captured packets: `rustls::KeyLogFile`
+        /// writes the file that the environment variable SSLKEYLOGFILE names. Nowhere by default.
         #[must_use]
         pub fn key_log(mut self, log: Arc<dyn rustls::KeyLog>) -> Self {
             self.tls.key_log = log;
             self
         }
 
-        /// All transport parameters at once, for what has no setter of its own. Overwrites earlier setters.
+        /// All transport parameters at once, for what has no setter of its own. Overwrites earlier
+        /// setters.
         #[must_use]
         pub fn transport(mut self, transport: TransportConfig) -> Self {
             self.transport = transport;
@@ -121,8 +126,8 @@ macro_rules! shared_setters {
 
 /// How a client trusts servers, and how its connections behave.
 ///
-/// TLS 1.3 only. There is no switch for the verification of servers; who needs another than these brings it in
-/// [`with_tls`](Self::with_tls).
+/// TLS 1.3 only. There is no switch for the verification of servers; who needs another than these
+/// brings it in [`with_tls`](Self::with_tls).
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     tls: rustls::ClientConfig,
@@ -131,7 +136,8 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// Trusts exactly the server that proves possession of the key with this pin; names and dates do not matter.
+    /// Trusts exactly the server that proves possession of the key with this pin; names and dates
+    /// do not matter.
     pub fn with_pinned_key(pin: KeyPin) -> Self {
         let provider = provider();
         let verifier = Arc::new(PinnedKey::new(pin, provider.clone()));
@@ -142,15 +148,17 @@ impl ClientConfig {
         Self::from_tls(tls)
     }
 
-    /// Trusts servers whose certificate is valid for the name connected to and leads to one of these roots.
+    /// Trusts servers whose certificate is valid for the name connected to and leads to one of
+    /// these roots.
     pub fn with_roots(roots: RootCertStore) -> Self {
         Self::from_tls(client_builder(provider()).with_root_certificates(roots).with_no_client_auth())
     }
 
-    /// Trusts whom this TLS configuration trusts; for a verifier, a key log or a choice of cipher suites of one's own.
+    /// Trusts whom this TLS configuration trusts; for a verifier, a key log or a choice of cipher
+    /// suites of one's own.
     ///
-    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise connecting fails. Its
-    /// application protocols are kept.
+    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise
+    /// connecting fails. Its application protocols are kept.
     pub fn with_tls(tls: rustls::ClientConfig) -> Self {
         Self { tls, transport: TransportConfig::default(), tokens: Arc::default() }
     }
@@ -161,17 +169,18 @@ impl ClientConfig {
 
     shared_setters!();
 
-    /// Whether [`Connecting::into_0rtt`](crate::Connecting::into_0rtt) may send data before the handshake is complete, if a ticket
-    /// allows it. Off by default. Tickets are kept in memory, for this configuration and its clones; connections to a server seen
-    /// before resume with them in any case.
+    /// Whether [`Connecting::into_0rtt`](crate::Connecting::into_0rtt) may send data before the
+    /// handshake is complete, if a ticket allows it. Off by default. Tickets are kept in memory,
+    /// for this configuration and its clones; connections to a server seen before resume with them
+    /// in any case.
     #[must_use]
     pub fn early_data(mut self, send: bool) -> Self {
         self.tls.enable_early_data = send;
         self
     }
 
-    /// Shares the tokens with which servers spare their returning clients a round trip when they are busy (RFC 9000 section 8.1.3).
-    /// Without this, clones of a configuration share theirs.
+    /// Shares the tokens with which servers spare their returning clients a round trip when they
+    /// are busy (RFC 9000 section 8.1.3). Without this, clones of a configuration share theirs.
     #[must_use]
     pub fn token_store(mut self, tokens: Arc<TokenStore>) -> Self {
         self.tokens = tokens;
@@ -204,9 +213,11 @@ pub struct ServerConfig {
 impl ServerConfig {
     /// Connections held at a time unless [`max_connections`](Self::max_connections) says otherwise.
     pub const DEFAULT_MAX_CONNECTIONS: usize = 10_000;
-    /// Clients that wait to be let in at a time unless [`max_half_open`](Self::max_half_open) says otherwise.
+    /// Clients that wait to be let in at a time unless [`max_half_open`](Self::max_half_open) says
+    /// otherwise.
     pub const DEFAULT_MAX_HALF_OPEN: usize = 1_024;
-    /// How long a handshake may take unless [`handshake_timeout`](Self::handshake_timeout) says otherwise.
+    /// How long a handshake may take unless [`handshake_timeout`](Self::handshake_timeout) says
+    /// otherwise.
     pub const DEFAULT_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// A server known by a pinned key.
@@ -232,10 +243,11 @@ impl ServerConfig {
         Ok(Self::with_tls(tls).alpn([DEFAULT_ALPN]))
     }
 
-    /// A server with this TLS configuration; for a key log, several certificates, or clients with certificates.
+    /// A server with this TLS configuration; for a key log, several certificates, or clients with
+    /// certificates.
     ///
-    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise no connection is
-    /// accepted. Its application protocols are kept.
+    /// It must allow TLS 1.3 with AES-128-GCM, which every QUIC handshake begins with; otherwise no
+    /// connection is accepted. Its application protocols are kept.
     pub fn with_tls(tls: rustls::ServerConfig) -> Self {
         Self {
             tls,
@@ -250,18 +262,20 @@ impl ServerConfig {
 
     shared_setters!();
 
-    /// Whether clients may send data before the handshake is complete (0-RTT). Off by default. They stay unread until it is, which
-    /// no replay brings about, unless the application calls [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    /// Whether clients may send data before the handshake is complete (0-RTT). Off by default. They
+    /// stay unread until it is, which no replay brings about, unless the application calls
+    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
     ///
-    /// Tickets that allow it are good for one connection, and for one endpoint until its configuration is changed.
+    /// Tickets that allow it are good for one connection, and for one endpoint until its
+    /// configuration is changed.
     #[must_use]
     pub fn early_data(mut self, accept: bool) -> Self {
         self.tls.max_early_data_size = if accept { u32::MAX } else { 0 };
         self
     }
 
-    /// Whether clients' paths may move to other addresses, be it because a NAT forgets a binding (RFC 9000 section 9). If not, they
-    /// may not open further paths either. Default true.
+    /// Whether clients' paths may move to other addresses, be it because a NAT forgets a binding
+    /// (RFC 9000 section 9). If not, they may not open further paths either. Default true.
     #[must_use]
     pub fn migration(mut self, allowed: bool) -> Self {
         self.transport.migration = allowed;
@@ -275,8 +289,9 @@ impl ServerConfig {
         self
     }
 
-    /// Clients that wait to be let in at a time: their handshake is under way or, with [`admission`](Self::admission), they are not
-    /// admitted. Newcomers displace the oldest; no network gets more than a share.
+    /// Clients that wait to be let in at a time: their handshake is under way or, with
+    /// [`admission`](Self::admission), they are not admitted. Newcomers displace the oldest; no
+    /// network gets more than a share.
     #[must_use]
     pub fn max_half_open(mut self, connections: usize) -> Self {
         self.max_half_open = connections;
@@ -290,15 +305,16 @@ impl ServerConfig {
         self
     }
 
-    /// Lets clients in by [`Connection::admit`](crate::Connection::admit) and not by the handshake alone; until then they have what
-    /// `limits` says. For servers that serve only whom they know.
+    /// Lets clients in by [`Connection::admit`](crate::Connection::admit) and not by the handshake
+    /// alone; until then they have what `limits` says. For servers that serve only whom they know.
     #[must_use]
     pub fn admission(mut self, limits: Admission) -> Self {
         self.admission = Some(limits);
         self
     }
 
-    /// When clients must show that they receive at their address before any state is kept for them (RFC 9000 section 8.1).
+    /// When clients must show that they receive at their address before any state is kept for them
+    /// (RFC 9000 section 8.1).
     #[must_use]
     pub fn address_validation(mut self, policy: AddressValidation) -> Self {
         self.address_validation = policy;
@@ -308,7 +324,8 @@ impl ServerConfig {
     pub(crate) fn to_proto(&self) -> Arc<proto::ServerConfig> {
         let mut tls = self.tls.clone();
         if tls.max_early_data_size > 0 {
-            // Tickets promise the limits of their time (RFC 9000 section 7.4.1): those of another configuration must not count.
+            // Tickets promise the limits of their time (RFC 9000 section 7.4.1): those of another
+            // configuration must not count.
             tls.session_storage = rustls::server::ServerSessionMemoryCache::new(STORED_SESSIONS);
         }
         Arc::new(proto::ServerConfig {
@@ -323,7 +340,8 @@ impl ServerConfig {
     }
 }
 
-/// `ring`, preferring AES-128: it is as good as AES-256 here and takes a quarter less time per packet.
+/// `ring`, preferring AES-128: it is as good as AES-256 here and takes a quarter less time per
+/// packet.
 fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != CipherSuite::TLS13_AES_128_GCM_SHA256);

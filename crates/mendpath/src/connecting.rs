@@ -37,16 +37,19 @@ impl Connecting {
         self.shared().lock().own_socket(path, socket);
     }
 
-    /// Uses the connection before its handshake is complete. The future tells whether the peer took what was sent until then.
+    /// Uses the connection before its handshake is complete. The future tells whether the peer took
+    /// what was sent until then.
     ///
     /// As client: what is sent now leaves in 0-RTT packets, one round trip earlier. That takes
-    /// [`ClientConfig::early_data`](crate::ClientConfig::early_data) and a ticket from an earlier connection to a server that accepts
-    /// it. **An attacker can replay such data**: send only what may be executed twice. If the server takes none of it, the future
-    /// gives `false`, and every stream opened before fails with `ZeroRttRejected`; the application sends again on new ones.
+    /// [`ClientConfig::early_data`](crate::ClientConfig::early_data) and a ticket from an earlier
+    /// connection to a server that accepts it. **An attacker can replay such data**: send only what
+    /// may be executed twice. If the server takes none of it, the future gives `false`, and every
+    /// stream opened before fails with `ZeroRttRejected`; the application sends again on new ones.
     ///
-    /// As server, always possible: 0-RTT data are read at once, and answered before the client has proven that it is
-    /// alive and at its address. **They may be a replay** until the future gives `true`; see
-    /// [`RecvStream::is_0rtt`](crate::RecvStream::is_0rtt). A server that awaits the handshake instead never reads a replay.
+    /// As server, always possible: 0-RTT data are read at once, and answered before the client has
+    /// proven that it is alive and at its address. **They may be a replay** until the future gives
+    /// `true`; see [`RecvStream::is_0rtt`](crate::RecvStream::is_0rtt). A server that awaits the
+    /// handshake instead never reads a replay.
     ///
     /// # Errors
     /// Itself, if it is not possible: await the handshake.
@@ -64,8 +67,9 @@ impl Connecting {
         self.shared().remote
     }
 
-    /// Turns the peer away at once. While the handshake is under way it is told `CONNECTION_REFUSED` and the reason, which anybody on
-    /// the path can read: an application's code does not get through that early (RFC 9000 section 10.2.3). Afterwards it is told both.
+    /// Turns the peer away at once. While the handshake is under way it is told
+    /// `CONNECTION_REFUSED` and the reason, which anybody on the path can read: an application's
+    /// code does not get through that early (RFC 9000 section 10.2.3). Afterwards it is told both.
     pub fn refuse(self, code: VarInt, reason: &str) {
         self.shared().refuse(code, reason);
     }
@@ -84,8 +88,9 @@ impl Future for Connecting {
     }
 }
 
-/// Whether the peer took what was sent before the handshake was complete: resolves with the end of the handshake. `false` also
-/// if the connection ended before; `true` for servers, whose clients take whatever they complete the handshake for.
+/// Whether the peer took what was sent before the handshake was complete: resolves with the end of
+/// the handshake. `false` also if the connection ended before; `true` for servers, whose clients
+/// take whatever they complete the handshake for.
 #[must_use = "what was sent early may have to be sent again"]
 pub struct ZeroRttAccepted {
     shared: Arc<Shared>,

@@ -24,13 +24,14 @@ use crate::{
 
 /// A multipath QUIC connection: streams, datagrams and the paths that carry them.
 ///
-/// Clones are handles of the same connection. When the last handle, with those that streams and paths hold, is
-/// dropped, the connection closes with code 0.
+/// Clones are handles of the same connection. When the last handle, with those that streams and
+/// paths hold, is dropped, the connection closes with code 0.
 ///
 /// # Poll forms
-/// [`poll_open_bi`](Self::poll_open_bi) and its kin are for those who write futures by hand. What they wait for is kept
-/// in the handle from poll to poll, so no wake-up is lost between two of them; the task of the last poll is woken. They
-/// take the handle by `&mut`: tasks that wait at a time have a clone each.
+/// [`poll_open_bi`](Self::poll_open_bi) and its kin are for those who write futures by hand. What
+/// they wait for is kept in the handle from poll to poll, so no wake-up is lost between two of
+/// them; the task of the last poll is woken. They take the handle by `&mut`: tasks that wait at a
+/// time have a clone each.
 pub struct Connection {
     handle: Handle,
     waits: Waits,
@@ -70,8 +71,8 @@ impl Connection {
         self.handle.shared()
     }
 
-    /// Opens a bidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
-    /// Cancel safe.
+    /// Opens a bidirectional stream, as soon as the peer allows another. The peer hears of it with
+    /// the first bytes. Cancel safe.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -80,8 +81,8 @@ impl Connection {
         Ok(self.handle.bi(stream))
     }
 
-    /// Opens a unidirectional stream, as soon as the peer allows another. The peer hears of it with the first bytes.
-    /// Cancel safe.
+    /// Opens a unidirectional stream, as soon as the peer allows another. The peer hears of it with
+    /// the first bytes. Cancel safe.
     ///
     /// # Errors
     /// If the connection has ended.
@@ -160,8 +161,9 @@ impl Connection {
         waits.poll(cx, wanted.slot(), changed, || handle.try_stream(wanted))
     }
 
-    /// Lets the peer send and open more from now on; what would fall stays as it is. A server that does not know yet whom it serves
-    /// begins with small limits in its configuration, and raises them for those whom it admits.
+    /// Lets the peer send and open more from now on; what would fall stays as it is. A server that
+    /// does not know yet whom it serves begins with small limits in its configuration, and raises
+    /// them for those whom it admits.
     pub fn raise_receive_limits(&self, limits: &ReceiveLimits) {
         self.shared().lock().proto.raise_receive_limits(limits);
         self.shared().wake_driver();
@@ -171,7 +173,8 @@ impl Connection {
     /// [`max_datagram_size`](Self::max_datagram_size) bytes. Never waits.
     ///
     /// # Errors
-    /// If the peer takes no datagrams, it is too long, the send buffer is full, or the connection has ended.
+    /// If the peer takes no datagrams, it is too long, the send buffer is full, or the connection
+    /// has ended.
     pub fn send_datagram(&self, data: Bytes) -> Result<(), SendDatagramError> {
         {
             let mut state = self.shared().lock();
@@ -186,7 +189,8 @@ impl Connection {
         Ok(())
     }
 
-    /// As [`send_datagram`](Self::send_datagram), but waits for room in the send buffer. Cancel safe.
+    /// As [`send_datagram`](Self::send_datagram), but waits for room in the send buffer. Cancel
+    /// safe.
     ///
     /// # Errors
     /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
@@ -223,7 +227,8 @@ impl Connection {
         waits.poll(cx, DATAGRAM, &handle.shared().datagram_received, || handle.try_datagram())
     }
 
-    /// The longest datagram that can be sent now, in bytes; `None` if the peer takes none. Changes with the paths.
+    /// The longest datagram that can be sent now, in bytes; `None` if the peer takes none. Changes
+    /// with the paths.
     pub fn max_datagram_size(&self) -> Option<usize> {
         self.shared().lock().proto.max_datagram_size()
     }
@@ -248,11 +253,12 @@ impl Connection {
 
     /// Opens another path and waits until the peer has answered on it. Only clients open paths.
     ///
-    /// Binds a fresh socket for the path unless the options name one that is bound; it is closed with the path. When the
-    /// future is dropped early, the path is given up.
+    /// Binds a fresh socket for the path unless the options name one that is bound; it is closed
+    /// with the path. When the future is dropped early, the path is given up.
     ///
     /// # Errors
-    /// If no socket can be bound, the peer refuses or does not answer in time, or the connection ends meanwhile.
+    /// If no socket can be bound, the peer refuses or does not answer in time, or the connection
+    /// ends meanwhile.
     pub async fn add_path(&self, options: PathOptions) -> Result<Path, OpenPathError> {
         let id = open_path::open_path(self.shared(), &options).await?;
         Ok(Path::new(self.clone(), id))
@@ -263,8 +269,9 @@ impl Connection {
         PathUpdates(self.shared().lock().subscribe())
     }
 
-    /// Closes the connection with an application code and reason. Data not yet acknowledged may never arrive: wait for
-    /// [`SendStream::finished`] first where it matters. The first close counts.
+    /// Closes the connection with an application code and reason. Data not yet acknowledged may
+    /// never arrive: wait for [`SendStream::finished`] first where it matters. The first close
+    /// counts.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
         self.shared().close(code, reason);
     }
@@ -280,8 +287,10 @@ impl Connection {
         }
     }
 
-    /// Lets a client in: until then it has what [`Admission`](crate::Admission) says, and its place may be given to another. To be called
-    /// once, by servers with [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets clients in.
+    /// Lets a client in: until then it has what [`Admission`](crate::Admission) says, and its place
+    /// may be given to another. To be called once, by servers with
+    /// [`ServerConfig::admission`](crate::ServerConfig::admission); otherwise the handshake lets
+    /// clients in.
     pub fn admit(&self) {
         self.shared().lock().proto.admit();
         self.shared().inbox.set_stranger(false);
@@ -303,7 +312,8 @@ impl Connection {
         self.shared().lock().proto.stream_stats()
     }
 
-    /// The peer's address on the first path that is open, or else the one the connection began with.
+    /// The peer's address on the first path that is open, or else the one the connection began
+    /// with.
     pub fn remote_address(&self) -> SocketAddr {
         self.path_stats().first().map_or(self.shared().remote, |path| path.network.remote)
     }
@@ -333,12 +343,14 @@ impl Connection {
         self.shared().lock().proto.repair_negotiated()
     }
 
-    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446 section 2.2).
+    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446
+    /// section 2.2).
     pub fn is_resumed(&self) -> bool {
         self.shared().lock().proto.is_resumed()
     }
 
-    /// Updates the packet protection keys as soon as the rules allow it (RFC 9001 section 6); it also happens by itself.
+    /// Updates the packet protection keys as soon as the rules allow it (RFC 9001 section 6); it
+    /// also happens by itself.
     pub fn force_key_update(&self) {
         self.shared().lock().proto.force_key_update();
         self.shared().wake_driver();

@@ -150,8 +150,8 @@ impl Driver {
         Sent::Some
     }
 
-    /// The next batch. A connection id that it names is known to the endpoint before it leaves: the peer may use it at once, and a
-    /// packet to an unknown one is answered with a stateless reset.
+    /// The next batch. A connection id that it names is known to the endpoint before it leaves: the
+    /// peer may use it at once, and a packet to an unknown one is answered with a stateless reset.
     fn next_transmit(&mut self, bytes: &mut Vec<u8>) -> Option<Transmit> {
         let mut state = self.shared.lock();
         let transmit = state.proto.poll_transmit(clock::now(), BATCH, bytes);
@@ -181,7 +181,8 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Sends the datagrams from byte `sent` on. If the socket is full, returns it and how far it went.
+    /// Sends the datagrams from byte `sent` on. If the socket is full, returns it and how far it
+    /// went.
     fn send_batch(
         &mut self,
         transmit: &Transmit,
@@ -225,8 +226,8 @@ impl Driver {
         }
     }
 
-    /// Tells the application and the endpoint what happened. Returns whether the connection is drained, and when it
-    /// wants to be woken.
+    /// Tells the application and the endpoint what happened. Returns whether the connection is
+    /// drained, and when it wants to be woken.
     fn report(&mut self) -> (bool, Option<Instant>) {
         let mut state = self.shared.lock();
         while let Some(event) = state.proto.poll_endpoint_event() {
@@ -267,8 +268,8 @@ impl Driver {
         due
     }
 
-    /// A deadline that stays although it was handled waits for something to be sent: for the socket, if that is full.
-    /// Never spin.
+    /// A deadline that stays although it was handled waits for something to be sent: for the
+    /// socket, if that is full. Never spin.
     fn patient(&self, deadline: Option<Instant>, sent: &Sent) -> Option<Instant> {
         match deadline {
             Some(at) if at <= self.now && *sent == Sent::Blocked => None,
@@ -309,7 +310,8 @@ impl Future for Driver {
 }
 
 impl Drop for Driver {
-    /// Drained, or the runtime is shut down, or the transport panicked: in any case nobody drives the connection now.
+    /// Drained, or the runtime is shut down, or the transport panicked: in any case nobody drives
+    /// the connection now.
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         self.shared.end(&mut state, ConnectionError::EndpointGone);

@@ -40,8 +40,8 @@ const CROWDED: &str = "too many clients wait to be let in";
 
 /// UDP sockets and the connections that run over them, as client, as server or both.
 ///
-/// Clones are handles of the same endpoint. When the last handle is dropped, no connection is accepted any more; those
-/// that exist go on, and the sockets close with the last of them.
+/// Clones are handles of the same endpoint. When the last handle is dropped, no connection is
+/// accepted any more; those that exist go on, and the sockets close with the last of them.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -116,7 +116,8 @@ impl Endpoint {
         self.inner.lock().proto.set_server_config(config.map(|config| config.to_proto()));
     }
 
-    /// Starts connecting to `remote`, whose certificate must be valid for `server_name` unless the key is pinned.
+    /// Starts connecting to `remote`, whose certificate must be valid for `server_name` unless the
+    /// key is pinned.
     ///
     /// # Errors
     /// If there is no default client configuration, or the connection cannot even start.
@@ -139,8 +140,8 @@ impl Endpoint {
         self.inner.connect(config, NetworkPath { local: socket.local(), remote }, server_name)
     }
 
-    /// Starts connecting with the first path over a certain interface or local address; the options' remote address,
-    /// timeout and status are not used.
+    /// Starts connecting with the first path over a certain interface or local address; the
+    /// options' remote address, timeout and status are not used.
     ///
     /// # Errors
     /// If the interface or address cannot be used, or the connection cannot even start.
@@ -160,7 +161,8 @@ impl Endpoint {
         Ok(connecting)
     }
 
-    /// The next client that asks for a connection, to be decided about; `None` once the endpoint is closed. Cancel safe.
+    /// The next client that asks for a connection, to be decided about; `None` once the endpoint is
+    /// closed. Cancel safe.
     pub async fn accept(&self) -> Option<Incoming> {
         loop {
             let incoming = self.inner.incoming.notified();
@@ -208,12 +210,14 @@ impl Endpoint {
         self.inner.lock().connections.len()
     }
 
-    /// How strangers were dealt with: connections accepted and refused, Retry packets, stateless resets.
+    /// How strangers were dealt with: connections accepted and refused, Retry packets, stateless
+    /// resets.
     pub fn stats(&self) -> EndpointStats {
         self.inner.lock().proto.stats()
     }
 
-    /// The addresses of the sockets, in the order they were bound, those bound for single paths included.
+    /// The addresses of the sockets, in the order they were bound, those bound for single paths
+    /// included.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
         self.inner.sockets.local_addrs()
     }
@@ -226,9 +230,10 @@ impl Endpoint {
         self.add_socket(bind(local).map_err(with_address)?)
     }
 
-    /// Replaces the sockets of this address family that were not bound for single paths by one that the caller has bound, and returns
-    /// its address. The paths of clients that ran over them move there (RFC 9000 section 9); those of servers, and connections whose
-    /// handshake is not complete, lose theirs.
+    /// Replaces the sockets of this address family that were not bound for single paths by one that
+    /// the caller has bound, and returns its address. The paths of clients that ran over them move
+    /// there (RFC 9000 section 9); those of servers, and connections whose handshake is not
+    /// complete, lose theirs.
     ///
     /// # Errors
     /// If the socket cannot be used with the runtime.
@@ -396,7 +401,8 @@ impl Inner {
         Connecting::new(shared, handshake)
     }
 
-    /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at once.
+    /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at
+    /// once.
     fn drive(&self, connecting: &Connecting) {
         self.runtime.spawn(Driver::new(connecting.shared().clone()));
     }
@@ -583,7 +589,8 @@ pub struct EndpointBuilder {
 }
 
 impl EndpointBuilder {
-    /// Binds a socket here; may be called several times. Without any, one is bound to any IPv4 address and port.
+    /// Binds a socket here; may be called several times. Without any, one is bound to any IPv4
+    /// address and port.
     #[must_use]
     pub fn bind(mut self, local: SocketAddr) -> Self {
         self.bind.push(local);
@@ -611,10 +618,11 @@ impl EndpointBuilder {
         self
     }
 
-    /// Makes stateless resets from this key instead of a random one (RFC 9000 section 10.3): a server that is started again with the
-    /// key of its former life, on the same address, tells the clients of that life at once that their connections are gone
-    /// ([`ConnectionError::Reset`](crate::ConnectionError::Reset)). Keep it as secret as a private key: with it, anybody can end
-    /// the endpoint's connections.
+    /// Makes stateless resets from this key instead of a random one (RFC 9000 section 10.3): a
+    /// server that is started again with the key of its former life, on the same address, tells the
+    /// clients of that life at once that their connections are gone
+    /// ([`ConnectionError::Reset`](crate::ConnectionError::Reset)). Keep it as secret as a private
+    /// key: with it, anybody can end the endpoint's connections.
     #[must_use]
     pub fn reset_key(mut self, key: ResetKey) -> Self {
         self.reset_key = Some(key);

@@ -113,13 +113,15 @@ pub enum OpenPathError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The peer does not want more (STOP_SENDING, RFC 9000 section 19.5), with the application's code.
+    /// The peer does not want more (STOP_SENDING, RFC 9000 section 19.5), with the application's
+    /// code.
     #[error("the peer stopped the stream with code {0}")]
     Stopped(VarInt),
     /// The stream was finished or reset on this side.
     #[error("the stream is already finished or reset")]
     ClosedStream,
-    /// It was opened before the handshake was complete, and the server took nothing of that: send again on a new stream.
+    /// It was opened before the handshake was complete, and the server took nothing of that: send
+    /// again on a new stream.
     #[error("the server rejected early data")]
     ZeroRttRejected,
     /// The connection has ended.
@@ -152,7 +154,8 @@ impl From<StoppedError> for WriteError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum StoppedError {
-    /// It was opened before the handshake was complete, and the server took nothing of that: send again on a new stream.
+    /// It was opened before the handshake was complete, and the server took nothing of that: send
+    /// again on a new stream.
     #[error("the server rejected early data")]
     ZeroRttRejected,
     /// The connection has ended.
@@ -170,13 +173,15 @@ impl From<StoppedError> for io::Error {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The peer gave the stream up (RESET_STREAM, RFC 9000 section 19.4), with the application's code.
+    /// The peer gave the stream up (RESET_STREAM, RFC 9000 section 19.4), with the application's
+    /// code.
     #[error("the peer reset the stream with code {0}")]
     Reset(VarInt),
     /// The stream was stopped on this side.
     #[error("the stream was stopped on this side")]
     ClosedStream,
-    /// It was opened before the handshake was complete, and the server took nothing of that: ask again on a new stream.
+    /// It was opened before the handshake was complete, and the server took nothing of that: ask
+    /// again on a new stream.
     #[error("the server rejected early data")]
     ZeroRttRejected,
     /// The connection has ended.

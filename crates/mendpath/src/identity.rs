@@ -10,7 +10,8 @@ use subtle::ConstantTimeEq as _;
 
 use crate::ConfigError;
 
-/// The SHA-256 of a certificate's SubjectPublicKeyInfo: names a key whatever certificate carries it.
+/// The SHA-256 of a certificate's SubjectPublicKeyInfo: names a key whatever certificate carries
+/// it.
 ///
 /// Its text form is 43 characters of unpadded base64url.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +65,8 @@ impl FromStr for KeyPin {
 
 /// A private key with a self-signed certificate, for servers whose clients pin the key.
 ///
-/// Only the key needs to be kept: the certificate is made from it again, and the [pin](Self::pin) stays the same.
+/// Only the key needs to be kept: the certificate is made from it again, and the [pin](Self::pin)
+/// stays the same.
 pub struct Identity {
     key: KeyPair,
     certificate: CertificateDer<'static>,

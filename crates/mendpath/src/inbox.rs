@@ -7,11 +7,12 @@ use tracing::trace;
 
 use crate::lock::lock;
 
-/// Bytes that may wait for a connection's driver, unused ends of buffers included; more are dropped, as a full socket
-/// buffer would.
+/// Bytes that may wait for a connection's driver, unused ends of buffers included; more are
+/// dropped, as a full socket buffer would.
 const MAX_WAITING: usize = 8 << 20;
 
-/// The same for a client that is not let in: it may not make us fall behind for it. Four receive buffers.
+/// The same for a client that is not let in: it may not make us fall behind for it. Four receive
+/// buffers.
 const STRANGERS_WAITING: usize = 256 << 10;
 
 /// Runs that fill less than this part of a receive buffer are copied out of it.
@@ -20,7 +21,8 @@ const WORTH_KEEPING: usize = 4;
 /// Receive buffers kept for reuse.
 const MAX_SPARE: usize = 64;
 
-/// Datagrams of one connection that arrived together: same addresses, same ECN mark, equally long except for the last.
+/// Datagrams of one connection that arrived together: same addresses, same ECN mark, equally long
+/// except for the last.
 pub(crate) struct Batch {
     path: NetworkPath,
     ecn: Option<Ecn>,
@@ -36,7 +38,8 @@ impl Batch {
         Self { path, ecn, stride: stride.max(1), len: run.len(), bytes: run.to_vec() }
     }
 
-    /// Takes over a whole receive buffer whose first `len` bytes are datagrams; a small run is copied instead.
+    /// Takes over a whole receive buffer whose first `len` bytes are datagrams; a small run is
+    /// copied instead.
     pub(crate) fn taken(
         path: NetworkPath,
         ecn: Option<Ecn>,
@@ -120,7 +123,8 @@ impl Inbox {
         lock(&self.0).wake();
     }
 
-    /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has arrived.
+    /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has
+    /// arrived.
     pub(crate) fn collect(&self, driver: &Waker, backlog: &mut VecDeque<Batch>) {
         let mut state = lock(&self.0);
         match &mut state.driver {

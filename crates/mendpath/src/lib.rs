@@ -1,12 +1,13 @@
 //! Async multipath QUIC for tokio whose paths mend each other's losses.
 //!
-//! A connection uses several network paths at once (WiFi and cellular, two ports of one interface, ...). What one path
-//! loses is mended over the others, before it costs a round trip; how is chosen with [`RecoveryKind`]. On the wire it is
-//! QUIC version 1 (RFC 9000) with draft-ietf-quic-multipath, so other QUIC stacks can be the peer.
+//! A connection uses several network paths at once (WiFi and cellular, two ports of one interface,
+//! ...). What one path loses is mended over the others, before it costs a round trip; how is chosen
+//! with [`RecoveryKind`]. On the wire it is QUIC version 1 (RFC 9000) with
+//! draft-ietf-quic-multipath, so other QUIC stacks can be the peer.
 //!
-//! This crate never decides which packet goes where or how lost ones are recovered: that is the transport's business,
-//! which knows no sockets and no clock. Here are the sockets, the clock, and an API of streams and datagrams. It never
-//! trusts a server without verification.
+//! This crate never decides which packet goes where or how lost ones are recovered: that is the
+//! transport's business, which knows no sockets and no clock. Here are the sockets, the clock, and
+//! an API of streams and datagrams. It never trusts a server without verification.
 //!
 //! Start with [`Endpoint`], which owns UDP sockets, and [`Connection`], which it makes.
 //!
@@ -59,24 +60,27 @@
 //! | choose what is done about loss, and how fast to send | [`RecoveryKind`], [`ControllerKind`], [`TransportConfig`] |
 //! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
 //!
-//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The one difference that
-//! bites: a [`SendStream`] that is dropped before [`finish`](SendStream::finish) resets its stream.
+//! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The
+//! one difference that bites: a [`SendStream`] that is dropped before
+//! [`finish`](SendStream::finish) resets its stream.
 //!
 //! # Errors
 //!
-//! Each operation has an error of its own, with what is needed to act on it; all of them have a variant for a connection that has
-//! ended ([`ConnectionError`]). Those of streams and connections turn into [`std::io::Error`]. Codes of the application are
-//! [`VarInt`]s, those of the transport [`TransportErrorCode`]s.
+//! Each operation has an error of its own, with what is needed to act on it; all of them have a
+//! variant for a connection that has ended ([`ConnectionError`]). Those of streams and connections
+//! turn into [`std::io::Error`]. Codes of the application are [`VarInt`]s, those of the transport
+//! [`TransportErrorCode`]s.
 //!
 //! # Tasks and locks
 //!
-//! Every socket has a task that receives in batches and sorts datagrams by connection. Every connection has a task, its
-//! driver, which feeds them to the transport, sends what the transport wants sent by the socket of the path in question,
-//! and keeps one timer. An idle connection wakes nobody up. A datagram that a socket refuses to send counts as lost, so
-//! that an interface that disappears takes its paths with it and nothing else.
+//! Every socket has a task that receives in batches and sorts datagrams by connection. Every
+//! connection has a task, its driver, which feeds them to the transport, sends what the transport
+//! wants sent by the socket of the path in question, and keeps one timer. An idle connection wakes
+//! nobody up. A datagram that a socket refuses to send counts as lost, so that an interface that
+//! disappears takes its paths with it and nothing else.
 //!
-//! A server's handshake begins when its application accepts the client; datagrams that come before wait, a bounded number of
-//! them.
+//! A server's handshake begins when its application accepts the client; datagrams that come before
+//! wait, a bounded number of them.
 
 mod bind;
 mod clock;

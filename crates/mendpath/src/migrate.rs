@@ -10,7 +10,8 @@ use crate::{
     socket::Socket,
 };
 
-/// Continues path `id` from where `options` say, over a fresh socket unless they name one that is bound.
+/// Continues path `id` from where `options` say, over a fresh socket unless they name one that is
+/// bound.
 pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -> Result<(), OpenPathError> {
     let network = {
         let state = shared.lock();
@@ -29,7 +30,8 @@ pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -
     Ok(())
 }
 
-/// Moves the paths that run over `old` sockets to `local`. Those that cannot move go down with their socket.
+/// Moves the paths that run over `old` sockets to `local`. Those that cannot move go down with
+/// their socket.
 pub(crate) fn rebind(shared: &Arc<Shared>, old: &[Arc<Socket>], local: SocketAddr) {
     let mut state = shared.lock();
     for path in over(&state, old) {

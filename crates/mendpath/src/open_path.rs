@@ -11,7 +11,8 @@ use crate::{
     shared::{Shared, State},
 };
 
-/// The error code for paths that the application does not want (draft-ietf-quic-multipath, APPLICATION_ABANDON_PATH).
+/// The error code for paths that the application does not want (draft-ietf-quic-multipath,
+/// APPLICATION_ABANDON_PATH).
 pub(crate) const APPLICATION_ABANDON_PATH: VarInt = VarInt::from_u32(0x3e);
 
 /// A path between being opened and being validated; given up when dropped.

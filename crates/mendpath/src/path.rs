@@ -96,14 +96,14 @@ impl Path {
 
     /// Continues the path from another local address (RFC 9000 section 9.2), also with servers that
     /// speak no multipath. Binds a fresh socket unless the options name one that is bound; the
-    /// options' remote address, timeout and status are not used. Data flows from there at once. Only
-    /// clients move paths. Where both addresses work, rather
-    /// [open another path](Connection::add_path) and then [`close`](Self::close) this one.
+    /// options' remote address, timeout and status are not used. Data flows from there at once.
+    /// Only clients move paths. Where both addresses work, rather [open another
+    /// path](Connection::add_path) and then [`close`](Self::close) this one.
     ///
     /// # Errors
-    /// If no socket can be bound, the path is gone, the server has forbidden it, or the peer has not
-    /// provided another connection id for the path yet ([`PathError::NoConnectionId`]: try again
-    /// shortly).
+    /// If no socket can be bound, the path is gone, the server has forbidden it, or the peer has
+    /// not provided another connection id for the path yet ([`PathError::NoConnectionId`]: try
+    /// again shortly).
     pub fn migrate(&self, options: &PathOptions) -> Result<(), OpenPathError> {
         migrate::migrate(self.connection.shared(), self.id, options)
     }

@@ -7,7 +7,8 @@ use std::{
 
 use proto::PathStatus;
 
-/// Where a new path starts and leads. The default is one more path to the same remote address, from a fresh port.
+/// Where a new path starts and leads. The default is one more path to the same remote address, from
+/// a fresh port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathOptions {
     pub(crate) local: Option<SocketAddr>,
@@ -30,7 +31,8 @@ impl Default for PathOptions {
 }
 
 impl PathOptions {
-    /// How long [`add_path`](crate::Connection::add_path) waits for the peer's answer unless told otherwise.
+    /// How long [`add_path`](crate::Connection::add_path) waits for the peer's answer unless told
+    /// otherwise.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
 
     /// The default.
@@ -38,8 +40,8 @@ impl PathOptions {
         Self::default()
     }
 
-    /// Starts at this address of ours. With a port that the endpoint has bound, that socket is used; with another
-    /// port, or 0 for any, a fresh socket is bound.
+    /// Starts at this address of ours. With a port that the endpoint has bound, that socket is
+    /// used; with another port, or 0 for any, a fresh socket is bound.
     #[must_use]
     pub fn local(mut self, local: SocketAddr) -> Self {
         self.local = Some(local);
@@ -52,8 +54,8 @@ impl PathOptions {
         self.local(SocketAddr::new(ip, 0))
     }
 
-    /// Starts at this network interface, from a fresh port: its address of the remote's family is bound, and the socket
-    /// is tied to the interface where the operating system permits it.
+    /// Starts at this network interface, from a fresh port: its address of the remote's family is
+    /// bound, and the socket is tied to the interface where the operating system permits it.
     #[must_use]
     pub fn interface(mut self, name: impl Into<String>) -> Self {
         self.interface = Some(name.into());

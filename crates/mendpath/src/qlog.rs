@@ -1,7 +1,9 @@
-//! Traces of connections as qlog files (draft-ietf-quic-qlog-main-schema, draft-ietf-quic-qlog-quic-events), one per connection.
+//! Traces of connections as qlog files (draft-ietf-quic-qlog-main-schema,
+//! draft-ietf-quic-qlog-quic-events), one per connection.
 //!
-//! Beside QUIC's events there are Mendpath's, in the namespace `mendpath`: `recovery` says what the recovery scheme did and why. Packets
-//! and metrics carry a `path_id`. Frames of extensions are named `mendpath:repair`, `multipath:path_abandon` and so on.
+//! Beside QUIC's events there are Mendpath's, in the namespace `mendpath`: `recovery` says what the
+//! recovery scheme did and why. Packets and metrics carry a `path_id`. Frames of extensions are
+//! named `mendpath:repair`, `multipath:path_abandon` and so on.
 
 mod frames;
 
@@ -30,8 +32,8 @@ const MENDPATH_URI: &str = "urn:mendpath:qlog:recovery-1";
 
 /// Writes a qlog file for every connection of a configuration into one directory.
 ///
-/// Files are called `ORIGINAL-CONNECTION-ID_client.sqlog` or `_server.sqlog`. They contain addresses of no peer and no bytes of applications, but all
-/// that frames say about them.
+/// Files are called `ORIGINAL-CONNECTION-ID_client.sqlog` or `_server.sqlog`. They contain
+/// addresses of no peer and no bytes of applications, but all that frames say about them.
 #[derive(Clone, Debug)]
 pub struct QlogDirectory {
     directory: PathBuf,

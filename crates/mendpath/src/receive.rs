@@ -54,7 +54,8 @@ async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
                 since_yield += router.route(endpoint, socket, &mut buffers, &meta[..used]);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            // An interface that goes away, or news by ICMP: other paths go on, and this one may come back.
+            // An interface that goes away, or news by ICMP: other paths go on, and this one may
+            // come back.
             Err(error) if failures < MAX_FAILURES => {
                 failures += 1;
                 debug!(local = %socket.local(), %error, "cannot receive");
@@ -153,7 +154,8 @@ impl Router {
     }
 }
 
-/// Answers without a connection: version negotiation, Retry, stateless reset. Nobody waits if the socket is full.
+/// Answers without a connection: version negotiation, Retry, stateless reset. Nobody waits if the
+/// socket is full.
 pub(crate) fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
     if let (_, Err(error)) = socket.try_send(transmit, bytes, 0) {
         let NetworkPath { local, remote } = transmit.path;

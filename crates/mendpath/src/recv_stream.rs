@@ -19,7 +19,8 @@ const READ_STEP: usize = 16 << 10;
 
 /// The receiving side of a stream.
 ///
-/// Dropped before its end was read, it stops with the code [`DROPPED`](crate::SendStream::DROPPED): the peer need not send the rest.
+/// Dropped before its end was read, it stops with the code [`DROPPED`](crate::SendStream::DROPPED):
+/// the peer need not send the rest.
 pub struct RecvStream {
     handle: Handle,
     id: StreamId,
@@ -39,8 +40,9 @@ impl RecvStream {
         Self { handle, id, early, end: None }
     }
 
-    /// Whether a client may have sent bytes of this stream in 0-RTT packets. What is read before the handshake is complete may then
-    /// be a replay; see [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
+    /// Whether a client may have sent bytes of this stream in 0-RTT packets. What is read before
+    /// the handshake is complete may then be a replay; see
+    /// [`Connecting::into_0rtt`](crate::Connecting::into_0rtt).
     pub fn is_0rtt(&self) -> bool {
         self.shared().lock().proto.is_early(self.id)
     }
@@ -50,16 +52,19 @@ impl RecvStream {
         self.id
     }
 
-    /// Reads what is there, waiting for the first byte, and returns how many bytes; `None` at the end. Cancel safe.
+    /// Reads what is there, waiting for the first byte, and returns how many bytes; `None` at the
+    /// end. Cancel safe.
     ///
     /// # Errors
-    /// If the peer reset the stream, it was stopped, or the connection has ended and what had arrived was read.
+    /// If the peer reset the stream, it was stopped, or the connection has ended and what had
+    /// arrived was read.
     pub async fn read(&mut self, buf: &mut [u8]) -> Result<Option<usize>, ReadError> {
         poll_fn(|cx| self.poll_some(cx, buf)).await
     }
 
-    /// Reads the next bytes in order, waiting for the first, without a buffer of the caller's; `None` at the end. At
-    /// most `max` bytes, and at least one. Most are not copied once more. Cancel safe.
+    /// Reads the next bytes in order, waiting for the first, without a buffer of the caller's;
+    /// `None` at the end. At most `max` bytes, and at least one. Most are not copied once more.
+    /// Cancel safe.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -67,7 +72,8 @@ impl RecvStream {
         poll_fn(|cx| self.poll_read_chunk(cx, max)).await
     }
 
-    /// The poll form of [`read_chunk`](Self::read_chunk). The task of the last poll is woken when there is more.
+    /// The poll form of [`read_chunk`](Self::read_chunk). The task of the last poll is woken when
+    /// there is more.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -84,8 +90,8 @@ impl RecvStream {
         })
     }
 
-    /// Fills `chunks` from the front with the next bytes in order, as far as they are there, waiting for the first;
-    /// returns how many were filled, or `None` at the end. Cancel safe.
+    /// Fills `chunks` from the front with the next bytes in order, as far as they are there,
+    /// waiting for the first; returns how many were filled, or `None` at the end. Cancel safe.
     ///
     /// # Errors
     /// As [`read`](Self::read).

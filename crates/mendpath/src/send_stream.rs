@@ -21,9 +21,10 @@ use crate::{
 
 /// The sending side of a stream.
 ///
-/// Dropped without [`finish`](Self::finish), it is reset with the code [`DROPPED`](Self::DROPPED): a task that panics, is cancelled or
-/// returns early must not look to the peer as if it had said all it had to say. Some other libraries finish a stream that is dropped;
-/// here, say so. As [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
+/// Dropped without [`finish`](Self::finish), it is reset with the code [`DROPPED`](Self::DROPPED):
+/// a task that panics, is cancelled or returns early must not look to the peer as if it had said
+/// all it had to say. Some other libraries finish a stream that is dropped; here, say so. As
+/// [`AsyncWrite`], shutdown finishes, and flush does nothing, since data never waits for more.
 pub struct SendStream {
     handle: Handle,
     id: StreamId,
@@ -35,8 +36,8 @@ pub struct SendStream {
 }
 
 impl SendStream {
-    /// The code of the reset with which a stream ends that is dropped before it is finished. [`RecvStream`](crate::RecvStream) stops
-    /// with the same.
+    /// The code of the reset with which a stream ends that is dropped before it is finished.
+    /// [`RecvStream`](crate::RecvStream) stops with the same.
     pub const DROPPED: VarInt = VarInt::from_u32(0);
 
     pub(crate) fn new(handle: Handle, id: StreamId, early: bool) -> Self {
@@ -87,8 +88,8 @@ impl SendStream {
         self.end(|state, id| state.proto.finish(id).is_ok())
     }
 
-    /// Waits until the peer's transport has acknowledged everything, the end included; call [`finish`](Self::finish)
-    /// first. Cancel safe.
+    /// Waits until the peer's transport has acknowledged everything, the end included; call
+    /// [`finish`](Self::finish) first. Cancel safe.
     ///
     /// # Errors
     /// If the peer stopped the stream, it was reset, or the connection ended before.
@@ -112,11 +113,11 @@ impl SendStream {
         Ok(())
     }
 
-    /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was acknowledged, or it
-    /// was reset on this side, instead.
+    /// Waits until the peer has stopped the stream, and returns its code; `None` if everything was
+    /// acknowledged, or it was reset on this side, instead.
     ///
-    /// The future borrows nothing: it may wait in a task of its own while the stream is written to, and even when the
-    /// stream is dropped. Several may wait. Cancel safe.
+    /// The future borrows nothing: it may wait in a task of its own while the stream is written to,
+    /// and even when the stream is dropped. Several may wait. Cancel safe.
     ///
     /// # Errors
     /// If the server rejected early data, or the connection ended before.
@@ -134,7 +135,8 @@ impl SendStream {
         }
     }
 
-    /// Streams of higher priority are sent first; 0 is the default. Without effect once the stream has ended.
+    /// Streams of higher priority are sent first; 0 is the default. Without effect once the stream
+    /// has ended.
     pub fn set_priority(&self, priority: i32) {
         let mut state = self.shared().lock();
         if !state.is_void(self.early) {

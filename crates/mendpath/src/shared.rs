@@ -153,7 +153,8 @@ impl Shared {
         self.wake_driver();
     }
 
-    /// Turns a client away: with the application's code once the handshake is complete, with CONNECTION_REFUSED before.
+    /// Turns a client away: with the application's code once the handshake is complete, with
+    /// CONNECTION_REFUSED before.
     pub(crate) fn refuse(&self, code: VarInt, reason: &str) {
         let mut state = self.lock();
         if state.error.is_none() {
@@ -205,7 +206,8 @@ impl Shared {
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
             Event::Path(event) => state.dispatch_path(event),
             Event::ConnectionLost(error) => self.end(state, error),
-            // The driver deals with the end, and what a later transport may tell concerns nobody here.
+            // The driver deals with the end, and what a later transport may tell concerns nobody
+            // here.
             _ => {}
         }
     }

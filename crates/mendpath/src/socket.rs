@@ -65,8 +65,8 @@ impl Socket {
         self.dedicated
     }
 
-    /// How well it fits a path's local address: 3 bound exactly there, 2 bound to any address with that port, 1 and 0
-    /// the same where the path leaves the port open; `None` if it does not.
+    /// How well it fits a path's local address: 3 bound exactly there, 2 bound to any address with
+    /// that port, 1 and 0 the same where the path leaves the port open; `None` if it does not.
     pub(crate) fn fits(&self, local: SocketAddr) -> Option<u8> {
         let exact = self.local.ip() == local.ip();
         let any = self.local.ip().is_unspecified() && self.reaches(local.ip());
@@ -83,8 +83,9 @@ impl Socket {
         self.local.is_ipv6() && self.local.ip().is_unspecified()
     }
 
-    /// Sends datagrams of `transmit` from byte `sent` on, as many as one system call takes. Returns the number of
-    /// bytes of that call, beside its result: on errors other than `WouldBlock` these bytes count as lost.
+    /// Sends datagrams of `transmit` from byte `sent` on, as many as one system call takes. Returns
+    /// the number of bytes of that call, beside its result: on errors other than `WouldBlock` these
+    /// bytes count as lost.
     pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, io::Result<()>) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let segments = (MAX_UDP_PAYLOAD / segment).min(self.udp.max_gso_segments()).max(1);
@@ -111,7 +112,8 @@ impl Socket {
         }
     }
 
-    /// The source address to ask for; none where the socket's own says it already, or the kernel shall choose.
+    /// The source address to ask for; none where the socket's own says it already, or the kernel
+    /// shall choose.
     fn source(&self, path: &NetworkPath) -> Option<IpAddr> {
         if !self.local.ip().is_unspecified() || path.local.ip().is_unspecified() {
             return None;
@@ -133,7 +135,8 @@ impl Socket {
         self.io.readable().await
     }
 
-    /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many buffers were used.
+    /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many
+    /// buffers were used.
     pub(crate) fn try_recv(
         &self,
         buffers: &mut [IoSliceMut<'_>],
@@ -176,8 +179,9 @@ impl Socket {
     }
 }
 
-/// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making room for them: coalesced
-/// datagrams would come without their ECN mark, and over IPv6 without their local address.
+/// Switches the kernel's receive timestamps off, which quinn-udp 0.6 switches on without making
+/// room for them: coalesced datagrams would come without their ECN mark, and over IPv6 without
+/// their local address.
 fn without_timestamps(socket: &std::net::UdpSocket) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

@@ -27,8 +27,8 @@ impl Sockets {
         }
     }
 
-    /// The socket that packets with this local address leave by: the one bound exactly there, else one with that port on
-    /// any address, else (port 0) the first that fits.
+    /// The socket that packets with this local address leave by: the one bound exactly there, else
+    /// one with that port on any address, else (port 0) the first that fits.
     pub(crate) fn select(&self, local: SocketAddr) -> Option<Arc<Socket>> {
         self.with(|sockets| best(sockets.iter().map(|socket| (socket.fits(local), socket))).cloned())
     }
@@ -120,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Receives until `count` datagrams are there; returns their sizes and what was known about the last of them.
+    /// Receives until `count` datagrams are there; returns their sizes and what was known about the
+    /// last of them.
     async fn receive(socket: &Socket, count: usize) -> (Vec<usize>, RecvMeta) {
         let mut buffer = vec![0; 1 << 16];
         let mut sizes = Vec::new();

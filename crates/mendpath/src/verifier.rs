@@ -12,7 +12,8 @@ use rustls::{
 
 use crate::KeyPin;
 
-/// Accepts exactly the servers that prove possession of one key, whatever their certificate says about names and dates.
+/// Accepts exactly the servers that prove possession of one key, whatever their certificate says
+/// about names and dates.
 #[derive(Debug)]
 pub(crate) struct PinnedKey {
     pin: KeyPin,

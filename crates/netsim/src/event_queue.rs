@@ -9,8 +9,8 @@ use units::Instant;
 
 /// Events ordered by time, and by the order in which they were added within the same time.
 ///
-/// A binary heap: O(log n) per operation, no allocation once it has grown. Callers see no more than the order, so that a
-/// faster structure can take its place.
+/// A binary heap: O(log n) per operation, no allocation once it has grown. Callers see no more than
+/// the order, so that a faster structure can take its place.
 #[derive(Debug)]
 pub struct EventQueue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,

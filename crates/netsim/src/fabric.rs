@@ -1,26 +1,29 @@
-//! A fabric: hosts and switches joined by ports, on virtual time, made for millions of packets per second.
+//! A fabric: hosts and switches joined by ports, on virtual time, made for millions of packets per
+//! second.
 //!
-//! [`Topology`] says what there is (one file per topology, all plain data), [`Fabric::new`] builds it, and
-//! [`Fabric::run`] moves packets until a time, calling the protocol that lives on the hosts ([`Hosts`]).
+//! [`Topology`] says what there is (one file per topology, all plain data), [`Fabric::new`] builds
+//! it, and [`Fabric::run`] moves packets until a time, calling the protocol that lives on the hosts
+//! ([`Hosts`]).
 //!
 //! # Model
-//! A port is loss (on the wire, or before the rate limit) -> drop-tail queue in packets or bytes, ECN mark above a
-//! threshold -> rate -> propagation delay. A switch forwards without delay over shortest paths; among several it picks by
-//! flow hash, at random per packet, or as a [`Balancer`] says. A packet is dropped when the queue is full at its
-//! arrival, never later; a packet that leaves at the very moment another arrives has left before.
+//! A port is loss (on the wire, or before the rate limit) -> drop-tail queue in packets or bytes,
+//! ECN mark above a threshold -> rate -> propagation delay. A switch forwards without delay over
+//! shortest paths; among several it picks by flow hash, at random per packet, or as a [`Balancer`]
+//! says. A packet is dropped when the queue is full at its arrival, never later; a packet that
+//! leaves at the very moment another arrives has left before.
 //!
 //! # How it is fast
-//! A port is first in, first out, so the moment of every arrival is known when a packet is queued. Only the first packet
-//! under way of each port is in the event queue: one event per hop, and as many entries as busy ports, not packets.
-//! Packets lie in a pool and move by number.
+//! A port is first in, first out, so the moment of every arrival is known when a packet is queued.
+//! Only the first packet under way of each port is in the event queue: one event per hop, and as
+//! many entries as busy ports, not packets. Packets lie in a pool and move by number.
 //!
 //! # Determinism
-//! Events are ordered by time, then by the element's number. Every random element has its own stream from one seed.
-//! [`Fabric::trace_hash`] covers every event.
+//! Events are ordered by time, then by the element's number. Every random element has its own
+//! stream from one seed. [`Fabric::trace_hash`] covers every event.
 //!
 //! # Bounds
-//! Queues by their configuration, packets and timers by [`Limits`]: a packet above the limit is dropped and counted, too
-//! many timers end the run with an error.
+//! Queues by their configuration, packets and timers by [`Limits`]: a packet above the limit is
+//! dropped and counted, too many timers end the run with an error.
 
 pub mod balance;
 pub mod failure;

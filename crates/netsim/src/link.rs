@@ -4,8 +4,9 @@
 //! offer -> loss model -> outage? -> drop-tail queue -> rate -> (loss model) -> delay + jitter -> deliver
 //! ```
 //!
-//! A packet that finds the link idle is sent at once; others wait in the queue. Every step happens at its exact time in
-//! nanoseconds, however rarely the link is asked, so that virtual and real time give the same result.
+//! A packet that finds the link idle is sent at once; others wait in the queue. Every step happens
+//! at its exact time in nanoseconds, however rarely the link is asked, so that virtual and real
+//! time give the same result.
 
 mod config;
 mod display;
@@ -31,7 +32,8 @@ use schedule::Schedule;
 /// What became of an offered packet.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Offered {
-    /// It is on its way: waiting, being sent or travelling. With [`LossPoint::AfterRate`] it may still be lost.
+    /// It is on its way: waiting, being sent or travelling. With [`LossPoint::AfterRate`] it may
+    /// still be lost.
     Accepted,
     /// The loss model took it.
     Lost,
@@ -50,16 +52,16 @@ pub struct Delivered<T> {
     pub size: u64,
     /// When exactly it arrived, which may be earlier than the call that fetched it.
     pub at: Instant,
-    /// Whether the queue was above the ECN threshold when the packet joined it. The caller sets CE if the packet is
-    /// ECN-capable.
+    /// Whether the queue was above the ECN threshold when the packet joined it. The caller sets CE
+    /// if the packet is ECN-capable.
     pub ce: bool,
 }
 
 /// One direction of a path on any clock. See the [module](self) for the order of its parts.
 ///
-/// The caller's loop is: [`offer`](Self::offer) what is sent; at [`next_delivery`](Self::next_delivery) call
-/// [`deliver`](Self::deliver) until it returns `None`. Time never runs backwards: a `now` earlier than one seen before
-/// counts as that one.
+/// The caller's loop is: [`offer`](Self::offer) what is sent; at
+/// [`next_delivery`](Self::next_delivery) call [`deliver`](Self::deliver) until it returns `None`.
+/// Time never runs backwards: a `now` earlier than one seen before counts as that one.
 pub struct Link<T> {
     clock: Instant,
     seed: Seed,
@@ -116,7 +118,8 @@ impl<T: Clone> Link<T> {
         self.advance(now);
         self.stats.offered += 1;
         self.stats.offered_bytes += size;
-        // Drawn before anything else may drop the packet, so that the n-th packet's fate depends on n alone.
+        // Drawn before anything else may drop the packet, so that the n-th packet's fate depends on
+        // n alone.
         let lost = self.loss_point == LossPoint::BeforeRate && self.lose(size, self.clock);
         let fate = if self.outage() == Some(OutageKind::Drop) {
             Offered::Outage
@@ -129,11 +132,11 @@ impl<T: Clone> Link<T> {
         fate
     }
 
-    /// The next arrival, if [`deliver`](Self::deliver) is worth calling at all: `None` while the link is empty, or holds
-    /// packets until it is restored by hand.
+    /// The next arrival, if [`deliver`](Self::deliver) is worth calling at all: `None` while the
+    /// link is empty, or holds packets until it is restored by hand.
     ///
-    /// With reordering, or around an outage, the moment may turn out to be an inner step of the link: `deliver` then
-    /// returns `None`, and this function a later moment.
+    /// With reordering, or around an outage, the moment may turn out to be an inner step of the
+    /// link: `deliver` then returns `None`, and this function a later moment.
     pub fn next_delivery(&self) -> Option<Instant> {
         let arrival = self.flight.next_arrival();
         // Without reordering nothing that waits can overtake what travels.
@@ -161,8 +164,8 @@ impl<T: Clone> Link<T> {
 
     /// Cuts the link by hand until [`restore`](Self::restore), in addition to any scheduled outage.
     ///
-    /// [`OutageKind::Drop`] loses what waits and what is offered, [`OutageKind::Hold`] keeps it waiting while the queue has
-    /// room. Either way, what is travelling arrives.
+    /// [`OutageKind::Drop`] loses what waits and what is offered, [`OutageKind::Hold`] keeps it
+    /// waiting while the queue has room. Either way, what is travelling arrives.
     pub fn cut(&mut self, now: Instant, kind: OutageKind) {
         self.advance(now);
         self.cut = Some(kind);
@@ -187,7 +190,8 @@ impl<T: Clone> Link<T> {
         self.apply(Change::Rate(rate), self.clock);
     }
 
-    /// Changes the propagation delay for packets not yet sent. Without reordering, they still do not overtake.
+    /// Changes the propagation delay for packets not yet sent. Without reordering, they still do
+    /// not overtake.
     pub fn set_delay(&mut self, now: Instant, delay: Duration) {
         self.advance(now);
         self.apply(Change::Delay(delay), self.clock);
@@ -200,14 +204,15 @@ impl<T: Clone> Link<T> {
         self.loss = loss;
     }
 
-    /// Replaces the loss model by one of the caller's. It lasts until [`set_loss`](Self::set_loss) or
-    /// [`reseed`](Self::reseed).
+    /// Replaces the loss model by one of the caller's. It lasts until [`set_loss`](Self::set_loss)
+    /// or [`reseed`](Self::reseed).
     pub fn set_loss_model(&mut self, model: Box<dyn LossModel + Send>) {
         self.model = model;
         self.asked = 0;
     }
 
-    /// Starts all randomness afresh from `seed`, the loss pattern from packet 0. Packets inside stay.
+    /// Starts all randomness afresh from `seed`, the loss pattern from packet 0. Packets inside
+    /// stay.
     pub fn reseed(&mut self, now: Instant, seed: Seed) {
         self.advance(now);
         self.seed = seed;

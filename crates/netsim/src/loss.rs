@@ -1,7 +1,8 @@
 //! Random loss: which packets of a link disappear.
 //!
-//! A model is asked once per packet, in order, and draws the same count of random numbers for each. So its decision for
-//! the n-th packet depends on the seed and n alone, and two runs that send different packets see the same pattern.
+//! A model is asked once per packet, in order, and draws the same count of random numbers for each.
+//! So its decision for the n-th packet depends on the seed and n alone, and two runs that send
+//! different packets see the same pattern.
 
 mod gilbert_elliott;
 mod interference;
@@ -22,7 +23,8 @@ pub struct PacketInfo {
     pub index: u64,
     /// Size as the link counts it, in bytes.
     pub size: u64,
-    /// When the packet reached the model; what is lost on the wire of a fabric's link: when its first bit is sent.
+    /// When the packet reached the model; what is lost on the wire of a fabric's link: when its
+    /// first bit is sent.
     pub at: Instant,
 }
 
@@ -54,8 +56,8 @@ impl Loss {
         Self::Nth(indices.into_iter().collect())
     }
 
-    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many. For [`Loss::Interference`] that of first tries
-    /// of packets of 1,500 bytes.
+    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many. For
+    /// [`Loss::Interference`] that of first tries of packets of 1,500 bytes.
     pub fn stationary(&self) -> LossRate {
         match self {
             Self::None | Self::Nth(_) => LossRate::ZERO,

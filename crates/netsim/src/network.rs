@@ -1,6 +1,7 @@
 //! Hosts connected by pairs of links, on a virtual clock.
 //!
-//! A small event loop for tests of whole protocols: a host is nothing but an address, its protocol lives with the caller.
+//! A small event loop for tests of whole protocols: a host is nothing but an address, its protocol
+//! lives with the caller.
 //!
 //! ```
 //! use mendpath_netsim::{LinkConfig, Network, Seed};
@@ -68,11 +69,13 @@ struct Edge<A, T> {
     from: A,
     to: A,
     link: Link<T>,
-    /// The earliest wake-up in the event queue, so that there is one event per link, not one per packet.
+    /// The earliest wake-up in the event queue, so that there is one event per link, not one per
+    /// packet.
     wake: Option<Instant>,
 }
 
-/// A deterministic network of duplex paths between addresses of type `A`, carrying packets of type `T`.
+/// A deterministic network of duplex paths between addresses of type `A`, carrying packets of type
+/// `T`.
 ///
 /// Same seed, same calls: same arrivals and same [`trace_hash`](Self::trace_hash).
 pub struct Network<A, T> {
@@ -109,8 +112,8 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         }
     }
 
-    /// Adds a path between `a` and `b`. Packets between these addresses take it from now on, also if an earlier path
-    /// connects them. Scheduled changes of the links count from now.
+    /// Adds a path between `a` and `b`. Packets between these addresses take it from now on, also
+    /// if an earlier path connects them. Scheduled changes of the links count from now.
     pub fn connect(&mut self, a: A, b: A, forward: &LinkConfig, backward: &LinkConfig) -> PathId {
         let id = PathId(self.edges.len() / 2);
         let seed = self.seed.child("path", id.0 as u64);
@@ -178,7 +181,8 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         &self.edges[edge_index(path, direction)].link
     }
 
-    /// Changes one direction of a path: cut, restore, set rate, and so on. `change` gets the present time.
+    /// Changes one direction of a path: cut, restore, set rate, and so on. `change` gets the
+    /// present time.
     ///
     /// # Panics
     /// If the path is not of this network.
@@ -260,7 +264,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// Two hosts that send back what they get over two unlike paths; returns arrivals and trace hash.
+    /// Two hosts that send back what they get over two unlike paths; returns arrivals and trace
+    /// hash.
     fn ping_pong(seed: u64, extra_path: bool) -> (Vec<(Instant, u32)>, u64) {
         let mut net = Network::new(Seed(seed));
         net.connect(

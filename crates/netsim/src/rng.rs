@@ -1,14 +1,16 @@
 //! Seeded randomness, one stream per element.
 //!
-//! The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2021), its
-//! state filled by SplitMix64. Written out here so that traces stay the same on every platform and for good.
+//! The generator is xoshiro256++ (Blackman and Vigna, "Scrambled linear pseudorandom number
+//! generators", 2021), its state filled by SplitMix64. Written out here so that traces stay the
+//! same on every platform and for good.
 
 /// The one number from which all randomness of a run derives.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed of a part: depends on this seed, the part's name and its index, and on nothing else.
+    /// The seed of a part: depends on this seed, the part's name and its index, and on nothing
+    /// else.
     pub fn child(self, name: &str, index: u64) -> Self {
         let mut state = self.0;
         let mut mixed = split_mix(&mut state);
@@ -59,7 +61,8 @@ impl Rng {
         self.next_f64() < p
     }
 
-    /// A number in `0..bound`, uniform to within `bound` / 2^64; 0 if `bound` is 0. Draws exactly once.
+    /// A number in `0..bound`, uniform to within `bound` / 2^64; 0 if `bound` is 0. Draws exactly
+    /// once.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

@@ -1,8 +1,10 @@
 //! One number that stands for everything that happened.
 
-/// A running 64-bit hash over the events of a run: two runs are the same if and (almost surely) only if theirs agree.
+/// A running 64-bit hash over the events of a run: two runs are the same if and (almost surely)
+/// only if theirs agree.
 ///
-/// Per word one multiplication and one fold of the high half onto the low: fast, the same on every platform, and no secret.
+/// Per word one multiplication and one fold of the high half onto the low: fast, the same on every
+/// platform, and no secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TraceHash(u64);
 

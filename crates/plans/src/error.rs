@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// What is wrong with a plan. Keys are written with their tables: `workload.flows`, `scheme[2].subflows`.
+/// What is wrong with a plan. Keys are written with their tables: `workload.flows`,
+/// `scheme[2].subflows`.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum PlanError {
     /// Not TOML.

@@ -1,4 +1,5 @@
-//! Reading a plan's tables: every key is asked for by name, and what nobody asked for is an error that says what there is.
+//! Reading a plan's tables: every key is asked for by name, and what nobody asked for is an error
+//! that says what there is.
 
 use std::{ops::RangeInclusive, sync::LazyLock};
 

@@ -1,10 +1,11 @@
 //! Reading plans: what the folder `plans` holds is TOML, whether it is simulated or measured.
 //!
-//! Values are serde's business. A plan whose shape is known is a type: [`read`] makes it from the text. A plan whose tables mean
-//! something else for every `kind`, or hold names that a sweep fills in, is a [`Table`] that is read key by key with [`Keys`].
+//! Values are serde's business. A plan whose shape is known is a type: [`read`] makes it from the
+//! text. A plan whose tables mean something else for every `kind`, or hold names that a sweep fills
+//! in, is a [`Table`] that is read key by key with [`Keys`].
 //!
-//! Either way an error is a [`PlanError`]: it names the key with the tables it stands in, what was found and what may stand
-//! there, and [`line_of`] finds its line.
+//! Either way an error is a [`PlanError`]: it names the key with the tables it stands in, what was
+//! found and what may stand there, and [`line_of`] finds its line.
 //!
 //! ```
 //! #[derive(Debug, serde::Deserialize)]

@@ -2,8 +2,8 @@
 
 use toml::de::{DeTable, DeValue};
 
-/// The line of `key` (as in `scheme[2].tcp.mss`) in the text of a plan, from 1; that of the nearest table around it if the key is
-/// not there. `None` if not even the first table is.
+/// The line of `key` (as in `scheme[2].tcp.mss`) in the text of a plan, from 1; that of the nearest
+/// table around it if the key is not there. `None` if not even the first table is.
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     place_of(text, key).map(|(place, _)| line_at(text, place))
 }
@@ -33,8 +33,8 @@ fn place_of<'k>(text: &str, key: &'k str) -> Option<(usize, &'k str)> {
     place
 }
 
-/// The entry of `table` whose name `key` begins with, the longest one, as names may have dots in them: where its name stands, its
-/// value, and what of `key` is left.
+/// The entry of `table` whose name `key` begins with, the longest one, as names may have dots in
+/// them: where its name stands, its value, and what of `key` is left.
 fn find<'t, 'k>(table: &'t DeTable<'_>, key: &'k str) -> Option<(usize, &'t DeValue<'t>, &'k str)> {
     let fits = |name: &str| {
         let after = key.strip_prefix(name)?;

@@ -1,4 +1,5 @@
-//! Connection ids of both directions, per path (RFC 9000 section 5.1, draft-ietf-quic-multipath-21 section 3.2).
+//! Connection ids of both directions, per path (RFC 9000 section 5.1, draft-ietf-quic-multipath-21
+//! section 3.2).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,8 +38,8 @@ struct RemoteCid {
     cid: ConnectionId,
     /// What the peer's stateless reset for it bears; unknown for a client's first id.
     token: Option<ResetToken>,
-    /// Some packet may have carried it: it stays with the address that packet went to (RFC 9000 section 9.5), and from then on its
-    /// token counts (section 10.3.1).
+    /// Some packet may have carried it: it stays with the address that packet went to (RFC 9000
+    /// section 9.5), and from then on its token counts (section 10.3.1).
     used: bool,
 }
 
@@ -80,7 +81,8 @@ pub(crate) struct CidRegistry {
 }
 
 impl CidRegistry {
-    /// A registry for a connection whose first packets carry `local` (ours) and `remote` (what we send to).
+    /// A registry for a connection whose first packets carry `local` (ours) and `remote` (what we
+    /// send to).
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId, reset_key: hmac::Key) -> Self {
         let mut registry = Self {
             local: BTreeMap::new(),
@@ -100,7 +102,8 @@ impl CidRegistry {
         registry
     }
 
-    /// Replaces the remote connection id of the handshake: the peer's first packet names its own choice.
+    /// Replaces the remote connection id of the handshake: the peer's first packet names its own
+    /// choice.
     pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
         let known = VecDeque::from([RemoteCid { sequence: 0, cid, token: None, used: true }]);
         let cids = RemotePathCids { known, largest_sequence: Some(0), in_use: true, ..Default::default() };
@@ -125,7 +128,8 @@ impl CidRegistry {
         }
     }
 
-    /// The tokens of the peer's connection ids in use on every path, if they may have changed since the last call.
+    /// The tokens of the peer's connection ids in use on every path, if they may have changed since
+    /// the last call.
     pub(crate) fn changed_reset_tokens(&mut self) -> Option<Vec<ResetToken>> {
         core::mem::take(&mut self.resets_changed).then(|| self.reset_tokens().copied().collect())
     }
@@ -135,7 +139,8 @@ impl CidRegistry {
         known.filter(|cid| cid.used).filter_map(|cid| cid.token.as_ref())
     }
 
-    /// Whether a datagram with this end is a stateless reset of the connection. Takes the same time whatever matches.
+    /// Whether a datagram with this end is a stateless reset of the connection. Takes the same time
+    /// whatever matches.
     pub(crate) fn is_reset(&self, end: &[u8; 16]) -> bool {
         let end = ResetToken(*end);
         self.reset_tokens().fold(false, |found, token| found | (*token == end))
@@ -164,8 +169,9 @@ impl CidRegistry {
         new
     }
 
-    /// Asks the peer to give up all our connection ids of `path` for new ones, which are to be issued next (RFC 9000 section 5.1.2).
-    /// False while it has not given up those of the last time.
+    /// Asks the peer to give up all our connection ids of `path` for new ones, which are to be
+    /// issued next (RFC 9000 section 5.1.2). False while it has not given up those of the last
+    /// time.
     pub(crate) fn rotate(&mut self, path: PathId) -> bool {
         let Some(cids) = self.local.get_mut(&path) else { return false };
         let ready = cids.issued.iter().all(|c| c.sequence >= cids.retire_prior_to);
@@ -193,7 +199,8 @@ impl CidRegistry {
     /// We owe the peer a RETIRE_CONNECTION_ID.
     ///
     /// # Errors
-    /// CONNECTION_ID_LIMIT_ERROR if more than `limit` are neither sent nor acknowledged (RFC 9000 section 5.1.2).
+    /// CONNECTION_ID_LIMIT_ERROR if more than `limit` are neither sent nor acknowledged (RFC 9000
+    /// section 5.1.2).
     pub(crate) fn on_retiring(&mut self, limit: usize) -> Result<(), TransportError> {
         self.retiring += 1;
         if self.retiring <= limit {
@@ -293,8 +300,8 @@ impl CidRegistry {
         Some(self.remote.get(&path)?.known.front()?.cid)
     }
 
-    /// Takes a connection id that no packet has carried yet. A peer whose connection ids are empty has nothing else to offer, which
-    /// then serves every address.
+    /// Takes a connection id that no packet has carried yet. A peer whose connection ids are empty
+    /// has nothing else to offer, which then serves every address.
     pub(crate) fn unused_remote(&mut self, path: PathId) -> Option<ConnectionId> {
         self.resets_changed = true;
         let known = &mut self.remote.get_mut(&path)?.known;
@@ -319,7 +326,8 @@ impl CidRegistry {
         self.remote.get(&path).is_some_and(|c| c.known.iter().any(|known| known.cid == *cid))
     }
 
-    /// Gives up one of the peer's connection ids; returns its sequence number, which the peer must be told.
+    /// Gives up one of the peer's connection ids; returns its sequence number, which the peer must
+    /// be told.
     pub(crate) fn retire_remote(&mut self, path: PathId, cid: &ConnectionId) -> Option<u64> {
         self.resets_changed = true;
         let known = &mut self.remote.get_mut(&path)?.known;
@@ -327,7 +335,8 @@ impl CidRegistry {
         Some(known.remove(at)?.sequence)
     }
 
-    /// Forgets everything about an abandoned path; returns our connection ids that nobody may use any more.
+    /// Forgets everything about an abandoned path; returns our connection ids that nobody may use
+    /// any more.
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
         self.remote.remove(&path);
         self.resets_changed = true;

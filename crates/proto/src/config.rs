@@ -14,30 +14,35 @@ use crate::{
 /// Settings of one connection, the same type for both roles.
 #[derive(Clone, Debug)]
 pub struct TransportConfig {
-    /// Silence after which the connection is dropped (RFC 9000 section 10.1); zero disables it. Default 30 s.
+    /// Silence after which the connection is dropped (RFC 9000 section 10.1); zero disables it.
+    /// Default 30 s.
     pub max_idle_timeout: Duration,
-    /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default `None`.
+    /// Interval of PINGs on every path that would otherwise be silent; `None` sends none. Default
+    /// `None`.
     pub keep_alive: Option<Duration>,
-    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4): what a connection takes in memory at
-    /// most, if nothing is read. Streams share it by how fast they are read; see docs/decisions/0015-receive-windows.md. Default
-    /// 128 MiB.
+    /// Bytes that all streams together may receive ahead of the application (RFC 9000 section 4):
+    /// what a connection takes in memory at most, if nothing is read. Streams share it by how fast
+    /// they are read; see docs/decisions/0015-receive-windows.md. Default 128 MiB.
     pub receive_window: u64,
-    /// The most that a single stream may receive ahead of the application, however fast it is read; it never gets more than half of
-    /// `receive_window`. Default 64 MiB.
+    /// The most that a single stream may receive ahead of the application, however fast it is read;
+    /// it never gets more than half of `receive_window`. Default 64 MiB.
     pub stream_receive_window: u64,
-    /// What every stream may receive from the start, read or not. `None`: an eighth of `receive_window` for all streams that the peer
-    /// may open, between 4 and 64 KiB each. Default `None`.
+    /// What every stream may receive from the start, read or not. `None`: an eighth of
+    /// `receive_window` for all streams that the peer may open, between 4 and 64 KiB each. Default
+    /// `None`.
     pub initial_stream_window: Option<u64>,
-    /// Bytes that the application may hand over before they are acknowledged, all streams together. Of these as many are used as the
-    /// paths need, at least 1 MiB. Default 64 MiB.
+    /// Bytes that the application may hand over before they are acknowledged, all streams together.
+    /// Of these as many are used as the paths need, at least 1 MiB. Default 64 MiB.
     pub send_buffer: u64,
     /// Bidirectional streams that the peer may have open. Default 256.
     pub max_concurrent_bidi: u64,
     /// Unidirectional streams that the peer may have open. Default 256.
     pub max_concurrent_uni: u64,
-    /// Bytes of received datagrams (RFC 9221) kept for the application; the oldest is dropped first. Default 1 MiB.
+    /// Bytes of received datagrams (RFC 9221) kept for the application; the oldest is dropped
+    /// first. Default 1 MiB.
     pub datagram_receive_buffer: usize,
-    /// Bytes of datagrams waiting to be sent; zero refuses datagrams in both directions. Default 1 MiB.
+    /// Bytes of datagrams waiting to be sent; zero refuses datagrams in both directions. Default 1
+    /// MiB.
     pub datagram_send_buffer: usize,
     /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
     pub max_paths: u32,
@@ -45,16 +50,19 @@ pub struct TransportConfig {
     pub initial_window_packets: u64,
     /// Round-trip time assumed before the first sample (RFC 9002 section 6.2.2). Default 333 ms.
     pub initial_rtt: Duration,
-    /// UDP payload that every path starts with, in bytes, 1,200 to 65,527: the network must carry it. Default 1,200.
+    /// UDP payload that every path starts with, in bytes, 1,200 to 65,527: the network must carry
+    /// it. Default 1,200.
     pub initial_datagram_size: u16,
-    /// UDP payload up to which every path searches for what it carries (RFC 8899), in bytes, at most 65,527. Default 1,452, what
-    /// Ethernet leaves below IPv6.
+    /// UDP payload up to which every path searches for what it carries (RFC 8899), in bytes, at
+    /// most 65,527. Default 1,452, what Ethernet leaves below IPv6.
     pub max_datagram_size: u16,
-    /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000 section 13.4). Default true.
+    /// Whether to mark packets ECT(0) where that works, and to take marks for congestion (RFC 9000
+    /// section 13.4). Default true.
     pub ecn: bool,
-    /// Servers: whether a client's paths may move to other addresses of its, be it on purpose or because a NAT forgets a binding
-    /// (RFC 9000 section 9). If not, clients are told (disable_active_migration), also not to open further paths, and packets from
-    /// other addresses are ignored. Default true.
+    /// Servers: whether a client's paths may move to other addresses of its, be it on purpose or
+    /// because a NAT forgets a binding (RFC 9000 section 9). If not, clients are told
+    /// (disable_active_migration), also not to open further paths, and packets from other addresses
+    /// are ignored. Default true.
     pub migration: bool,
     /// What spare window is used for.
     pub recovery: RecoveryKind,
@@ -62,12 +70,13 @@ pub struct TransportConfig {
     pub controller: ControllerKind,
     /// Which path carries the next data.
     pub scheduler: SchedulerKind,
-    /// Packets after which the keys are updated (RFC 9001 section 6), at least 1; what the AEAD bears is never exceeded. Default 2^22.
+    /// Packets after which the keys are updated (RFC 9001 section 6), at least 1; what the AEAD
+    /// bears is never exceeded. Default 2^22.
     pub key_update_interval: u64,
     /// Limits of the repair extension.
     pub repair: RepairConfig,
-    /// How paths have lost, which new connections begin with: configurations that share a store share what their connections learn.
-    /// Default: one of its own.
+    /// How paths have lost, which new connections begin with: configurations that share a store
+    /// share what their connections learn. Default: one of its own.
     pub loss_store: Arc<LossStore>,
     /// Who is told about every packet and decision, for traces. Default: nobody.
     pub observe: Option<Arc<dyn Observe>>,
@@ -129,13 +138,16 @@ pub struct RepairConfig {
     pub m_max: u8,
     /// K_max: most source symbols of one block, 1 to 255 (COF-A3). Default 128.
     pub k_max: u8,
-    /// Source symbols of a block of random linear combinations, 1 to 255, and no more than `k_max` (CTCP section 4.4). Default 32.
+    /// Source symbols of a block of random linear combinations, 1 to 255, and no more than `k_max`
+    /// (CTCP section 4.4). Default 32.
     pub block_size: u8,
     /// Most such blocks under way at once, at least 1 (CTCP's numblks, CTCP-A14). Default 100.
     pub max_blocks: u16,
-    /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4 MiB.
+    /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4
+    /// MiB.
     pub decoder_memory: u64,
-    /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected. Default 4 MiB.
+    /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected.
+    /// Default 4 MiB.
     pub source_memory: u64,
 }
 
@@ -156,12 +168,13 @@ impl Default for RepairConfig {
 /// A client's settings.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// TLS: TLS 1.3, root certificates or another verifier, ALPN. With `enable_early_data`, tickets that allow it make
-    /// [`start_early_data`](crate::Connection::start_early_data) possible.
+    /// TLS: TLS 1.3, root certificates or another verifier, ALPN. With `enable_early_data`, tickets
+    /// that allow it make [`start_early_data`](crate::Connection::start_early_data) possible.
     pub tls: Arc<rustls::ClientConfig>,
     /// Transport.
     pub transport: TransportConfig,
-    /// Tokens of servers that sent some (RFC 9000 section 8.1.3): configurations that share a store share the tokens.
+    /// Tokens of servers that sent some (RFC 9000 section 8.1.3): configurations that share a store
+    /// share the tokens.
     pub tokens: Arc<TokenStore>,
 }
 
@@ -172,16 +185,16 @@ impl ClientConfig {
     }
 }
 
-/// When a server makes a client show that it receives at the address it sends from, at the price of a round trip, before it keeps any
-/// state (RFC 9000 section 8.1).
+/// When a server makes a client show that it receives at the address it sends from, at the price of
+/// a round trip, before it keeps any state (RFC 9000 section 8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressValidation {
     /// Never: addresses are validated by the handshake alone, and no tokens are given out.
     Never,
     /// Always, except to clients with a token of an earlier connection.
     Always,
-    /// While at least so many accepted connections are not let in, or the client's network has its share of that room; again except to
-    /// clients with a token.
+    /// While at least so many accepted connections are not let in, or the client's network has its
+    /// share of that room; again except to clients with a token.
     WhenBusy {
         /// How many. 0 is as `Always`.
         half_open: usize,
@@ -197,26 +210,30 @@ impl Default for AddressValidation {
 /// A server's settings.
 #[derive(Clone, Debug)]
 pub struct ServerConfig {
-    /// TLS: TLS 1.3, certificate, ALPN. Early data are accepted if `max_early_data_size` is `u32::MAX` (0 refuses them). Then whoever
-    /// lowers limits of the transport must change the session storage too: tickets promise the old ones (RFC 9000 section 7.4.1).
+    /// TLS: TLS 1.3, certificate, ALPN. Early data are accepted if `max_early_data_size` is
+    /// `u32::MAX` (0 refuses them). Then whoever lowers limits of the transport must change the
+    /// session storage too: tickets promise the old ones (RFC 9000 section 7.4.1).
     pub tls: Arc<rustls::ServerConfig>,
     /// Transport.
     pub transport: TransportConfig,
     /// Connections that may exist at once; further ones are refused with CONNECTION_REFUSED.
     pub max_connections: usize,
-    /// Accepted connections that may wait at once to be let in: their handshake is under way or, with `admission`, the application has
-    /// not admitted them. Newcomers displace the oldest; a network has a share alone (docs/security.md). 0 refuses everybody.
+    /// Accepted connections that may wait at once to be let in: their handshake is under way or,
+    /// with `admission`, the application has not admitted them. Newcomers displace the oldest; a
+    /// network has a share alone (docs/security.md). 0 refuses everybody.
     pub max_half_open: usize,
     /// How long a handshake may take; then the connection is given up without a word.
     pub handshake_timeout: Duration,
     /// When clients must show that they receive at their address.
     pub address_validation: AddressValidation,
-    /// Whether clients are let in by the application ([`Connection::admit`](crate::Connection::admit)) and not by the handshake alone,
-    /// and what they may use up until then. Default `None`.
+    /// Whether clients are let in by the application
+    /// ([`Connection::admit`](crate::Connection::admit)) and not by the handshake alone, and what
+    /// they may use up until then. Default `None`.
     pub admission: Option<Admission>,
 }
 
-/// What a client may use up before the application has admitted it, on a server that lets in only whom it knows.
+/// What a client may use up before the application has admitted it, on a server that lets in only
+/// whom it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admission {
     /// Bytes that it may send on streams: one bidirectional stream is all it has. Default 64 KiB.
@@ -234,7 +251,8 @@ impl Default for Admission {
 }
 
 impl ServerConfig {
-    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10 s.
+    /// A configuration with the default limits: 10,000 connections, 1,024 of them half open, for 10
+    /// s.
     pub fn new(tls: Arc<rustls::ServerConfig>, transport: TransportConfig) -> Self {
         Self {
             tls,

@@ -79,7 +79,8 @@ use multipath::PathIds;
 use repair::Repair;
 use timers::IdleTimer;
 
-/// Control frames that may wait at once; a peer that makes us owe more is closed (PROTOCOL_VIOLATION).
+/// Control frames that may wait at once; a peer that makes us owe more is closed
+/// (PROTOCOL_VIOLATION).
 const MAX_PENDING_CONTROL: usize = 4_096;
 /// Our ack_delay_exponent (the default of RFC 9000 section 18.2).
 const ACK_DELAY_EXPONENT: u8 = 3;
@@ -102,13 +103,14 @@ pub(crate) struct FirstInitial {
     pub(crate) token: AddressToken,
 }
 
-/// What the token of a client's first Initial packet shows (RFC 9000 section 8.1). With any, the client
-/// receives at its address: no amplification limit.
+/// What the token of a client's first Initial packet shows (RFC 9000 section 8.1). With any, the
+/// client receives at its address: no amplification limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressToken {
     /// There is none, or it is as good as none.
     None,
-    /// The client answered a Retry, which told it where to send now; its very first packet went here.
+    /// The client answered a Retry, which told it where to send now; its very first packet went
+    /// here.
     Retry(ConnectionId),
     /// A NEW_TOKEN frame brought it.
     New,
@@ -130,9 +132,10 @@ struct TokenOwner {
 /// - `poll_*` give what is to be done.
 ///
 /// # Polling order
-/// After any call that may change something: [`poll_endpoint_event`](Self::poll_endpoint_event) until `None` (so that the endpoint
-/// knows new connection ids before the peer does), then [`poll_transmit`](Self::poll_transmit) until `None`, then
-/// [`poll_event`](Self::poll_event) until `None`, then [`poll_timeout`](Self::poll_timeout) once.
+/// After any call that may change something: [`poll_endpoint_event`](Self::poll_endpoint_event)
+/// until `None` (so that the endpoint knows new connection ids before the peer does), then
+/// [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_event`](Self::poll_event) until
+/// `None`, then [`poll_timeout`](Self::poll_timeout) once.
 pub struct Connection {
     side: Side,
     config: TransportConfig,
@@ -324,7 +327,8 @@ impl Connection {
         self.handshake.tls.peer_certificates()
     }
 
-    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446 section 2.2).
+    /// Whether the session was resumed with a ticket of an earlier connection (RFC 8446
+    /// section 2.2).
     pub fn is_resumed(&self) -> bool {
         self.handshake.tls.is_resumed()
     }
@@ -371,8 +375,9 @@ impl Connection {
 
     // ---- streams
 
-    /// Lets the peer send and open more from now on: a server that begins with small limits raises them once it knows whom it serves.
-    /// What would fall stays as it is. Call [`poll_transmit`](Self::poll_transmit) afterwards.
+    /// Lets the peer send and open more from now on: a server that begins with small limits raises
+    /// them once it knows whom it serves. What would fall stays as it is. Call
+    /// [`poll_transmit`](Self::poll_transmit) afterwards.
     pub fn raise_receive_limits(&mut self, limits: &ReceiveLimits) {
         self.streams.raise_limits(limits);
     }
@@ -391,7 +396,8 @@ impl Connection {
     /// Hands bytes over for sending; returns how many were taken.
     ///
     /// # Errors
-    /// [`WriteError::Blocked`] if none can be taken now: a `Writable` event tells when to try again.
+    /// [`WriteError::Blocked`] if none can be taken now: a `Writable` event tells when to try
+    /// again.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         let taken = self.streams.write(id, data)?;
         self.stats.stream_bytes_sent += taken as u64;
@@ -459,7 +465,8 @@ impl Connection {
     /// Queues an application datagram.
     ///
     /// # Errors
-    /// [`DatagramError`] if the peer takes none, it is too large, or too many wait (a `DatagramsUnblocked` event follows).
+    /// [`DatagramError`] if the peer takes none, it is too large, or too many wait (a
+    /// `DatagramsUnblocked` event follows).
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
         let max = self.max_datagram_size().ok_or(DatagramError::Unsupported)?;
         if data.len() > max {
@@ -475,8 +482,9 @@ impl Connection {
 
     // ---- polling
 
-    /// The next thing to tell the endpoint, before what [`poll_transmit`](Self::poll_transmit) has answered leaves: it may name a
-    /// connection id that the peer uses at once. See the polling order on the type.
+    /// The next thing to tell the endpoint, before what [`poll_transmit`](Self::poll_transmit) has
+    /// answered leaves: it may name a connection id that the peer uses at once. See the polling
+    /// order on the type.
     pub fn poll_endpoint_event(&mut self) -> Option<EndpointEvent> {
         if let Some(tokens) = self.cids.changed_reset_tokens() {
             self.endpoint_events.push_front(EndpointEvent(EndpointEventKind::ResetTokens(tokens)));

@@ -1,4 +1,5 @@
-//! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC interface.
+//! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC
+//! interface.
 
 use ring::aead;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
@@ -16,10 +17,12 @@ use crate::{
 
 /// Bytes that every packet's authentication adds.
 pub(crate) const TAG_LEN: usize = 16;
-/// Out-of-order CRYPTO bytes accepted ahead of what TLS has read (RFC 9000 section 7.5 asks for at least 4,096).
+/// Out-of-order CRYPTO bytes accepted ahead of what TLS has read (RFC 9000 section 7.5 asks for at
+/// least 4,096).
 pub(crate) const CRYPTO_WINDOW: u64 = 64 << 10;
 
-/// Most pieces that those may be in: only a peer that means harm cuts a flight into more, and holes cost memory as well.
+/// Most pieces that those may be in: only a peer that means harm cuts a flight into more, and holes
+/// cost memory as well.
 const CRYPTO_PIECES: usize = 64;
 
 /// Encryption levels. 0-RTT shares the packet numbers of path 0 with 1-RTT, and carries no CRYPTO.
@@ -31,7 +34,8 @@ pub(crate) enum Level {
     ZeroRtt,
 }
 
-/// Keys of the Initial level: anyone who sees the client's first packet can derive them (RFC 9001 section 5.2).
+/// Keys of the Initial level: anyone who sees the client's first packet can derive them (RFC 9001
+/// section 5.2).
 pub(crate) fn initial_keys(client_destination: &ConnectionId, side: Side) -> Keys {
     let side = match side {
         Side::Client => rustls::Side::Client,
@@ -47,7 +51,8 @@ fn initial_suite() -> Suite {
         .expect("AES-128-GCM has a QUIC suite")
 }
 
-/// The integrity tag of a Retry packet (RFC 9001 section 5.8): shows that whoever sent it has seen the client's Initial to `original`.
+/// The integrity tag of a Retry packet (RFC 9001 section 5.8): shows that whoever sent it has seen
+/// the client's Initial to `original`.
 pub(crate) fn retry_integrity_tag(original: &ConnectionId, retry_without_tag: &[u8]) -> [u8; TAG_LEN] {
     const KEY: [u8; 16] =
         [0xbe, 0x0c, 0x69, 0x0b, 0x9f, 0x66, 0x57, 0x5a, 0x1d, 0x76, 0x6b, 0x54, 0xe3, 0x68, 0xc8, 0x4e];
@@ -64,7 +69,8 @@ pub(crate) fn retry_integrity_tag(original: &ConnectionId, retry_without_tag: &[
 
 /// Encrypts the packet at the end of `out`, whose header stands at `at`, then protects its header.
 ///
-/// Packets of a path other than zero mix the path id into the nonce (draft-ietf-quic-multipath-21 section 2.4).
+/// Packets of a path other than zero mix the path id into the nonce (draft-ietf-quic-multipath-21
+/// section 2.4).
 pub(crate) fn seal(
     (packet_key, header_key): (&dyn PacketKey, &dyn HeaderProtectionKey),
     path: PathId,
@@ -266,7 +272,8 @@ impl TlsSession {
         Ok(Self { session: session.into() })
     }
 
-    /// Feeds ordered CRYPTO bytes; a TLS alert becomes the matching close code (RFC 9001 section 4.8).
+    /// Feeds ordered CRYPTO bytes; a TLS alert becomes the matching close code (RFC 9001
+    /// section 4.8).
     pub(crate) fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
         self.session.read_hs(data).map_err(|error| match self.session.alert() {
             Some(alert) => {
@@ -284,7 +291,8 @@ impl TlsSession {
         })
     }
 
-    /// Keys of 0-RTT packets: a client's once it has written a ClientHello that offers them, a server's once it accepted them.
+    /// Keys of 0-RTT packets: a client's once it has written a ClientHello that offers them, a
+    /// server's once it accepted them.
     pub(crate) fn zero_rtt_keys(&self) -> Option<DirectionalKeys> {
         self.session.zero_rtt_keys()
     }
@@ -375,7 +383,8 @@ mod tests {
         assert_eq!(retry_integrity_tag(&original, &retry), tag.to_be_bytes());
     }
 
-    /// The nonce example of draft-ietf-quic-multipath: two sealed packets differ by path, and only the right path opens.
+    /// The nonce example of draft-ietf-quic-multipath: two sealed packets differ by path, and only
+    /// the right path opens.
     #[test]
     fn path_id_is_part_of_the_nonce() {
         let cid = ConnectionId::new(&[1, 2, 3, 4, 5, 6, 7, 8]).unwrap();

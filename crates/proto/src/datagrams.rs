@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use crate::wire::DatagramHeader;
 
-/// What keeping a received datagram costs beyond its bytes: its place in the queue and its allocation.
+/// What keeping a received datagram costs beyond its bytes: its place in the queue and its
+/// allocation.
 const OVERHEAD: usize = 64;
 
 /// Datagrams waiting to be sent, and received ones waiting to be read.
@@ -54,7 +55,8 @@ impl Datagrams {
         self.outgoing_bytes as u64
     }
 
-    /// Appends the datagrams that fit below `limit`; those that fit no packet at all are dropped. Returns whether any was written.
+    /// Appends the datagrams that fit below `limit`; those that fit no packet at all are dropped.
+    /// Returns whether any was written.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>, limit: usize, packet_is_empty: bool) -> bool {
         let start = out.len();
         while let Some(next) = self.outgoing.front() {
@@ -82,7 +84,8 @@ impl Datagrams {
         unblocked
     }
 
-    /// Keeps a received datagram, dropping the oldest ones over the limit. Returns whether it is kept.
+    /// Keeps a received datagram, dropping the oldest ones over the limit. Returns whether it is
+    /// kept.
     pub(crate) fn on_received(&mut self, data: &[u8]) -> bool {
         if data.len() + OVERHEAD > self.incoming_limit {
             self.dropped += 1;

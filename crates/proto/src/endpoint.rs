@@ -35,14 +35,17 @@ use used_tokens::UsedTokens;
 
 /// Smallest datagram that may start a connection (RFC 9000 section 14.1).
 const MIN_INITIAL_DATAGRAM: usize = 1_200;
-/// Stateless resets per second; whoever gets none finds out by its idle timeout (RFC 9000 section 10.3.3).
+/// Stateless resets per second; whoever gets none finds out by its idle timeout (RFC 9000
+/// section 10.3.3).
 const RESETS_PER_SECOND: u32 = 1_000;
-/// Refusals per second that are told to the client; each takes a key derivation. Other clients hear nothing and try again.
+/// Refusals per second that are told to the client; each takes a key derivation. Other clients hear
+/// nothing and try again.
 const REFUSALS_PER_SECOND: u32 = 1_000;
 /// Shortest datagram that can be a stateless reset (RFC 9000 section 10.3).
 const MIN_RESET: usize = 21;
 
-/// Connections put out that whoever drives them has not heard of; of the oldest beyond, each ends by its own timers.
+/// Connections put out that whoever drives them has not heard of; of the oldest beyond, each ends
+/// by its own timers.
 const MAX_EVICTED: usize = 4_096;
 
 /// Names a connection within its endpoint. Handles are not reused.
@@ -77,8 +80,8 @@ pub enum EndpointOutput {
 pub struct EndpointStats {
     /// Connections accepted.
     pub accepted: u64,
-    /// Clients that are not let in, at present: the application has not decided about them, their handshake is under way or,
-    /// with [`Admission`](crate::Admission), they wait to be admitted.
+    /// Clients that are not let in, at present: the application has not decided about them, their
+    /// handshake is under way or, with [`Admission`](crate::Admission), they wait to be admitted.
     pub half_open: usize,
     /// Clients put out of that room for newcomers; the oldest go first.
     pub evicted: u64,
@@ -86,18 +89,20 @@ pub struct EndpointStats {
     pub evicted_by_network: u64,
     /// Retry packets sent (RFC 9000 section 8.1.2).
     pub retries_sent: u64,
-    /// Connections refused because too many were open, their Retry token was not ours, or the application said so.
+    /// Connections refused because too many were open, their Retry token was not ours, or the
+    /// application said so.
     pub refused: u64,
     /// Version Negotiation packets sent (RFC 9000 section 6).
     pub version_negotiations_sent: u64,
     /// Stateless resets sent (RFC 9000 section 10.3).
     pub resets_sent: u64,
-    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody, and clients that the application ignored.
+    /// Datagrams dropped without an answer: garbage, fragments, packets of nobody, and clients that
+    /// the application ignored.
     pub dropped: u64,
 }
 
-/// The key that an endpoint's stateless resets are made from (RFC 9000 section 10.3.2). Whoever has it can end every connection of the
-/// endpoint; its `Debug` form hides it.
+/// The key that an endpoint's stateless resets are made from (RFC 9000 section 10.3.2). Whoever has
+/// it can end every connection of the endpoint; its `Debug` form hides it.
 #[derive(Clone)]
 pub struct ResetKey([u8; Self::LEN]);
 
@@ -124,8 +129,8 @@ impl core::fmt::Debug for ResetKey {
 
 /// All connections that share sockets, without I/O.
 ///
-/// Bounds: see [`ServerConfig`] for connections; beyond those, 128 KiB to know used tokens. Answers to strangers are always smaller than
-/// the datagram they answer.
+/// Bounds: see [`ServerConfig`] for connections; beyond those, 128 KiB to know used tokens. Answers
+/// to strangers are always smaller than the datagram they answer.
 pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     rng: ChaCha12Rng,
@@ -141,7 +146,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint that accepts connections if `server` says how. The seed decides every random choice.
+    /// An endpoint that accepts connections if `server` says how. The seed decides every random
+    /// choice.
     pub fn new(server: Option<Arc<ServerConfig>>, seed: [u8; 32]) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let (mut reset_key, mut lookup_key, mut token_key) = ([0; 32], [0; 32], [0; 16]);
@@ -163,8 +169,9 @@ impl Endpoint {
         }
     }
 
-    /// Makes stateless resets from this key instead of one that the seed gives (RFC 9000 section 10.3.2): an endpoint that is started
-    /// again with the same key ends the connections that it has forgotten, as soon as their peers send. To be called before the first
+    /// Makes stateless resets from this key instead of one that the seed gives (RFC 9000
+    /// section 10.3.2): an endpoint that is started again with the same key ends the connections
+    /// that it has forgotten, as soon as their peers send. To be called before the first
     /// connection.
     #[must_use]
     pub fn with_reset_key(mut self, key: &ResetKey) -> Self {
@@ -208,7 +215,8 @@ impl Endpoint {
         Ok((handle, Box::new(connection)))
     }
 
-    /// Finds out what to do with a datagram. `out` receives the bytes of an [`EndpointOutput::Reply`].
+    /// Finds out what to do with a datagram. `out` receives the bytes of an
+    /// [`EndpointOutput::Reply`].
     ///
     /// `None` drops it: nobody's packet, or one that must not be answered.
     pub fn handle_datagram(
@@ -228,7 +236,8 @@ impl Endpoint {
         match header.kind {
             HeaderKind::UnknownVersion { dcid, scid } => self.negotiate_version(&datagram, dcid, scid, out),
             HeaderKind::Initial { token } => {
-                // The token outlives the borrow of the datagram; of those that matter none is longer than this.
+                // The token outlives the borrow of the datagram; of those that matter none is
+                // longer than this.
                 let token: SmallVec<[u8; 64]> = SmallVec::from_slice(token.get(..64).unwrap_or(token));
                 let knock = Knock {
                     destination: header.dcid,
@@ -247,7 +256,8 @@ impl Endpoint {
         }
     }
 
-    /// A 1-RTT packet for a connection that we do not know: a reset of one of ours, or a reason to send one.
+    /// A 1-RTT packet for a connection that we do not know: a reset of one of ours, or a reason to
+    /// send one.
     fn on_unknown_short(
         &mut self,
         now: Instant,
@@ -290,19 +300,21 @@ impl Endpoint {
         }
     }
 
-    /// Forgets a connection that will not say that it is drained, because whoever drove it is gone. Its peer gets a stateless reset.
+    /// Forgets a connection that will not say that it is drained, because whoever drove it is gone.
+    /// Its peer gets a stateless reset.
     pub fn forget(&mut self, handle: ConnectionHandle) {
         self.lobby.leave(handle);
         self.routes.remove(handle);
     }
 
-    /// The next connection that had to make room for another, to be asked after each datagram: tell it by
-    /// [`Connection::evict`]. The endpoint has forgotten it already.
+    /// The next connection that had to make room for another, to be asked after each datagram: tell
+    /// it by [`Connection::evict`]. The endpoint has forgotten it already.
     pub fn poll_evicted(&mut self) -> Option<ConnectionHandle> {
         self.evicted.pop_front()
     }
 
-    /// Tells a peer of an unknown version what we speak (RFC 9000 section 6.1). The answer is never larger than the question.
+    /// Tells a peer of an unknown version what we speak (RFC 9000 section 6.1). The answer is never
+    /// larger than the question.
     fn negotiate_version(
         &mut self,
         datagram: &Datagram<'_>,

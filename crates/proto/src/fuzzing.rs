@@ -1,5 +1,5 @@
-//! Doors for fuzz targets (`fuzz/`): internals under hostile input without the handshake in front of them. Not part of the
-//! interface; nothing else may use it.
+//! Doors for fuzz targets (`fuzz/`): internals under hostile input without the handshake in front
+//! of them. Not part of the interface; nothing else may use it.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -113,8 +113,8 @@ impl Tokens {
     }
 }
 
-/// An Initial packet that anybody can make who has seen the client's first one, which went to `original`. `from` is who it seems
-/// to come from.
+/// An Initial packet that anybody can make who has seen the client's first one, which went to
+/// `original`. `from` is who it seems to come from.
 pub fn initial_packet(
     original: &ConnectionId,
     from: Side,

@@ -1,8 +1,9 @@
 //! The keys of 1-RTT packets and how they follow each other (RFC 9001 section 6).
 //!
-//! Three sets are at hand: the current one, the previous one for packets that come late, and the next one, made ahead of need, so
-//! that a packet with a flipped key phase bit costs one failed decryption and no key derivation. All paths share one key phase
-//! (draft-ietf-quic-multipath-21 section 2.4); where it begins in each path's packet numbers is in [`PhaseBounds`].
+//! Three sets are at hand: the current one, the previous one for packets that come late, and the
+//! next one, made ahead of need, so that a packet with a flipped key phase bit costs one failed
+//! decryption and no key derivation. All paths share one key phase (draft-ietf-quic-multipath-21
+//! section 2.4); where it begins in each path's packet numbers is in [`PhaseBounds`].
 
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
 use units::Instant;
@@ -88,7 +89,8 @@ impl OneRttKeys {
         self.previous.is_some()
     }
 
-    /// The phase of a received packet, from its key phase bit and, where that is ambiguous, its number.
+    /// The phase of a received packet, from its key phase bit and, where that is ambiguous, its
+    /// number.
     pub(crate) fn phase_of(&self, bit: bool, number: u64, bounds: &PhaseBounds) -> KeyPhase {
         if bit == self.bit {
             KeyPhase::Current
@@ -104,7 +106,8 @@ impl OneRttKeys {
         self.current.local.confidentiality_limit()
     }
 
-    /// Whether more packets have failed to authenticate than the AEAD can bear (RFC 9001 section 6.6).
+    /// Whether more packets have failed to authenticate than the AEAD can bear (RFC 9001
+    /// section 6.6).
     pub(crate) fn integrity_is_spent(&self) -> bool {
         self.failed >= self.current.remote.integrity_limit()
     }

@@ -1,12 +1,14 @@
-//! A multipath QUIC transport without I/O, which repairs loss over other paths before it costs a round trip.
+//! A multipath QUIC transport without I/O, which repairs loss over other paths before it costs a
+//! round trip.
 //!
-//! QUIC version 1 (RFC 9000, 9001, 9002, 9221) with draft-ietf-quic-multipath-21 and a repair extension
-//! (docs/wire-format.md). This crate never opens a socket, never reads a clock, never spawns or blocks: datagrams and the
-//! time go in by `handle_*`, datagrams, deadlines and events come out by `poll_*`. The same calls with the same seed give
-//! the same bytes (except for TLS's own randomness, which nothing observable below it depends on).
+//! QUIC version 1 (RFC 9000, 9001, 9002, 9221) with draft-ietf-quic-multipath-21 and a repair
+//! extension (docs/wire-format.md). This crate never opens a socket, never reads a clock, never
+//! spawns or blocks: datagrams and the time go in by `handle_*`, datagrams, deadlines and events
+//! come out by `poll_*`. The same calls with the same seed give the same bytes (except for TLS's
+//! own randomness, which nothing observable below it depends on).
 //!
-//! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to, and [`Connection`]. The
-//! structure is explained in docs/decisions/0001-transport-core.md.
+//! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to,
+//! and [`Connection`]. The structure is explained in docs/decisions/0001-transport-core.md.
 
 mod cids;
 mod config;
@@ -64,8 +66,9 @@ use std::net::SocketAddr;
 
 /// The two addresses a packet travels between.
 ///
-/// `local` is the socket's address: its port tells our sockets apart, its IP is where the packet was sent to if that is known,
-/// else what the socket is bound to. An unspecified local IP leaves the choice to the operating system.
+/// `local` is the socket's address: its port tells our sockets apart, its IP is where the packet
+/// was sent to if that is known, else what the socket is bound to. An unspecified local IP leaves
+/// the choice to the operating system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetworkPath {
     /// Our address.

@@ -1,6 +1,7 @@
 //! What a connection tells whoever wants to know: the events of a trace such as qlog.
 //!
-//! Observers see plaintext and decide nothing. Without one an event costs a look at an empty option.
+//! Observers see plaintext and decide nothing. Without one an event costs a look at an empty
+//! option.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ use crate::{
 
 /// Makes an observer for every connection of a configuration.
 pub trait Observe: Send + Sync + fmt::Debug {
-    /// The observer of a new connection, if it is to have one. `original` is the destination connection id of the client's first packet.
+    /// The observer of a new connection, if it is to have one. `original` is the destination
+    /// connection id of the client's first packet.
     fn connection(&self, now: Instant, side: Side, original: &ConnectionId) -> Option<Box<dyn Observer>>;
 }
 
@@ -73,7 +75,8 @@ pub enum Observed<'a> {
         /// Timeouts since the last answer.
         count: u32,
     },
-    /// What congestion control and loss detection know of a path, after an acknowledgement or a loss.
+    /// What congestion control and loss detection know of a path, after an acknowledgement or a
+    /// loss.
     Metrics {
         /// The path.
         path: PathId,
@@ -86,7 +89,8 @@ pub enum Observed<'a> {
         /// The loss rate that `auto` expects, 0 to 1.
         expected_loss: f64,
     },
-    /// Recovery has sent something, or has decided not to, for a reason of [`RecoveryReasons`](crate::RecoveryReasons).
+    /// Recovery has sent something, or has decided not to, for a reason of
+    /// [`RecoveryReasons`](crate::RecoveryReasons).
     Recovery {
         /// The name of the reason's field.
         reason: &'static str,

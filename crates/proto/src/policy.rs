@@ -31,7 +31,8 @@ scheme::registry! {
     Proactive = proactive,
     /// Un-ACKed packets of the worst path again over the best (FUSO section III-B).
     Fuso = fuso,
-    /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO section 4.2).
+    /// Repair symbols over the un-ACKed packets of the worst path, then as `fuso` (CoFUSO
+    /// section 4.2).
     Cofuso = cofuso,
     /// Data in blocks: what is lost of a block is made up for by random linear combinations (CTCP
     /// sections 3.6 and 3.7). Best with the controller `ctcp`.
@@ -194,7 +195,8 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
     }
 }
 
-/// The paths as the pure algorithms see them. The pacer only delays a packet, so it does not change which path is best.
+/// The paths as the pure algorithms see them. The pacer only delays a packet, so it does not change
+/// which path is best.
 fn samples(paths: &[PathSnapshot]) -> smallvec::SmallVec<[PathSample; 8]> {
     let sample = |p: &PathSnapshot| PathSample {
         path: p.id,

@@ -1,9 +1,9 @@
 //! [`RangeSet`]: a set of integers kept as disjoint ranges.
 //!
-//! Stream offsets that have arrived, been acknowledged or been lost, and received packet numbers, come in runs. The
-//! set costs one map entry per run, so that in-order traffic costs nothing and an attacker's sparse traffic costs
-//! O(log runs) per operation. It does not bound itself: whoever inserts what a peer chose watches
-//! [`RangeSet::len`].
+//! Stream offsets that have arrived, been acknowledged or been lost, and received packet numbers,
+//! come in runs. The set costs one map entry per run, so that in-order traffic costs nothing and an
+//! attacker's sparse traffic costs O(log runs) per operation. It does not bound itself: whoever
+//! inserts what a peer chose watches [`RangeSet::len`].
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Range;
@@ -39,7 +39,8 @@ impl RangeSet {
             }
             if *last_end >= start {
                 start = *last_end;
-                // Swallow what follows before growing, so that the map never holds overlapping entries.
+                // Swallow what follows before growing, so that the map never holds overlapping
+                // entries.
                 end = self.swallow(start, end);
                 let (_, last_end) = self.ranges.range_mut(..=start).next_back().expect("just found");
                 self.covered += end - *last_end;
@@ -53,7 +54,8 @@ impl RangeSet {
         self.covered - before
     }
 
-    /// Removes the entries that start within `start..=end`, and returns where the union with them ends.
+    /// Removes the entries that start within `start..=end`, and returns where the union with them
+    /// ends.
     fn swallow(&mut self, start: u64, mut end: u64) -> u64 {
         while let Some((&next, &next_end)) = self.ranges.range(start..=end).next() {
             self.ranges.remove(&next);
@@ -68,7 +70,8 @@ impl RangeSet {
         self.insert(value..value + 1) == 1
     }
 
-    /// Removes every value of `range`; returns how many of them were present. O(log n + entries removed).
+    /// Removes every value of `range`; returns how many of them were present. O(log n + entries
+    /// removed).
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         let Range { start, end } = range;
         if start >= end || self.ranges.is_empty() {

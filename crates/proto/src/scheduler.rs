@@ -10,8 +10,9 @@ use crate::{config::SchedulerKind, path::snapshot::PathSnapshot, wire::PathId};
 
 /// Chooses the path of the next packet with application data.
 ///
-/// Called before every such packet. Sees every path that may carry data, in path id order. `None` means: send nothing now,
-/// although data is waiting; the connection asks again when a window opens, a pacer lets go, or anything arrives.
+/// Called before every such packet. Sees every path that may carry data, in path id order. `None`
+/// means: send nothing now, although data is waiting; the connection asks again when a window
+/// opens, a pacer lets go, or anything arrives.
 pub trait Scheduler: Send + core::fmt::Debug {
     /// `queued` is the number of stream bytes waiting, this packet's included.
     fn select(&mut self, now: Instant, paths: &[PathSnapshot], queued: u64) -> Option<PathId>;

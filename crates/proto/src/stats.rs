@@ -29,8 +29,8 @@ pub struct PathStats {
     pub network: NetworkPath,
     /// What it is good for.
     pub state: PathState,
-    /// Whether the peer has shown that it receives at the addresses in use. Until then a server sends at most three times what came
-    /// from there (RFC 9000 section 8).
+    /// Whether the peer has shown that it receives at the addresses in use. Until then a server
+    /// sends at most three times what came from there (RFC 9000 section 8).
     pub address_validated: bool,
     /// Smoothed round-trip time (RFC 9002 section 5.3).
     pub rtt: Duration,
@@ -62,24 +62,28 @@ pub struct PathStats {
     pub packets_acknowledged: u64,
     /// Packets that wait for their acknowledgement.
     pub packets_outstanding: u64,
-    /// Packets whose fate is nobody's concern: those that carried nothing to be acknowledged, unanswered probes for a larger MTU,
-    /// packets lost on addresses that the path has left or never ran over, and packets given up together with the keys of the handshake
-    /// or of 0-RTT. Every packet sent is counted once in `packets_acknowledged`, `packets_lost`, `packets_outstanding` or here.
+    /// Packets whose fate is nobody's concern: those that carried nothing to be acknowledged,
+    /// unanswered probes for a larger MTU, packets lost on addresses that the path has left or
+    /// never ran over, and packets given up together with the keys of the handshake or of 0-RTT.
+    /// Every packet sent is counted once in `packets_acknowledged`, `packets_lost`,
+    /// `packets_outstanding` or here.
     pub packets_untracked: u64,
     /// Probe timeouts since the last answer.
     pub pto_count: u32,
     /// Whether congestion marks are in use.
     pub ecn: EcnState,
-    /// Packets of this path that arrived with a congestion mark (CE), as the peer reported while marks were in use.
+    /// Packets of this path that arrived with a congestion mark (CE), as the peer reported while
+    /// marks were in use.
     pub ecn_ce: u64,
     /// Loss estimate of FUSO section III-B.1, 0 to 1.
     pub loss_estimate: f64,
-    /// Of the packets declared lost, those that were mended: their data had reached the peer by a copy
-    /// or a repair symbol when they were declared lost.
+    /// Of the packets declared lost, those that were mended: their data had reached the peer by a
+    /// copy or a repair symbol when they were declared lost.
     pub packets_mended: u64,
     /// Copies that this path carried.
     pub copies_sent: u64,
-    /// Repair symbols that this path carried within its window; one that a probe carries is part of the probe.
+    /// Repair symbols that this path carried within its window; one that a probe carries is part of
+    /// the probe.
     pub repair_symbols_sent: u64,
     /// Packets of this path that the peer rebuilt from repair symbols, as far as RECOVERED told.
     /// The symbols came over whichever path carried them.
@@ -108,7 +112,8 @@ pub struct ConnectionStats {
     pub stream_bytes_sent: u64,
     /// Stream bytes received for the first time.
     pub stream_bytes_received: u64,
-    /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that it fell back.
+    /// Name of the recovery scheme in use; `cofuso (as fuso: the peer does not decode)` says that
+    /// it fell back.
     pub recovery: String,
     /// What recovery did, and why.
     pub reasons: RecoveryReasons,
@@ -116,8 +121,8 @@ pub struct ConnectionStats {
     pub recovery_bytes_sent: u64,
     /// Copies sent.
     pub copies_sent: u64,
-    /// Of these, the late copies: of data that was stuck on a slow or dead path, whatever the recovery
-    /// scheme.
+    /// Of these, the late copies: of data that was stuck on a slow or dead path, whatever the
+    /// recovery scheme.
     pub late_copies_sent: u64,
     /// Repair symbols sent.
     pub repair_symbols_sent: u64,
@@ -127,17 +132,18 @@ pub struct ConnectionStats {
     pub repair_symbols_used: u64,
     /// Received repair symbols that were wasted: not needed, or not usable.
     pub repair_symbols_wasted: u64,
-    /// Of those, the symbols that nothing was done about, because the peer had sent too little else to pay for the work. Honest peers never
-    /// get there.
+    /// Of those, the symbols that nothing was done about, because the peer had sent too little else
+    /// to pay for the work. Honest peers never get there.
     pub repair_symbols_refused: u64,
-    /// What decoding has cost: bytes multiplied and added, and 64 for every packet that was looked up.
+    /// What decoding has cost: bytes multiplied and added, and 64 for every packet that was looked
+    /// up.
     pub decoder_work: u64,
     /// Packets of the peer that we rebuilt.
     pub packets_rebuilt: u64,
     /// Packets of ours that the peer rebuilt, as far as RECOVERED told.
     pub packets_rebuilt_by_peer: u64,
-    /// Of the packets declared lost, those that were mended: their data had reached the peer by a copy
-    /// or a repair symbol when they were declared lost.
+    /// Of the packets declared lost, those that were mended: their data had reached the peer by a
+    /// copy or a repair symbol when they were declared lost.
     pub packets_mended: u64,
     /// Bytes that the decoder holds, and the most it ever held.
     pub decoder_memory: u64,
@@ -155,12 +161,13 @@ pub struct ConnectionStats {
     pub malformed_packets: u64,
 }
 
-/// What recovery did and why: packets sent for each reason, and how often nothing was sent. `slp` and `auto` keep these books; for the
-/// other schemes only the counts of copies and symbols tell.
+/// What recovery did and why: packets sent for each reason, and how often nothing was sent. `slp`
+/// and `auto` keep these books; for the other schemes only the counts of copies and symbols tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReasons {
-    /// Datagrams of the handshake's flights that left once more, because their loss would cost a timeout.
+    /// Datagrams of the handshake's flights that left once more, because their loss would cost a
+    /// timeout.
     pub handshake: u64,
     /// Copies of packets that ended a write of the application (`slp`).
     pub end_of_write: u64,
@@ -172,7 +179,8 @@ pub struct RecoveryReasons {
     pub single: u64,
     /// Repair symbols, because a block of un-ACKed packets might have stayed incomplete (`auto`).
     pub block: u64,
-    /// Copies instead of symbols, because the peer does not decode or the payloads were not kept (`auto`).
+    /// Copies instead of symbols, because the peer does not decode or the payloads were not kept
+    /// (`auto`).
     pub uncoded: u64,
     /// Times that a silent path's data moved to another at its probe timeout (`auto`).
     pub moved: u64,

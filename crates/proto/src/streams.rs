@@ -1,25 +1,30 @@
-//! Streams and flow control of one connection (RFC 9000 sections 2 to 4 and 19.4 to 19.14), without I/O.
+//! Streams and flow control of one connection (RFC 9000 sections 2 to 4 and 19.4 to 19.14), without
+//! I/O.
 //!
-//! [`Streams`] owns every send and receive half, the credit in both directions, and what is waiting to be sent. It
-//! decides *what* goes into packets, never when or on which path, and knows no packet: a packet's record keeps a
-//! [`SentStreamFrames`], and hands it back when the packet is acknowledged or lost. Bytes are kept here only.
+//! [`Streams`] owns every send and receive half, the credit in both directions, and what is waiting
+//! to be sent. It decides *what* goes into packets, never when or on which path, and knows no
+//! packet: a packet's record keeps a [`SentStreamFrames`], and hands it back when the packet is
+//! acknowledged or lost. Bytes are kept here only.
 //!
 //! # Memory
 //! Everything is bounded: send buffers by [`StreamsConfig::send_buffer`], receive buffers by
-//! [`StreamsConfig::receive_window`] (holes included), gaps by [`MAX_GAPS`], streams by the two stream limits (ours
-//! for those the peer opens, the peer's for those the application opens). Within these bounds [`memory`] and [`room`] share: what
-//! some streams hold never stops the others.
+//! [`StreamsConfig::receive_window`] (holes included), gaps by [`MAX_GAPS`], streams by the two
+//! stream limits (ours for those the peer opens, the peer's for those the application opens).
+//! Within these bounds [`memory`] and [`room`] share: what some streams hold never stops the
+//! others.
 //!
 //! # Loss
-//! Each byte in flight is answered for by exactly one packet; other packets that carry it are copies
-//! ([`sent::StreamRange::copy`]). An acknowledgement counts from whichever packet it comes, a loss only from the one that
-//! answers. So nothing is queued twice, whatever recovery scheme made the copies.
+//! Each byte in flight is answered for by exactly one packet; other packets that carry it are
+//! copies ([`sent::StreamRange::copy`]). An acknowledgement counts from whichever packet it comes,
+//! a loss only from the one that answers. So nothing is queued twice, whatever recovery scheme made
+//! the copies.
 //!
 //! # Life of a half
-//! A send half is forgotten once the peer acknowledged everything (or the reset), *and* the application ended it: by
-//! `finish`, by `reset`, or by a `write` or `finish` that returned `Stopped`. A receive half is forgotten once the
-//! application read `Finished` or `Reset`, or stopped it and the final size is known. When no half is left, the stream
-//! counts as closed; frames for it are ignored.
+//! A send half is forgotten once the peer acknowledged everything (or the reset), *and* the
+//! application ended it: by `finish`, by `reset`, or by a `write` or `finish` that returned
+//! `Stopped`. A receive half is forgotten once the application read `Finished` or `Reset`, or
+//! stopped it and the final size is known. When no half is left, the stream counts as closed;
+//! frames for it are ignored.
 
 mod application;
 mod assembler;
@@ -61,19 +66,21 @@ use recv::RecvHalf;
 use room::Room;
 use send::{SendHalf, SendTally};
 
-/// The most gaps in received stream data that a connection bears, over all streams; one more closes it. Only a peer
-/// that means harm, or a loss of tens of thousands of single packets in one round trip, gets there.
+/// The most gaps in received stream data that a connection bears, over all streams; one more closes
+/// it. Only a peer that means harm, or a loss of tens of thousands of single packets in one round
+/// trip, gets there.
 pub const MAX_GAPS: usize = 65_536;
 
-/// Most streams of a kind that a peer may have open, whatever the configuration says: opening the last one creates
-/// all before it, so that one frame must not cost unbounded memory.
+/// Most streams of a kind that a peer may have open, whatever the configuration says: opening the
+/// last one creates all before it, so that one frame must not cost unbounded memory.
 const MAX_CONCURRENT: u64 = 65_536;
 
-/// Limits of one connection. All are in bytes or counts, and all may be as small as 0 (which forbids the thing).
+/// Limits of one connection. All are in bytes or counts, and all may be as small as 0 (which
+/// forbids the thing).
 #[derive(Clone, Debug)]
 pub struct StreamsConfig {
-    /// Bytes the peer may send ahead of what the application has read, over all streams: initial_max_data, and the
-    /// bound on receive memory.
+    /// Bytes the peer may send ahead of what the application has read, over all streams:
+    /// initial_max_data, and the bound on receive memory.
     pub receive_window: u64,
     /// The most that this may become for a single stream, however fast it is read.
     pub stream_receive_window: u64,
@@ -81,14 +88,17 @@ pub struct StreamsConfig {
     pub initial_stream_window: u64,
     /// Bytes written and not yet acknowledged that are kept, over all streams.
     pub send_buffer: u64,
-    /// Bidirectional streams the peer may have open at once: initial_max_streams_bidi. At most 65,536 count.
+    /// Bidirectional streams the peer may have open at once: initial_max_streams_bidi. At most
+    /// 65,536 count.
     pub max_concurrent_bidi: u64,
-    /// Unidirectional streams the peer may have open at once: initial_max_streams_uni. At most 65,536 count.
+    /// Unidirectional streams the peer may have open at once: initial_max_streams_uni. At most
+    /// 65,536 count.
     pub max_concurrent_uni: u64,
 }
 
 impl Default for StreamsConfig {
-    /// Windows for 100 Mbit/s at 500 ms round trip on the connection and 200 ms on one stream, and 128 streams.
+    /// Windows for 100 Mbit/s at 500 ms round trip on the connection and 200 ms on one stream, and
+    /// 128 streams.
     fn default() -> Self {
         Self {
             receive_window: 6 << 20,
@@ -101,7 +111,8 @@ impl Default for StreamsConfig {
     }
 }
 
-/// What the peer may send us or open, as it can be raised while the connection lives. Units as in [`StreamsConfig`].
+/// What the peer may send us or open, as it can be raised while the connection lives. Units as in
+/// [`StreamsConfig`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveLimits {
     /// Bytes ahead of what the application has read, over all streams.
@@ -167,7 +178,8 @@ pub struct StreamsStats {
     pub gaps: usize,
     /// The most gaps there have been at once.
     pub gaps_max: usize,
-    /// Bytes that streams may hold beyond what each has from the start, promised by windows that grew or held in buffers.
+    /// Bytes that streams may hold beyond what each has from the start, promised by windows that
+    /// grew or held in buffers.
     pub windows_grown: u64,
     /// The largest window of a stream that may still grow.
     pub largest_window: u64,
@@ -209,10 +221,11 @@ struct PeerStreamLimits {
 
 /// All streams of a connection.
 ///
-/// Polling order: after any call, drain [`poll_event`](Self::poll_event); while [`has_pending`](Self::has_pending),
-/// build packets with [`write_control`](Self::write_control) and [`write_data`](Self::write_data). Every
-/// [`SentStreamFrames`] that these fill must come back once, through [`on_acked`](Self::on_acked) or
-/// [`on_lost`](Self::on_lost); an abandoned path's records count as lost.
+/// Polling order: after any call, drain [`poll_event`](Self::poll_event); while
+/// [`has_pending`](Self::has_pending), build packets with [`write_control`](Self::write_control)
+/// and [`write_data`](Self::write_data). Every [`SentStreamFrames`] that these fill must come back
+/// once, through [`on_acked`](Self::on_acked) or [`on_lost`](Self::on_lost); an abandoned path's
+/// records count as lost.
 #[derive(Debug)]
 pub struct Streams {
     side: Side,
@@ -253,7 +266,8 @@ pub struct Streams {
 const DIRS: [Dir; 2] = [Dir::Bi, Dir::Uni];
 
 impl Streams {
-    /// No streams yet. Until [`set_peer_limits`](Self::set_peer_limits) nothing can be opened or written.
+    /// No streams yet. Until [`set_peer_limits`](Self::set_peer_limits) nothing can be opened or
+    /// written.
     pub fn new(side: Side, config: &StreamsConfig) -> Self {
         let remote = |dir| RemoteStreams { window: Window::new(config.max_concurrent(dir)), accepted: 0 };
         Self {
@@ -286,8 +300,9 @@ impl Streams {
 
     /// Takes over the limits in the peer's transport parameters.
     ///
-    /// May be called with remembered parameters (0-RTT) and then with the real ones; limits only ever grow, which RFC
-    /// 9000 section 7.4.1 demands of a server that accepts 0-RTT. The caller checks that it keeps to that.
+    /// May be called with remembered parameters (0-RTT) and then with the real ones; limits only
+    /// ever grow, which RFC 9000 section 7.4.1 demands of a server that accepts 0-RTT. The caller
+    /// checks that it keeps to that.
     pub fn set_peer_limits(&mut self, peer: &TransportParameters) {
         self.peer = PeerStreamLimits {
             bidi_ours: peer.initial_max_stream_data_bidi_remote.into_inner(),
@@ -308,13 +323,14 @@ impl Streams {
         !self.recv.is_empty()
     }
 
-    /// Whether the peer owes data on any stream: neither all of it nor a reset has come, and the application has not stopped it.
+    /// Whether the peer owes data on any stream: neither all of it nor a reset has come, and the
+    /// application has not stopped it.
     pub fn awaits_data(&self) -> bool {
         self.recv.values().any(RecvHalf::awaits_data)
     }
 
-    /// Raises what the peer may send and open, at once and for all streams; limits that would fall stay as they are, since what was
-    /// promised cannot be taken back (RFC 9000 section 4.1).
+    /// Raises what the peer may send and open, at once and for all streams; limits that would fall
+    /// stay as they are, since what was promised cannot be taken back (RFC 9000 section 4.1).
     pub fn raise_limits(&mut self, limits: &ReceiveLimits) {
         let config = &mut self.config;
         config.receive_window = config.receive_window.max(limits.receive_window);
@@ -423,7 +439,8 @@ impl Streams {
         }
     }
 
-    /// Changes a send half and then everything that depends on it: totals, queues, and whether it still exists.
+    /// Changes a send half and then everything that depends on it: totals, queues, and whether it
+    /// still exists.
     fn with_send<R>(&mut self, id: StreamId, change: impl FnOnce(&mut SendHalf) -> R) -> Option<R> {
         let half = self.send.get_mut(&id)?;
         let before = half.tally();
@@ -523,7 +540,8 @@ impl Streams {
         }
     }
 
-    /// Tells what is known of the network: call it before what follows from datagrams and timers, and before packets are built.
+    /// Tells what is known of the network: call it before what follows from datagrams and timers,
+    /// and before packets are built.
     pub fn note_network(&mut self, network: Network) {
         self.network = Some(network);
         self.room.set_need(network.need);
@@ -588,7 +606,8 @@ impl Streams {
         }
     }
 
-    /// Whether an application waits to write because the send buffer is full, not because the peer allows no more.
+    /// Whether an application waits to write because the send buffer is full, not because the peer
+    /// allows no more.
     pub fn has_writer_without_room(&self) -> bool {
         !self.writers.is_empty() && self.credit.available() > 0
     }
@@ -606,8 +625,9 @@ impl Streams {
         }
     }
 
-    /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there is room for them. While the send
-    /// buffer is more than half full, those that wait hold some of it themselves, or see it pass the half.
+    /// Tells the writers of streams that were acknowledged, and of a few others, to go on if there
+    /// is room for them. While the send buffer is more than half full, those that wait hold some of
+    /// it themselves, or see it pass the half.
     fn wake_acknowledged(&mut self, acknowledged: &SentStreamFrames) {
         self.wake_writers();
         if self.writers.is_empty() || self.credit.available() == 0 {

@@ -1,4 +1,5 @@
-//! Address validation tokens (RFC 9000 section 8.1): with one, a client shows that it receives at the address it sends from.
+//! Address validation tokens (RFC 9000 section 8.1): with one, a client shows that it receives at
+//! the address it sends from.
 //!
 //! ```text
 //! Token {
@@ -10,12 +11,13 @@
 //! }
 //! ```
 //!
-//! The seal (AES-128-GCM) also covers what a token is only good for: the address (of Retry with its port) and the connection id that
-//! the client must now send to. Kind stands in the clear, since an unusable Retry token ends the attempt while an unusable NEW_TOKEN
-//! token is as good as none (section 8.1.3).
+//! The seal (AES-128-GCM) also covers what a token is only good for: the address (of Retry with its
+//! port) and the connection id that the client must now send to. Kind stands in the clear, since an
+//! unusable Retry token ends the attempt while an unusable NEW_TOKEN token is as good as none
+//! (section 8.1.3).
 //!
-//! Nonces are random: below 2^32 tokens of one key, two share one with a probability of less than 2^-32. The key and the clock are
-//! those of one endpoint, so tokens do not outlive it.
+//! Nonces are random: below 2^32 tokens of one key, two share one with a probability of less than
+//! 2^-32. The key and the clock are those of one endpoint, so tokens do not outlive it.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -55,7 +57,8 @@ impl TokenKey {
         self.seal(RETRY, nonce, &retry_binding(remote, retry), now, original)
     }
 
-    /// The original destination of a client that shows a Retry token in an Initial to `destination`.
+    /// The original destination of a client that shows a Retry token in an Initial to
+    /// `destination`.
     pub(crate) fn open_retry(
         &self,
         now: Instant,

@@ -9,8 +9,9 @@ use std::{
 
 /// Tokens of servers that sent NEW_TOKEN, shared by the connections that may use them, each once.
 ///
-/// Tokens belong to a server's name and address together: several servers may go by one name, and a token is no other's business.
-/// At most [`MAX_TOKENS`](Self::MAX_TOKENS) are kept, [`MAX_PER_SERVER`](Self::MAX_PER_SERVER) of one server; the oldest goes first.
+/// Tokens belong to a server's name and address together: several servers may go by one name, and a
+/// token is no other's business. At most [`MAX_TOKENS`](Self::MAX_TOKENS) are kept,
+/// [`MAX_PER_SERVER`](Self::MAX_PER_SERVER) of one server; the oldest goes first.
 #[derive(Default)]
 pub struct TokenStore {
     /// The oldest first.

@@ -1,10 +1,10 @@
 //! Wire images: everything that turns bytes into values and back, and nothing else.
 //!
-//! QUIC version 1 (RFC 9000, RFC 9001 section 5.4, RFC 9221), draft-ietf-quic-multipath-21, and the repair
-//! extension (REPAIR, RECOVERED and their transport parameter). This module never encrypts, never keeps state
-//! between calls, never panics on input and never allocates in proportion to a number that a peer claims:
-//! decoded frames borrow from the packet, and sets of packet numbers are walked lazily after one validation
-//! pass.
+//! QUIC version 1 (RFC 9000, RFC 9001 section 5.4, RFC 9221), draft-ietf-quic-multipath-21, and the
+//! repair extension (REPAIR, RECOVERED and their transport parameter). This module never encrypts,
+//! never keeps state between calls, never panics on input and never allocates in proportion to a
+//! number that a peer claims: decoded frames borrow from the packet, and sets of packet numbers are
+//! walked lazily after one validation pass.
 //!
 //! Start with [`ProtectedHeader::decode`] for a datagram, [`Frames`] for a decrypted payload and
 //! [`TransportParameters`] for the handshake.

@@ -1,4 +1,5 @@
-//! Session tickets and data before the handshake is complete (RFC 9001 section 4.6, RFC 9000 section 7.4.1).
+//! Session tickets and data before the handshake is complete (RFC 9001 section 4.6, RFC 9000
+//! section 7.4.1).
 
 mod common;
 
@@ -98,7 +99,8 @@ fn an_early_question_is_answered_within_one_round_trip() {
     assert_eq!(pair.client().stats().packets_lost, 0);
 }
 
-/// The first 0-RTT packets find no connection when the server answers with a Retry; they are sent again (RFC 9000 section 17.2.5.3).
+/// The first 0-RTT packets find no connection when the server answers with a Retry; they are sent
+/// again (RFC 9000 section 17.2.5.3).
 #[test]
 fn early_data_survive_a_retry() {
     let (client, mut server) = configs(true);
@@ -186,7 +188,8 @@ fn a_server_must_not_go_back_on_its_limits() {
     assert!(pair.client.events.iter().any(closed), "{:?}", pair.client.events);
 }
 
-/// A ticket is good for one connection: who sends the client's packets once more gets a handshake that never ends, and nothing is read.
+/// A ticket is good for one connection: who sends the client's packets once more gets a handshake
+/// that never ends, and nothing is read.
 #[test]
 fn replayed_early_data_are_refused() {
     let (client, server) = configs(true);

@@ -40,12 +40,14 @@ fn updates_wait_until_the_last_one_is_settled() {
         pair.client().force_key_update();
         pair.transfer(1_000, Duration::from_secs(1));
     }
-    // 25 ms of ACK delay alone make three probe timeouts last longer than many of these transfers together.
+    // 25 ms of ACK delay alone make three probe timeouts last longer than many of these transfers
+    // together.
     let updates = pair.client().stats().key_updates;
     assert!((1..=3).contains(&updates), "{updates}");
 }
 
-/// Thousands of updates, begun by both sides whenever they may, while packets are lost and overtake each other on two paths.
+/// Thousands of updates, begun by both sides whenever they may, while packets are lost and overtake
+/// each other on two paths.
 #[test]
 fn a_connection_survives_thousands_of_updates() {
     for recovery in [RecoveryKind::None, RecoveryKind::Cofuso] {
@@ -67,7 +69,8 @@ fn a_connection_survives_thousands_of_updates() {
         assert!(client.key_updates > 2_000, "{recovery}: {client:?}");
         assert!(client.key_updates.abs_diff(server.key_updates) <= 1, "{client:?} {server:?}");
         assert!(client.packets_lost > 100, "{client:?}");
-        // Where nothing of a phase has arrived on a path, the next phase can be mistaken for the last.
+        // Where nothing of a phase has arrived on a path, the next phase can be mistaken for the
+        // last.
         let misread = client.malformed_packets + server.malformed_packets;
         assert!(misread < client.packets_sent / 200, "{client:?} {server:?}");
     }
@@ -93,7 +96,8 @@ fn a_dead_path_does_not_hold_up_updates() {
     assert!(!pair.client().paths().iter().any(suspect), "the path that was gone for many phases is back");
 }
 
-/// Flipping any bit of the first byte, which holds the key phase under header protection, costs the packet and nothing else.
+/// Flipping any bit of the first byte, which holds the key phase under header protection, costs the
+/// packet and nothing else.
 #[test]
 fn a_flipped_key_phase_bit_changes_nothing() {
     let mut pair = Pair::new(TransportConfig::default());

@@ -1,4 +1,5 @@
-//! Two endpoints in memory: handshake, streams, paths, close. Loss and random scenarios are in `testkit`.
+//! Two endpoints in memory: handshake, streams, paths, close. Loss and random scenarios are in
+//! `testkit`.
 
 mod common;
 

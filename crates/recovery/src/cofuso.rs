@@ -1,4 +1,5 @@
-//! CoFUSO: at FUSO's opportunities, parities over many un-ACKed packets first, copies of single packets after.
+//! CoFUSO: at FUSO's opportunities, parities over many un-ACKed packets first, copies of single
+//! packets after.
 //!
 //! CoFUSO section 4.2 (Algorithm 2) and section 4.4.
 //!
@@ -13,14 +14,17 @@
 //! | GENERATE_RECOVERY_PACKET | [`BlockProgress::step`]              |             |
 //!
 //! # Departures
-//! - M is rounded up and lies between 1 and M_max (COF-A6); L = 0 gives the largest block and one parity (COF-A7).
+//! - M is rounded up and lies between 1 and M_max (COF-A6); L = 0 gives the largest block and one
+//!   parity (COF-A7).
 //! - K + M is at most 256, the length of a Reed-Solomon code over GF(256) (COF-A3).
 //! - N_uc is counted from the highest coded packet, and all state is per path (COF-A10).
 //! - A block need not be contiguous in packet numbers: it is what the view calls a run (COF-A11).
-//! - An unfinished block whose packets were all ACKed (or declared lost, which hands them to retransmission) is given up.
+//! - An unfinished block whose packets were all ACKed (or declared lost, which hands them to
+//!   retransmission) is given up.
 //!
 //! # Invariants
-//! `1 <= m <= m_max`, `k <= k_max`, `k + m <= 256`; the indices of a block are 0, 1, ..., m - 1; no packet is in two blocks.
+//! `1 <= m <= m_max`, `k <= k_max`, `k + m <= 256`; the indices of a block are 0, 1, ..., m - 1; no
+//! packet is in two blocks.
 
 use crate::{PacketNumber, PathId, UnackedView};
 
@@ -61,7 +65,8 @@ impl BlockParameters {
         Self { m_max: 3, k_max: 255, rounding: Rounding::Ceil }
     }
 
-    /// K and M for `uncoded` un-ACKed, uncoded packets on a path with loss estimate `loss`. Both are 0 without packets.
+    /// K and M for `uncoded` un-ACKed, uncoded packets on a path with loss estimate `loss`. Both
+    /// are 0 without packets.
     pub fn block_size(&self, uncoded: u32, loss: f64) -> BlockSize {
         let (m_max, k_max) = (self.m_max.clamp(1, MAX_BLOCK - 1), self.k_max.clamp(1, MAX_BLOCK - 1));
         let available = k_max.min(u16::try_from(uncoded).unwrap_or(u16::MAX));
@@ -129,11 +134,13 @@ pub enum Step {
 
 /// Where the coding of one path's packets stands.
 ///
-/// [`step`](Self::step) only asks; [`on_sent`](Self::on_sent) tells that the answer was carried out. So a step that could
-/// not be sent, because new data came first, is simply asked for again later (section 4.4).
+/// [`step`](Self::step) only asks; [`on_sent`](Self::on_sent) tells that the answer was carried
+/// out. So a step that could not be sent, because new data came first, is simply asked for again
+/// later (section 4.4).
 ///
-/// Whoever builds parities must be able to do so for the whole block until its last parity is sent, although some of its
-/// packets are ACKed meanwhile; [`abandon`](Self::abandon) ends a block whose packets are gone.
+/// Whoever builds parities must be able to do so for the whole block until its last parity is sent,
+/// although some of its packets are ACKed meanwhile; [`abandon`](Self::abandon) ends a block whose
+/// packets are gone.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct BlockProgress {
     /// The block with parities left, and the next parity's index.

@@ -1,6 +1,8 @@
-//! CTCP's blocks from the first source packet to the receiver's word that it has them all: what to send next, and when to send again.
+//! CTCP's blocks from the first source packet to the receiver's word that it has them all: what to
+//! send next, and when to send again.
 //!
-//! CTCP sections 3, 4.4 and 4.5; [`ctcp_schedule`](crate::ctcp_schedule) has the choice itself (Algorithm 3).
+//! CTCP sections 3, 4.4 and 4.5; [`ctcp_schedule`](crate::ctcp_schedule) has the choice itself
+//! (Algorithm 3).
 //!
 //! | paper                    | here                                  | unit    |
 //! |--------------------------|---------------------------------------|---------|
@@ -14,22 +16,26 @@
 //! | "use a token"            | [`BlockSchedule::next`]               |         |
 //!
 //! # Departures
-//! - A block's packets may travel on any path (the authors' announced future work): what is on the fly is weighted by the loss rate of the
-//!   path that it is on, and 1.5 RTT is that path's.
-//! - Sources are not waiting in blocks but join the open block when they are first sent. While more data waits, the block counts
-//!   with its full size, else with what it has (CTCP-A13). Its first combination closes it, so that every combination of a block is
-//!   over the same sources.
-//! - Whoever acknowledges single packets tells the degrees of freedom by that; a separate report is welcome but not needed. What was
-//!   acknowledged counts for later blocks as well (CTCP-A11).
-//! - A packet that the transport declares lost is not on the fly any more, without waiting for 1.5 RTT: it is what a gap is to the paper.
-//! - A combination may turn out not to be innovative (about one in 256). If a block has as many packets acknowledged as it has sources
-//!   and the receiver does not say that it is decoded within the flight time, another one is sent.
-//! - No hysteresis (CTCP-A12). At any small loss rate this adds one combination per block (CTCP-A19).
+//! - A block's packets may travel on any path (the authors' announced future work): what is on the
+//!   fly is weighted by the loss rate of the path that it is on, and 1.5 RTT is that path's.
+//! - Sources are not waiting in blocks but join the open block when they are first sent. While more
+//!   data waits, the block counts with its full size, else with what it has (CTCP-A13). Its first
+//!   combination closes it, so that every combination of a block is over the same sources.
+//! - Whoever acknowledges single packets tells the degrees of freedom by that; a separate report is
+//!   welcome but not needed. What was acknowledged counts for later blocks as well (CTCP-A11).
+//! - A packet that the transport declares lost is not on the fly any more, without waiting for 1.5
+//!   RTT: it is what a gap is to the paper.
+//! - A combination may turn out not to be innovative (about one in 256). If a block has as many
+//!   packets acknowledged as it has sources and the receiver does not say that it is decoded within
+//!   the flight time, another one is sent.
+//! - No hysteresis (CTCP-A12). At any small loss rate this adds one combination per block
+//!   (CTCP-A19).
 //!
 //! # Invariants
 //! - The earliest block in need is served first; a block is closed before the next one opens.
-//! - Memory: the sources of blocks that are not decoded never exceed [`Limits::memory`] bytes nor [`Limits::max_blocks`] blocks; when either
-//!   is reached no source is asked for until a block is decoded. A block never has more than four times its size on the fly.
+//! - Memory: the sources of blocks that are not decoded never exceed [`Limits::memory`] bytes nor
+//!   [`Limits::max_blocks`] blocks; when either is reached no source is asked for until a block is
+//!   decoded. A block never has more than four times its size on the fly.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -172,8 +178,9 @@ impl BlockSchedule {
         self.get(last).filter(|block| !block.closed).map(|_| last)
     }
 
-    /// The packet to send now, if any: `waiting` is how many bytes of new data the next source may hold, if any wants to be sent, and
-    /// `loss` a path's loss rate. Call [`on_sent`](Self::on_sent) if it was sent.
+    /// The packet to send now, if any: `waiting` is how many bytes of new data the next source may
+    /// hold, if any wants to be sent, and `loss` a path's loss rate. Call
+    /// [`on_sent`](Self::on_sent) if it was sent.
     pub fn next(
         &mut self,
         now: Instant,
@@ -197,8 +204,9 @@ impl BlockSchedule {
         may_open.then(|| Packet::Source { block: self.current + self.blocks.len() as u64, index: 0 })
     }
 
-    /// The packet that [`next`](Self::next) asked for was sent as packet `number` of `path`, whose RTT is `rtt`, with `bytes` of source or
-    /// combination. A packet that was not asked for is ignored.
+    /// The packet that [`next`](Self::next) asked for was sent as packet `number` of `path`, whose
+    /// RTT is `rtt`, with `bytes` of source or combination. A packet that was not asked for is
+    /// ignored.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -232,8 +240,8 @@ impl BlockSchedule {
         self.count(packet.block(), path, 1);
     }
 
-    /// Packet `number` of `path`, whose RTT is `rtt`, was acknowledged. Returns the block, if that has completed it: all its sources have
-    /// arrived as they are.
+    /// Packet `number` of `path`, whose RTT is `rtt`, was acknowledged. Returns the block, if that
+    /// has completed it: all its sources have arrived as they are.
     pub fn on_acked(
         &mut self,
         now: Instant,
@@ -259,7 +267,8 @@ impl BlockSchedule {
         self.remove(path, number);
     }
 
-    /// The receiver holds `dof` degrees of freedom of a block. A report about a decoded block is stale, an older one no news.
+    /// The receiver holds `dof` degrees of freedom of a block. A report about a decoded block is
+    /// stale, an older one no news.
     pub fn on_dof(&mut self, block: u64, dof: u32) {
         if let Some(block) = self.get_mut(block) {
             block.received = block.received.max(dof.min(u32::from(block.sources)));
@@ -281,8 +290,9 @@ impl BlockSchedule {
         }
     }
 
-    /// No more sources for now (the end of what was written): the open block is closed, so that later data begins another. Returns the
-    /// block, if that has completed it, because all its sources have arrived already.
+    /// No more sources for now (the end of what was written): the open block is closed, so that
+    /// later data begins another. Returns the block, if that has completed it, because all its
+    /// sources have arrived already.
     pub fn close_block(&mut self) -> Option<u64> {
         let number = self.current + (self.blocks.len() as u64).checked_sub(1)?;
         let block = self.get_mut(number)?;
@@ -294,14 +304,16 @@ impl BlockSchedule {
         complete.then_some(number)
     }
 
-    /// A time-out: nothing is on the fly any more (CTCP-A7). What was sent may still be acknowledged.
+    /// A time-out: nothing is on the fly any more (CTCP-A7). What was sent may still be
+    /// acknowledged.
     pub fn on_timeout(&mut self) {
         self.transmissions.values_mut().for_each(|t| t.on_fly = false);
         self.blocks.iter_mut().for_each(|block| block.on_fly.clear());
         self.earliest = None;
     }
 
-    /// A path has not answered for a probe timeout: nothing is on the fly there any more. What was sent may still be acknowledged.
+    /// A path has not answered for a probe timeout: nothing is on the fly there any more. What was
+    /// sent may still be acknowledged.
     pub fn on_path_timeout(&mut self, path: PathId) {
         let of_path = self.transmissions.range_mut((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
         of_path.for_each(|(_, t)| t.on_fly = false);
@@ -314,8 +326,8 @@ impl BlockSchedule {
         self.blocks.iter_mut().for_each(|block| block.on_fly.retain(|(of, _)| *of != path));
     }
 
-    /// When [`on_deadline`](Self::on_deadline) wants to be called, as [`next`](Self::next) may then have a new answer although nothing has
-    /// happened. May be too early, never too late.
+    /// When [`on_deadline`](Self::on_deadline) wants to be called, as [`next`](Self::next) may then
+    /// have a new answer although nothing has happened. May be too early, never too late.
     pub fn deadline(&self) -> Option<Instant> {
         let doubts = self.blocks.iter().filter(|b| b.seems_complete()).filter_map(|b| b.confirm_by);
         doubts.chain(self.earliest).min()
@@ -334,7 +346,8 @@ impl BlockSchedule {
         }
     }
 
-    /// What is overdue is not on the fly any more. Looks at every transmission, but not twice within half a round trip.
+    /// What is overdue is not on the fly any more. Looks at every transmission, but not twice
+    /// within half a round trip.
     fn expire(&mut self, now: Instant) {
         let mut overdue = Vec::new();
         self.earliest = None;
@@ -382,7 +395,8 @@ impl BlockSchedule {
 }
 
 impl Block {
-    /// What Algorithm 3 asks, with the loss rate of what is on the fly; `None` if nothing more may be sent for it.
+    /// What Algorithm 3 asks, with the loss rate of what is on the fly; `None` if nothing more may
+    /// be sent for it.
     fn state(
         &self,
         number: u64,

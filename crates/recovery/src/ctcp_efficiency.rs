@@ -1,7 +1,8 @@
-//! What CTCP could reach at best on a link that loses packets before its bottleneck: the curve "Theory" of Fig. 3b.
+//! What CTCP could reach at best on a link that loses packets before its bottleneck: the curve
+//! "Theory" of Fig. 3b.
 //!
-//! CTCP section 6.2, equation 7. A block of N packets is sent with n coded packets ahead of any feedback; those that turn out not to be
-//! needed are waste.
+//! CTCP section 6.2, equation 7. A block of N packets is sent with n coded packets ahead of any
+//! feedback; those that turn out not to be needed are waste.
 //!
 //! | paper              | here                    |
 //! |--------------------|-------------------------|
@@ -10,10 +11,11 @@
 //! | eta                | [`eta_as_printed`]      |
 //!
 //! # Departures
-//! - eta as printed is neither a mean nor an efficiency (CTCP-A1). [`waste`] is the mean number of coded packets that arrive without being
-//!   needed, per packet of the block, and [`bound`] the efficiency that this leaves.
-//! - The paper's n is floor(N / (1-p)) - N. Algorithm 3 sends until the expectation is reached, ceil(N / (1-p)) - N, one more at
-//!   any small p (CTCP-A19).
+//! - eta as printed is neither a mean nor an efficiency (CTCP-A1). [`waste`] is the mean number of
+//!   coded packets that arrive without being needed, per packet of the block, and [`bound`] the
+//!   efficiency that this leaves.
+//! - The paper's n is floor(N / (1-p)) - N. Algorithm 3 sends until the expectation is reached,
+//!   ceil(N / (1-p)) - N, one more at any small p (CTCP-A19).
 
 use crate::htpc_model::chance;
 
@@ -36,7 +38,8 @@ pub fn forward(block: u32, p: f64, rounding: Rounding) -> u32 {
     (packets - f64::from(block)).max(0.0) as u32
 }
 
-/// Needless coded packets per packet of the block: the mean of n minus the losses, where those are fewer.
+/// Needless coded packets per packet of the block: the mean of n minus the losses, where those are
+/// fewer.
 pub fn waste(block: u32, p: f64, rounding: Rounding) -> f64 {
     let n = forward(block, p, rounding);
     let needless = |lost: u32| f64::from(n - lost) * chance(block + n, lost, p);
@@ -57,8 +60,8 @@ pub fn eta_as_printed(block: u32, p: f64) -> f64 {
     (0..n).map(term).sum::<f64>() / f64::from(block.max(1))
 }
 
-/// The share of a link of `bdp` packets that a TCP with loss rate `p` fills by the square-root formula, sqrt(1.5 / p) packets per round
-/// trip (Padhye's first term; Fig. 3a).
+/// The share of a link of `bdp` packets that a TCP with loss rate `p` fills by the square-root
+/// formula, sqrt(1.5 / p) packets per round trip (Padhye's first term; Fig. 3a).
 pub fn square_root_share(bdp: f64, p: f64) -> f64 {
     if p <= 0.0 { 1.0 } else { ((1.5 / p).sqrt() / bdp).min(1.0) }
 }

@@ -11,14 +11,18 @@
 //! | losses       | [`Acked::gap`]                | packets     |
 //!
 //! # Departures
-//! - The number expected next is not a loss: losses = ack_seqno - seqno_una, and p is updated by gap-free ACKs too (CTCP-A2).
-//! - The gap is found once, before seqno_una moves, and given to congestion control as well (CTCP-A3).
+//! - The number expected next is not a loss: losses = ack_seqno - seqno_una, and p is updated by
+//!   gap-free ACKs too (CTCP-A2).
+//! - The gap is found once, before seqno_una moves, and given to congestion control as well
+//!   (CTCP-A3).
 //! - seqno_una never moves back; a late or repeated ACK changes nothing (CTCP-A4).
-//! - Algorithm 1's degrees of freedom are kept by [`ctcp_schedule`](crate::ctcp_schedule) (CTCP-A5).
+//! - Algorithm 1's degrees of freedom are kept by [`ctcp_schedule`](crate::ctcp_schedule)
+//!   (CTCP-A5).
 //! - After a time-out nothing is expected any more, and p starts over from 0 (CTCP-A7).
 //!
 //! # Invariants
-//! `0 <= estimate <= 1`; `expected` never falls. Every transmission counts once, as lost or as delivered.
+//! `0 <= estimate <= 1`; `expected` never falls. Every transmission counts once, as lost or as
+//! delivered.
 
 /// The default mu (CTCP-A14).
 pub const MU: f64 = 1.0 / 128.0;
@@ -28,7 +32,8 @@ pub const MU: f64 = 1.0 / 128.0;
 pub enum Acked {
     /// The number expected next.
     InOrder,
-    /// A later one: this many (at least 1) before it are taken as lost. Congestion avoidance backs off.
+    /// A later one: this many (at least 1) before it are taken as lost. Congestion avoidance backs
+    /// off.
     Gap(u64),
     /// An earlier one: reordered or repeated. Neither loss nor growth.
     Late,
@@ -53,7 +58,8 @@ pub struct ShortTermLoss {
 }
 
 impl ShortTermLoss {
-    /// No loss yet; `expected` is the first transmission's number, `mu` (0 to 1) the weight of one packet.
+    /// No loss yet; `expected` is the first transmission's number, `mu` (0 to 1) the weight of one
+    /// packet.
     pub fn new(mu: f64, expected: u64) -> Self {
         Self { mu: mu.clamp(0.0, 1.0), p: 0.0, expected }
     }
@@ -77,7 +83,8 @@ impl ShortTermLoss {
         if losses == 0 { Acked::InOrder } else { Acked::Gap(losses) }
     }
 
-    /// A time-out: everything below `next`, the number of the next transmission, is given up, and p is forgotten.
+    /// A time-out: everything below `next`, the number of the next transmission, is given up, and p
+    /// is forgotten.
     pub fn on_timeout(&mut self, next: u64) {
         self.p = 0.0;
         self.expected = self.expected.max(next);

@@ -12,11 +12,14 @@
 //! | currblk, numblks    | first block, number of blocks given | blocks |
 //!
 //! # Departures
-//! - The first (current) block is judged by its own test only (CTCP-A10); one token sends one packet.
-//! - For later blocks the packets ACKed so far count as well, because ACKs tell degrees of freedom of the current block
-//!   only (CTCP-A11).
-//! - No hysteresis, double precision (CTCP-A12). A short last block counts with its own size (CTCP-A13).
-//! - An ACK about another block than the current one does not touch its degrees of freedom (CTCP-A5).
+//! - The first (current) block is judged by its own test only (CTCP-A10); one token sends one
+//!   packet.
+//! - For later blocks the packets ACKed so far count as well, because ACKs tell degrees of freedom
+//!   of the current block only (CTCP-A11).
+//! - No hysteresis, double precision (CTCP-A12). A short last block counts with its own size
+//!   (CTCP-A13).
+//! - An ACK about another block than the current one does not touch its degrees of freedom
+//!   (CTCP-A5).
 //! - Coefficients are drawn by the code (`fec`), where CTCP-A17 is decided.
 //!
 //! # Invariants
@@ -58,15 +61,16 @@ pub struct BlockState {
     pub number: u64,
     /// Source packets in it now: blksize, or fewer at the end of the data.
     pub size: u32,
-    /// What the receiver holds: degrees of freedom (currdof) for the first block, ACKed packets for later ones.
+    /// What the receiver holds: degrees of freedom (currdof) for the first block, ACKed packets for
+    /// later ones.
     pub received: u32,
     /// Transmissions for it that are neither ACKed nor overdue.
     pub on_fly: u32,
 }
 
 impl BlockState {
-    /// The receiver reports `dof` degrees of freedom for block `number`: a report about another block is stale, and an
-    /// older report of the same block is no news.
+    /// The receiver reports `dof` degrees of freedom for block `number`: a report about another
+    /// block is stale, and an older report of the same block is no news.
     pub fn on_dof(&mut self, number: u64, dof: u32) {
         if number == self.number {
             self.received = self.received.max(dof.min(self.size));
@@ -80,8 +84,8 @@ impl BlockState {
     }
 }
 
-/// The block that the next packet belongs to: the first that falls short. `blocks` start at the current block and go on in
-/// order, at most numblks of them. `None`: nothing needs to be sent.
+/// The block that the next packet belongs to: the first that falls short. `blocks` start at the
+/// current block and go on in order, at most numblks of them. `None`: nothing needs to be sent.
 pub fn select(blocks: impl IntoIterator<Item = BlockState>, loss: f64) -> Option<u64> {
     blocks.into_iter().find(|block| block.falls_short(loss)).map(|block| block.number)
 }

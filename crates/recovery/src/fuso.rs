@@ -1,4 +1,5 @@
-//! FUSO: copies of the worst path's oldest un-ACKed packets go over the best path when nothing else wants to be sent.
+//! FUSO: copies of the worst path's oldest un-ACKed packets go over the best path when nothing else
+//! wants to be sent.
 //!
 //! FUSO sections III-B and III-B.1.
 //!
@@ -12,11 +13,13 @@
 //! | proactive recovery                  | [`Reinjection`]                             |         |
 //!
 //! # Departures
-//! - Both budgets are required: the totals, and spare window on the best path as its controller sees it (FUSO-A4, A5).
+//! - Both budgets are required: the totals, and spare window on the best path as its controller
+//!   sees it (FUSO-A4, A5).
 //! - A path whose un-ACKed packets were all resent is no candidate for worst (FUSO-A3).
 //!
 //! # Invariants
-//! A packet is resent at most once, and a copy never; both hold because the caller's view says so after each step.
+//! A packet is resent at most once, and a copy never; both hold because the caller's view says so
+//! after each step.
 
 use crate::{PacketNumber, PathId, PathSample, UnackedView, path_choice};
 
@@ -49,8 +52,8 @@ pub struct Reinjection {
     pub on: PathId,
 }
 
-/// The next copy to send, if there is room and a packet worth it. After sending, mark the packet as resent, account for the
-/// copy as for any packet, and ask again.
+/// The next copy to send, if there is room and a packet worth it. After sending, mark the packet as
+/// resent, account for the copy as for any packet, and ask again.
 pub fn step(budget: &Budget, samples: &[PathSample], view: &dyn UnackedView) -> Option<Reinjection> {
     if !budget.allows_recovery() {
         return None;

@@ -1,4 +1,5 @@
-//! Bursty loss: the simple Gilbert model, which loses everything in its bad state and nothing in its good one.
+//! Bursty loss: the simple Gilbert model, which loses everything in its bad state and nothing in
+//! its good one.
 //!
 //! | usual symbol    | here                    | unit        |
 //! |-----------------|-------------------------|-------------|
@@ -18,8 +19,8 @@ pub struct Gilbert {
 }
 
 impl Gilbert {
-    /// The model that loses `loss` of all packets (0 to below 1) in bursts of `mean_burst` packets on average (1 or more).
-    /// `None` if there is no such model: so much loss needs longer bursts.
+    /// The model that loses `loss` of all packets (0 to below 1) in bursts of `mean_burst` packets
+    /// on average (1 or more). `None` if there is no such model: so much loss needs longer bursts.
     pub fn new(loss: f64, mean_burst: f64) -> Option<Self> {
         if !(0.0..1.0).contains(&loss) || !(1.0..).contains(&mean_burst) {
             return None;
@@ -54,12 +55,14 @@ impl Gilbert {
         1.0 / self.to_good
     }
 
-    /// The probability that more than `tolerated` (at most 255) of `packets` packets in a row are lost.
+    /// The probability that more than `tolerated` (at most 255) of `packets` packets in a row are
+    /// lost.
     pub fn exceeds(&self, packets: u16, tolerated: u8) -> f64 {
         self.losses(packets, usize::from(tolerated)).1
     }
 
-    /// For every n up to `most` (at most 255) the probability that more than n of `packets` packets in a row are lost.
+    /// For every n up to `most` (at most 255) the probability that more than n of `packets` packets
+    /// in a row are lost.
     pub fn tails(&self, packets: u16, most: u8) -> Vec<f64> {
         let (exactly, mut beyond) = self.losses(packets, usize::from(most));
         let mut tails: Vec<f64> = Vec::with_capacity(usize::from(most) + 1);
@@ -72,8 +75,8 @@ impl Gilbert {
         tails
     }
 
-    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses up to `cap` its probability, and the
-    /// probability of more losses.
+    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses
+    /// up to `cap` its probability, and the probability of more losses.
     fn losses(&self, packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
         let mut after = [[0.0_f64; 256]; 2];
         after[0][0] = 1.0 - self.loss();

@@ -1,6 +1,7 @@
 //! HTPC's model: how much of a window is blocked, and how probably a flow times out (Fig. 5).
 //!
-//! HTPC, "Model analysis", equations 9 to 17, for windows of k packets of which each is blocked with probability b.
+//! HTPC, "Model analysis", equations 9 to 17, for windows of k packets of which each is blocked
+//! with probability b.
 //!
 //! | paper              | here                            |
 //! |--------------------|---------------------------------|
@@ -10,9 +11,11 @@
 //! | PTO                | [`timeout`]                     |
 //!
 //! # Departures
-//! - r coded packets mend up to r blocked ones, so i blocked of k + r leave max(0, i - r). The paper has i - 1 for every r
-//!   (HTPC-A11): [`Reading::AsPrinted`]. With it, HTPC's short flows fare worse than RPS, against its own figure.
-//! - A timeout is always over k + r packets with probability b each; as printed, CAPS and HTPC are computed with their own PB in place of b.
+//! - r coded packets mend up to r blocked ones, so i blocked of k + r leave max(0, i - r). The
+//!   paper has i - 1 for every r (HTPC-A11): [`Reading::AsPrinted`]. With it, HTPC's short flows
+//!   fare worse than RPS, against its own figure.
+//! - A timeout is always over k + r packets with probability b each; as printed, CAPS and HTPC are
+//!   computed with their own PB in place of b.
 
 /// T_fr: fewer arrivals than this are a timeout.
 const FAST_RETRANSMIT: u32 = 3;
@@ -56,7 +59,8 @@ pub fn short_extra(unit: u32, b: f64) -> u32 {
     round_up(f64::from(unit) / (1.0 - b) - f64::from(unit))
 }
 
-/// r of HTPC's long flows: 3 / (1-b) - k, rounded up and not negative (HTPC-A1). CAPS's long flows have none.
+/// r of HTPC's long flows: 3 / (1-b) - k, rounded up and not negative (HTPC-A1). CAPS's long flows
+/// have none.
 pub fn long_extra(unit: u32, b: f64) -> u32 {
     round_up(f64::from(FAST_RETRANSMIT) / (1.0 - b) - f64::from(unit))
 }
@@ -81,7 +85,8 @@ mod tests {
 
     #[test]
     fn worked_example_at_half_blocking() {
-        // k; PB of Corrective, of HTPC's short flows as printed and corrected; PTO of RPS, Corrective, HTPC's long flows.
+        // k; PB of Corrective, of HTPC's short flows as printed and corrected; PTO of RPS,
+        // Corrective, HTPC's long flows.
         for (k, pb, pto) in [
             (2, [0.312, 0.531, 0.188], [1.0, 0.875, 0.3438]),
             (4, [0.383, 0.751, 0.137], [0.6875, 0.5, 0.3438]),

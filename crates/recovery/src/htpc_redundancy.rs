@@ -1,7 +1,8 @@
 //! HTPC's and CAPS's share of redundancy: how many coded packets follow a coding unit.
 //!
-//! HTPC, "Redundancy adjustment", equations 2 to 5. A flow that has sent little wants its whole unit to arrive without a
-//! retransmission; one that has sent much only wants enough packets to arrive that a loss is noticed without a timeout.
+//! HTPC, "Redundancy adjustment", equations 2 to 5. A flow that has sent little wants its whole
+//! unit to arrive without a retransmission; one that has sent much only wants enough packets to
+//! arrive that a loss is noticed without a timeout.
 //!
 //! | paper          | here                                   | unit        |
 //! |----------------|----------------------------------------|-------------|
@@ -15,14 +16,18 @@
 //! | r              | [`Parameters::exact`], [`Redundancy::packets`] | packets |
 //!
 //! # Departures
-//! - r is never negative and a whole number of packets, rounded up (HTPC-A1, HTPC-A3). A flow above T_w thus gets redundancy only while
-//!   its unit is smaller than T_fr / (1-b). Other roundings: [`Rounding`].
-//! - r is at most [`Parameters::cap`] times k, by default k: b near 1 would ask for any number (HTPC-A2).
+//! - r is never negative and a whole number of packets, rounded up (HTPC-A1, HTPC-A3). A flow above
+//!   T_w thus gets redundancy only while its unit is smaller than T_fr / (1-b). Other roundings:
+//!   [`Rounding`].
+//! - r is at most [`Parameters::cap`] times k, by default k: b near 1 would ask for any number
+//!   (HTPC-A2).
 //! - T_s and T_w are not in the paper: 100 KB, its limit of short flows, and 1 MB (HTPC-A6).
-//! - D is what was first sent before the unit began, without redundancy and retransmissions (HTPC-A7); the caller counts it.
+//! - D is what was first sent before the unit began, without redundancy and retransmissions
+//!   (HTPC-A7); the caller counts it.
 //!
 //! # Invariants
-//! `0 <= r <= cap k`; without blocking a short flow gets none. More blocking never means less redundancy.
+//! `0 <= r <= cap k`; without blocking a short flow gets none. More blocking never means less
+//! redundancy.
 
 /// Where flows stop to count as short and begin to count as long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +45,8 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
-    /// w (equation 2): 1 for a flow that has `sent` less than T_s bytes, 0 above T_w, linear in between.
+    /// w (equation 2): 1 for a flow that has `sent` less than T_s bytes, 0 above T_w, linear in
+    /// between.
     pub fn weight(&self, sent: u64) -> f64 {
         if sent < self.short {
             1.0
@@ -89,7 +95,8 @@ impl Parameters {
         weight * f64::from(unit) + (1.0 - weight) * f64::from(self.fast_retransmit)
     }
 
-    /// r as the formula gives it (equations 4 and 5): negative where the unit alone is enough, infinite if everything is blocked.
+    /// r as the formula gives it (equations 4 and 5): negative where the unit alone is enough,
+    /// infinite if everything is blocked.
     pub fn exact(&self, unit: u32, weight: f64, blocking: f64) -> f64 {
         self.wanted(unit, weight) / (1.0 - blocking) - f64::from(unit)
     }
@@ -108,16 +115,16 @@ impl Redundancy {
         Self { parameters, carried: 0.0 }
     }
 
-    /// HTPC: coded packets after a unit of `unit` packets of a flow that had `sent` bytes before, when a share
-    /// `blocking` of packets is blocked.
+    /// HTPC: coded packets after a unit of `unit` packets of a flow that had `sent` bytes before,
+    /// when a share `blocking` of packets is blocked.
     pub fn packets(&mut self, unit: u32, sent: u64, blocking: f64) -> u32 {
         let weight = self.parameters.thresholds.weight(sent);
         let exact = self.parameters.exact(unit, weight, blocking.clamp(0.0, 1.0));
         self.round(unit, exact)
     }
 
-    /// CAPS: flows known to be of `size` bytes, T_s or more, get nothing, shorter ones k / (1-b) - k whatever they have sent
-    /// (HTPC, equation 13).
+    /// CAPS: flows known to be of `size` bytes, T_s or more, get nothing, shorter ones k / (1-b) -
+    /// k whatever they have sent (HTPC, equation 13).
     pub fn packets_if_short(&mut self, unit: u32, size: u64, blocking: f64) -> u32 {
         if size >= self.parameters.thresholds.short {
             return 0;

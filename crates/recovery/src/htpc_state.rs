@@ -1,7 +1,7 @@
 //! HTPC's view of the network: how many packets are blocked, and how many are lost, lately.
 //!
-//! HTPC, "Redundancy adjustment", equations 1 and the text before equation 4. One object per flow, told of every data packet and every
-//! acknowledgement.
+//! HTPC, "Redundancy adjustment", equations 1 and the text before equation 4. One object per flow,
+//! told of every data packet and every acknowledgement.
 //!
 //! | paper           | here                          | unit        |
 //! |-----------------|-------------------------------|-------------|
@@ -12,12 +12,15 @@
 //! | PL = n_d / n_t  | [`NetworkState::loss`]        | probability |
 //!
 //! # Departures
-//! - The average is over the flow's whole life, n and n_b over the last complete period of 500 us; a period without acknowledgements keeps the
-//!   value of the one before (HTPC-A4). As CAPS's code: no periods, and a smallest RTT that counts as blocked.
-//! - The paper measures PL and does not use it. Here it may count as blocking, b' = max(b, PL), off by default (HTPC-A5).
+//! - The average is over the flow's whole life, n and n_b over the last complete period of 500 us;
+//!   a period without acknowledgements keeps the value of the one before (HTPC-A4). As CAPS's code:
+//!   no periods, and a smallest RTT that counts as blocked.
+//! - The paper measures PL and does not use it. Here it may count as blocking, b' = max(b, PL), off
+//!   by default (HTPC-A5).
 //!
 //! # Invariants
-//! Both are between 0 and 1, and 0 before the first period with an acknowledgement is complete unless [`Sampling::at_first`] says otherwise.
+//! Both are between 0 and 1, and 0 before the first period with an acknowledgement is complete
+//! unless [`Sampling::at_first`] says otherwise.
 
 use units::{Duration, Instant};
 
@@ -32,7 +35,8 @@ pub struct Sampling {
     pub least: Duration,
     /// Whether losses count as blocking too. Default no.
     pub count_losses: bool,
-    /// b before the first complete period with an acknowledgement. Default 0: a flow's first window is not protected.
+    /// b before the first complete period with an acknowledgement. Default 0: a flow's first window
+    /// is not protected.
     pub at_first: f64,
 }
 
@@ -101,7 +105,8 @@ impl NetworkState {
         Duration::from_nanos((self.rtts.0 / u128::from(self.rtts.1.max(1))) as u64)
     }
 
-    /// b: the share of packets that take more than twice the average RTT. With [`Sampling::count_losses`] at least [`loss`](Self::loss).
+    /// b: the share of packets that take more than twice the average RTT. With
+    /// [`Sampling::count_losses`] at least [`loss`](Self::loss).
     pub fn blocking(&mut self, now: Instant) -> f64 {
         self.roll(now);
         if self.sampling.count_losses { self.blocking.max(self.loss) } else { self.blocking }

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// A path identifier (draft-ietf-quic-multipath-21 section 1.2), or the number of a sub-flow. It enters the transport's AEAD
-/// nonce with 32 bits, so there are no larger ones.
+/// A path identifier (draft-ietf-quic-multipath-21 section 1.2), or the number of a sub-flow. It
+/// enters the transport's AEAD nonce with 32 bits, so there are no larger ones.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub u32);
 
@@ -31,7 +31,8 @@ impl fmt::Debug for PathId {
     }
 }
 
-/// The number of a packet on its path. Numbers count up per path; one names a packet only together with its path.
+/// The number of a packet on its path. Numbers count up per path; one names a packet only together
+/// with its path.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PacketNumber(pub u64);
 

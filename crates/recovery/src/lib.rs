@@ -1,11 +1,12 @@
-//! The papers' recovery decisions as pure algorithms, one file per idea: which path loses, which one helps, what to send
-//! over it, and when to stop.
+//! The papers' recovery decisions as pure algorithms, one file per idea: which path loses, which
+//! one helps, what to send over it, and when to stop.
 //!
-//! Nothing here sends, codes, stores packets, reads a clock or knows a protocol: packets are numbers ([`PacketNumber`]), paths are ids ([`PathId`]), and
-//! the caller shows what it holds through [`UnackedView`]. The transport and the TCP models call the same functions.
+//! Nothing here sends, codes, stores packets, reads a clock or knows a protocol: packets are
+//! numbers ([`PacketNumber`]), paths are ids ([`PathId`]), and the caller shows what it holds
+//! through [`UnackedView`]. The transport and the TCP models call the same functions.
 //!
-//! Start with [`fuso::step`], the simplest scheme, and [`cofuso::BlockProgress`], the coding one. Both need a
-//! [`PathLoss`] per path.
+//! Start with [`fuso::step`], the simplest scheme, and [`cofuso::BlockProgress`], the coding one.
+//! Both need a [`PathLoss`] per path.
 //!
 //! ```
 //! use mendpath_recovery::{PathLoss, Weights, cofuso::{BlockParameters, BlockSize}};

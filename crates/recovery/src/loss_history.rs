@@ -1,16 +1,20 @@
-//! How a path loses: how much, and in bursts of what length. What `auto` sizes repair by, and what connections to one peer may share.
+//! How a path loses: how much, and in bursts of what length. What `auto` sizes repair by, and what
+//! connections to one peer may share.
 //!
-//! Ours. The papers' estimate ([`PathLoss`](crate::PathLoss)) says how bursts go on and jumps to one half or more after a loss; sizing asks for what
-//! to expect of packets that have not been lost yet.
+//! Ours. The papers' estimate ([`PathLoss`](crate::PathLoss)) says how bursts go on and jumps to
+//! one half or more after a loss; sizing asks for what to expect of packets that have not been lost
+//! yet.
 //!
 //! | quantity              | estimate                                   |
 //! |-----------------------|--------------------------------------------|
 //! | loss rate             | (lost + 1/2) / (sent + 50)                 |
 //! | mean burst in packets | (lost + 1) / (bursts + 1), at least 1 / (1 - loss rate) |
 //!
-//! A path that nothing is known of loses 1 %; after 1,000 packets without a loss it is 0.05 %. Losses of packets with neighbouring
-//! numbers are one burst. Packets that full queues drop do not count: protection against those would fill the queues further, and the
-//! next exchange will meet them empty. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the counts are bounded.
+//! A path that nothing is known of loses 1 %; after 1,000 packets without a loss it is 0.05 %.
+//! Losses of packets with neighbouring numbers are one burst. Packets that full queues drop do not
+//! count: protection against those would fill the queues further, and the next exchange will meet
+//! them empty. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the
+//! counts are bounded.
 //!
 //! # Invariants
 //! 0 < loss rate < 1; mean burst >= 1; the pair always is a Gilbert model.
@@ -48,7 +52,8 @@ impl LossHistory {
         }
     }
 
-    /// Packet `number` was declared lost. Call in ascending order within one round of loss detection.
+    /// Packet `number` was declared lost. Call in ascending order within one round of loss
+    /// detection.
     pub fn on_lost(&mut self, number: PacketNumber) {
         self.lost = (self.lost + 1.0).min(self.sent as f32);
         if self.last_lost.is_none_or(|last| number != last.next()) {
@@ -57,7 +62,8 @@ impl LossHistory {
         self.last_lost = Some(number);
     }
 
-    /// A packet was lost to a full queue: it says nothing about what becomes of packets while there is none.
+    /// A packet was lost to a full queue: it says nothing about what becomes of packets while there
+    /// is none.
     pub fn on_dropped(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(self.lost.ceil() as u32);
     }
@@ -90,7 +96,8 @@ impl LossHistory {
         Gilbert::new(self.loss(), self.mean_burst()).unwrap_or_else(Gilbert::lossless)
     }
 
-    /// What to begin with on a new connection over the same path: the same rates, with less weight, and without packet numbers.
+    /// What to begin with on a new connection over the same path: the same rates, with less weight,
+    /// and without packet numbers.
     pub fn shared(&self) -> Self {
         let mut shared = Self { last_lost: None, ..*self };
         if shared.sent > SHARED {
@@ -122,7 +129,8 @@ mod tests {
         history
     }
 
-    /// Each of many short connections over a path adds little, and what it hands on must not wear off by rounding.
+    /// Each of many short connections over a path adds little, and what it hands on must not wear
+    /// off by rounding.
     #[test]
     fn a_rate_survives_any_number_of_connections() {
         let mut history = LossHistory::new();

@@ -13,7 +13,8 @@
 //! | alpha2, beta2                 | [`cofuso::Weights`]          | none, sum 1 |
 //!
 //! # Departures
-//! - Where the paper picks at random (all candidates never used), the lowest id is taken: equal inputs give equal answers.
+//! - Where the paper picks at random (all candidates never used), the lowest id is taken: equal
+//!   inputs give equal answers.
 //!
 //! # Invariants
 //! The answer does not depend on the order of the samples. Worst and best may be the same path.
@@ -35,7 +36,8 @@ pub struct PathSample {
     pub rtt: Duration,
     /// Whether its congestion controller lets a packet go now (FUSO-A5).
     pub spare: bool,
-    /// Whether it has an un-ACKed packet that is neither a recovery packet nor was resent before (FUSO-A3).
+    /// Whether it has an un-ACKed packet that is neither a recovery packet nor was resent before
+    /// (FUSO-A3).
     pub protectable: bool,
     /// Whether it ever transmitted data. A path that never did is the last choice for best.
     pub ever_sent: bool,
@@ -57,20 +59,22 @@ pub mod fuso {
         a.loss.total_cmp(&b.loss).then(a.rtt.cmp(&b.rtt))
     }
 
-    /// The protectable path with the largest loss estimate, then the largest RTT, then the lowest id.
+    /// The protectable path with the largest loss estimate, then the largest RTT, then the lowest
+    /// id.
     pub fn worst(samples: &[PathSample]) -> Option<PathId> {
         first(samples.iter().copied().filter(|s| s.protectable), |a, b| by_loss(b, a))
     }
 
-    /// The path with spare window and the smallest loss estimate, then the smallest RTT, then the lowest id. Never used
-    /// paths come last, among themselves by id.
+    /// The path with spare window and the smallest loss estimate, then the smallest RTT, then the
+    /// lowest id. Never used paths come last, among themselves by id.
     pub fn best(samples: &[PathSample]) -> Option<PathId> {
         let spare = || samples.iter().copied().filter(|s| s.spare);
         first(spare().filter(|s| s.ever_sent), by_loss).or_else(|| first(spare(), |_, _| Ordering::Equal))
     }
 }
 
-/// CoFUSO's choice: by a weighted sum of loss and RTT, each relative to the largest among the candidates (COF-A14).
+/// CoFUSO's choice: by a weighted sum of loss and RTT, each relative to the largest among the
+/// candidates (COF-A14).
 pub mod cofuso {
     use super::{Ordering, PathId, PathSample, first};
 
@@ -112,8 +116,8 @@ pub mod cofuso {
         first(samples.iter().copied().filter(|s| s.protectable), order)
     }
 
-    /// The path with spare window and the smallest metric, then the smallest RTT, then the lowest id. Never used paths
-    /// come last, among themselves by id.
+    /// The path with spare window and the smallest metric, then the smallest RTT, then the lowest
+    /// id. Never used paths come last, among themselves by id.
     pub fn best(samples: &[PathSample], weights: Weights) -> Option<PathId> {
         let used = |s: &PathSample| s.spare && s.ever_sent;
         let metric = metric(weights, samples, used);

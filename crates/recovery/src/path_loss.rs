@@ -10,9 +10,10 @@
 //! | C_l, L                      | [`PathLoss::estimate`]   | probability  |
 //!
 //! # Departures
-//! - Lost packets stand for retransmitted ones: the transport never resends a packet as such. The new packet that carries
-//!   a lost packet's data counts as transmitted on the path that it takes.
-//! - A loss that turns out to be reordering can be taken back ([`PathLoss::on_spurious_loss`]); the papers keep it.
+//! - Lost packets stand for retransmitted ones: the transport never resends a packet as such. The
+//!   new packet that carries a lost packet's data counts as transmitted on the path that it takes.
+//! - A loss that turns out to be reordering can be taken back ([`PathLoss::on_spurious_loss`]); the
+//!   papers keep it.
 //!
 //! # Invariants
 //! `0 <= estimate <= 1` for weights that sum to at most 1; no loss yet means exactly 0.
@@ -99,7 +100,8 @@ impl PathLoss {
         self.lost
     }
 
-    /// Whether anything was ever transmitted. A path without is the last choice for recovery packets.
+    /// Whether anything was ever transmitted. A path without is the last choice for recovery
+    /// packets.
     pub fn ever_sent(&self) -> bool {
         self.transmitted > 0
     }
@@ -112,7 +114,8 @@ impl PathLoss {
         (self.lost as f64 / self.transmitted.max(1) as f64).min(1.0)
     }
 
-    /// lossrate_last: one over the packets transmitted since the last loss, the lost one included. 0 without a loss.
+    /// lossrate_last: one over the packets transmitted since the last loss, the lost one included.
+    /// 0 without a loss.
     pub fn recent(&self) -> f64 {
         if self.lost == 0 { 0.0 } else { 1.0 / self.since_last_loss.max(1) as f64 }
     }
@@ -127,7 +130,8 @@ impl PathLoss {
 mod tests {
     use super::*;
 
-    /// A path that lost `lost` of `transmitted` packets, the last of them `since` packets ago (included).
+    /// A path that lost `lost` of `transmitted` packets, the last of them `since` packets ago
+    /// (included).
     fn path(weights: Weights, lost: u64, transmitted: u64, since: u64) -> PathLoss {
         let mut path = PathLoss::new(weights);
         path.on_sent(transmitted + 1 - since);

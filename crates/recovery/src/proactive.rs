@@ -1,7 +1,8 @@
-//! Proactive: every packet is sent twice on its own path, right behind the original, whether or not data waits.
+//! Proactive: every packet is sent twice on its own path, right behind the original, whether or not
+//! data waits.
 //!
-//! The baseline of FUSO section VI-A and CoFUSO section 6.1.2, kept as the bad example: it doubles the load, and a burst
-//! takes both copies.
+//! The baseline of FUSO section VI-A and CoFUSO section 6.1.2, kept as the bad example: it doubles
+//! the load, and a burst takes both copies.
 //!
 //! # Invariants
 //! One copy per packet, none of a copy.

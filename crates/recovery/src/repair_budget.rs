@@ -1,12 +1,15 @@
 //! `auto`: how many bytes repair may cost.
 //!
-//! Ours. Credit comes with data: a small share of it always, and more the more the path loses. It is saved up to a limit, and a
-//! connection that has been idle begins with that limit again, so that short responses can be protected at once.
+//! Ours. Credit comes with data: a small share of it always, and more the more the path loses. It
+//! is saved up to a limit, and a connection that has been idle begins with that limit again, so
+//! that short responses can be protected at once.
 //!
 //! # Bounds
-//! Of D bytes sent without being idle, on a path that loses nothing, at most `share * D + allowance` bytes are repair. With the defaults that is less than
-//! 2 % of anything longer than 2 MB, and less than 1.1 % of 20 MB. The estimated loss rate of such a path is not quite 0
-//! ([`LossHistory`](crate::loss_history::LossHistory) begins with 1 %), so loss rates below [`Limits::free_loss`] give no more.
+//! Of D bytes sent without being idle, on a path that loses nothing, at most
+//! `share * D + allowance` bytes are repair. With the defaults that is less than 2 % of anything
+//! longer than 2 MB, and less than 1.1 % of 20 MB. The estimated loss rate of such a path is not
+//! quite 0 ([`LossHistory`](crate::loss_history::LossHistory) begins with 1 %), so loss rates below
+//! [`Limits::free_loss`] give no more.
 //!
 //! # Invariants
 //! Credit is never above the limit, and what is spent never exceeds what was earned.
@@ -22,7 +25,8 @@ pub struct Limits {
     pub most: f64,
     /// The loss rate up to which none of `per_lost` is earned. Default 0.002.
     pub free_loss: f64,
-    /// Credit that is saved at most, and that a connection begins with, in bytes. Default 19,200, which is 16 packets.
+    /// Credit that is saved at most, and that a connection begins with, in bytes. Default 19,200,
+    /// which is 16 packets.
     pub allowance: u64,
 }
 
@@ -45,7 +49,8 @@ impl RepairBudget {
         Self { limits, credit: limits.allowance as f64 }
     }
 
-    /// `bytes` of data (new or again) were sent on a path that is expected to lose the share `loss` of it.
+    /// `bytes` of data (new or again) were sent on a path that is expected to lose the share `loss`
+    /// of it.
     pub fn on_data(&mut self, bytes: u64, loss: f64) {
         let Limits { share, per_lost, most, free_loss, .. } = self.limits;
         let loss = loss.clamp(0.0, 1.0);
@@ -97,7 +102,8 @@ mod tests {
 
     const PACKET: u64 = 1_200;
 
-    /// Sends `packets` of data on a path that is told to lose every `every`-th, and all the repair that is allowed. Returns its share.
+    /// Sends `packets` of data on a path that is told to lose every `every`-th, and all the repair
+    /// that is allowed. Returns its share.
     fn share(packets: u64, every: u64) -> f64 {
         let (mut budget, mut history) = (RepairBudget::default(), LossHistory::new());
         let mut repair = 0;

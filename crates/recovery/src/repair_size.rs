@@ -1,25 +1,31 @@
 //! `auto`: how much repair a block needs, in what form, and how much of it may be spent.
 //!
-//! Ours. The papers send K x L repair symbols (CoFUSO) or as many as replace the mean loss (CTCP); neither asks how probable it is that
-//! this is not enough. Here the probability that the block stays incomplete is the measure:
+//! Ours. The papers send K x L repair symbols (CoFUSO) or as many as replace the mean loss (CTCP);
+//! neither asks how probable it is that this is not enough. Here the probability that the block
+//! stays incomplete is the measure:
 //!
 //! ```text
 //! P(incomplete) = sum over j of P(j repairs arrive) * P(more than j sources are missing)
 //! ```
 //!
-//! with losses among the sources after the Gilbert model of their path ([`LossHistory`](crate::loss_history::LossHistory)), and independent losses among the repair
-//! symbols, which leave spread out or on other paths. What is in flight already counts as a repair that has not been sent again.
+//! with losses among the sources after the Gilbert model of their path
+//! ([`LossHistory`](crate::loss_history::LossHistory)), and independent losses among the repair
+//! symbols, which leave spread out or on other paths. What is in flight already counts as a repair
+//! that has not been sent again.
 //!
 //! # When the same bytes again are better than a symbol
-//! - If everything that is un-ACKed fits into one packet ([`Protection::Again`]; a single packet always does): as long as a symbol, needs no
-//!   decoder and no kept payloads, and stands in for *all* of it.
+//! - If everything that is un-ACKed fits into one packet ([`Protection::Again`]; a single packet
+//!   always does): as long as a symbol, needs no decoder and no kept payloads, and stands in
+//!   for *all* of it.
 //! - If the peer cannot decode ([`Protection::Copies`]).
 //!
-//! Otherwise a symbol stands in for any packet of the block, a copy for one: symbols are never worse.
+//! Otherwise a symbol stands in for any packet of the block, a copy for one: symbols are never
+//! worse.
 //!
 //! # Invariants
-//! More repair never makes a block less probable to complete; more is asked for if loss, burst length or the size of the block is
-//! larger or if less is in flight; never more than is affordable.
+//! More repair never makes a block less probable to complete; more is asked for if loss, burst
+//! length or the size of the block is larger or if less is in flight; never more than is
+//! affordable.
 
 use crate::gilbert::Gilbert;
 
@@ -60,8 +66,8 @@ impl Exposure {
         arrived.iter().enumerate().map(|(j, p)| p * missing(j)).sum::<f64>().min(1.0)
     }
 
-    /// The fewest further repair symbols, up to `limit`, with which the block stays incomplete with probability `target` at most. `None` if
-    /// `limit` is not enough.
+    /// The fewest further repair symbols, up to `limit`, with which the block stays incomplete with
+    /// probability `target` at most. `None` if `limit` is not enough.
     pub fn repairs_needed(&self, target: f64, limit: u16) -> Option<u16> {
         let limit = limit.min(MAX_REPAIRS.saturating_sub(self.repairs));
         (0..=limit).find(|&more| self.incomplete(more) <= target)
@@ -94,7 +100,8 @@ pub struct Means {
     pub affordable: u16,
 }
 
-/// The protection with which the block stays incomplete with probability `target` at most, or the best that is affordable.
+/// The protection with which the block stays incomplete with probability `target` at most, or the
+/// best that is affordable.
 pub fn plan(exposure: &Exposure, means: &Means, target: f64) -> Protection {
     let unacked = exposure.in_flight.saturating_add(exposure.lost);
     if unacked == 0 || means.affordable == 0 || exposure.incomplete(0) <= target {
@@ -110,7 +117,8 @@ pub fn plan(exposure: &Exposure, means: &Means, target: f64) -> Protection {
     Protection::Symbols(enough.unwrap_or(means.affordable))
 }
 
-/// Everything in one packet: incomplete only if something of the sources and every one of these is lost.
+/// Everything in one packet: incomplete only if something of the sources and every one of these is
+/// lost.
 fn again(exposure: &Exposure, affordable: u16, target: f64) -> Protection {
     let mut incomplete = exposure.incomplete(0);
     let mut times = 0;

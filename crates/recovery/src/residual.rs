@@ -1,21 +1,23 @@
-//! The probability that a block stays incomplete although it has repair symbols, if losses are independent: the oracle that
-//! tests hold the model of bursts against.
+//! The probability that a block stays incomplete although it has repair symbols, if losses are
+//! independent: the oracle that tests hold the model of bursts against.
 //!
 //! # Invariants
-//! Falls with every repair symbol, rises with every source packet and with loss; computed by sums of positive terms only,
-//! so that small probabilities keep their precision.
+//! Falls with every repair symbol, rises with every source packet and with loss; computed by sums
+//! of positive terms only, so that small probabilities keep their precision.
 
 /// Most repair symbols that are looked at.
 const MAX_REPAIRS: u16 = 255;
 
-/// The probability that more of `sources` packets are lost (each with `loss`) than of `repairs` repair symbols arrive (each
-/// lost with `repair_loss`): the block cannot be decoded. Takes `sources x repairs` steps. Probabilities outside 0 to 1
-/// count as the nearer bound, and at most [`MAX_REPAIRS`] repair symbols count.
+/// The probability that more of `sources` packets are lost (each with `loss`) than of `repairs`
+/// repair symbols arrive (each lost with `repair_loss`): the block cannot be decoded. Takes
+/// `sources x repairs` steps. Probabilities outside 0 to 1 count as the nearer bound, and at most
+/// [`MAX_REPAIRS`] repair symbols count.
 pub(crate) fn incomplete(sources: u16, loss: f64, repairs: u16, repair_loss: f64) -> f64 {
     let repairs = usize::from(repairs.min(MAX_REPAIRS));
     let lost = losses(usize::from(sources), loss, repairs);
     let missing = losses(repairs, repair_loss, repairs);
-    // more[j]: the probability that more than j sources are lost, from the far end of the tail inwards.
+    // more[j]: the probability that more than j sources are lost, from the far end of the tail
+    // inwards.
     let mut more = lost.beyond;
     let mut total = 0.0;
     for arrived in (0..=repairs).rev() {

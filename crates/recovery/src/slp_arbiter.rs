@@ -1,7 +1,7 @@
 //! SLP's arbiter: is this packet worth a duplicate?
 //!
-//! SLP section II-C1. Duplicate if and only if the expected gain, p q RTO, is at least the expected cost,
-//! (1-p) pkt_size / bw.
+//! SLP section II-C1. Duplicate if and only if the expected gain, p q RTO, is at least the expected
+//! cost, (1-p) pkt_size / bw.
 //!
 //! | paper       | here                     | unit        |
 //! |-------------|--------------------------|-------------|
@@ -13,14 +13,15 @@
 //! | SYN, PSH, FIN | [`Marks`]              |             |
 //!
 //! # Departures
-//! - The formula is used with consistent units. The paper's example thresholds (3.35 and 7.16 Mbit/s) do not follow from it:
-//!   they should be 27.44 kbit/s and 5.88 Mbit/s (SLP-A1).
-//! - Before there are measurements, the defaults decide alone (SLP-A4). q of packets that the paper leaves open is 0
-//!   (SLP-A5); of several marks the largest q counts (SLP-A6). Retransmissions and pure ACKs are for the caller to leave
-//!   out (SLP-A7).
+//! - The formula is used with consistent units. The paper's example thresholds (3.35 and 7.16
+//!   Mbit/s) do not follow from it: they should be 27.44 kbit/s and 5.88 Mbit/s (SLP-A1).
+//! - Before there are measurements, the defaults decide alone (SLP-A4). q of packets that the paper
+//!   leaves open is 0 (SLP-A5); of several marks the largest q counts (SLP-A6). Retransmissions and
+//!   pure ACKs are for the caller to leave out (SLP-A7).
 //!
 //! # Invariants
-//! Equality duplicates. More loss, more bandwidth, a longer timeout or a smaller packet never turn a yes into a no.
+//! Equality duplicates. More loss, more bandwidth, a longer timeout or a smaller packet never turn
+//! a yes into a no.
 
 use units::{BitRate, Duration};
 
@@ -85,13 +86,14 @@ impl Conditions {
         self.loss * odds * self.timeout.as_secs_f64()
     }
 
-    /// t2 = (1-p) pkt_size / bw: seconds that a duplicate is expected to cost. Infinite without bandwidth.
+    /// t2 = (1-p) pkt_size / bw: seconds that a duplicate is expected to cost. Infinite without
+    /// bandwidth.
     pub fn cost(&self, bytes: u64) -> f64 {
         (1.0 - self.loss) * bytes as f64 * 8.0 / self.bandwidth.bits_per_second() as f64
     }
 
-    /// Whether a packet of `bytes` whose loss leads to a timeout with probability `odds` is worth a duplicate. Without any
-    /// gain it never is.
+    /// Whether a packet of `bytes` whose loss leads to a timeout with probability `odds` is worth a
+    /// duplicate. Without any gain it never is.
     pub fn worth_duplicating(&self, bytes: u64, odds: f64) -> bool {
         let gain = self.gain(odds);
         // Equality duplicates, and rounding must not decide about it.

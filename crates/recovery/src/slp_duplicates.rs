@@ -1,7 +1,9 @@
-//! SLP over packets with numbers of their own: which packet gets a duplicate, when it is due, and that there is one at a time.
+//! SLP over packets with numbers of their own: which packet gets a duplicate, when it is due, and
+//! that there is one at a time.
 //!
-//! SLP sections II-C1 and II-C2 (figure 5): arbiter -> window check -> duplicator -> pacing. [`slp_window`](crate::slp_window) is the same rule over TCP's
-//! sequence space; here the copy is a packet like any other, counted in its path's window by whoever sends it.
+//! SLP sections II-C1 and II-C2 (figure 5): arbiter -> window check -> duplicator -> pacing.
+//! [`slp_window`](crate::slp_window) is the same rule over TCP's sequence space; here the copy is a
+//! packet like any other, counted in its path's window by whoever sends it.
 //!
 //! | paper                     | here                                  | unit  |
 //! |---------------------------|---------------------------------------|-------|
@@ -11,9 +13,10 @@
 //! | pacing gap                | [`gap`](crate::slp_window::gap)       | time  |
 //!
 //! # Departures
-//! - "One duplicate per window" is one duplicate until the original or the copy is acknowledged or both are given up; the original of a lost
-//!   copy may not be duplicated again (SLP-A7).
-//! - A copy that has not left when its original is acknowledged, or [`OVERDUE`] gaps after it was due, is not sent any more: it would save nothing.
+//! - "One duplicate per window" is one duplicate until the original or the copy is acknowledged or
+//!   both are given up; the original of a lost copy may not be duplicated again (SLP-A7).
+//! - A copy that has not left when its original is acknowledged, or [`OVERDUE`] gaps after it was
+//!   due, is not sent any more: it would save nothing.
 //! - The copy may take another path than the original; then `spare` is that path's.
 //!
 //! # Invariants
@@ -35,7 +38,8 @@ pub struct Original {
     pub number: PacketNumber,
     /// Its size in bytes.
     pub bytes: u64,
-    /// q: how probably its loss leads to a timeout, see [`LearntOdds`](crate::slp_odds::LearntOdds).
+    /// q: how probably its loss leads to a timeout, see
+    /// [`LearntOdds`](crate::slp_odds::LearntOdds).
     pub odds: f64,
 }
 
@@ -81,8 +85,9 @@ impl Duplicates {
         Self::default()
     }
 
-    /// `original` was sent. Plans its duplicate for `gap` later, if the arbiter finds it worthwhile under `conditions` (of the path of the
-    /// original), `spare` bytes are left in the window of the path for the copy, and no other is under way. Returns whether.
+    /// `original` was sent. Plans its duplicate for `gap` later, if the arbiter finds it worthwhile
+    /// under `conditions` (of the path of the original), `spare` bytes are left in the window of
+    /// the path for the copy, and no other is under way. Returns whether.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -154,7 +159,8 @@ impl Duplicates {
         }
     }
 
-    /// Packet `number` of `path` was declared lost. A pending duplicate of it is not needed any more: its data is sent again anyway.
+    /// Packet `number` of `path` was declared lost. A pending duplicate of it is not needed any
+    /// more: its data is sent again anyway.
     pub fn on_lost(&mut self, path: PathId, number: PacketNumber) {
         let packet = (path, number);
         match &mut self.state {

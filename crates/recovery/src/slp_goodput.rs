@@ -1,4 +1,5 @@
-//! Why SLP does not code everything: what retransmission and forward error correction leave of a link.
+//! Why SLP does not code everything: what retransmission and forward error correction leave of a
+//! link.
 //!
 //! SLP section II-A. Independent loss p; a group of n packets with k redundant ones.
 //!
@@ -9,7 +10,8 @@
 //! | p <= k / (n+k) | [`redundancy_needed`] |
 //!
 //! # Departures
-//! - The paper calls a group repaired if p is at most k / (n+k), which holds on average only (SLP-A14). [`group_loss`] is how often it fails.
+//! - The paper calls a group repaired if p is at most k / (n+k), which holds on average only
+//!   (SLP-A14). [`group_loss`] is how often it fails.
 //!
 //! # Invariants
 //! Where the redundancy is at least the loss, FEC never leaves more than ARQ.

@@ -1,26 +1,30 @@
 //! SLP's q, learnt: how probably the loss of a packet of each kind leads to a timeout.
 //!
-//! SLP section II-C1 takes q from measurements made beforehand (1 for SYN, 0.1 for PSH) and leaves learning it to future work. Here each
-//! kind has a beta distribution: the paper's value counts as [`PRIOR_WEIGHT`] losses seen before, every loss of a packet without a
-//! duplicate adds one, and q is the mean,
+//! SLP section II-C1 takes q from measurements made beforehand (1 for SYN, 0.1 for PSH) and leaves
+//! learning it to future work. Here each kind has a beta distribution: the paper's value counts as
+//! [`PRIOR_WEIGHT`] losses seen before, every loss of a packet without a duplicate adds one, and q
+//! is the mean,
 //!
 //! ```text
 //! q = (PRIOR_WEIGHT * prior + timeouts) / (PRIOR_WEIGHT + losses)
 //! ```
 //!
-//! At [`MOST_LOSSES`] both counts are halved, so that q follows a path that changes and the counts are bounded.
+//! At [`MOST_LOSSES`] both counts are halved, so that q follows a path that changes and the counts
+//! are bounded.
 //!
 //! # How far off it can be
-//! With n losses counted (at most [`MOST_LOSSES`]) of a kind whose true q is t, the expectation of q is off by at most
+//! With n losses counted (at most [`MOST_LOSSES`]) of a kind whose true q is t, the expectation of
+//! q is off by at most
 //! |prior - t| x `PRIOR_WEIGHT` / (`PRIOR_WEIGHT` + n), and its standard deviation is at most 1 / (2 sqrt(n)): 0.09 at 32 losses, which is when
-//! counts have just been halved. The arbiter compares q with thresholds that differ by orders of magnitude between kinds
-//! and sizes, so that is enough.
+//! counts have just been halved. The arbiter compares q with thresholds that differ by orders of
+//! magnitude between kinds and sizes, so that is enough.
 //!
 //! # Departures
-//! - Losses of packets that were duplicated are not counted: what would have happened without the copy is not known. A kind that is always
-//!   duplicated keeps its q until conditions (bandwidth, window) keep it from being duplicated.
-//! - The kind of a packet with several marks is its strongest one, in the order handshake, push, FIN (SLP-A6 takes the largest
-//!   q; with learnt values that would mix the kinds' statistics).
+//! - Losses of packets that were duplicated are not counted: what would have happened without the
+//!   copy is not known. A kind that is always duplicated keeps its q until conditions (bandwidth,
+//!   window) keep it from being duplicated.
+//! - The kind of a packet with several marks is its strongest one, in the order handshake, push,
+//!   FIN (SLP-A6 takes the largest q; with learnt values that would mix the kinds' statistics).
 //!
 //! # Invariants
 //! 0 <= q <= 1. Without losses q is the prior.
@@ -70,7 +74,8 @@ impl LearntOdds {
         Self { prior, ..Self::default() }
     }
 
-    /// A packet with `marks` that had no duplicate was declared lost: because a timer fired (`timed_out`), or by ACKs of others.
+    /// A packet with `marks` that had no duplicate was declared lost: because a timer fired
+    /// (`timed_out`), or by ACKs of others.
     pub fn on_lost(&mut self, marks: Marks, timed_out: bool) {
         let counts = match marks {
             Marks { handshake: true, .. } => &mut self.handshake,

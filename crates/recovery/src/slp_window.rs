@@ -1,6 +1,7 @@
 //! SLP's window rule: duplicates live under the congestion window, one at a time.
 //!
-//! SLP section II-C2 and figure 6, in bytes of a sequence space: TCP's, or any in which data is numbered in sending order.
+//! SLP section II-C2 and figure 6, in bytes of a sequence space: TCP's, or any in which data is
+//! numbered in sending order.
 //!
 //! | paper                   | here                                     | unit     |
 //! |-------------------------|------------------------------------------|----------|
@@ -12,14 +13,17 @@
 //! | pacing                  | [`gap`]                                  | time     |
 //!
 //! # Departures
-//! - An ACK names the next byte expected, so n bytes of the duplicate are covered and dup_seq moves by n (SLP-A2).
+//! - An ACK names the next byte expected, so n bytes of the duplicate are covered and dup_seq moves
+//!   by n (SLP-A2).
 //! - A duplicate may exactly fill the window; the paper's strict comparison is an option (SLP-A3).
-//! - A timeout clears the duplicate; if the window is smaller than the duplicate, one packet may still leave when nothing is
-//!   in flight (SLP-A8).
-//! - The gap between original and duplicate, which the paper does not give, is one packet's share of the RTT (SLP-A9).
+//! - A timeout clears the duplicate; if the window is smaller than the duplicate, one packet may
+//!   still leave when nothing is in flight (SLP-A8).
+//! - The gap between original and duplicate, which the paper does not give, is one packet's share
+//!   of the RTT (SLP-A9).
 //!
 //! # Invariants
-//! At most one duplicate at a time; with it, no more than cwnd is ever allowed beyond what is ACKed.
+//! At most one duplicate at a time; with it, no more than cwnd is ever allowed beyond what is
+//! ACKed.
 
 use units::Duration;
 
@@ -106,8 +110,9 @@ impl DuplicateWindow {
     }
 }
 
-/// Time between a packet and its duplicate, so that one burst does not take both: the smoothed RTT over the window in
-/// packets, and no less than `packet_time`, the time that one packet takes on the link (SLP-A9).
+/// Time between a packet and its duplicate, so that one burst does not take both: the smoothed RTT
+/// over the window in packets, and no less than `packet_time`, the time that one packet takes on
+/// the link (SLP-A9).
 pub fn gap(smoothed_rtt: Duration, window_packets: u64, packet_time: Duration) -> Duration {
     (smoothed_rtt / window_packets.max(1)).max(packet_time)
 }

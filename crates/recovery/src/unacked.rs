@@ -9,11 +9,13 @@ pub struct SourceRun {
     pub first: PacketNumber,
     /// The highest.
     pub last: PacketNumber,
-    /// How many source packets lie in `first..=last`; other packet numbers in between are not part of the run.
+    /// How many source packets lie in `first..=last`; other packet numbers in between are not part
+    /// of the run.
     pub packets: u32,
 }
 
-/// The un-ACKed packets of one path that nothing protects: neither copied, nor in a block, nor recovery packets themselves.
+/// The un-ACKed packets of one path that nothing protects: neither copied, nor in a block, nor
+/// recovery packets themselves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exposed {
     /// The lowest packet number of them.
@@ -28,26 +30,31 @@ pub struct Exposed {
 
 /// The un-ACKed packets of every path, as the owner of the packet records answers for them.
 ///
-/// "Un-ACKed" is a packet that carries retransmittable data and is neither acknowledged nor declared lost on its path.
-/// Packet numbers count up per path. Every query must be cheap, since schemes ask at every sending opportunity.
+/// "Un-ACKed" is a packet that carries retransmittable data and is neither acknowledged nor
+/// declared lost on its path. Packet numbers count up per path. Every query must be cheap, since
+/// schemes ask at every sending opportunity.
 pub trait UnackedView {
-    /// The lowest un-ACKed packet of `path` that is not itself a recovery packet and has not been resent before.
+    /// The lowest un-ACKed packet of `path` that is not itself a recovery packet and has not been
+    /// resent before.
     fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber>;
 
-    /// At most `limit` (at least 1) un-ACKed source packets of `path` with numbers above `after` (from the start if
-    /// `None`), the lowest ones. Source packets are those whose content is at hand for coding; recovery packets never
-    /// are. `None` if there are none.
+    /// At most `limit` (at least 1) un-ACKed source packets of `path` with numbers above `after`
+    /// (from the start if `None`), the lowest ones. Source packets are those whose content is at
+    /// hand for coding; recovery packets never are. `None` if there are none.
     ///
-    /// A view may let the run include packets that were acknowledged in between (COF-A11), or leave them out.
+    /// A view may let the run include packets that were acknowledged in between (COF-A11), or leave
+    /// them out.
     fn source_run(&self, path: PathId, after: Option<PacketNumber>, limit: u32) -> Option<SourceRun>;
 
     /// Whether any packet of `path` in `first..=last` is still un-ACKed.
     fn any_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> bool;
 
-    /// At most the `limit` (at least 1) lowest un-ACKed packets of `path` that nothing protects yet. `None` if there are none.
+    /// At most the `limit` (at least 1) lowest un-ACKed packets of `path` that nothing protects
+    /// yet. `None` if there are none.
     fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed>;
 
-    /// The lowest un-ACKed packet of `path` in `first..=last` that is not a recovery packet, whether or not it was resent before.
+    /// The lowest un-ACKed packet of `path` in `first..=last` that is not a recovery packet,
+    /// whether or not it was resent before.
     fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber>;
 }
 

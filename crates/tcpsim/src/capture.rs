@@ -1,8 +1,9 @@
 //! A port's packets as a pcapng file that Wireshark opens: IPv4 and TCP headers without payload.
 //!
-//! Hosts are 10.0.0.0 plus their number. Ports stand for the label, so every sub-flow is a TCP stream of its own. Sequence
-//! numbers are segment numbers times the MSS; a segment that is shorter leaves a gap, since the model counts segments.
-//! SACK blocks are there, although a packet's modelled size does not count them.
+//! Hosts are 10.0.0.0 plus their number. Ports stand for the label, so every sub-flow is a TCP
+//! stream of its own. Sequence numbers are segment numbers times the MSS; a segment that is shorter
+//! leaves a gap, since the model counts segments. SACK blocks are there, although a packet's
+//! modelled size does not count them.
 
 use std::{
     borrow::Cow,

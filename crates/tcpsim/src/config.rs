@@ -15,7 +15,8 @@ pub enum CongestionKind {
 }
 
 impl CongestionKind {
-    /// Receivers echo each segment's mark (RFC 8257 section 3.2) instead of repeating one until the sender has reacted.
+    /// Receivers echo each segment's mark (RFC 8257 section 3.2) instead of repeating one until the
+    /// sender has reacted.
     pub(crate) fn wants_each_mark(self) -> bool {
         matches!(self, Self::Dctcp | Self::Shared(congestion::ControllerKind::Dctcp))
     }
@@ -26,7 +27,8 @@ impl CongestionKind {
 pub struct Tlp {
     /// The probe timeout is twice the smoothed RTT, but at least this.
     pub min: Duration,
-    /// Added when a single segment is outstanding: the longest time an acknowledgement may be delayed.
+    /// Added when a single segment is outstanding: the longest time an acknowledgement may be
+    /// delayed.
     pub ack_delay: Duration,
 }
 
@@ -37,16 +39,19 @@ impl Default for Tlp {
     }
 }
 
-/// TCP's parameters. The default is the papers' TCP: SACK recovery, Limited Transmit, Early Retransmit (FUSO section VI-A).
+/// TCP's parameters. The default is the papers' TCP: SACK recovery, Limited Transmit, Early
+/// Retransmit (FUSO section VI-A).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tcp {
     /// Payload of a full segment, in bytes. Default 1,460.
     pub mss: u16,
     /// Bytes of headers on the wire; an acknowledgement has nothing else. Default 40.
     pub header: u16,
-    /// Initial window in segments, for all sub-flows together if `split_initial_window`. Default 10.
+    /// Initial window in segments, for all sub-flows together if `split_initial_window`.
+    /// Default 10.
     pub initial_window: u32,
-    /// Sub-flows share the initial window; the remainder goes to the first, each has at least 1 (FUSO-A8). Default off.
+    /// Sub-flows share the initial window; the remainder goes to the first, each has at least 1
+    /// (FUSO-A8). Default off.
     pub split_initial_window: bool,
     /// Receive window in segments, over the whole connection. Default 65,536.
     pub receive_window: u32,
@@ -58,7 +63,8 @@ pub struct Tcp {
     pub ecn: bool,
     /// DupThresh: segments above one that make it lost (RFC 6675). Default 3.
     pub dup_thresh: u32,
-    /// Also lost: whatever is `dup_thresh` below the highest SACKed segment (Linux until 4.15). Default off.
+    /// Also lost: whatever is `dup_thresh` below the highest SACKed segment (Linux until 4.15).
+    /// Default off.
     pub fack: bool,
     /// Limited Transmit (RFC 3042): new segments on the first duplicate ACKs. Default on.
     pub limited_transmit: bool,
@@ -68,16 +74,19 @@ pub struct Tcp {
     pub tlp: Option<Tlp>,
     /// RACK (RFC 8985 section 6), beside RFC 6675's rule. Default off.
     pub rack: bool,
-    /// Proportional rate reduction (RFC 9937) in fast recovery, instead of RFC 6675's pipe below the reduced window. Default off.
+    /// Proportional rate reduction (RFC 9937) in fast recovery, instead of RFC 6675's pipe below
+    /// the reduced window. Default off.
     pub prr: bool,
     /// RTO before the first sample. Default 1 s.
     pub initial_rto: Duration,
     /// Smallest RTO. Default 200 ms.
     pub min_rto: Duration,
-    /// The minimum applies to what is above the smoothed RTT, as in Linux, instead of to the sum (RFC 6298). Default off.
+    /// The minimum applies to what is above the smoothed RTT, as in Linux, instead of to the sum
+    /// (RFC 6298). Default off.
     pub rto_above_srtt: bool,
-    /// As in Linux, segments that are SACKed give samples of the round-trip time, and restart the timer if they were sent before the lowest
-    /// outstanding one was sent again. RFC 6298 section 5.3 waits for the cumulative acknowledgement. Default off.
+    /// As in Linux, segments that are SACKed give samples of the round-trip time, and restart the
+    /// timer if they were sent before the lowest outstanding one was sent again. RFC 6298
+    /// section 5.3 waits for the cumulative acknowledgement. Default off.
     pub sack_timing: bool,
     /// Largest RTO. Default 60 s.
     pub max_rto: Duration,
@@ -85,14 +94,15 @@ pub struct Tcp {
     pub clock: Duration,
     /// Acknowledge every n-th segment; 1 acknowledges each. Default 1.
     pub ack_every: u8,
-    /// So many acknowledgements at the start of a connection are sent at once (Linux's quick acknowledgements). Default 0.
+    /// So many acknowledgements at the start of a connection are sent at once (Linux's quick
+    /// acknowledgements). Default 0.
     pub quick_acks: u8,
     /// How long an acknowledgement may wait. Default 40 ms; without effect if each is acknowledged.
     pub ack_delay: Duration,
     /// Back to the initial window after an RTO without sending (RFC 5681 section 4.1). Default on.
     pub restart_after_idle: bool,
-    /// Open sub-flows by a handshake before data, which gives the first RTT sample. Completion times do not include it.
-    /// Default off: connections are open, without a sample.
+    /// Open sub-flows by a handshake before data, which gives the first RTT sample. Completion
+    /// times do not include it. Default off: connections are open, without a sample.
     pub handshake: bool,
 }
 
@@ -130,7 +140,8 @@ impl Default for Tcp {
 }
 
 impl Tcp {
-    /// FUSO's testbed and simulation (sections V-B, VI-A): minRTO 5 ms, 16 segments per connection, ECN.
+    /// FUSO's testbed and simulation (sections V-B, VI-A): minRTO 5 ms, 16 segments per connection,
+    /// ECN.
     pub fn fuso() -> Self {
         Self {
             initial_window: 16,
@@ -141,15 +152,18 @@ impl Tcp {
         }
     }
 
-    /// CoFUSO's testbed and simulation (section 6): 10 segments per sub-flow, no ECN, Linux's 200 ms (COF-A17).
+    /// CoFUSO's testbed and simulation (section 6): 10 segments per sub-flow, no ECN, Linux's 200
+    /// ms (COF-A17).
     pub fn cofuso() -> Self {
         Self { handshake: true, ..Self::default() }
     }
 
-    /// Linux of today (6.18), as far as it is modelled: CUBIC by the kernel's rules with its HyStart, RACK and the tail loss probe (which waits
-    /// for a delayed acknowledgement when a single segment is out), proportional rate reduction, 200 ms above the smoothed RTT as the smallest
-    /// timeout, a timer that SACKs restart, timestamps, every second segment acknowledged and the first 16 acknowledgements at once. Not
-    /// modelled: F-RTO and undoing, autotuning of windows, the coarse wheel of its timers.
+    /// Linux of today (6.18), as far as it is modelled: CUBIC by the kernel's rules with its
+    /// HyStart, RACK and the tail loss probe (which waits for a delayed acknowledgement when a
+    /// single segment is out), proportional rate reduction, 200 ms above the smoothed RTT as the
+    /// smallest timeout, a timer that SACKs restart, timestamps, every second segment acknowledged
+    /// and the first 16 acknowledgements at once. Not modelled: F-RTO and undoing, autotuning of
+    /// windows, the coarse wheel of its timers.
     pub fn linux() -> Self {
         Self {
             mss: 1_448,

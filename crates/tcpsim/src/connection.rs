@@ -1,5 +1,5 @@
-//! A connection: one or several sub-flows, and the data level above them (MPTCP, RFC 8684). Plain TCP is the case of one
-//! sub-flow whose sequence numbers are those of the data.
+//! A connection: one or several sub-flows, and the data level above them (MPTCP, RFC 8684). Plain
+//! TCP is the case of one sub-flow whose sequence numbers are those of the data.
 
 pub mod mptcp;
 mod receive;
@@ -55,7 +55,8 @@ pub struct Connection {
     pub(crate) subs: Vec<Subflow>,
     mptcp: Option<Mptcp>,
     pub(crate) scheme: Option<Box<dyn Scheme>>,
-    /// Sender: next number to be sent, end of what was written, everything below is known to have arrived.
+    /// Sender: next number to be sent, end of what was written, everything below is known to have
+    /// arrived.
     pub(crate) dsn_next: u32,
     dsn_end: u32,
     dsn_una: u32,
@@ -69,7 +70,8 @@ pub struct Connection {
     /// Receiver: everything below is here; what is here beyond.
     delivered: u32,
     ahead: Ranges,
-    /// Receiver: out of order segments of each sub-flow that wait for their order (not with FUSO's receiver).
+    /// Receiver: out of order segments of each sub-flow that wait for their order (not with FUSO's
+    /// receiver).
     held: Vec<BTreeMap<u32, u32>>,
     /// Contents of coded segments under way, by sub-flow and number.
     coded: BTreeMap<(usize, u32), Words>,
@@ -203,7 +205,8 @@ impl Connection {
         self.subs[sub].board.segment(seq)
     }
 
-    /// The sub-flows' windows for coupled controllers; empty if nobody looks or there is one, which then behaves as alone.
+    /// The sub-flows' windows for coupled controllers; empty if nobody looks or there is one, which
+    /// then behaves as alone.
     fn group(&self, index: usize) -> Vec<PathWindow> {
         if self.subs.len() == 1 || !self.subs[index].control.looks_at_siblings() {
             return Vec::new();
@@ -226,7 +229,8 @@ impl Connection {
         }
     }
 
-    /// Sets the event of a sub-flow's next deadline, unless an earlier one is set: that one will look again.
+    /// Sets the event of a sub-flow's next deadline, unless an earlier one is set: that one will
+    /// look again.
     #[inline]
     fn arm(&mut self, io: &mut Io<'_>, index: usize) {
         let sub = &mut self.subs[index];
@@ -241,7 +245,8 @@ impl Connection {
         self.subs.first().map_or(Instant::MAX, |sub| sub.rto_at)
     }
 
-    /// Nothing below can be proactively resent: moves the mark forward so that the search stays short.
+    /// Nothing below can be proactively resent: moves the mark forward so that the search stays
+    /// short.
     pub(crate) fn refresh_resend_marks(&mut self) {
         for sub in &mut self.subs {
             let from = sub.resend_from.max(sub.board.una);
@@ -303,7 +308,8 @@ impl Transport for Connection {
     }
 }
 
-/// "Un-ACKed" is neither acknowledged nor SACKed (FUSO section III-B): lost segments count, whose retransmission may be far.
+/// "Un-ACKed" is neither acknowledged nor SACKed (FUSO section III-B): lost segments count, whose
+/// retransmission may be far.
 impl UnackedView for Connection {
     fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {
         let sub = self.subs.get(path.0 as usize)?;

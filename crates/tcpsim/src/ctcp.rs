@@ -1,7 +1,9 @@
-//! CTCP: a transport of its own beside TCP, in blocks of random linear combinations instead of retransmissions.
+//! CTCP: a transport of its own beside TCP, in blocks of random linear combinations instead of
+//! retransmissions.
 //!
-//! CTCP sections 3 and 4. What to send is decided by `recovery::ctcp_blocks`, how much by the controller `ctcp` of the crate `congestion`, and
-//! p is `recovery::ctcp_loss`: the transport's own parts. Degrees of freedom are those of `fec`'s code for what really arrived.
+//! CTCP sections 3 and 4. What to send is decided by `recovery::ctcp_blocks`, how much by the
+//! controller `ctcp` of the crate `congestion`, and p is `recovery::ctcp_loss`: the transport's own
+//! parts. Degrees of freedom are those of `fec`'s code for what really arrived.
 //!
 //! | paper                   | here                                              |
 //! |-------------------------|---------------------------------------------------|
@@ -13,13 +15,16 @@
 //! | T(seqno)                | travels with the packet and returns                |
 //!
 //! # Departures
-//! - RTO = max(minimum, sRTT + 4 rttvar) of [`Tcp`], from the last acknowledgement (CTCP-A14); after one nothing is under way (CTCP-A7).
-//! - A gap is what the sender takes for lost at once; a late acknowledgement still brings its degree of freedom, by the receiver's report.
+//! - RTO = max(minimum, sRTT + 4 rttvar) of [`Tcp`], from the last acknowledgement (CTCP-A14);
+//!   after one nothing is under way (CTCP-A7).
+//! - A gap is what the sender takes for lost at once; a late acknowledgement still brings its
+//!   degree of freedom, by the receiver's report.
 //! - There is no handshake: connections are open from the start, as TCP's are by default here.
 //! - What is rebuilt is delivered as soon as it is known, not when its block is complete.
 //!
 //! # Bounds
-//! The sender's blocks by [`Limits`]; the receiver keeps as many, and ignores packets of later ones.
+//! The sender's blocks by [`Limits`]; the receiver keeps as many, and ignores packets of later
+//! ones.
 
 mod header;
 mod receiver;
@@ -125,7 +130,8 @@ impl Connection {
         }
     }
 
-    /// The flow that whatever happens now is counted for: the oldest that has not arrived, or else the last.
+    /// The flow that whatever happens now is counted for: the oldest that has not arrived, or else
+    /// the last.
     fn oldest_flow(&self) -> FlowId {
         self.messages.front().map_or(self.last_record, |message| message.record)
     }

@@ -1,5 +1,5 @@
-//! Proportional rate reduction (RFC 6937, RFC 9937): fast recovery sends in proportion to what is delivered, instead of nothing until the
-//! pipe has fallen below the reduced window.
+//! Proportional rate reduction (RFC 6937, RFC 9937): fast recovery sends in proportion to what is
+//! delivered, instead of nothing until the pipe has fallen below the reduced window.
 //!
 //! | RFC 9937          | here                                         | unit     |
 //! |-------------------|----------------------------------------------|----------|
@@ -34,7 +34,8 @@ impl Prr {
         }
     }
 
-    /// An acknowledgement delivered `newly` segments and left `pipe` in the network; `transmitted` were sent on this sub-flow so far.
+    /// An acknowledgement delivered `newly` segments and left `pipe` in the network; `transmitted`
+    /// were sent on this sub-flow so far.
     pub(crate) fn on_ack(&mut self, newly: u32, pipe: u32, transmitted: u64, safe: bool) {
         if newly == 0 {
             return;
@@ -69,7 +70,8 @@ mod tests {
             (pipe, sent) = (pipe + now, sent + u64::from(now));
             allowed.push(now);
         }
-        // 6 in the network at first: half of what is delivered, rounded up. From 5 on what keeps it there.
+        // 6 in the network at first: half of what is delivered, rounded up. From 5 on what keeps it
+        // there.
         assert_eq!(allowed, [1, 0, 0, 1, 1, 1]);
         assert_eq!(pipe, 5);
     }

@@ -7,7 +7,8 @@
 //! | RACK.reo_wnd     | a quarter of the smallest RTT, 0 in recovery while no reordering was seen |
 //!
 //! # Departures
-//! - The reordering window does not adapt to D-SACKs (section 6.2.4): it stays at a quarter of the smallest RTT.
+//! - The reordering window does not adapt to D-SACKs (section 6.2.4): it stays at a quarter of the
+//!   smallest RTT.
 
 use units::{Duration, Instant};
 
@@ -47,7 +48,8 @@ impl Rack {
         self.rtt = took;
     }
 
-    /// Step 5: marks as lost what was sent long enough before. When to look again, if anything is too young.
+    /// Step 5: marks as lost what was sent long enough before. When to look again, if anything is
+    /// too young.
     pub(crate) fn detect(
         &self,
         board: &mut Scoreboard,

@@ -108,8 +108,8 @@ impl Receiver {
         Reply::Wait
     }
 
-    /// The acknowledgement of everything so far. `accurate` echoes the last segment's mark (DCTCP), otherwise the echo
-    /// stays until the sender has reacted.
+    /// The acknowledgement of everything so far. `accurate` echoes the last segment's mark (DCTCP),
+    /// otherwise the echo stays until the sender has reacted.
     #[inline]
     pub(crate) fn acknowledge(&mut self, accurate: bool) -> Segment {
         self.answered = self.answered.saturating_add(1);

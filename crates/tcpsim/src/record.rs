@@ -21,7 +21,8 @@ pub struct FlowRecord {
     pub to: HostId,
     /// How much.
     pub bytes: u64,
-    /// When the application asked for it: [`started`](Self::started) may be later, as it does not include the handshake.
+    /// When the application asked for it: [`started`](Self::started) may be later, as it does not
+    /// include the handshake.
     pub asked: Instant,
     /// When the sender's application wrote it, or its connection opened, whichever was later.
     pub started: Instant,
@@ -37,13 +38,13 @@ pub struct FlowRecord {
     pub repaired: u32,
     /// Data packets of all kinds, likewise.
     pub packets: u32,
-    /// When its last segment was sent for the first time; [`Instant::MAX`] until then, and if another message of its
-    /// connection was waiting behind it.
+    /// When its last segment was sent for the first time; [`Instant::MAX`] until then, and if
+    /// another message of its connection was waiting behind it.
     pub all_sent: Instant,
     /// When the fifth redundant packet was sent (CoFUSO Fig. 5); [`Instant::MAX`] until then.
     pub fifth_extra: Instant,
-    /// Redundant packets of a scheme on MPTCP that had arrived on its connection before the first one that repaired
-    /// something (CoFUSO Fig. 4); meaningful if something was repaired.
+    /// Redundant packets of a scheme on MPTCP that had arrived on its connection before the first
+    /// one that repaired something (CoFUSO Fig. 4); meaningful if something was repaired.
     pub before_hit: u32,
 }
 
@@ -116,7 +117,8 @@ impl Totals {
     }
 }
 
-/// The value that a share `q` of the sorted `values` lies at or below (nearest rank); `None` without values.
+/// The value that a share `q` of the sorted `values` lies at or below (nearest rank); `None`
+/// without values.
 pub fn quantile(values: &mut [Duration], q: f64) -> Option<Duration> {
     values.sort_unstable();
     percentile(values, q)

@@ -13,8 +13,8 @@
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
 //! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP: a [`Transport`]                      |
 //!
-//! A new scheme is a file with a parameter type and, if it does something on a connection, an implementation of
-//! [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
+//! A new scheme is a file with a parameter type and, if it does something on a connection, an
+//! implementation of [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
 
 pub mod cofuso;
 pub mod corrective;
@@ -41,7 +41,8 @@ pub use proactive::Proactive;
 pub use reactive::reactive;
 pub use slp::Slp;
 
-/// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself ([`reactive()`]).
+/// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself
+/// ([`reactive()`]).
 #[derive(Clone, Debug, Default)]
 pub enum SchemeKind {
     /// Nothing: TCP.

@@ -62,7 +62,8 @@ pub(crate) struct Taken {
     pub(crate) segments: u32,
     /// When the one of them that was sent last was sent.
     pub(crate) sent_at: Instant,
-    /// When the last one was sent that was never sent again and not SACKed before: good for a sample.
+    /// When the last one was sent that was never sent again and not SACKed before: good for a
+    /// sample.
     pub(crate) sample_from: Option<Instant>,
 }
 
@@ -169,8 +170,8 @@ impl Scoreboard {
         fresh
     }
 
-    /// Marks as lost what has `threshold` SACKed segments above it (IsLost), or lies `threshold` or more below the
-    /// highest one if `fack`. How many are newly lost.
+    /// Marks as lost what has `threshold` SACKed segments above it (IsLost), or lies `threshold` or
+    /// more below the highest one if `fack`. How many are newly lost.
     pub(crate) fn detect_losses(&mut self, threshold: u32, fack: bool) -> u32 {
         let mut missing = threshold;
         let mut edge = self.una;
@@ -189,7 +190,8 @@ impl Scoreboard {
         (from..edge).map(|seq| u32::from(self.mark_lost(seq))).sum()
     }
 
-    /// Marks one segment as lost, unless it is SACKed or lost already. A retransmission that is lost counts anew.
+    /// Marks one segment as lost, unless it is SACKed or lost already. A retransmission that is
+    /// lost counts anew.
     pub(crate) fn mark_lost(&mut self, seq: u32) -> bool {
         let Some(sent) = self.sent.get_mut((seq - self.una) as usize) else { return false };
         if sent.has(SACKED) || (sent.has(LOST) && !sent.has(RESENT)) {
@@ -228,7 +230,8 @@ impl Scoreboard {
         None
     }
 
-    /// The lowest segment above HighRxt and below the highest SACKed one that is not SACKed (rule 3).
+    /// The lowest segment above HighRxt and below the highest SACKed one that is not SACKed
+    /// (rule 3).
     pub(crate) fn next_hole(&self) -> Option<u32> {
         let high = self.high_sacked();
         let from = self.high_rxt.max(self.una);
@@ -238,8 +241,9 @@ impl Scoreboard {
             .map(|(seq, _)| seq)
     }
 
-    /// The highest segment that is not SACKed, for the rescue (rule 4), unless it was sent again already: the rescue is for
-    /// the end of a window that no SACK reaches, and a lost retransmission costs a timeout in all of the papers.
+    /// The highest segment that is not SACKed, for the rescue (rule 4), unless it was sent again
+    /// already: the rescue is for the end of a window that no SACK reaches, and a lost
+    /// retransmission costs a timeout in all of the papers.
     pub(crate) fn last_unsacked(&self) -> Option<u32> {
         let last = self.sent.iter().rposition(|sent| !sent.has(SACKED))?;
         (!self.sent[last].has(RESENT)).then(|| self.una + last as u32)

@@ -1,7 +1,7 @@
 //! What travels between the ends of a connection.
 //!
-//! Sequence numbers count segments, not bytes, from 0; every segment but the last of a message carries a full MSS.
-//! Payload bytes do not exist, only their count.
+//! Sequence numbers count segments, not bytes, from 0; every segment but the last of a message
+//! carries a full MSS. Payload bytes do not exist, only their count.
 
 /// What a segment is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -15,9 +15,11 @@ pub enum Kind {
     Syn,
     /// Answers one that opens.
     SynAck,
-    /// Outside the sequence space: a scheme's own packet (TCP-IR's coded packet), or one of a layer below TCP.
+    /// Outside the sequence space: a scheme's own packet (TCP-IR's coded packet), or one of a layer
+    /// below TCP.
     Extra,
-    /// Of another protocol on the same fabric, which says what the fields mean ([`Sim::run_beside`](crate::Sim::run_beside)).
+    /// Of another protocol on the same fabric, which says what the fields mean
+    /// ([`Sim::run_beside`](crate::Sim::run_beside)).
     Foreign,
 }
 

@@ -1,8 +1,9 @@
-//! The hook for what lies between TCP and IP: a layer at both hosts of a connection that sees its packets, and of which TCP
-//! knows nothing.
+//! The hook for what lies between TCP and IP: a layer at both hosts of a connection that sees its
+//! packets, and of which TCP knows nothing.
 //!
 //! One file per layer in [`shims`](crate::shims). A connection has a layer if its profile says so
-//! ([`SchemeKind::Shim`](crate::SchemeKind::Shim)); without one, packets go straight to the network.
+//! ([`SchemeKind::Shim`](crate::SchemeKind::Shim)); without one, packets go straight to the
+//! network.
 
 mod layered;
 
@@ -20,7 +21,8 @@ pub trait Shim: Send + fmt::Debug {
     /// The application wrote `bytes` in one go as `flow`: for layers that know flows by their size.
     fn on_write(&mut self, bytes: u64, flow: FlowId);
 
-    /// TCP hands down a packet; `window` is its congestion window in segments, 0 from the receiving end.
+    /// TCP hands down a packet; `window` is its congestion window in segments, 0 from the receiving
+    /// end.
     fn on_send(&mut self, io: &mut Io<'_>, packet: Packet<Segment>, window: u32);
 
     /// A packet came from the network. What TCP is to see goes into `up`, in order.
@@ -49,7 +51,8 @@ impl Io<'_> {
         self.send(packet, 0);
     }
 
-    /// What the layers of all connections from `host` know of the network together; there is at most one per host.
+    /// What the layers of all connections from `host` know of the network together; there is at
+    /// most one per host.
     pub fn state_of(&mut self, host: HostId, sampling: Sampling) -> &mut NetworkState {
         self.books.networks.entry(host).or_insert_with(|| NetworkState::new(sampling))
     }

@@ -6,10 +6,11 @@
 //! | [`caps`]       | short flows coded, long ones not                             | short sprayed, long by flow hash while there are short ones |
 //! | [`htpc`]       | redundancy that fades with the bytes that a flow has sent    | random packet spraying           |
 //!
-//! "ECMP" and "RPS" of the paper are TCP without a layer over [`Balancing::FlowHash`] and [`Balancing::Spray`].
+//! "ECMP" and "RPS" of the paper are TCP without a layer over [`Balancing::FlowHash`] and
+//! [`Balancing::Spray`].
 //!
-//! All are the same [`coding layer`](coding_layer) with another [`Rule`](coding_layer::Rule). A new one is a file with its parameters and its rule,
-//! a variant of [`ShimKind`], and its lines below.
+//! All are the same [`coding layer`](coding_layer) with another [`Rule`](coding_layer::Rule). A new
+//! one is a file with its parameters and its rule, a variant of [`ShimKind`], and its lines below.
 
 pub mod caps;
 pub mod coding_layer;

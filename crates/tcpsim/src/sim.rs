@@ -108,7 +108,8 @@ impl Sim {
         ProfileId(self.world.add_profile(profile))
     }
 
-    /// The profile whose connections are open from the start and which is otherwise the same: for the other direction of a connection.
+    /// The profile whose connections are open from the start and which is otherwise the same: for
+    /// the other direction of a connection.
     ///
     /// # Errors
     /// If there is no such profile.
@@ -188,8 +189,8 @@ impl Sim {
         Ok(record)
     }
 
-    /// Has a long-lived connection carry `bytes` more as soon as all of `request` has arrived: a response. A request has
-    /// one response; a second one takes its place.
+    /// Has a long-lived connection carry `bytes` more as soon as all of `request` has arrived: a
+    /// response. A request has one response; a second one takes its place.
     ///
     /// # Errors
     /// If it cannot be; also if the request has arrived already.
@@ -255,8 +256,9 @@ impl Sim {
         self.fabric.run(&mut self.world, until)
     }
 
-    /// Like [`run`](Self::run), with another protocol on the same hosts and links: packets of [`Kind::Foreign`](crate::segment::Kind::Foreign) and the timer
-    /// [`FOREIGN_TIMER`] go to `other`, which sends and sets its timer by the fabric that it is handed.
+    /// Like [`run`](Self::run), with another protocol on the same hosts and links: packets of
+    /// [`Kind::Foreign`](crate::segment::Kind::Foreign) and the timer [`FOREIGN_TIMER`] go to
+    /// `other`, which sends and sets its timer by the fabric that it is handed.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
@@ -264,7 +266,8 @@ impl Sim {
         self.fabric.run(&mut hosts::Beside { world: &mut self.world, other }, until)
     }
 
-    /// Runs until every flow is finished, but not beyond `until`. Looks at most every millisecond of simulated time.
+    /// Runs until every flow is finished, but not beyond `until`. Looks at most every millisecond
+    /// of simulated time.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
@@ -272,7 +275,8 @@ impl Sim {
         self.run_until(until, |_| false)
     }
 
-    /// Like [`run_until_done`](Self::run_until_done), but ends as well when `enough` says so, which is asked at every look.
+    /// Like [`run_until_done`](Self::run_until_done), but ends as well when `enough` says so, which
+    /// is asked at every look.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
@@ -292,8 +296,8 @@ impl Sim {
         Ok(())
     }
 
-    /// Like [`run`](Self::run), and calls `look` every `every` of simulated time: for queue lengths, windows, anything
-    /// over time. Looking changes nothing, so the trace is the same.
+    /// Like [`run`](Self::run), and calls `look` every `every` of simulated time: for queue
+    /// lengths, windows, anything over time. Looking changes nothing, so the trace is the same.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
@@ -325,7 +329,8 @@ impl Sim {
         &mut self.fabric
     }
 
-    /// Writes what `port` accepts from now on to `writer` as pcapng; `mss` turns segment numbers into bytes.
+    /// Writes what `port` accepts from now on to `writer` as pcapng; `mss` turns segment numbers
+    /// into bytes.
     ///
     /// # Errors
     /// If the head of the file cannot be written.
@@ -370,12 +375,14 @@ impl Sim {
         transport.downcast_ref()
     }
 
-    /// Segments that the receiver of a long-lived connection has without a hole; CTCP's padded ones included.
+    /// Segments that the receiver of a long-lived connection has without a hole; CTCP's padded ones
+    /// included.
     pub fn delivered(&self, connection: ConnectionId) -> Option<u32> {
         self.world.transport(connection.0).map(Transport::delivered)
     }
 
-    /// A long-lived connection's congestion window in segments (of its first sub-flow), or CTCP's tokens.
+    /// A long-lived connection's congestion window in segments (of its first sub-flow), or CTCP's
+    /// tokens.
     pub fn window(&self, connection: ConnectionId) -> Option<u32> {
         self.world.transport(connection.0).map(Transport::window)
     }
@@ -386,7 +393,8 @@ impl Sim {
         live.fold((0, 0), |(count, sum), conn| (count + 1, sum + conn.memory()))
     }
 
-    /// How many flows have each completion time, for tables: class boundaries in bytes to sorted times.
+    /// How many flows have each completion time, for tables: class boundaries in bytes to sorted
+    /// times.
     pub fn completion_times(&self, classes: &[u64]) -> BTreeMap<u64, Vec<Duration>> {
         let mut times: BTreeMap<u64, Vec<Duration>> = BTreeMap::new();
         for record in &self.world.books.records {

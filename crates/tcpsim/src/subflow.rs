@@ -1,5 +1,5 @@
-//! One TCP connection's state machine, or one sub-flow's of MPTCP: loss detection, recovery, timers. It decides; the
-//! connection sends.
+//! One TCP connection's state machine, or one sub-flow's of MPTCP: loss detection, recovery,
+//! timers. It decides; the connection sends.
 
 use congestion::PathWindow;
 use units::{Duration, Instant};
@@ -189,8 +189,9 @@ impl Subflow {
         outcome
     }
 
-    /// Takes out what arrived, with the samples of the round-trip time. Besides what was taken out, how many segments are newly SACKed, and
-    /// when the first of them was sent if the SACKs' timing counts.
+    /// Takes out what arrived, with the samples of the round-trip time. Besides what was taken out,
+    /// how many segments are newly SACKed, and when the first of them was sent if the SACKs' timing
+    /// counts.
     #[inline]
     fn take_in(&mut self, tcp: &Tcp, now: Instant, ack: &Segment) -> (Taken, u32, Option<Instant>) {
         let taken = self.board.acknowledge(ack.seq);
@@ -211,7 +212,8 @@ impl Subflow {
         (taken, newly, first)
     }
 
-    /// How many segments are newly SACKed, and when the first of those was sent that were sent only once.
+    /// How many segments are newly SACKed, and when the first of those was sent that were sent only
+    /// once.
     fn on_sack(&mut self, now: Instant, ack: &Segment) -> (u32, Option<Instant>) {
         let (mut fresh, mut first) = (0, None::<Instant>);
         for (from, to) in ack.sack_blocks() {
@@ -238,7 +240,8 @@ impl Subflow {
         }
     }
 
-    /// RACK's timer: what was too early to be called lost may be lost now. True if fast recovery begins.
+    /// RACK's timer: what was too early to be called lost may be lost now. True if fast recovery
+    /// begins.
     pub(crate) fn on_reorder_timer(
         &mut self,
         tcp: &Tcp,
@@ -347,7 +350,8 @@ impl Subflow {
         }
     }
 
-    /// The retransmission timer ran out: everything outstanding is taken for lost, the window is one segment.
+    /// The retransmission timer ran out: everything outstanding is taken for lost, the window is
+    /// one segment.
     pub(crate) fn on_timeout(&mut self, tcp: &Tcp, now: Instant) {
         let first = self.phase != Phase::Loss || self.board.una >= self.point;
         self.control.on_timeout(now, self.board.flight(), first, &self.rtt);
@@ -360,7 +364,8 @@ impl Subflow {
         (self.probe_at, self.reorder_at, self.probe) = (Instant::MAX, Instant::MAX, None);
     }
 
-    /// About to send after a pause: the window shrinks if it was longer than an RTO (RFC 5681 section 4.1).
+    /// About to send after a pause: the window shrinks if it was longer than an RTO (RFC 5681
+    /// section 4.1).
     #[inline]
     pub(crate) fn restart_if_idle(&mut self, tcp: &Tcp, now: Instant) {
         if self.board.flight() > 0 || self.transmitted == 0 || !tcp.restart_after_idle {

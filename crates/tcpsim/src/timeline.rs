@@ -1,8 +1,8 @@
 //! What happened to single flows, packet by packet: the analysis of a tail.
 //!
-//! [`Sim::watch`](crate::Sim::watch) names the flows; [`Timelines`] has their events after the run, and [`text`] prints them.
-//! Watching changes nothing: the trace is the same. A flow is watched on every connection that carries it, from when it is
-//! written until all of it has arrived.
+//! [`Sim::watch`](crate::Sim::watch) names the flows; [`Timelines`] has their events after the run,
+//! and [`text`] prints them. Watching changes nothing: the trace is the same. A flow is watched on
+//! every connection that carries it, from when it is written until all of it has arrived.
 
 pub mod text;
 
@@ -168,7 +168,8 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// The application writes flow `record` on a connection whose sub-flows' next numbers are `next`.
+    /// The application writes flow `record` on a connection whose sub-flows' next numbers are
+    /// `next`.
     pub(crate) fn write(&mut self, at: Instant, conn: u32, record: u32, bytes: u64, next: &[u32]) {
         if !self.wanted.contains(&record) {
             return;

@@ -1,12 +1,13 @@
 //! What a host's transport is to the simulation: what it takes, and what it gives.
 //!
-//! A [`Transport`] is one connection, both ends of it. It takes writes, packets and timers; it gives packets, timers and
-//! events through [`Io`]. [`Protocol`] makes one per connection. TCP and MPTCP are [`connection`](crate::connection), CTCP is
-//! [`ctcp`](crate::ctcp), and what a layer is put under is a transport again ([`shim`](crate::shim)).
+//! A [`Transport`] is one connection, both ends of it. It takes writes, packets and timers; it
+//! gives packets, timers and events through [`Io`]. [`Protocol`] makes one per connection. TCP and
+//! MPTCP are [`connection`](crate::connection), CTCP is [`ctcp`](crate::ctcp), and what a layer is
+//! put under is a transport again ([`shim`](crate::shim)).
 //!
 //! A transport of your own is one file that implements both, and one line that names it:
-//! [`SchemeKind::Transport`](crate::SchemeKind::Transport) in a [`Profile`](crate::Profile). The book's page on adding a
-//! scheme has one.
+//! [`SchemeKind::Transport`](crate::SchemeKind::Transport) in a [`Profile`](crate::Profile). The
+//! book's page on adding a scheme has one.
 
 mod endpoints;
 mod io;
@@ -40,8 +41,8 @@ pub trait Transport: Any + Send + fmt::Debug {
     /// What it was made with.
     fn endpoints(&self) -> &Endpoints;
 
-    /// The sending application writes `bytes`, at least 1, as `flow`. When all of them have arrived, the transport says so by
-    /// [`Io::finish`].
+    /// The sending application writes `bytes`, at least 1, as `flow`. When all of them have
+    /// arrived, the transport says so by [`Io::finish`].
     fn write(&mut self, io: &mut Io<'_>, bytes: u64, flow: FlowId);
 
     /// A packet of this connection reached the host that it was for.

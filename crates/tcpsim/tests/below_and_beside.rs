@@ -1,4 +1,5 @@
-//! What lies below TCP (coding layers) and beside it (CTCP), and SLP on it: times worked out by hand, and every scheme on lossy networks.
+//! What lies below TCP (coding layers) and beside it (CTCP), and SLP on it: times worked out by
+//! hand, and every scheme on lossy networks.
 
 #[path = "common/by_hand.rs"]
 mod by_hand;
@@ -26,7 +27,8 @@ use units::{BitRate, Duration, Instant, LossRate};
 /// A handshake: 40 bytes take 26,667 ns on the slow link and 27 ns on each of the three fast ones.
 const HANDSHAKE: u64 = 26_667 + 27 + 27 + 27 + 20 * MS;
 
-/// The time of one flow of `segments` full segments from its start, handshake included, if the packets with these indices are lost.
+/// The time of one flow of `segments` full segments from its start, handshake included, if the
+/// packets with these indices are lost.
 fn run(profile: Profile, segments: u64, lost: &[u64]) -> (u64, Totals) {
     let (flow, totals) = by_hand::run(profile, segments, lost);
     (flow.whole_time().expect("finished").as_nanos(), totals)
@@ -121,7 +123,8 @@ fn a_first_window_is_protected_if_b_is_known_before() {
 
 #[test]
 fn what_one_flow_learns_protects_the_next_if_b_is_the_hosts() {
-    // The packets of a window wait behind each other: nine of ten take longer than the average so far.
+    // The packets of a window wait behind each other: nine of ten take longer than the average so
+    // far.
     let sampling = Sampling { period: None, factor: 1, ..Sampling::default() };
     let parities = |host_wide| {
         let mut sim = Sim::new(&by_hand::network(), &Options::default()).unwrap();
@@ -150,7 +153,8 @@ fn ctcp_mends_at_the_first_gap() {
     let ctcp = Profile { tcp, scheme: SchemeKind::transport(Ctcp::default()) };
     let (time, totals) = run(ctcp.clone(), 10, &[]);
     assert_eq!((time, totals.parities), (9 * MS + THERE, 0));
-    // The acknowledgement of 4 shows that 3 is lost: p = 1/128, five are on the fly and six are needed, so two go (CTCP-A19).
+    // The acknowledgement of 4 shows that 3 is lost: p = 1/128, five are on the fly and six are
+    // needed, so two go (CTCP-A19).
     let (time, totals) = run(ctcp.clone(), 10, &[3]);
     assert_eq!((time, totals.parities, totals.repaired, totals.timeouts), (ack(4) + THERE, 2, 1, 0));
     // Nothing behind the last one shows its loss: the timer does.
@@ -160,7 +164,8 @@ fn ctcp_mends_at_the_first_gap() {
 
 #[test]
 fn ctcp_fills_a_lossy_link_that_reno_cannot() {
-    // CTCP section 6.1: 25 Mbit/s, 25 ms, one bandwidth-delay product of buffer, loss before the rate limit.
+    // CTCP section 6.1: 25 Mbit/s, 25 ms, one bandwidth-delay product of buffer, loss before the
+    // rate limit.
     let delivered = |profile: Profile| {
         let line = Line::new(BitRate::from_mbps(25), Duration::from_micros(12_500), 52);
         let mut topology = Topology::new(2, 1);
@@ -259,7 +264,8 @@ fn holding_packets_hides_reordering_from_tcp() {
     };
     let (ecmp, rps, htpc, in_order) =
         (totals("ecmp"), totals("rps"), totals("htpc"), totals("htpc in order"));
-    // Spraying reorders, and TCP sends again what was not lost; so with HTPC as the paper describes it.
+    // Spraying reorders, and TCP sends again what was not lost; so with HTPC as the paper describes
+    // it.
     assert!(rps.duplicates > 10 * ecmp.duplicates, "{rps:?} {ecmp:?}");
     assert!(in_order.duplicates * 2 < htpc.duplicates, "{in_order:?} {htpc:?}");
     assert!(htpc.parities > 0 && in_order.parities > 0, "{htpc:?} {in_order:?}");

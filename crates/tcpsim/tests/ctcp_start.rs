@@ -1,4 +1,5 @@
-//! How CTCP begins where a packet per round trip would take half a minute to fill the link (CTCP Fig. 3b).
+//! How CTCP begins where a packet per round trip would take half a minute to fill the link (CTCP
+//! Fig. 3b).
 
 use mendpath_tcpsim::{Sim, ctcp::Ctcp};
 use netsim::{
@@ -7,7 +8,8 @@ use netsim::{
 };
 use units::{BitRate, Duration, Instant, LossRate};
 
-/// Tokens after 5 s over 25 Mbit/s and 100 ms, where 208 packets fill the link, with data lost before it at `rate`.
+/// Tokens after 5 s over 25 Mbit/s and 100 ms, where 208 packets fill the link, with data lost
+/// before it at `rate`.
 fn tokens(rate: f64, seed: u64) -> u32 {
     let dumbbell = Dumbbell::new(1, BitRate::from_mbps(25), Duration::from_millis(100), 208);
     let loss = Loss::Bernoulli(LossRate::new(rate).unwrap());

@@ -1,5 +1,6 @@
-//! The same seed gives the same trace: in every run, in every profile, on every platform. The hashes are those of the first run that
-//! was looked at; a change to the model changes them, and then they are replaced in the same commit, which says why.
+//! The same seed gives the same trace: in every run, in every profile, on every platform. The
+//! hashes are those of the first run that was looked at; a change to the model changes them, and
+//! then they are replaced in the same commit, which says why.
 
 use congestion::ControllerKind;
 use mendpath_tcpsim::{

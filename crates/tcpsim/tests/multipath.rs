@@ -1,4 +1,5 @@
-//! MPTCP on paths whose sharing can be worked out: coupled windows, the choice of sub-flows, opportunistic retransmission.
+//! MPTCP on paths whose sharing can be worked out: coupled windows, the choice of sub-flows,
+//! opportunistic retransmission.
 
 use congestion::ControllerKind;
 use mendpath_tcpsim::{
@@ -46,7 +47,8 @@ fn progress(sim: &mut Sim, connections: &[ConnectionId], from: Instant, until: I
 /// TCP with a window that is counted like those of the coupled controllers.
 const NEW_RENO: CongestionKind = CongestionKind::Shared(ControllerKind::NewReno);
 
-/// What a connection with two sub-flows gets of a bottleneck, per segment that a TCP beside it gets.
+/// What a connection with two sub-flows gets of a bottleneck, per segment that a TCP beside it
+/// gets.
 fn share_beside_tcp(congestion: CongestionKind) -> f64 {
     let network = Dumbbell::new(2, BitRate::from_mbps(20), Duration::from_millis(20), 40);
     let (mut ours, mut theirs) = (0.0, 0.0);
@@ -79,8 +81,9 @@ fn coupled_sub_flows_share_a_bottleneck_like_one_tcp_and_uncoupled_ones_like_two
     }
 }
 
-/// Hosts 0 and 1, joined by two paths that lose data at these rates; the goodput of `profile` in segments per second. Seeds decide
-/// where ECMP sends a sub-flow: the first that separates two of them is taken.
+/// Hosts 0 and 1, joined by two paths that lose data at these rates; the goodput of `profile` in
+/// segments per second. Seeds decide where ECMP sends a sub-flow: the first that separates two of
+/// them is taken.
 fn over_two_lossy_paths(profile: &Profile, losses: [f64; 2]) -> f64 {
     let line = Line::new(BitRate::from_mbps(100), Duration::from_millis(10), 1_000);
     let fault = |(path, loss): (u32, f64)| Fault {
@@ -120,7 +123,8 @@ fn two_paths(lines: [Line; 2]) -> Topology {
 
 #[test]
 fn coupled_sub_flows_do_at_least_as_well_as_tcp_on_the_best_path() {
-    // RFC 6356 section 1, goal 1. TCP alone on the path that loses 0.2 %: both paths lose that, so that ECMP's choice does not count.
+    // RFC 6356 section 1, goal 1. TCP alone on the path that loses 0.2 %: both paths lose that, so
+    // that ECMP's choice does not count.
     let tcp = {
         let line = Line::new(BitRate::from_mbps(100), Duration::from_millis(10), 1_000);
         let failure = Failure::Loss {
@@ -162,7 +166,8 @@ fn a_message_that_fits_goes_over_the_path_with_the_smaller_round_trip_time() {
             let connection = sim.connect(profile, 0, 1).unwrap();
             sim.write(connection, 60 * 1_460, Instant::ORIGIN).unwrap();
             sim.run(seconds(1)).unwrap();
-            // ECMP chooses the way back as well: unless one sub-flow has the fast path both ways, nothing is to be chosen.
+            // ECMP chooses the way back as well: unless one sub-flow has the fast path both ways,
+            // nothing is to be chosen.
             let rtt = |sub| sim.connection(connection).unwrap().smoothed_rtt(sub);
             if rtt(0).abs_diff(rtt(1)) < Duration::from_millis(20) {
                 continue;
@@ -180,7 +185,8 @@ fn a_message_that_fits_goes_over_the_path_with_the_smaller_round_trip_time() {
 
 #[test]
 fn opportunistic_retransmission_frees_a_receive_window_that_a_dead_path_holds_up() {
-    // Nothing gets through on path 0, and nothing is offered again after a timeout: only a full receive window helps.
+    // Nothing gets through on path 0, and nothing is offered again after a timeout: only a full
+    // receive window helps.
     let network = ParallelPaths { paths: 2, per_rack: 1, ..ParallelPaths::fuso() };
     let run = |seed, opportunistic| {
         let faults = vec![Fault {

@@ -1,9 +1,10 @@
-//! Goodput under independent loss beside the formula of Padhye, Firoiu, Towsley and Kurose, "Modeling TCP Throughput" (SIGCOMM
-//! 1998), equation 30, with every segment acknowledged (b = 1).
+//! Goodput under independent loss beside the formula of Padhye, Firoiu, Towsley and Kurose,
+//! "Modeling TCP Throughput" (SIGCOMM 1998), equation 30, with every segment acknowledged (b = 1).
 //!
-//! The formula is of Reno without SACK, in whose model a loss takes the rest of its round with it. Where losses are rare both agree;
-//! SACK recovers several losses of a window in one round trip and gets more where they are frequent (docs/validation.md has the
-//! comparison with ns-2 and ns-3, which do the same).
+//! The formula is of Reno without SACK, in whose model a loss takes the rest of its round with it.
+//! Where losses are rare both agree; SACK recovers several losses of a window in one round trip and
+//! gets more where they are frequent (docs/validation.md has the comparison with ns-2 and ns-3,
+//! which do the same).
 
 use mendpath_tcpsim::{Profile, Sim, Tcp};
 use netsim::{

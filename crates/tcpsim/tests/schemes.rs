@@ -128,13 +128,14 @@ fn opportunistic_retransmission_needs_a_full_receive_window() {
     assert!(run(true).duplicates > run(false).duplicates);
 }
 
-/// A flow of 19 segments over two sub-flows of 10 on two paths, one each, with one slot to spare; the data packet `lost` of
-/// the first path is lost. The completion time.
+/// A flow of 19 segments over two sub-flows of 10 on two paths, one each, with one slot to spare;
+/// the data packet `lost` of the first path is lost. The completion time.
 fn two_paths(scheme: SchemeKind, lost: u64) -> (Duration, Totals) {
     let network = ParallelPaths { paths: 2, per_rack: 1, ..ParallelPaths::fuso() };
     let failure = Failure::Loss { loss: Loss::nth([lost]), data_only: true, before_rate: false };
     let fault = Fault { link: ParallelPaths::path(0), direction: Direction::Forward, failure };
-    // Seeds differ in how ECMP hashes the sub-flows: take the first that puts ten packets and their like on each path.
+    // Seeds differ in how ECMP hashes the sub-flows: take the first that puts ten packets and their
+    // like on each path.
     for seed in 0..50 {
         let options = Options { seed: Seed(seed), faults: vec![fault.clone()], ..Options::default() };
         let mut sim = Sim::new(&network.build(), &options).unwrap();
@@ -155,8 +156,9 @@ fn two_paths(scheme: SchemeKind, lost: u64) -> (Duration, Totals) {
 
 #[test]
 fn cofuso_repairs_any_loss_with_the_one_spare_slot_and_fuso_only_the_first() {
-    // CoFUSO Fig. 9(a): 19 of 20 slots are used. Nothing was lost before and no RTT is known: the worst sub-flow is 0, the best
-    // the lowest with room, 1. FUSO copies packet 0; CoFUSO sends one parity over all of sub-flow 0.
+    // CoFUSO Fig. 9(a): 19 of 20 slots are used. Nothing was lost before and no RTT is known: the
+    // worst sub-flow is 0, the best the lowest with room, 1. FUSO copies packet 0; CoFUSO sends one
+    // parity over all of sub-flow 0.
     let slot = 12_000; // 1,500 bytes at 1 Gbit/s
     let path = 3 * 46_666; // three links' delay
     let spare = Duration::from_nanos(20 * slot + 2 * slot + path); // the twentieth packet: two more serialisations behind
@@ -200,7 +202,8 @@ fn what_cannot_be_is_refused() {
     assert!(other.write(conn, 1, Instant::ORIGIN).is_err());
 }
 
-/// Ten long flows over 1 Gbit/s for half a second: the mean queue in packets, its longest, and the bytes delivered.
+/// Ten long flows over 1 Gbit/s for half a second: the mean queue in packets, its longest, and the
+/// bytes delivered.
 fn bottleneck(tcp: Tcp, mark: Option<u32>) -> (f64, u32, u64) {
     let mut network = Dumbbell::new(10, BitRate::from_mbps(1_000), Duration::from_micros(100), 100);
     network.bottleneck.mark = mark.map(netsim::fabric::Mark::Packets);
@@ -231,7 +234,8 @@ fn dctcp_keeps_the_queue_at_its_threshold_and_the_link_busy() {
     assert!(reno > mean && longest == 100, "{reno} {longest}");
 }
 
-/// Requests and responses between a pair of hosts over `profile`'s long-lived connections, with `loss` on every path.
+/// Requests and responses between a pair of hosts over `profile`'s long-lived connections, with
+/// `loss` on every path.
 fn exchanges(profile: &Profile, loss: f64) -> (Sim, Vec<(FlowId, FlowId)>) {
     some_exchanges(40, profile, loss)
 }
@@ -269,7 +273,8 @@ fn a_response_starts_when_its_request_has_arrived() {
     }
 }
 
-/// Every response once left a timer behind that set another with every later write: as many as exchanges, squared.
+/// Every response once left a timer behind that set another with every later write: as many as
+/// exchanges, squared.
 #[test]
 fn timers_grow_with_exchanges_and_not_faster() {
     let timers = |count| {

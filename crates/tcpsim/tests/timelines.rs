@@ -7,7 +7,8 @@ use by_hand::{MS, THERE, ack};
 use mendpath_tcpsim::{Profile, Tcp, schemes::reactive};
 use units::Duration;
 
-/// When `segments` full segments have arrived if the link loses the packets with these indices, and the timeouts.
+/// When `segments` full segments have arrived if the link loses the packets with these indices, and
+/// the timeouts.
 fn run(tcp: Tcp, segments: u64, lost: &[u64]) -> (u64, u64) {
     let (flow, totals) = by_hand::run(Profile::tcp(tcp), segments, lost);
     (flow.completion_time().expect("finished").as_nanos(), totals.timeouts)
@@ -20,7 +21,8 @@ fn one_window_takes_half_a_round_trip() {
 
 #[test]
 fn slow_start_fills_the_link_from_the_first_acknowledgement_on() {
-    // Each acknowledgement releases two segments and the link takes one per ms: it never idles again.
+    // Each acknowledgement releases two segments and the link takes one per ms: it never idles
+    // again.
     assert_eq!(run(Tcp::default(), 30, &[]), (ack(0) + 19 * MS + THERE, 0));
 }
 
@@ -35,7 +37,8 @@ fn a_window_of_one_takes_a_round_trip_per_doubling() {
 
 #[test]
 fn a_loss_in_the_middle_is_repaired_at_the_third_sack() {
-    // Segment 3 is lost; 4, 5 and 6 are SACKed; 6's SACK sends 3 again. Likewise for all that three others follow.
+    // Segment 3 is lost; 4, 5 and 6 are SACKed; 6's SACK sends 3 again. Likewise for all that three
+    // others follow.
     for lost in 0..=6 {
         assert_eq!(run(Tcp::default(), 10, &[lost]), (ack(lost + 3) + THERE, 0), "{lost}");
     }
@@ -62,10 +65,11 @@ fn a_lost_tail_waits_for_the_timer() {
 
 #[test]
 fn a_lost_retransmission_waits_for_the_timer_too() {
-    // Segment 3 again, at the tenth packet after the first ten: lost as well. Its sending restarted the timer.
+    // Segment 3 again, at the tenth packet after the first ten: lost as well. Its sending restarted
+    // the timer.
     assert_eq!(run(Tcp::default(), 10, &[3, 10]), (ack(6) + 200 * MS + THERE, 1));
-    // And once more: the timeout doubles. The twelfth packet is RFC 6675's rescue: at the SACK of 8 the halved window (3) has
-    // room, and 9 is the highest that is not SACKed yet.
+    // And once more: the timeout doubles. The twelfth packet is RFC 6675's rescue: at the SACK of 8
+    // the halved window (3) has room, and 9 is the highest that is not SACKed yet.
     assert_eq!(run(Tcp::default(), 10, &[3, 10, 12]), (ack(6) + 600 * MS + THERE, 2));
 }
 
@@ -106,21 +110,23 @@ fn quick_acknowledgements_do_not() {
 
 #[test]
 fn sacks_of_what_was_sent_before_the_retransmission_restart_linuxs_timer() {
-    // As above, 3 is lost twice. The SACKs of 7 and 8 come after 3 was sent again, and are of the first window. That of 9 is not counted: the
-    // rescue has sent it again at the SACK of 8.
+    // As above, 3 is lost twice. The SACKs of 7 and 8 come after 3 was sent again, and are of the
+    // first window. That of 9 is not counted: the rescue has sent it again at the SACK of 8.
     let tcp = Tcp { sack_timing: true, ..Tcp::default() };
     assert_eq!(run(tcp, 10, &[3, 10]), (ack(8) + 200 * MS + THERE, 1));
 }
 
 #[test]
 fn limited_transmit_keeps_a_small_window_from_timing_out() {
-    // Window 3, segment 0 lost: the SACKs of 1 and 2 release 3 and 4, whose first SACK is the third.
+    // Window 3, segment 0 lost: the SACKs of 1 and 2 release 3 and 4, whose first SACK is the
+    // third.
     let tcp = Tcp { initial_window: 3, early_retransmit: false, ..Tcp::default() };
     assert_eq!(run(tcp, 5, &[0]), (ack(1) + ack(0) + THERE, 0));
     let without = Tcp { limited_transmit: false, ..tcp };
     assert_eq!(run(without, 5, &[0]).1, 1);
 }
 
-/// SRTT and RTTVAR after the samples 21.001054, 22.001054, ..., 29.001054 ms, each division rounded down.
+/// SRTT and RTTVAR after the samples 21.001054, 22.001054, ..., 29.001054 ms, each division rounded
+/// down.
 const SRTT: u64 = 24_406_315;
 const RTTVAR: u64 = 4_841_390;

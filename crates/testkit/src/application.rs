@@ -1,4 +1,5 @@
-//! An application as event-driven as a real one: it acts on events only, so that an event that does not come stalls it.
+//! An application as event-driven as a real one: it acts on events only, so that an event that does
+//! not come stalls it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -41,7 +42,8 @@ impl Agreement {
         Self { credit: Credit::new(client, server), ..Self::default() }
     }
 
-    /// One direction has ended in the eyes of its receiver, or its sender, which `side` is: is `side` done with the whole stream?
+    /// One direction has ended in the eyes of its receiver, or its sender, which `side` is: is
+    /// `side` done with the whole stream?
     fn close_if_done(&mut self, id: StreamId, side: Side) {
         let Some(plan) = self.plans.get(&id).filter(|plan| plan.opener != side) else { return };
         let from = |sender: Side| (id, sender == Side::Server);

@@ -1,7 +1,7 @@
 //! Invariants of one side of a connection, checked from outside at every step.
 //!
-//! The checkers know statistics and times, never the transport's own state: a wrong book in the transport does not make them
-//! agree with it. Each file is one concern.
+//! The checkers know statistics and times, never the transport's own state: a wrong book in the
+//! transport does not make them agree with it. Each file is one concern.
 
 mod abandoned;
 mod accounts;
@@ -98,7 +98,8 @@ pub enum Broken {
     /// A memory limit was passed.
     #[error("memory: {0}")]
     Memory(String),
-    /// An address that has not shown that it receives got more than three times what it sent (RFC 9000 section 8).
+    /// An address that has not shown that it receives got more than three times what it sent (RFC
+    /// 9000 section 8).
     #[error("{path:?}: {sent} bytes sent to an unvalidated address that sent {received}")]
     Amplification {
         /// The addresses.
@@ -179,7 +180,8 @@ impl Checks {
         self.liveness.on_arrival();
     }
 
-    /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed. The paths are those before and after.
+    /// `poll_transmit` answered: `bytes` lie in the buffer, `asked` datagrams were allowed. The
+    /// paths are those before and after.
     ///
     /// # Errors
     /// A broken invariant.
@@ -293,7 +295,8 @@ mod tests {
         world.connection(id).paths()
     }
 
-    /// What the transport asserts of itself: asked as if it were long ago, the same deadlines are far too late.
+    /// What the transport asserts of itself: asked as if it were long ago, the same deadlines are
+    /// far too late.
     #[test]
     fn the_transport_sees_what_waits_for_a_deadline_that_is_far_away() {
         let mut world = World::new(Seed(1), false);

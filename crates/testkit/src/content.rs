@@ -1,4 +1,5 @@
-//! What streams carry: every byte follows from the stream, its direction and its offset, so a receiver needs no copy to compare.
+//! What streams carry: every byte follows from the stream, its direction and its offset, so a
+//! receiver needs no copy to compare.
 
 use proto::{Side, StreamId};
 

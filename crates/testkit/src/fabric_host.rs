@@ -1,18 +1,25 @@
-//! The transport as a host stack on [`netsim::fabric`], beside the TCP family of `tcpsim`: the same switches, queues, losses and
-//! clock, so that the schemes of both can be compared, and even compete.
+//! The transport as a host stack on [`netsim::fabric`], beside the TCP family of `tcpsim`: the same
+//! switches, queues, losses and clock, so that the schemes of both can be compared, and even
+//! compete.
 //!
-//! [`Mixed`] owns the simulation. A connection joins two hosts by several paths, which differ in their UDP ports as sub-flows of
-//! MPTCP do, so that ECMP spreads them. Times of flows count as `tcpsim`'s with a handshake: the connection is opened first, and a
-//! flow starts when it is written or when the connection is ready, whichever is later. Bytes are real, and so is the cryptography.
+//! [`Mixed`] owns the simulation. A connection joins two hosts by several paths, which differ in
+//! their UDP ports as sub-flows of MPTCP do, so that ECMP spreads them. Times of flows count as
+//! `tcpsim`'s with a handshake: the connection is opened first, and a flow starts when it is
+//! written or when the connection is ready, whichever is later. Bytes are real, and so is the
+//! cryptography.
 //!
 //! # Model
 //! - A datagram is 28 bytes larger on the wire than its payload (IPv4 and UDP).
-//! - Faults that spare control packets (`data_only`) spare everything that the flow's receiver sends.
-//! - A connection is ready when every path is validated, or three seconds after it was begun and its handshake is complete.
-//! - When its flow is complete, the connection of [`Mixed::add_flow`] vanishes on both sides, as if both programs ended.
+//! - Faults that spare control packets (`data_only`) spare everything that the flow's receiver
+//!   sends.
+//! - A connection is ready when every path is validated, or three seconds after it was begun and
+//!   its handshake is complete.
+//! - When its flow is complete, the connection of [`Mixed::add_flow`] vanishes on both sides, as if
+//!   both programs ended.
 //!
 //! # Determinism
-//! As in all of this crate: TLS makes other bytes in every run, of the same sizes, so the fabric's trace hash is the same.
+//! As in all of this crate: TLS makes other bytes in every run, of the same sizes, so the fabric's
+//! trace hash is the same.
 //!
 //! # Bounds
 //! [`Limits`]: one connection or flow more is refused with an error. Of datagrams under way, the oldest gives way, as if lost, and
@@ -176,12 +183,14 @@ impl Mixed {
         Ok(Self { sim: Sim::new(topology, options)?, quic })
     }
 
-    /// TCP on the same hosts: add connections and flows, look at the fabric. It is not to be run by itself.
+    /// TCP on the same hosts: add connections and flows, look at the fabric. It is not to be run by
+    /// itself.
     pub fn tcp(&mut self) -> &mut Sim {
         &mut self.sim
     }
 
-    /// A connection of the transport over `paths` paths, begun at `at`; the first of `ends` is the client, and will send.
+    /// A connection of the transport over `paths` paths, begun at `at`; the first of `ends` is the
+    /// client, and will send.
     ///
     /// # Errors
     /// If it cannot be.
@@ -209,7 +218,8 @@ impl Mixed {
         Ok(QuicId(pair))
     }
 
-    /// Has a connection carry `bytes` bytes on a stream of its own, from `at` on. Returns the flow's index.
+    /// Has a connection carry `bytes` bytes on a stream of its own, from `at` on. Returns the
+    /// flow's index.
     ///
     /// # Errors
     /// If it cannot be.
@@ -259,7 +269,8 @@ impl Mixed {
         self.sim.run_beside(&mut self.quic, until)
     }
 
-    /// Runs until every flow of both is finished, but not beyond `until`. Looks at most every millisecond of simulated time.
+    /// Runs until every flow of both is finished, but not beyond `until`. Looks at most every
+    /// millisecond of simulated time.
     ///
     /// # Errors
     /// Those of [`Fabric::run`].
@@ -298,13 +309,15 @@ struct Stack {
     flows: Vec<QuicFlow>,
     finished: usize,
     plans: BTreeSet<(Instant, Plan)>,
-    /// When the fabric's timer will run out: it can be set earlier, not later, so the last is the first to come.
+    /// When the fabric's timer will run out: it can be set earlier, not later, so the last is the
+    /// first to come.
     armed: Vec<Instant>,
     datagrams: Datagrams,
 }
 
 impl Stack {
-    /// Sets the fabric's timer for the first plan, unless an earlier one is set: that one will look again.
+    /// Sets the fabric's timer for the first plan, unless an earlier one is set: that one will look
+    /// again.
     fn arm(&mut self, fabric: &mut Fabric<Segment>) {
         let Some((at, _)) = self.plans.first() else { return };
         let at = (*at).max(fabric.now());
@@ -335,7 +348,8 @@ impl Stack {
         self.attend(fabric, index, end);
     }
 
-    /// After anything happened at one end: applications act, datagrams leave, the timer is set anew.
+    /// After anything happened at one end: applications act, datagrams leave, the timer is set
+    /// anew.
     fn attend(&mut self, fabric: &mut Fabric<Segment>, index: u32, end: End) {
         let now = fabric.now();
         let Some(slot) = self.pairs.get_mut(index as usize) else { return };

@@ -1,4 +1,5 @@
-//! What befalls single packets between a host and its link: the n-th is dropped, copied, delayed, damaged, or copied by a stranger.
+//! What befalls single packets between a host and its link: the n-th is dropped, copied, delayed,
+//! damaged, or copied by a stranger.
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
@@ -105,8 +106,8 @@ impl Faults {
     }
 }
 
-/// Inverts bits, but never the one that tells long headers from short ones: what a short header's packet says when it is read as a long one
-/// depends on TLS's randomness, and so would the answer.
+/// Inverts bits, but never the one that tells long headers from short ones: what a short header's
+/// packet says when it is read as a long one depends on TLS's randomness, and so would the answer.
 fn flip(rng: &mut Rng, packet: &mut [u8], bits: u32) {
     for _ in 0..bits {
         let at = rng.below(packet.len() as u64 * 8) as usize;

@@ -235,8 +235,8 @@ fn streams(draw: &mut Draw, budget: u64, operations: &mut Vec<(Duration, Operati
     }
 }
 
-/// Paths that are added, removed, cut, restored and changed while data flows. One side alone removes paths: where both do, each may
-/// remove the other's last one, which ends the connection.
+/// Paths that are added, removed, cut, restored and changed while data flows. One side alone
+/// removes paths: where both do, each may remove the other's last one, which ends the connection.
 fn path_changes(draw: &mut Draw, count: usize, least_mtu: u16, operations: &mut Vec<(Duration, Operation)>) {
     let closer = draw.side();
     for path in 0..count {
@@ -293,7 +293,8 @@ fn faults(draw: &mut Draw, paths: usize, operations: &mut Vec<(Duration, Operati
             };
             let way = draw.of(&[Way::Up, Way::Down, Way::Both]);
             let (skip, count) = (draw.scale(1, 200) as u32 - 1, draw.scale(1, 20) as u32);
-            // Whose copy of the first packet of all arrives first has the connection: nothing tells the server who is the client.
+            // Whose copy of the first packet of all arrives first has the connection: nothing tells
+            // the server who is the client.
             let races_the_first = matches!(what, Fault::Replay(_)) && path == 0;
             let at = if draw.chance(0.3) { Duration::ZERO } else { draw.millis(0, 2_000) };
             let at = if races_the_first { at.max(Duration::from_secs(1)) } else { at };
@@ -376,7 +377,8 @@ fn additions(
     }
 }
 
-/// Streams that are read last. What they hold of their receiver's window and of its streams leaves enough for the others.
+/// Streams that are read last. What they hold of their receiver's window and of its streams leaves
+/// enough for the others.
 fn unread_streams(
     draw: &mut Draw,
     sides: [&TransportConfig; 2],

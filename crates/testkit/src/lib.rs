@@ -1,13 +1,16 @@
-//! The transport on a simulated network: whole-system tests that one seed decides and one command replays.
+//! The transport on a simulated network: whole-system tests that one seed decides and one command
+//! replays.
 //!
-//! [`World`](world::World) joins the endpoints of crate `proto` by the links of crate `netsim` on a virtual clock, and puts
-//! [`checks`] beside every connection. A [`Scenario`] says in an operation language what paths are like, what applications do
-//! and what befalls them; [`Scenario::generate`](scenario::Scenario::generate) draws one from a seed, and [`run`](run::run) runs
-//! it and names what broke. [`response`] measures short responses. [`fabric_host`] puts the transport on the fabric of large
-//! simulations, beside models of TCP.
+//! [`World`](world::World) joins the endpoints of crate `proto` by the links of crate `netsim` on a
+//! virtual clock, and puts [`checks`] beside every connection. A [`Scenario`] says in an operation
+//! language what paths are like, what applications do and what befalls them;
+//! [`Scenario::generate`](scenario::Scenario::generate) draws one from a seed, and
+//! [`run`](run::run) runs it and names what broke. [`response`] measures short responses.
+//! [`fabric_host`] puts the transport on the fabric of large simulations, beside models of TCP.
 //!
-//! It never does I/O and never reads a clock. The trace hash of a run covers times, sizes, directions and fates of all packets
-//! and what applications saw, but no packet's bytes, which TLS makes different in every run.
+//! It never does I/O and never reads a clock. The trace hash of a run covers times, sizes,
+//! directions and fates of all packets and what applications saw, but no packet's bytes, which TLS
+//! makes different in every run.
 
 pub mod application;
 pub mod checks;

@@ -1,6 +1,7 @@
 //! Two paths against either alone: pairs, named or drawn from a seed, and transfers over them.
 //!
-//! What is compared is the time from the request to the last byte of the response, under the same settings and losses.
+//! What is compared is the time from the request to the last byte of the response, under the same
+//! settings and losses.
 
 use core::fmt;
 
@@ -10,8 +11,8 @@ use units::{BitRate, Bytes, Duration, LossRate};
 
 use crate::response::{Exchange, Incomplete, PathPlan, Response};
 
-/// Longest virtual time that a transfer may take: the worst path that is drawn, under a controller that suffers from loss, needs many
-/// minutes for 20 MiB.
+/// Longest virtual time that a transfer may take: the worst path that is drawn, under a controller
+/// that suffers from loss, needs many minutes for 20 MiB.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 /// Smallest queue, in full packets: less than that no device has.
 const SMALLEST_QUEUE: u64 = 16 * 1_500;
@@ -102,8 +103,9 @@ impl Pair {
         ]
     }
 
-    /// The `n`-th pair of `seed`: 5 to 300 Mbit/s and 5 to 200 ms, evenly in the logarithm, half of the paths with up to 3 % of loss,
-    /// half with jitter of up to a fifth of the round-trip time, and queues of a quarter to four bandwidth-delay products.
+    /// The `n`-th pair of `seed`: 5 to 300 Mbit/s and 5 to 200 ms, evenly in the logarithm, half of
+    /// the paths with up to 3 % of loss, half with jitter of up to a fifth of the round-trip time,
+    /// and queues of a quarter to four bandwidth-delay products.
     pub fn random(seed: Seed, n: u64) -> Self {
         let mut rng = Rng::new(seed.child("pair", n));
         Self(random_quality(&mut rng), random_quality(&mut rng))
@@ -151,7 +153,8 @@ impl Comparison {
     }
 }
 
-/// Requests `size` bytes over the paths, with new connections; the n-th packet of a path meets the same fate in each.
+/// Requests `size` bytes over the paths, with new connections; the n-th packet of a path meets the
+/// same fate in each.
 ///
 /// # Errors
 /// [`Incomplete`] if the response is not there after an hour.

@@ -1,4 +1,5 @@
-//! Request and response over paths that are ready: the measurement behind the demo, in virtual time.
+//! Request and response over paths that are ready: the measurement behind the demo, in virtual
+//! time.
 
 use std::net::SocketAddr;
 
@@ -13,7 +14,8 @@ use units::{Duration, Instant};
 
 use crate::world::{ConnectionId, Step, World};
 
-/// How long a response may take before it counts as failed, unless [`Exchange::limit`] says otherwise.
+/// How long a response may take before it counts as failed, unless [`Exchange::limit`] says
+/// otherwise.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How long the server's books are given to settle after the response.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -27,7 +29,8 @@ pub struct PathPlan {
     pub up: LinkConfig,
     /// Server to client.
     pub down: LinkConfig,
-    /// Loss from server to client, from the moment of the request on: the n-th packet from then is the n-th draw.
+    /// Loss from server to client, from the moment of the request on: the n-th packet from then is
+    /// the n-th draw.
     pub loss: Loss,
 }
 
@@ -84,7 +87,8 @@ fn server_address(path: usize) -> SocketAddr {
 }
 
 impl Exchange {
-    /// Connects over the first path, opens the others and waits until both sides have validated them all.
+    /// Connects over the first path, opens the others and waits until both sides have validated
+    /// them all.
     ///
     /// # Panics
     /// If that does not succeed within virtual minutes: paths without loss cannot fail.
@@ -92,8 +96,8 @@ impl Exchange {
         Self::establish_in(seed, paths, transport, |_, _, _| {})
     }
 
-    /// As [`establish`](Self::establish), in a world where `prepare` has had its hands on the network between each pair of
-    /// addresses.
+    /// As [`establish`](Self::establish), in a world where `prepare` has had its hands on the
+    /// network between each pair of addresses.
     ///
     /// # Panics
     /// If the paths do not come up within virtual minutes.
@@ -157,8 +161,8 @@ impl Exchange {
         Self { world, client, server, links, limit: LIMIT, seed }
     }
 
-    /// Connects over `path`, whose links may lose from the start, and requests a response of `size` bytes at once. Returns the time for both
-    /// together, and what the response cost.
+    /// Connects over `path`, whose links may lose from the start, and requests a response of `size`
+    /// bytes at once. Returns the time for both together, and what the response cost.
     ///
     /// # Errors
     /// [`Incomplete`] after two virtual minutes.
@@ -186,8 +190,8 @@ impl Exchange {
         self.request_observed(size, paths, |_, _| {})
     }
 
-    /// As [`request`](Self::request); `observe` sees the world and the server's side at every step, after the applications acted, and may
-    /// meddle with the network.
+    /// As [`request`](Self::request); `observe` sees the world and the server's side at every step,
+    /// after the applications acted, and may meddle with the network.
     ///
     /// # Errors
     /// [`Incomplete`] after [`limit`](Self::limit).

@@ -143,7 +143,8 @@ fn client_address(i: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, i as u8, 2], 50_000))
 }
 
-/// The server's address on path `i`: two addresses in all, so that paths differ in one end or in both.
+/// The server's address on path `i`: two addresses in all, so that paths differ in one end or in
+/// both.
 fn server_address(i: usize) -> SocketAddr {
     SocketAddr::from(([10, 1, (i % 2) as u8, 1], 443))
 }
@@ -252,7 +253,8 @@ impl<'a> Run<'a> {
         }
         self.act()?;
         let progress = self.applications.iter().map(|a| a.progress).sum::<u64>() + self.agenda_count as u64;
-        // Each fault may cost a handshake one of the few packets that it sends in ever longer intervals.
+        // Each fault may cost a handshake one of the few packets that it sends in ever longer
+        // intervals.
         let progress = progress + if self.connected.is_some() { 1 } else { self.world.faults_left() };
         if progress != self.progress.0 || !self.agenda.is_empty() {
             self.progress = (progress, self.world.now());
@@ -260,7 +262,8 @@ impl<'a> Run<'a> {
         } else if step == Step::Limit && self.world.now() >= stall {
             let deaf = self.world.arrived().iter().zip(&self.arrived).any(|(now, then)| now == then);
             if deaf && !core::mem::replace(&mut self.relieved, true) {
-                // Chance has lost every packet to a host for so long. Now they get through, and either side must find out.
+                // Chance has lost every packet to a host for so long. Now they get through, and
+                // either side must find out.
                 self.end_losses();
                 self.progress.1 = self.world.now() + RELIEF - STALL;
                 return Ok(());
@@ -273,8 +276,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// The handshake's path lost so many of its few packets that no handshake could complete: each lost packet doubles the
-    /// time to the next (RFC 9002 section 6.2.1).
+    /// The handshake's path lost so many of its few packets that no handshake could complete: each
+    /// lost packet doubles the time to the next (RFC 9002 section 6.2.1).
     fn is_unreachable(&self) -> bool {
         let gone = |direction| self.world.link_stats(self.links[0], direction).gone();
         let handshaking = self.server.is_none_or(|id| self.world.connection(id).is_handshaking());

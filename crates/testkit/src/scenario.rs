@@ -20,13 +20,15 @@ pub struct Scenario {
     pub client: TransportConfig,
     /// The server's settings.
     pub server: TransportConfig,
-    /// What happens, each with its time after the handshake. Faults at time zero hit packets of the handshake, too.
+    /// What happens, each with its time after the handshake. Faults at time zero hit packets of the
+    /// handshake, too.
     pub operations: Vec<(Duration, Operation)>,
     /// How long the application of client and server lets readable data lie; zero reads at once.
     pub reader_pause: [Duration; 2],
 }
 
-/// A path between the two hosts, one link per direction. Scheduled changes count from the run's start.
+/// A path between the two hosts, one link per direction. Scheduled changes count from the run's
+/// start.
 #[derive(Clone, Debug)]
 pub struct PathPlan {
     /// Client to server.
@@ -37,8 +39,8 @@ pub struct PathPlan {
     pub mtu: u16,
 }
 
-/// What a scenario's sides are set to unless it says otherwise: the transport's defaults, with an idle timeout that no planned silence
-/// reaches.
+/// What a scenario's sides are set to unless it says otherwise: the transport's defaults, with an
+/// idle timeout that no planned silence reaches.
 pub fn default_transport() -> TransportConfig {
     TransportConfig { max_idle_timeout: Duration::from_secs(200).into(), ..TransportConfig::default() }
 }
@@ -123,7 +125,8 @@ pub enum Operation {
         /// What happens to each.
         what: Fault,
     },
-    /// A host, or both, stands still: neither timers nor packets nor its application wake it before the time is over.
+    /// A host, or both, stands still: neither timers nor packets nor its application wake it before
+    /// the time is over.
     Sleep {
         /// Whose; `None` stops both.
         side: Option<Side>,
@@ -228,7 +231,8 @@ pub enum Fault {
     Truncate(u32),
     /// So many bytes of garbage follow it.
     Append(u32),
-    /// Somebody sends a copy from another address, so much later; one without delay is there before the packet.
+    /// Somebody sends a copy from another address, so much later; one without delay is there before
+    /// the packet.
     Replay(Duration),
 }
 

@@ -1,5 +1,6 @@
-//! Makes a failing scenario small: whatever can be taken away or made simpler while it still fails, is (delta debugging, after Zeller and
-//! Hildebrandt, "Simplifying and isolating failure-inducing input", 2002).
+//! Makes a failing scenario small: whatever can be taken away or made simpler while it still fails,
+//! is (delta debugging, after Zeller and Hildebrandt, "Simplifying and isolating failure-inducing
+//! input", 2002).
 
 use netsim::{LinkConfig, Loss};
 use units::{BitRate, Duration, LossRate};
@@ -9,8 +10,10 @@ use crate::{
     text::settings,
 };
 
-/// A smaller scenario that fails like `scenario`, which must fail. `fails` is asked at most `budget` times; it should say yes to the same
-/// kind of failure only, see [`Failure::kind`](crate::Failure::kind), since a smaller scenario may well fail for another reason.
+/// A smaller scenario that fails like `scenario`, which must fail. `fails` is asked at most
+/// `budget` times; it should say yes to the same kind of failure only, see
+/// [`Failure::kind`](crate::Failure::kind), since a smaller scenario may well fail for another
+/// reason.
 pub fn shrink(scenario: &Scenario, budget: u32, fails: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut shrinker = Shrinker { best: scenario.clone(), left: budget, fails };
     loop {
@@ -261,7 +264,8 @@ mod tests {
 
     use super::*;
 
-    /// A failure that needs a large stream of the server and a fault on some path: all else goes away.
+    /// A failure that needs a large stream of the server and a fault on some path: all else goes
+    /// away.
     #[test]
     fn what_the_failure_does_not_need_is_gone() {
         let fails = |s: &Scenario| {

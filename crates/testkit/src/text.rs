@@ -14,9 +14,11 @@
 //! at 1s cut 1 both hold
 //! ```
 //!
-//! One thing per line, in any order but that of the paths and of operations of the same time. Settings are named like the fields of
-//! `TransportConfig` and have the default of [`default_transport`](crate::scenario::default_transport) unless given; links are written as
-//! everywhere in `netsim`, with `link=` for both ways. Text reads back to the same scenario, and so to the same run.
+//! One thing per line, in any order but that of the paths and of operations of the same time.
+//! Settings are named like the fields of `TransportConfig` and have the default of
+//! [`default_transport`](crate::scenario::default_transport) unless given; links are written as
+//! everywhere in `netsim`, with `link=` for both ways. Text reads back to the same scenario, and so
+//! to the same run.
 
 mod operation;
 pub(crate) mod settings;

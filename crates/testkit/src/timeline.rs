@@ -1,4 +1,5 @@
-//! What happened to every packet, a line each: to look at one run when a distribution is not what one expects.
+//! What happened to every packet, a line each: to look at one run when a distribution is not what
+//! one expects.
 
 use std::{
     fmt::Write,
@@ -15,7 +16,8 @@ use units::{Duration, Instant};
 /// Lines that are kept; what happens later is left out.
 const MAX_LINES: usize = 100_000;
 
-/// Collects the events of both sides; set a clone as [`TransportConfig::observe`](proto::TransportConfig::observe).
+/// Collects the events of both sides; set a clone as
+/// [`TransportConfig::observe`](proto::TransportConfig::observe).
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     lines: Arc<Mutex<Vec<(Instant, String)>>>,

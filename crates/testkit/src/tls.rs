@@ -1,8 +1,9 @@
 //! TLS with fixed key material, so that every handshake message has the same size in every run.
 //!
-//! The certificate is self-signed, for `localhost`, and stands for an Ed25519 key, whose signatures all have one length. The clock of TLS
-//! stands still and sessions are never resumed: two runs differ in TLS's randomness alone, which shows in no size. Configurations are made
-//! once, since they remember nothing, and leave the arithmetic of curves out (see `shortcuts`).
+//! The certificate is self-signed, for `localhost`, and stands for an Ed25519 key, whose signatures
+//! all have one length. The clock of TLS stands still and sessions are never resumed: two runs
+//! differ in TLS's randomness alone, which shows in no size. Configurations are made once, since
+//! they remember nothing, and leave the arithmetic of curves out (see `shortcuts`).
 
 mod shortcuts;
 

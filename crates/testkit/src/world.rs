@@ -85,7 +85,8 @@ pub struct Packet {
     pub ecn: Option<Ecn>,
 }
 
-/// What the network between two addresses does to marked packets, beside marking CE where a link's queue is above its threshold.
+/// What the network between two addresses does to marked packets, beside marking CE where a link's
+/// queue is above its threshold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnTreatment {
     /// Clears marks.
@@ -121,13 +122,15 @@ pub struct World {
     out: Vec<u8>,
     faults: Faults,
     late: EventQueue<Late>,
-    /// Where a translator makes an address's packets come from, as their receivers see it; and back.
+    /// Where a translator makes an address's packets come from, as their receivers see it; and
+    /// back.
     outside: BTreeMap<SocketAddr, SocketAddr>,
     inside: BTreeMap<SocketAddr, SocketAddr>,
 }
 
 impl World {
-    /// An empty world at [`Instant::ORIGIN`]. `checked` puts the invariant checkers beside every connection made from now on.
+    /// An empty world at [`Instant::ORIGIN`]. `checked` puts the invariant checkers beside every
+    /// connection made from now on.
     pub fn new(seed: Seed, checked: bool) -> Self {
         Self {
             net: Network::new(seed.child("network", 0)),
@@ -190,7 +193,8 @@ impl World {
         self.mtus.insert((b, a), usize::from(mtu));
     }
 
-    /// Lets the network between two addresses meddle with marks, in both directions, or leave them alone.
+    /// Lets the network between two addresses meddle with marks, in both directions, or leave them
+    /// alone.
     pub fn set_ecn_treatment(
         &mut self,
         a: SocketAddr,
@@ -258,7 +262,8 @@ impl World {
         self.hosts[host.0].endpoint.open_connections()
     }
 
-    /// Hash over all that happened so far: times, sizes, directions, fates, and what [`trace`](Self::trace) was given.
+    /// Hash over all that happened so far: times, sizes, directions, fates, and what
+    /// [`trace`](Self::trace) was given.
     pub fn trace_hash(&self) -> u64 {
         self.net.trace_hash()
     }
@@ -336,7 +341,8 @@ impl World {
         self.faults.left()
     }
 
-    /// Stops a host: its timers and packets wait until `until`. The caller keeps its application still.
+    /// Stops a host: its timers and packets wait until `until`. The caller keeps its application
+    /// still.
     pub fn sleep(&mut self, host: HostId, until: Instant) {
         let asleep = &mut self.hosts[host.0].asleep_until;
         *asleep = until.max(*asleep);
@@ -354,8 +360,9 @@ impl World {
         self.hosts[host.0].asleep_until
     }
 
-    /// A translator gives `address` another port: from now on its packets, those under way included, come from there, and what is
-    /// sent to the one before is lost. Returns the new address.
+    /// A translator gives `address` another port: from now on its packets, those under way
+    /// included, come from there, and what is sent to the one before is lost. Returns the new
+    /// address.
     pub fn rebind(&mut self, address: SocketAddr) -> SocketAddr {
         let before = self.outside.get(&address).copied();
         let mut after = before.unwrap_or(address);
@@ -486,12 +493,14 @@ impl World {
         }
     }
 
-    /// Does what a connection asks for, in the order that [`Connection`] prescribes; returns how many datagrams left.
+    /// Does what a connection asks for, in the order that [`Connection`] prescribes; returns how
+    /// many datagrams left.
     fn drive(&mut self, id: ConnectionId) -> u64 {
         let now = self.now();
         let mut sent = 0;
         let mut out = core::mem::take(&mut self.out);
-        // Statistics of paths cost more than what they are compared with: what one packet leaves is what the next one finds.
+        // Statistics of paths cost more than what they are compared with: what one packet leaves is
+        // what the next one finds.
         let mut paths: Option<Vec<PathStats>> = None;
         loop {
             let Host { endpoint, connections, rng, .. } = &mut self.hosts[id.host.0];

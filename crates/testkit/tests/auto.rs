@@ -1,4 +1,5 @@
-//! `auto` over whole connections: as good as the best of the schemes, at a price that a loss-free path does not notice.
+//! `auto` over whole connections: as good as the best of the schemes, at a price that a loss-free
+//! path does not notice.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed};
@@ -30,7 +31,8 @@ fn respond(seed: Seed, paths: &[PathPlan], recovery: RecoveryKind, size: usize) 
     Exchange::establish(seed, paths, &transport(recovery)).request(size, paths).unwrap()
 }
 
-/// Mean and 99th percentile of completion times of 60 kB; the n-th response of every row meets the same losses.
+/// Mean and 99th percentile of completion times of 60 kB; the n-th response of every row meets the
+/// same losses.
 fn times(paths: &[PathPlan], recovery: RecoveryKind) -> (Duration, Duration) {
     let mut times: Vec<Duration> = (0..COUNT)
         .map(|n| respond(Seed(3).child("response", n), paths, recovery, 60_000).completion)
@@ -47,8 +49,9 @@ fn ms(n: u64) -> Duration {
 const OTHERS: [RecoveryKind; 4] =
     [RecoveryKind::None, RecoveryKind::Fuso, RecoveryKind::Cofuso, RecoveryKind::Slp];
 
-/// What keeps the tail short here is above all that the controller takes no loss among the first packets for congestion, and does not
-/// measure the route with half a window in the middle of a response.
+/// What keeps the tail short here is above all that the controller takes no loss among the first
+/// packets for congestion, and does not measure the route with half a window in the middle of a
+/// response.
 #[test]
 fn on_one_lossy_path_no_scheme_is_faster_and_the_tail_is_short() {
     let lossy = [losing(path(100, 50), 0.02)];
@@ -139,7 +142,8 @@ fn a_dead_path_s_data_moves_and_the_books_say_so() {
     assert!(response.stats.reasons.moved > 0, "{:?}", response.stats.reasons);
 }
 
-/// A connection that knows from another how good its path is does not pay for protection of what will arrive anyway.
+/// A connection that knows from another how good its path is does not pay for protection of what
+/// will arrive anyway.
 #[test]
 fn what_one_connection_learns_serves_the_next() {
     let paths = [path(100, 50)];

@@ -1,5 +1,5 @@
-//! Long transfers where losses come in bursts: neither the controller nor recovery takes them for congestion.
-//! docs/decisions/0014-bursty-loss.md has the figures.
+//! Long transfers where losses come in bursts: neither the controller nor recovery takes them for
+//! congestion. docs/decisions/0014-bursty-loss.md has the figures.
 
 use mendpath_testkit::response::{Exchange, PathPlan};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
@@ -21,7 +21,8 @@ fn path(chain: [f64; 3]) -> PathPlan {
     PathPlan { up: link.clone(), down: link, loss: Loss::GilbertElliott(channel) }
 }
 
-/// Mean goodput of three transfers over `paths` such paths as a share of what they carry together, slow start included.
+/// Mean goodput of three transfers over `paths` such paths as a share of what they carry together,
+/// slow start included.
 fn goodput(chain: [f64; 3], paths: usize, recovery: RecoveryKind) -> f64 {
     let transport = TransportConfig { recovery, ..TransportConfig::default() };
     let plans = vec![path(chain); paths];

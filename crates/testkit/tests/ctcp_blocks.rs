@@ -1,4 +1,5 @@
-//! CTCP's blocks in whole connections, in virtual time: what is lost comes back as combinations, whatever the loss rate.
+//! CTCP's blocks in whole connections, in virtual time: what is lost comes back as combinations,
+//! whatever the loss rate.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
@@ -20,7 +21,8 @@ fn transport() -> TransportConfig {
     }
 }
 
-/// 25 Mbit/s and 25 ms with one and a quarter BDP of buffer; losses only from the server to the client.
+/// 25 Mbit/s and 25 ms with one and a quarter BDP of buffer; losses only from the server to the
+/// client.
 fn path(loss: f64) -> PathPlan {
     let bdp = CAPACITY / 8 / 40;
     let link = LinkConfig::new()
@@ -49,8 +51,9 @@ fn without_loss_nothing_is_coded() {
     assert!(wasted < 0.02, "{wasted}: {:?}", response.stats);
 }
 
-/// The CTCP paper's Fig. 3a shows 96 % of the loss-free goodput at 1 % loss, the floor at higher rates is ours. Links lose before
-/// the bottleneck, as the paper's do. What is missing is combinations that turned out not to be needed (CTCP-A19).
+/// The CTCP paper's Fig. 3a shows 96 % of the loss-free goodput at 1 % loss, the floor at higher
+/// rates is ours. Links lose before the bottleneck, as the paper's do. What is missing is
+/// combinations that turned out not to be needed (CTCP-A19).
 #[test]
 fn goodput_hardly_depends_on_loss() {
     let size = 10_000_000;
@@ -63,7 +66,8 @@ fn goodput_hardly_depends_on_loss() {
     }
 }
 
-/// What the lost sources carried is never sent again: all packets beside combinations carry new data.
+/// What the lost sources carried is never sent again: all packets beside combinations carry new
+/// data.
 #[test]
 fn sources_are_not_retransmitted() {
     let size = 3_000_000;

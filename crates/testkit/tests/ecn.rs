@@ -1,4 +1,5 @@
-//! Explicit congestion notification on simulated networks: marking queues, and networks that meddle with marks.
+//! Explicit congestion notification on simulated networks: marking queues, and networks that meddle
+//! with marks.
 
 use mendpath_testkit::{
     response::{Exchange, PathPlan, Response},
@@ -8,7 +9,8 @@ use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
 use proto::{ControllerKind, EcnState, RecoveryKind, TransportConfig};
 use units::{BitRate, Duration, Instant};
 
-/// 20 Mbit/s, 40 ms, a queue of 400 packets: twelve round trips' worth of standing queue for who waits for a loss.
+/// 20 Mbit/s, 40 ms, a queue of 400 packets: twelve round trips' worth of standing queue for who
+/// waits for a loss.
 fn bottleneck(marks_above: Option<u64>) -> PathPlan {
     let link = LinkConfig::new()
         .rate(BitRate::from_mbps(20))
@@ -42,7 +44,8 @@ fn a_marking_bottleneck_loses_nothing_and_its_queue_stays_short() {
         assert_eq!((path.packets_lost, stats.gone()), (0, 0), "{controller}: {path:?}");
         assert_eq!(path.ecn, EcnState::Capable, "{controller}");
         assert!(path.ecn_ce > 0 && path.ecn_ce <= stats.marked, "{controller}: {path:?} {stats:?}");
-        // ctcp leaves slow start at the first delay and grows by a packet for each round trip: the start takes it a second longer.
+        // ctcp leaves slow start at the first delay and grows by a packet for each round trip: the
+        // start takes it a second longer.
         let share = if *controller == ControllerKind::Ctcp { 0.8 } else { 0.9 };
         assert!(goodput(&response, SIZE) > share * 20e6, "{controller}: {}", response.completion);
         // Slow start may pass the threshold by a window before the first mark is heard of.
@@ -93,8 +96,8 @@ fn networks_that_meddle_with_marks_cost_no_data() {
         for path in exchange.world.connection(exchange.server).paths() {
             assert_eq!(path.ecn, EcnState::Failed, "{treatment:?}: {path:?}");
         }
-        // The client sends little, so that ten CE marks in a row may take it longer. If its only marked packet was an Initial, the
-        // space is gone before the loss is noticed.
+        // The client sends little, so that ten CE marks in a row may take it longer. If its only
+        // marked packet was an Initial, the space is gone before the loss is noticed.
         for path in exchange.world.connection(exchange.client).paths() {
             let carries = path.ecn == EcnState::Capable;
             assert!(!carries || treatment == EcnTreatment::MarkAll, "{treatment:?}: {path:?}");
@@ -103,7 +106,8 @@ fn networks_that_meddle_with_marks_cost_no_data() {
         let clean = Exchange::establish(Seed(3), &[bottleneck(None), bottleneck(None)], &transport)
             .request(2_000_000, &paths)
             .unwrap();
-        // The losses of the test, or the marks until they were seen through, have taught the window caution.
+        // The losses of the test, or the marks until they were seen through, have taught the window
+        // caution.
         let caution = if treatment == EcnTreatment::MarkAll { 3.0 } else { 1.5 };
         let bound = clean.completion.mul_f64(caution);
         assert!(settled.completion < bound, "{treatment:?}: {} > {bound}", settled.completion);

@@ -64,7 +64,8 @@ fn a_transport_pair_and_a_tcp_pair_cross_the_same_lossy_fabric() {
 
 #[test]
 fn without_loss_the_transport_takes_what_the_network_needs() {
-    // 20,000 bytes in 14 packets on four paths with ten packets of window each: half a round trip and the serialisation.
+    // 20,000 bytes in 14 packets on four paths with ten packets of window each: half a round trip
+    // and the serialisation.
     let mut network = parallel_paths(0.0, 1);
     let config = TransportConfig { recovery: RecoveryKind::None, ..with(RecoveryKind::None) };
     let flow = network.add_flow(&config, 4, (3, 0), 20_000, Instant::ORIGIN).unwrap();

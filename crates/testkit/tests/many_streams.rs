@@ -1,4 +1,5 @@
-//! Many streams of one connection: those that nobody reads take nothing from the others, and answers do not wait behind data.
+//! Many streams of one connection: those that nobody reads take nothing from the others, and
+//! answers do not wait behind data.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +33,8 @@ struct Download {
     reads: u64,
 }
 
-/// Both ends of a connection over one path, with servers that answer requests by so many bytes as they ask for.
+/// Both ends of a connection over one path, with servers that answer requests by so many bytes as
+/// they ask for.
 struct Load {
     world: World,
     client: ConnectionId,
@@ -188,7 +190,8 @@ impl Load {
     }
 }
 
-/// The speed of a stream beside 999 that are not read, as a part of its speed alone, where the connection has been in use before.
+/// The speed of a stream beside 999 that are not read, as a part of its speed alone, where the
+/// connection has been in use before.
 fn speed_beside_unread(link: &LinkConfig, bytes: u64, read_before: u64) -> f64 {
     let alone = {
         let mut load = Load::new(1, link, 1_024, |_| {});

@@ -1,4 +1,5 @@
-//! Several paths are never worse than the best of them alone, and a path that is cut costs no more than a moment.
+//! Several paths are never worse than the best of them alone, and a path that is cut costs no more
+//! than a moment.
 //!
 //! `mendpath-tools never-worse` has longer transfers, more pairs and more seeds.
 
@@ -37,8 +38,8 @@ fn equal_paths_give_nearly_their_sum() {
     assert!(comparison.to_sum() >= 0.9, "{} {:?}", comparison.both.completion, comparison.alone);
 }
 
-/// A response over two paths, of which one is cut from `cut` to `restored` after the request. Also how many bytes were sent on that path
-/// within 2 s of its return.
+/// A response over two paths, of which one is cut from `cut` to `restored` after the request. Also
+/// how many bytes were sent on that path within 2 s of its return.
 fn respond_with_cut(
     pair: Pair,
     size: usize,

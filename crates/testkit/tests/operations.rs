@@ -1,4 +1,5 @@
-//! What single operations of scenarios are for, one by one: each does what it says, and the transport answers as it should.
+//! What single operations of scenarios are for, one by one: each does what it says, and the
+//! transport answers as it should.
 
 use mendpath_testkit::{Failure, Outcome, Scenario};
 use units::{Duration, Instant};
@@ -15,7 +16,8 @@ fn after(outcome: &Outcome) -> Duration {
     outcome.finished - Instant::ORIGIN
 }
 
-/// Ten megabytes keep both paths busy for four seconds: it takes eight rounds of loss to wonder, and six challenges to be sure.
+/// Ten megabytes keep both paths busy for four seconds: it takes eight rounds of loss to wonder,
+/// and six challenges to be sure.
 #[test]
 fn a_path_that_carries_small_packets_only_is_given_up_and_the_other_goes_on() {
     let narrow = "at 0s open-path 1\nat 500ms mtu 1 700\nat 600ms stream server bi 0 back 5000000\n\

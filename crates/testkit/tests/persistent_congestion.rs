@@ -5,7 +5,8 @@ use netsim::{LinkConfig, Loss, Seed, link::OutageKind};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::{BitRate, Duration, Instant};
 
-/// Smallest window after an outage of the way to the client, in packets, and the probe timeout before it.
+/// Smallest window after an outage of the way to the client, in packets, and the probe timeout
+/// before it.
 fn smallest_window_after(outage: Duration) -> (u64, Duration) {
     let begins = Duration::from_secs(4);
     let up = LinkConfig::new().rate(BitRate::from_mbps(20)).delay(Duration::from_millis(25));
@@ -30,14 +31,16 @@ fn smallest_window_after(outage: Duration) -> (u64, Duration) {
     (smallest, pto)
 }
 
-/// Lost packets span an outage, from the last one before to the last probe within. With a PTO of P the probes leave P, 3 P, 7 P after the
-/// last packet: only the third one makes the span longer than three PTOs.
+/// Lost packets span an outage, from the last one before to the last probe within. With a PTO of P
+/// the probes leave P, 3 P, 7 P after the last packet: only the third one makes the span longer
+/// than three PTOs.
 #[test]
 fn only_an_outage_with_three_probes_in_it_is_persistent_congestion() {
     let (_, pto) = smallest_window_after(Duration::from_millis(1));
     let (short, _) = smallest_window_after(pto.mul_f64(2.8));
     let (long, _) = smallest_window_after(pto.mul_f64(7.8));
     assert!(short > 8, "{short} packets after two probes, PTO {pto}");
-    // kMinimumWindow of two packets, and slow start's two for the pair of probes whose ACK told of the losses.
+    // kMinimumWindow of two packets, and slow start's two for the pair of probes whose ACK told of
+    // the losses.
     assert_eq!(long, 4, "three probes, PTO {pto}");
 }

@@ -12,7 +12,8 @@ use mendpath_testkit::{
 
 /// How many run here; CI asks for more by the environment variable `MENDPATH_SCENARIOS`.
 const SCENARIOS: u64 = 1_000;
-/// How many of a range that no run before has seen: one in so many of the fixed ones, at least [`SCENARIOS`].
+/// How many of a range that no run before has seen: one in so many of the fixed ones, at least
+/// [`SCENARIOS`].
 const FRESH_SHARE: u64 = 4;
 /// Fresh ranges begin at multiples of this, far from the fixed one.
 const FRESH_STEP: u64 = 1_000_000;
@@ -44,7 +45,8 @@ fn base() -> u64 {
     })
 }
 
-/// Scenarios that nobody has run before: the fixed range says that nothing has become worse, this one whether anything was overlooked.
+/// Scenarios that nobody has run before: the fixed range says that nothing has become worse, this
+/// one whether anything was overlooked.
 #[test]
 fn random_scenarios_of_a_fresh_range() {
     let (base, count) = (base(), (number("MENDPATH_SCENARIOS").unwrap_or(0) / FRESH_SHARE).max(SCENARIOS));

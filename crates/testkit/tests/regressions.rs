@@ -1,4 +1,5 @@
-//! Every failure that was found, by name: the files of `regressions/`, whose comments say what broke.
+//! Every failure that was found, by name: the files of `regressions/`, whose comments say what
+//! broke.
 
 use std::{fs, path::PathBuf};
 
@@ -12,7 +13,8 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// A scenario and with how many seeds it runs: chance decides about some failures, and `#! seeds 100` tries so many.
+/// A scenario and with how many seeds it runs: chance decides about some failures, and
+/// `#! seeds 100` tries so many.
 fn read(file: &PathBuf) -> (Scenario, u64) {
     let text = fs::read_to_string(file).expect("readable");
     assert!(text.starts_with("# "), "{}: say in a comment what broke", file.display());
@@ -38,7 +40,8 @@ fn what_failed_once_does_not_fail_again() {
     }
 }
 
-/// Limits that every packet runs into: the decoder and the pool of source symbols stay within them, and the transfer completes.
+/// Limits that every packet runs into: the decoder and the pool of source symbols stay within them,
+/// and the transfer completes.
 #[test]
 fn memory_limits_are_reached_and_kept() {
     let memory = "repair.decoder_memory=6000 repair.source_memory=6000";

@@ -1,4 +1,5 @@
-//! Networks that delay packets unevenly: what comes late is not lost, and the window must not pay for it.
+//! Networks that delay packets unevenly: what comes late is not lost, and the window must not pay
+//! for it.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
@@ -35,8 +36,9 @@ fn reordering_costs_at_most_a_tenth_of_the_goodput() {
                 format!("{controller}, {jitter} ms: {}, in order {in_order}; {p:?}", reordered.completion);
             assert!(reordered.completion.mul_f64(0.9) <= in_order, "{what}");
             assert!(p.spurious_losses > 0, "{what}");
-            // What the queue dropped, and nothing else, is still taken for lost; but for the odd packet that only carried an ACK (a receiver
-            // asks for one now and then), which nobody misses.
+            // What the queue dropped, and nothing else, is still taken for lost; but for the odd
+            // packet that only carried an ACK (a receiver asks for one now and then), which nobody
+            // misses.
             let (lost, dropped) = (p.packets_lost - p.spurious_losses, reordered.link_lost[0]);
             assert!((dropped.saturating_sub(4)..=dropped).contains(&lost), "{dropped} dropped: {what}");
             assert!(p.spurious_losses < 50, "the thresholds adapt: {what}");

@@ -1,4 +1,5 @@
-//! SLP over whole connections: what a duplicate saves, what it costs, and that it never stands in the way.
+//! SLP over whole connections: what a duplicate saves, what it costs, and that it never stands in
+//! the way.
 
 use mendpath_testkit::response::{Exchange, PathPlan, Response};
 use netsim::{LinkConfig, Loss, Seed};
@@ -35,7 +36,8 @@ fn a_lost_response_of_one_packet_costs_no_timeout() {
     assert!(none.completion > clean.completion + ms(50), "{}", none.completion);
     let slp = respond(&lossy, RecoveryKind::Slp, 200);
     assert_eq!(slp.link_lost, [1]);
-    // The copy leaves a packet's share of the round trip later: an eighth, since the window of ten small packets holds eight large ones.
+    // The copy leaves a packet's share of the round trip later: an eighth, since the window of ten
+    // small packets holds eight large ones.
     assert!(slp.completion <= clean.completion + ms(7), "{} after {}", slp.completion, clean.completion);
     assert_eq!((slp.stats.reasons.end_of_write, slp.paths[0].pto_count), (1, 0));
 }
@@ -69,7 +71,8 @@ fn a_lost_flight_of_the_handshake_costs_no_timeout() {
     }
 }
 
-/// SLP section III, figure 7: a new connection for each file, and the client's packets are lost (SLP-A15: 20 ms, 100 Mbit/s).
+/// SLP section III, figure 7: a new connection for each file, and the client's packets are lost
+/// (SLP-A15: 20 ms, 100 Mbit/s).
 #[test]
 fn the_long_tail_of_fetches_disappears() {
     let slow = |recovery| {

@@ -55,7 +55,8 @@ fn data_stuck_on_a_dead_path_moves_at_its_first_probe_timeout() {
     let (at, rtt, variance) = suspected.expect("the path fell silent");
     let silence = at - last_sent.expect("the path carried data");
     assert_eq!(silence, rtt + variance * 4 + ms(25), "RFC 9002 section 6.2.1");
-    // The way of the moved packets, over which the pacer may spread them: a dozen packets, a quarter of a window.
+    // The way of the moved packets, over which the pacer may spread them: a dozen packets, a
+    // quarter of a window.
     let bound = (at - began) + ms(25) + rtt / 4;
     assert!(completion <= bound, "{completion} > {bound}");
 }
@@ -117,7 +118,8 @@ fn without_negotiation_cofuso_is_fuso() {
 #[test]
 fn loss_that_was_mended_is_not_hidden_from_the_controller() {
     for recovery in [RecoveryKind::Fuso, RecoveryKind::Cofuso] {
-        // The second path is the worse one, as its round-trip time tells. It loses the first packet of the second flight.
+        // The second path is the worse one, as its round-trip time tells. It loses the first packet
+        // of the second flight.
         let clean = respond(4, &[path(100, 50), path(100, 52)], &transport(recovery), 60_000);
         let lossy = [path(100, 50), losing(path(100, 52), Loss::nth([10]))];
         let mended = respond(4, &lossy, &transport(recovery), 60_000);
@@ -129,8 +131,9 @@ fn loss_that_was_mended_is_not_hidden_from_the_controller() {
     }
 }
 
-/// CoFUSO Fig. 9(a): 29 packets in 30 slots of window, one of the first flight is lost. The third path has the longest round-trip
-/// time, so that it is the worst one and carries the last packets and the spare slot.
+/// CoFUSO Fig. 9(a): 29 packets in 30 slots of window, one of the first flight is lost. The third
+/// path has the longest round-trip time, so that it is the worst one and carries the last packets
+/// and the spare slot.
 #[test]
 fn one_spare_slot_mends_any_packet_with_cofuso_but_only_the_first_with_fuso() {
     let paths = |loss| [path(1_000, 50), path(1_000, 50), losing(path(1_000, 52), loss)];

@@ -1,7 +1,7 @@
 //! How many packets per second one core analyses, and how much memory it takes.
 //!
-//! It makes a capture of modelled connections in memory and reads it over and over, each time with other addresses and later,
-//! as one endless capture would be. Run it with `--release`.
+//! It makes a capture of modelled connections in memory and reads it over and over, each time with
+//! other addresses and later, as one endless capture would be. Run it with `--release`.
 
 #[path = "../../trace/tests/support/tcp_model.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -54,7 +54,8 @@ impl Endless {
         self.starts.len() as u64
     }
 
-    /// Later by a round, and every client's address one higher in a byte that the model leaves zero.
+    /// Later by a round, and every client's address one higher in a byte that the model leaves
+    /// zero.
     fn next_round(&mut self) {
         self.rounds -= 1;
         self.place = 0;

@@ -1,17 +1,21 @@
 //! What one client of the proxy notices while somebody floods its server.
 //!
-//! For each kind of flood there are a fresh server, a client that behaves and has an origin behind the server, and an attacker, each in
-//! a process of its own. The client fetches 60 kB after 60 kB while all is quiet, while the attacker floods, and when it has stopped;
-//! beside it, again and again, a new client starts, fetches 60 kB and ends. The table says what both noticed and what it cost the server.
+//! For each kind of flood there are a fresh server, a client that behaves and has an origin behind
+//! the server, and an attacker, each in a process of its own. The client fetches 60 kB after 60 kB
+//! while all is quiet, while the attacker floods, and when it has stopped; beside it, again and
+//! again, a new client starts, fetches 60 kB and ends. The table says what both noticed and what it
+//! cost the server.
 //!
 //! - Server and client are the command `mendpath`, run through its own argument parser.
-//! - The attacker is the crate `proto` with its own loop around it: it has keys, and sends what it likes from where it likes. On loopback
-//!   every address from 127.0.0.1 on is a source, so that it may come from one place or from millions.
+//! - The attacker is the crate `proto` with its own loop around it: it has keys, and sends what it
+//!   likes from where it likes. On loopback every address from 127.0.0.1 on is a source, so that it
+//!   may come from one place or from millions.
 //! - Everything goes over loopback and is bounded in rate, number and time.
-//! - All of them share this machine's processors. What the attacker itself computes is printed beside; where there are no processors to
-//!   spare, that is a part of the ratio.
+//! - All of them share this machine's processors. What the attacker itself computes is printed
+//!   beside; where there are no processors to spare, that is a part of the ratio.
 //!
-//! Exits with 1 if the flooded 99th percentile is beyond `--goal` times the quiet one, or a request or a new client failed.
+//! Exits with 1 if the flooded 99th percentile is beyond `--goal` times the quiet one, or a request
+//! or a new client failed.
 
 mod attacker;
 mod contest;
@@ -47,7 +51,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// What one client of the proxy notices while somebody floods its server: its requests in turns quiet, flooded and quiet.
+/// What one client of the proxy notices while somebody floods its server: its requests in turns
+/// quiet, flooded and quiet.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct Args {
@@ -128,7 +133,8 @@ fn mendpath(resolver: Option<Ipv4Addr>, program: Option<PathBuf>, line: Vec<Stri
         resolver::ask(resolver)?;
     }
     if let Some(program) = program {
-        // It is killed when its parent ends in order, which is all that can be asked of a program that is not this one.
+        // It is killed when its parent ends in order, which is all that can be asked of a program
+        // that is not this one.
         return Err(Command::new(program).args(&line[1..]).exec().into());
     }
     std::thread::spawn(|| {

@@ -1,7 +1,7 @@
 //! Writes first seeds for every fuzz target to a folder.
 //!
-//! Real encodes for the targets that read bytes from the wire, scripts for those that draw from them. `fuzz/keep` then picks
-//! from these and what the fuzzer found what is worth committing.
+//! Real encodes for the targets that read bytes from the wire, scripts for those that draw from
+//! them. `fuzz/keep` then picks from these and what the fuzzer found what is worth committing.
 
 use std::{error::Error, fs, path::PathBuf};
 

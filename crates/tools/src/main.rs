@@ -1,5 +1,5 @@
-//! Programs for work on Mendpath itself, as subcommands of one: random scenarios, endurance, floods, and the measurements that
-//! decisions and documents quote.
+//! Programs for work on Mendpath itself, as subcommands of one: random scenarios, endurance,
+//! floods, and the measurements that decisions and documents quote.
 //!
 //! A tool is a module with its `Arguments`, whose documentation is its help, and `run`.
 
@@ -50,7 +50,8 @@ enum Tool {
     Relay(relay::Args),
     // Congestion controllers.
     AutoEvidence(auto_evidence::Arguments),
-    /// What jitter, loss and route changes do to the controller `ctcp`: the figures of docs/decisions/0008.
+    /// What jitter, loss and route changes do to the controller `ctcp`: the figures of
+    /// docs/decisions/0008.
     CtcpJitter,
     // The simulated TCP and its fabric.
     SimulatorSpeed(speed::Arguments),
@@ -61,7 +62,8 @@ enum Tool {
     Htpc(htpc::Arguments),
     CriticalPath(critical_path::Arguments),
     Timeouts(timeouts::Arguments),
-    /// The papers' curves that are worked out and not simulated: HTPC's Fig. 5, CTCP's Fig. 3, SLP's section II-A.
+    /// The papers' curves that are worked out and not simulated: HTPC's Fig. 5, CTCP's Fig. 3,
+    /// SLP's section II-A.
     Models,
     // The rest.
     AnalysisSpeed(analysis_speed::Arguments),

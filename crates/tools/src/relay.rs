@@ -26,7 +26,8 @@ pub struct Args {
     /// Where packets go.
     #[arg(long, value_name = "ADDR")]
     server: SocketAddr,
-    /// A path, alike in both directions, such as `rate=50mbit,delay=20ms,loss=1%`; the delay is one way.
+    /// A path, alike in both directions, such as `rate=50mbit,delay=20ms,loss=1%`; the delay is one
+    /// way.
     #[arg(long = "path", value_name = "LINK", required = true)]
     paths: Vec<LinkConfig>,
     /// Another seed gives another loss pattern.

@@ -1,4 +1,5 @@
-//! The simulated TCP and the fabric below it: comparisons with other simulators and with the papers' models, and speed.
+//! The simulated TCP and the fabric below it: comparisons with other simulators and with the
+//! papers' models, and speed.
 
 pub mod critical_path;
 pub mod dumbbell;

@@ -1,14 +1,17 @@
-//! The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and what memory it takes.
+//! The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and
+//! what memory it takes.
 //!
-//! Three processes: this one, which emulates the paths and plays both the programs that use the proxy and the hosts that they
-//! reach, and one for each end of the proxy.
+//! Three processes: this one, which emulates the paths and plays both the programs that use the
+//! proxy and the hosts that they reach, and one for each end of the proxy.
 //!
 //! - The server is the command `mendpath server`, run through its own argument parser.
-//! - The client is [`Client::start`], as in `mendpath client`, with its SOCKS5 proxy and its statistics. What is not real: the
-//!   second path. `--path` names interfaces, while an emulated path is known by the address that stands in for the server's; so
-//!   the client process opens that path itself with `Connection::add_path`, and again whenever it is gone.
+//! - The client is [`Client::start`], as in `mendpath client`, with its SOCKS5 proxy and its
+//!   statistics. What is not real: the second path. `--path` names interfaces, while an emulated
+//!   path is known by the address that stands in for the server's; so the client process opens that
+//!   path itself with `Connection::add_path`, and again whenever it is gone.
 //!
-//! Exits with 1 if anything is missing or wrong, or if a process needed more memory than `--memory`; `endure` also if memory grows.
+//! Exits with 1 if anything is missing or wrong, or if a process needed more memory than
+//! `--memory`; `endure` also if memory grows.
 
 mod dns;
 mod ends;
@@ -54,7 +57,8 @@ const PATHS: [PathId; 2] = [PathId(0), PathId(1)];
 /// Without a byte for this long, a transfer has failed.
 const STALL: StdDuration = StdDuration::from_secs(40);
 
-/// The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and what memory it takes.
+/// The proxy pair over two lossy emulated paths, for minutes: whether all arrives, how fast, and
+/// what memory it takes.
 #[derive(Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -122,7 +126,8 @@ enum Mode {
     Interactive,
     /// 100 queries over UDP ASSOCIATE.
     Dns,
-    /// For a long time: downloads, uploads, associations, downloads that nobody reads, cut paths, and both ends killed and started again.
+    /// For a long time: downloads, uploads, associations, downloads that nobody reads, cut paths,
+    /// and both ends killed and started again.
     Endure,
     /// The server's process.
     #[value(hide = true)]

@@ -1,4 +1,5 @@
-//! Analyses captures and prints the tables, without the rest of the command line: `analyze FILE... [--html FILE] [--json FILE]`.
+//! Analyses captures and prints the tables, without the rest of the command line:
+//! `analyze FILE... [--html FILE] [--json FILE]`.
 
 use std::{fs::File, path::PathBuf};
 

@@ -191,5 +191,6 @@ impl Tally {
     }
 }
 
-/// A packet that is earlier than the one before by more than this is noted: captures may be in the wrong order.
+/// A packet that is earlier than the one before by more than this is noted: captures may be in the
+/// wrong order.
 const BACKWARDS: units::Duration = units::Duration::from_secs(1);

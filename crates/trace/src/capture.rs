@@ -1,5 +1,6 @@
-//! Reading captures: pcap and pcapng, packet by packet, in bounded memory. The formats are the crate pcap-parser's business;
-//! what is here says clearly what is wrong with a file, and keeps what was read before.
+//! Reading captures: pcap and pcapng, packet by packet, in bounded memory. The formats are the
+//! crate pcap-parser's business; what is here says clearly what is wrong with a file, and keeps
+//! what was read before.
 
 use std::io::{self, Read};
 
@@ -37,8 +38,9 @@ pub struct FileReport {
     pub error: Option<String>,
 }
 
-/// Reads the capture `input` to its end, or to what is wrong with it, into `analyzer`. `progress` is told now and then how
-/// many bytes were read. Memory does not depend on the size of the capture.
+/// Reads the capture `input` to its end, or to what is wrong with it, into `analyzer`. `progress`
+/// is told now and then how many bytes were read. Memory does not depend on the size of the
+/// capture.
 ///
 /// The result is also part of the analyzer's report.
 pub fn read_capture<R: Read + Send>(
@@ -254,8 +256,8 @@ impl Interface {
     }
 }
 
-/// Reads as much as there is room for, so that a pipe's short reads are no different from a file's, and knows how the input
-/// began.
+/// Reads as much as there is room for, so that a pipe's short reads are no different from a file's,
+/// and knows how the input began.
 struct Whole<R> {
     start: Vec<u8>,
     given: usize,

@@ -1,4 +1,5 @@
-//! The pictures of the page: which axes, and what is drawn on them. How they are drawn is the crate `figures`' business.
+//! The pictures of the page: which axes, and what is drawn on them. How they are drawn is the crate
+//! `figures`' business.
 
 use figures::{Axis, Bars, Chart, Layer, NamedBar, percent, steps, whole};
 

@@ -1,14 +1,17 @@
 //! Timeouts and fast retransmissions told apart by two-means clustering of the intervals.
 //!
-//! SLP section II-B: k-means with two clusters on the time between a packet and its retransmission; the long ones are
-//! timeouts. No threshold is set by hand. The paper does not say on which scale; both are offered (SLP-A11).
+//! SLP section II-B: k-means with two clusters on the time between a packet and its retransmission;
+//! the long ones are timeouts. No threshold is set by hand. The paper does not say on which scale;
+//! both are offered (SLP-A11).
 //!
 //! # Departures
-//! - Of all ways to split sorted intervals in two, the one with the least sum of squares is taken: what k-means looks for, and
-//!   in one dimension easily found. The usual iteration from the shortest and the longest interval (SLP-A11) stops short of it
-//!   when a few backoffs of many seconds make a group of their own.
-//! - Any numbers can be split in two. A split is used only if there are two groups: at least [`LEAST_SAMPLES`] intervals,
-//!   means at least a factor of [`LEAST_RATIO`] apart, and a valley between them.
+//! - Of all ways to split sorted intervals in two, the one with the least sum of squares is taken:
+//!   what k-means looks for, and in one dimension easily found. The usual iteration from the
+//!   shortest and the longest interval (SLP-A11) stops short of it when a few backoffs of many
+//!   seconds make a group of their own.
+//! - Any numbers can be split in two. A split is used only if there are two groups: at least
+//!   [`LEAST_SAMPLES`] intervals, means at least a factor of [`LEAST_RATIO`] apart, and a valley
+//!   between them.
 
 use serde::Serialize;
 
@@ -16,8 +19,8 @@ use serde::Serialize;
 pub(crate) const LEAST_SAMPLES: usize = 20;
 /// Means of the groups that are closer are one group.
 const LEAST_RATIO: f64 = 2.0;
-/// A valley: of the intervals between the means, at most this share lies in the middle third. A flat distribution has a third
-/// there, a single hump more.
+/// A valley: of the intervals between the means, at most this share lies in the middle third. A
+/// flat distribution has a third there, a single hump more.
 const VALLEY: f64 = 1.0 / 6.0;
 /// Intervals this factor around the threshold count as near it.
 const NEAR: f64 = 1.25;
@@ -28,11 +31,11 @@ const NEAR: f64 = 1.25;
 pub enum Scale {
     /// Intervals in milliseconds. A few of many seconds draw the threshold up.
     Linear,
-    /// Their logarithms: an interval twice as long is equally far everywhere. Connections with long round trips put their
-    /// fast retransmissions where near connections have their timeouts.
+    /// Their logarithms: an interval twice as long is equally far everywhere. Connections with long
+    /// round trips put their fast retransmissions where near connections have their timeouts.
     Log10,
-    /// Logarithms of intervals per round-trip time of the connection's handshake; ours, not the paper's. A fast
-    /// retransmission takes about one round trip, a timeout three or more.
+    /// Logarithms of intervals per round-trip time of the connection's handshake; ours, not the
+    /// paper's. A fast retransmission takes about one round trip, a timeout three or more.
     RoundTrips,
 }
 
@@ -62,7 +65,8 @@ pub struct Split {
     pub usable: Usable,
     /// Above are timeouts.
     pub threshold: f64,
-    /// The longest of the short group and the shortest of the long one: any threshold between them gives the same groups.
+    /// The longest of the short group and the shortest of the long one: any threshold between them
+    /// gives the same groups.
     pub gap: [f64; 2],
     /// Intervals in the short and the long group.
     pub counts: [u64; 2],
@@ -70,7 +74,8 @@ pub struct Split {
     pub means: [f64; 2],
     /// Share of the variance that the split explains.
     pub explained: f64,
-    /// Share of the intervals within a factor of 1.25 of the threshold: those that a slightly different threshold moves.
+    /// Share of the intervals within a factor of 1.25 of the threshold: those that a slightly
+    /// different threshold moves.
     pub near: f64,
 }
 

@@ -1,5 +1,5 @@
-//! A TCP connection while it is followed: both directions as far as they are captured, the handshake, and what duplicates
-//! would have saved.
+//! A TCP connection while it is followed: both directions as far as they are captured, the
+//! handshake, and what duplicates would have saved.
 
 use units::{Duration, Instant};
 
@@ -180,8 +180,8 @@ impl Connection {
         }
     }
 
-    /// Finishes: gives every retransmission that was still waiting, and what duplicates would have saved. `cut` if it went
-    /// on, and its end is not known.
+    /// Finishes: gives every retransmission that was still waiting, and what duplicates would have
+    /// saved. `cut` if it went on, and its end is not known.
     pub(crate) fn finish(mut self, tail: u32, cut: bool, out: &mut impl FnMut(Retransmission)) -> Outcome {
         let mut tails: Vec<Open> = Vec::new();
         let mut tail_cost = (0, 0);

@@ -89,7 +89,8 @@ pub(crate) struct Direction {
     largest_flight: u64,
     last_forward: Instant,
     last_ident: u8,
-    /// Whether identifications tell packets apart: some systems, and tools that make captures, always write the same.
+    /// Whether identifications tell packets apart: some systems, and tools that make captures,
+    /// always write the same.
     idents_vary: bool,
 }
 
@@ -104,7 +105,8 @@ impl Direction {
         self.sent.capacity() + self.open.capacity() * 2
     }
 
-    /// A segment that takes sequence numbers. `receive` is the other side's window in bytes, if known.
+    /// A segment that takes sequence numbers. `receive` is the other side's window in bytes, if
+    /// known.
     pub(crate) fn on_sent(
         &mut self,
         segment: &Segment,
@@ -168,7 +170,8 @@ impl Direction {
         self.acked.is_some_and(|acked| end <= acked)
     }
 
-    /// Keeps a retransmission until its position is known. Gives back those that no longer need to wait.
+    /// Keeps a retransmission until its position is known. Gives back those that no longer need to
+    /// wait.
     pub(crate) fn hold(&mut self, open: Open) -> Vec<Open> {
         self.open.push(open);
         if self.open.len() < self.resolve_at.max(64) {

@@ -1,7 +1,7 @@
 //! Flag analysis: which packets' losses cost a timeout, by their TCP flags.
 //!
-//! SLP section II-B, figures 3 and 4. Each combination of flags is a category; those with less than 1 % of the packets are
-//! not shown. y = timeouts / retransmissions of the category.
+//! SLP section II-B, figures 3 and 4. Each combination of flags is a category; those with less than
+//! 1 % of the packets are not shown. y = timeouts / retransmissions of the category.
 
 use serde::Serialize;
 
@@ -29,7 +29,8 @@ pub struct FlagCategory {
     pub shown: bool,
 }
 
-/// All categories that occur, the most frequent first. `packets` counts packets by their flags byte.
+/// All categories that occur, the most frequent first. `packets` counts packets by their flags
+/// byte.
 pub(crate) fn categories(
     packets: &[u64; 256],
     retransmissions: &[Retransmission],

@@ -1,5 +1,5 @@
-//! From a captured frame to a TCP segment: link layer, VLAN tags, IP with its extensions, TCP. The headers are etherparse's
-//! business; what is here copes with frames that the capture cut off.
+//! From a captured frame to a TCP segment: link layer, VLAN tags, IP with its extensions, TCP. The
+//! headers are etherparse's business; what is here copes with frames that the capture cut off.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! Which retransmissions are timeouts: the clustering that is used, and what is done when it finds no two groups.
+//! Which retransmissions are timeouts: the clustering that is used, and what is done when it finds
+//! no two groups.
 
 use serde::Serialize;
 use units::Duration;
@@ -11,12 +12,13 @@ use crate::{
     segment::TcpFlags,
 };
 
-/// Intervals from here on are timeouts when there are no two groups: the least retransmission timeout of Linux, which adds
-/// it to the round-trip time.
+/// Intervals from here on are timeouts when there are no two groups: the least retransmission
+/// timeout of Linux, which adds it to the round-trip time.
 const FALLBACK: Duration = Duration::from_millis(200);
 /// A fast retransmission takes one or two round trips: a short group whose mean is more is none.
 const FAST_ROUND_TRIPS: f64 = 3.0;
-/// Not all holes of a window are filled in the first round trip: a boundary below two splits the fast retransmissions.
+/// Not all holes of a window are filled in the first round trip: a boundary below two splits the
+/// fast retransmissions.
 const LEAST_THRESHOLD_ROUND_TRIPS: f64 = 2.0;
 /// From this share of retransmissions with a known round trip on, round trips are clustered.
 const KNOWN_ROUND_TRIPS: f64 = 0.9;
@@ -32,19 +34,22 @@ pub struct Grouping {
     pub by: &'static str,
     /// What was clustered; `null` unless `by` is `clustering`.
     pub scale: Option<Scale>,
-    /// Longer intervals are timeouts. If `by` is `fixed`, the connection's round-trip time, if known, is added; if round trips
-    /// were clustered, this is for connections whose round-trip time is not known.
+    /// Longer intervals are timeouts. If `by` is `fixed`, the connection's round-trip time, if
+    /// known, is added; if round trips were clustered, this is for connections whose round-trip
+    /// time is not known.
     pub threshold_ms: f64,
     /// Intervals of more round trips are timeouts; `null` unless round trips were clustered.
     pub threshold_round_trips: Option<f64>,
     /// The split on each scale, used or not; `null` without intervals.
     pub splits: [Option<Split>; 3],
-    /// Retransmissions that came within half a round trip, left out of what is clustered: no loss can be known so soon.
+    /// Retransmissions that came within half a round trip, left out of what is clustered: no loss
+    /// can be known so soon.
     pub too_soon: u64,
-    /// Share of the retransmissions that the paper's linear and logarithmic scales group differently.
+    /// Share of the retransmissions that the paper's linear and logarithmic scales group
+    /// differently.
     pub scales_differ: Option<f64>,
-    /// What was clustered (intervals in ms if nothing was): `[from, to, count]` of bars that are equally wide on the
-    /// logarithmic scale.
+    /// What was clustered (intervals in ms if nothing was): `[from, to, count]` of bars that are
+    /// equally wide on the logarithmic scale.
     pub histogram: Vec<(f64, f64, u64)>,
 }
 
@@ -58,7 +63,8 @@ impl Grouping {
             retransmissions.iter().filter(|packet| !packet.is_too_soon()).collect();
         let too_soon = (retransmissions.len() - answers.len()) as u64;
         let intervals: Vec<f64> = answers.iter().map(|packet| packet.interval.as_millis_f64()).collect();
-        // A SYN waits its second however near the other end is, so in round trips it would be a third group.
+        // A SYN waits its second however near the other end is, so in round trips it would be a
+        // third group.
         let behind_syn = || answers.iter().copied().filter(|packet| !packet.flags.has(TcpFlags::SYN));
         let round_trips: Vec<f64> = behind_syn().filter_map(Retransmission::round_trips).collect();
         let splits = Scale::ALL.map(|scale| match scale {
@@ -108,7 +114,8 @@ impl Grouping {
     }
 }
 
-/// The split to be used; `None` if no one is usable, or the user knows better. `known` if round trips are.
+/// The split to be used; `None` if no one is usable, or the user knows better. `known` if round
+/// trips are.
 fn choose(
     options: &Options,
     splits: &[Option<Split>; 3],

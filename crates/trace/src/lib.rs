@@ -1,10 +1,13 @@
-//! SLP's trace analysis on packet captures: which lost packets cost a timeout, and what duplicating them would save.
+//! SLP's trace analysis on packet captures: which lost packets cost a timeout, and what duplicating
+//! them would save.
 //!
-//! The crate reads pcap and pcapng, follows TCP connections with bounded memory, finds retransmissions, tells timeouts from
-//! fast retransmissions, and answers the questions of SLP's section II-B and table I. It never captures, never sends, and
-//! does not look into what TCP carries. Every byte of a capture is taken as hostile.
+//! The crate reads pcap and pcapng, follows TCP connections with bounded memory, finds
+//! retransmissions, tells timeouts from fast retransmissions, and answers the questions of SLP's
+//! section II-B and table I. It never captures, never sends, and does not look into what TCP
+//! carries. Every byte of a capture is taken as hostile.
 //!
-//! Start with [`Analyzer`], which takes packets and gives a [`Report`], and [`read_capture`], which feeds it a file.
+//! Start with [`Analyzer`], which takes packets and gives a [`Report`], and [`read_capture`], which
+//! feeds it a file.
 //!
 //! ```
 //! use mendpath_trace::{Analyzer, Options, read_capture};

@@ -7,18 +7,20 @@ use crate::Scale;
 /// How much is kept. Memory depends on these limits and not on the size of the captures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Connections followed at a time. When one more comes, the closed one that has been silent longest is finished; if all
-    /// are open, the open one that has, and it counts as evicted. Default 65,536.
+    /// Connections followed at a time. When one more comes, the closed one that has been silent
+    /// longest is finished; if all are open, the open one that has, and it counts as evicted.
+    /// Default 65,536.
     pub connections: usize,
-    /// Sent packets remembered over all connections, about 56 bytes each. When there are more, connections are finished as
-    /// above. Default 4,000,000.
+    /// Sent packets remembered over all connections, about 56 bytes each. When there are more,
+    /// connections are finished as above. Default 4,000,000.
     pub packets: usize,
-    /// Sent packets remembered per direction of a connection; older ones are forgotten, and what retransmits them counts
-    /// as having an unknown original. Default 16,384.
+    /// Sent packets remembered per direction of a connection; older ones are forgotten, and what
+    /// retransmits them counts as having an unknown original. Default 16,384.
     pub packets_per_direction: usize,
     /// Retransmissions kept for the statistics. Of more, a uniform sample is. Default 262,144.
     pub retransmissions: usize,
-    /// Connections kept for the what-if's percentiles. Of more, a uniform sample is. Default 262,144.
+    /// Connections kept for the what-if's percentiles. Of more, a uniform sample is. Default
+    /// 262,144.
     pub mended_connections: usize,
     /// Silence, in the capture's time, after which an open connection is finished. Default 10 min.
     pub idle: Duration,
@@ -53,12 +55,14 @@ pub enum Odds {
 /// What a user may choose.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// What is clustered (SLP-A11). Default: round trips if at least 90 % of the retransmissions belong to connections whose
-    /// handshake was captured and there are two groups, the short one of less than three round trips; else logarithms.
+    /// What is clustered (SLP-A11). Default: round trips if at least 90 % of the retransmissions
+    /// belong to connections whose handshake was captured and there are two groups, the short one
+    /// of less than three round trips; else logarithms.
     pub scale: Option<Scale>,
     /// Intervals from here on are timeouts, without clustering.
     pub timeout_at: Option<Duration>,
-    /// How many packets at a connection's end, per direction, the what-if duplicates. Default 1, at most 100.
+    /// How many packets at a connection's end, per direction, the what-if duplicates. Default 1, at
+    /// most 100.
     pub tail: u32,
     /// p of the arbiter. Default: the trace's own estimate.
     pub loss: Option<f64>,

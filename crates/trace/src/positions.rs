@@ -1,7 +1,8 @@
 //! Position analysis: are losses near a connection's head and tail more likely to cost a timeout?
 //!
-//! SLP section II-B, figures 1 and 2. Each one-way connection is split at its middle packet; the first half counts from the
-//! start, the second from the end. y = timeouts / all retransmissions at that index (SLP-A13), not per packet.
+//! SLP section II-B, figures 1 and 2. Each one-way connection is split at its middle packet; the
+//! first half counts from the start, the second from the end. y = timeouts / all retransmissions at
+//! that index (SLP-A13), not per packet.
 
 use serde::Serialize;
 

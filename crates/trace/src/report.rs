@@ -71,7 +71,8 @@ pub struct Packets {
     pub bytes: u64,
     /// With TCP.
     pub tcp: u64,
-    /// Those of them that take sequence numbers, so would be retransmitted: data, SYN, FIN; no probes.
+    /// Those of them that take sequence numbers, so would be retransmitted: data, SYN, FIN; no
+    /// probes.
     pub sequenced: u64,
     /// Without TCP.
     pub other: u64,
@@ -101,12 +102,14 @@ pub struct Connections {
 pub struct RetransmissionCounts {
     /// With a sequence number seen before.
     pub seen_before: u64,
-    /// Those of them with the low byte of the transmission before in IPv4's identification: the same packet seen at another place, or in one case of
-    /// 256 by chance.
+    /// Those of them with the low byte of the transmission before in IPv4's identification: the
+    /// same packet seen at another place, or in one case of 256 by chance.
     pub captured_twice: u64,
-    /// Those of them whose data had been acknowledged already, or that the receiver reported as duplicates (D-SACK).
+    /// Those of them whose data had been acknowledged already, or that the receiver reported as
+    /// duplicates (D-SACK).
     pub needless: u64,
-    /// Packets below the highest sequence number whose original is not in the capture: lost before, or reordered.
+    /// Packets below the highest sequence number whose original is not in the capture: lost before,
+    /// or reordered.
     pub original_not_captured: u64,
     /// Packets whose original was forgotten, or came before the capture.
     pub original_forgotten: u64,
@@ -122,12 +125,14 @@ pub struct RetransmissionCounts {
     pub syn: u64,
     /// Timeouts among them. The paper: more than 70 %.
     pub syn_timeouts: u64,
-    /// Retransmissions that Wireshark's fixed thresholds group differently: fast or out-of-order there but timeout here, or
-    /// plain there but fast here. The paper: about 3 %. Needless ones left out.
+    /// Retransmissions that Wireshark's fixed thresholds group differently: fast or out-of-order
+    /// there but timeout here, or plain there but fast here. The paper: about 3 %. Needless ones
+    /// left out.
     pub differs_from_wireshark: Option<f64>,
 }
 
-/// As Wireshark's `tcp.analysis` filters count. Its filter `retransmission` matches the first three.
+/// As Wireshark's `tcp.analysis` filters count. Its filter `retransmission` matches the first
+/// three.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
 pub struct WiresharkCounts {
     /// `tcp.analysis.retransmission`, neither fast nor spurious.
@@ -143,7 +148,8 @@ pub struct WiresharkCounts {
 /// How much was lost.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct LossEstimate {
-    /// Packets that were lost: retransmitted and not needless, or lost before the capture and brought in later.
+    /// Packets that were lost: retransmitted and not needless, or lost before the capture and
+    /// brought in later.
     pub lost: u64,
     /// Packets sent that take sequence numbers, those lost before the capture among them.
     pub sent: u64,
@@ -242,8 +248,8 @@ impl Default for Tally {
 }
 
 impl Report {
-    /// `retransmissions` in the order of time, `sampled` if they are not all; `outcomes` of the connections that lost a packet
-    /// of each variant, and how many there were.
+    /// `retransmissions` in the order of time, `sampled` if they are not all; `outcomes` of the
+    /// connections that lost a packet of each variant, and how many there were.
     pub(crate) fn new(
         options: &Options,
         tally: Tally,

@@ -35,20 +35,22 @@ pub enum Half {
     Second,
 }
 
-/// Where the original stood among the distinct packets of its one-way connection (SLP section II-B, SLP-A12). Only packets
-/// that take sequence numbers count: no others are retransmitted.
+/// Where the original stood among the distinct packets of its one-way connection (SLP section II-B,
+/// SLP-A12). Only packets that take sequence numbers count: no others are retransmitted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Position {
     /// The n-th from the start or from the end of its half, from 1.
     At(Half, u32),
     /// Further than 100 from both ends.
     Middle,
-    /// Not known: the connection began before the capture, or had too many retransmissions near its end.
+    /// Not known: the connection began before the capture, or had too many retransmissions near its
+    /// end.
     Unknown,
 }
 
-/// Whether SLP's window rule would have let a duplicate of the original pass (section II-C2). The capture does not show the
-/// congestion window: the largest flight so far, at least ten segments, stands for it.
+/// Whether SLP's window rule would have let a duplicate of the original pass (section II-C2). The
+/// capture does not show the congestion window: the largest flight so far, at least ten segments,
+/// stands for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Window {
@@ -70,8 +72,8 @@ impl Retransmission {
         Some(self.interval.as_secs_f64() / round_trip.as_secs_f64())
     }
 
-    /// Whether it came before anything could be known of the packet before: a duplicate on purpose (SLP's, or RFC 6675's rescue
-    /// retransmission), no answer to a loss.
+    /// Whether it came before anything could be known of the packet before: a duplicate on purpose
+    /// (SLP's, or RFC 6675's rescue retransmission), no answer to a loss.
     pub fn is_too_soon(&self) -> bool {
         self.round_trips().is_some_and(|round_trips| round_trips < TOO_SOON)
     }

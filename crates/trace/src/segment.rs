@@ -87,13 +87,15 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     /// The window scale option of a SYN.
     pub(crate) scale: Option<u8>,
-    /// The first block of a SACK option lies below the acknowledgement: the receiver had the data already (RFC 2883).
+    /// The first block of a SACK option lies below the acknowledgement: the receiver had the data
+    /// already (RFC 2883).
     pub(crate) duplicate_sack: bool,
     /// Bytes of data, from the lengths in the headers: captures may have cut them off.
     pub(crate) payload: u32,
     /// Bytes of the IP packet.
     pub(crate) bytes: u32,
-    /// The low byte of IPv4's identification, which senders change with every packet; 0 without one.
+    /// The low byte of IPv4's identification, which senders change with every packet; 0 without
+    /// one.
     pub(crate) ident: u8,
 }
 

@@ -1,8 +1,9 @@
-//! What Wireshark's sequence analysis would say of a segment, so that its counts can be set beside ours.
+//! What Wireshark's sequence analysis would say of a segment, so that its counts can be set beside
+//! ours.
 //!
-//! It follows the rules that Wireshark 4.0 documents for "TCP Analysis" (user's guide, section 7.5), with its fixed
-//! thresholds: 20 ms after duplicate ACKs for a fast retransmission, the handshake's round-trip time or 3 ms for
-//! out-of-order. `docs/trace.md` says what is left out.
+//! It follows the rules that Wireshark 4.0 documents for "TCP Analysis" (user's guide,
+//! section 7.5), with its fixed thresholds: 20 ms after duplicate ACKs for a fast retransmission,
+//! the handshake's round-trip time or 3 ms for out-of-order. `docs/trace.md` says what is left out.
 
 use serde::Serialize;
 use units::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! The connections that are being followed, found by their ends, with a limit on their number and on what they remember.
+//! The connections that are being followed, found by their ends, with a limit on their number and
+//! on what they remember.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
@@ -93,7 +94,8 @@ impl Table {
         self.slots[place].connection.as_mut().expect("a place that `find` or `insert` gave is taken")
     }
 
-    /// The connection was heard of: it is the latest of its list, and what it remembers may have changed.
+    /// The connection was heard of: it is the latest of its list, and what it remembers may have
+    /// changed.
     pub(crate) fn heard(&mut self, place: usize) {
         let connection = self.connection(place);
         let (closed, capacity) = (connection.closed, connection.capacity());
@@ -127,7 +129,8 @@ impl Table {
         self.remembered > self.limits.packets
     }
 
-    /// Takes out the connection that is missed least: the closed one that has been silent longest, or else the open one.
+    /// Takes out the connection that is missed least: the closed one that has been silent longest,
+    /// or else the open one.
     pub(crate) fn evict(&mut self) -> Option<(Connection, Left)> {
         let [open, closed] = self.lists.map(|list| list.oldest);
         if closed != NONE {

@@ -1,8 +1,8 @@
 //! The arbiter's verdict on every packet that was lost: would SLP have duplicated it?
 //!
-//! SLP sections II-C1 and II-C2, decided by [`recovery::slp_arbiter`] and, where the capture shows acknowledgements,
-//! [`recovery::slp_window`]. A lost packet is one whose first retransmission was not needless; retransmissions themselves are
-//! never duplicated (SLP-A7).
+//! SLP sections II-C1 and II-C2, decided by [`recovery::slp_arbiter`] and, where the capture shows
+//! acknowledgements, [`recovery::slp_window`]. A lost packet is one whose first retransmission was
+//! not needless; retransmissions themselves are never duplicated (SLP-A7).
 
 use recovery::slp_arbiter::{Conditions, Marks, TimeoutOdds};
 use serde::Serialize;
@@ -64,10 +64,11 @@ pub struct VerdictRow {
     pub duplicated: u64,
     /// Those of them that a timeout brought back.
     pub timeouts_avoided: u64,
-    /// Of the duplicated: those whose duplicate did not fit the window, as far as the capture shows it.
+    /// Of the duplicated: those whose duplicate did not fit the window, as far as the capture shows
+    /// it.
     pub window_full: u64,
-    /// Bandwidth in Mbit/s from which on the mean lost packet of the class is worth a duplicate, at an RTO of 1 s; `null`
-    /// if no bandwidth is enough.
+    /// Bandwidth in Mbit/s from which on the mean lost packet of the class is worth a duplicate, at
+    /// an RTO of 1 s; `null` if no bandwidth is enough.
     pub needs_mbps: Option<f64>,
 }
 

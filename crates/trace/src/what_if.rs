@@ -1,9 +1,10 @@
 //! What duplicates would have saved: SLP section III's what-if, table I.
 //!
-//! It is assumed that duplicates arrive. What a duplicate of a lost packet saves is the silence before its retransmission:
-//! the time in which its sender, having sent nothing else that takes sequence numbers, waited. Where several such silences
-//! of a connection overlap, they count once. A connection is complete with its last packet that carries data (or its last
-//! SYN); FINs, resets and probes after that delay nobody.
+//! It is assumed that duplicates arrive. What a duplicate of a lost packet saves is the silence
+//! before its retransmission: the time in which its sender, having sent nothing else that takes
+//! sequence numbers, waited. Where several such silences of a connection overlap, they count once.
+//! A connection is complete with its last packet that carries data (or its last SYN); FINs, resets
+//! and probes after that delay nobody.
 
 use serde::Serialize;
 use units::{Duration, Instant};
@@ -85,7 +86,8 @@ pub struct WhatIf {
     pub saved_mean_ms: Option<f64>,
     /// Percentiles of the completion times of such connections; `null` without any.
     pub table: Option<Table>,
-    /// Completion times as captured, in ascending order, at most 500 evenly spaced quantiles, and the same with duplicates.
+    /// Completion times as captured, in ascending order, at most 500 evenly spaced quantiles, and
+    /// the same with duplicates.
     pub curve: [Vec<f64>; 2],
 }
 
@@ -112,7 +114,8 @@ pub(crate) struct Cost {
 /// How many points a curve has at most.
 const CURVE: usize = 500;
 
-/// Table I of `variant`. `lost` counts all connections that lost such a packet, `outcomes` may be a sample of them.
+/// Table I of `variant`. `lost` counts all connections that lost such a packet, `outcomes` may be a
+/// sample of them.
 pub(crate) fn what_if(variant: Variant, outcomes: &[Outcome], lost: u64, of: u64, cost: Cost) -> WhatIf {
     let times = outcomes.iter().filter_map(|outcome| {
         let saved = variant.saved(outcome)?.min(outcome.took);

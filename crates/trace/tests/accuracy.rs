@@ -49,7 +49,8 @@ fn at_least_95_percent_of_ordinary_mixes_are_classified_as_they_were() {
     }
 }
 
-/// The paper's own feature, the interval in ms, is as good where round trips are much shorter than timeouts.
+/// The paper's own feature, the interval in ms, is as good where round trips are much shorter than
+/// timeouts.
 #[test]
 fn intervals_suffice_where_round_trips_are_short() {
     let plans: Vec<Plan> = ordinary(400, 0.02, 4)
@@ -151,7 +152,8 @@ fn positions_silences_and_verdicts_of_one_conversation() {
         positions,
         ["ClientToServer First 1: 1", "ServerToClient First 3: 0", "ServerToClient Second 2: 1"]
     );
-    // The SYN cost a second, the last packet 300 ms since the retransmission before; the response came 1.362 s after the start.
+    // The SYN cost a second, the last packet 300 ms since the retransmission before; the response
+    // came 1.362 s after the start.
     let table = |i: usize| report.what_if[i].table.unwrap();
     assert_eq!((table(0).without_ms[2], table(0).with_ms[2]), (1_362.0, 362.0));
     assert_eq!((table(1).without_ms[2], table(1).with_ms[2]), (1_362.0, 1_062.0));
@@ -170,8 +172,8 @@ fn positions_silences_and_verdicts_of_one_conversation() {
 #[test]
 fn wireshark_would_call_them_so() {
     let report = analyse(&Capture::of(&conversation()), Options::default());
-    // 1,062 ms: 20 ms after the duplicate ACKs is no longer fast, and less than the handshake's 21 ms after the highest
-    // packet is needed for out of order.
+    // 1,062 ms: 20 ms after the duplicate ACKs is no longer fast, and less than the handshake's 21
+    // ms after the highest packet is needed for out of order.
     assert_eq!(report.wireshark.retransmission, 3);
     let mut packets = conversation();
     packets[13].at_ns -= 1_000_000;
@@ -284,7 +286,8 @@ fn the_same_trace_gives_the_same_report() {
     assert!(once.retransmissions.seen_before > 5);
 }
 
-/// Where only SYNs and single requests are lost, everything waits for a timer: their two groups are not what is looked for.
+/// Where only SYNs and single requests are lost, everything waits for a timer: their two groups are
+/// not what is looked for.
 #[test]
 fn timers_alone_are_not_split_in_two() {
     let packets = (0..40).flat_map(|i: u16| {

@@ -77,7 +77,8 @@ fn files_in_the_wrong_order_are_noticed() {
     assert!(report.warnings.iter().any(|warning| warning.contains("order of time")), "{:?}", report.warnings);
 }
 
-/// A packet captured at both ends, or on two interfaces, is no retransmission; only its identification tells.
+/// A packet captured at both ends, or on two interfaces, is no retransmission; only its
+/// identification tells.
 #[test]
 fn packets_captured_at_two_places_are_noticed() {
     let number = |(ident, packet): (u16, Packet)| Packet { ident, ..packet };
@@ -92,7 +93,8 @@ fn packets_captured_at_two_places_are_noticed() {
         (report.retransmissions.captured_twice * 2 > report.retransmissions.seen_before, warned)
     };
     assert_eq!((warned(&once), warned(&twice)), ((false, false), (true, true)));
-    // Where all packets have the same identification, as some systems and tools write it, it tells nothing.
+    // Where all packets have the same identification, as some systems and tools write it, it tells
+    // nothing.
     let same: Vec<Packet> = once.iter().map(|packet| Packet { ident: 1, ..packet.clone() }).collect();
     assert_eq!(warned(&same), (false, false));
 }

@@ -61,7 +61,8 @@ proptest! {
         prop_assert_eq!(analyzer.finish().packets.total, frames.len() as u64);
     }
 
-    /// Sequence numbers, flags, sizes and times at will, between two ends, so that every packet meets state of others.
+    /// Sequence numbers, flags, sizes and times at will, between two ends, so that every packet
+    /// meets state of others.
     #[test]
     fn hostile_conversations(
         packets in prop::collection::vec(

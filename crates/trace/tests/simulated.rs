@@ -1,4 +1,5 @@
-//! The clustering against the simulator's own record: captures of simulated TCP, whose every timeout is known.
+//! The clustering against the simulator's own record: captures of simulated TCP, whose every
+//! timeout is known.
 
 use std::{
     io::Write,
@@ -56,7 +57,8 @@ enum Truth {
     Mixed,
 }
 
-/// 600 flows of 1 to 120 segments over 100 Mbit/s with loss in both directions, captured at the sender; and what the simulator says of each.
+/// 600 flows of 1 to 120 segments over 100 Mbit/s with loss in both directions, captured at the
+/// sender; and what the simulator says of each.
 fn simulate(loss: f64, rtt_ms: u64) -> (Vec<Truth>, Vec<Captured>) {
     let topology = Dumbbell::new(1, BitRate::from_mbps(100), Duration::from_millis(rtt_ms), 1_000).build();
     let failure = Failure::random(LossRate::new(loss).unwrap());

@@ -41,7 +41,8 @@ impl BitRate {
         Self(n.saturating_mul(1_000_000))
     }
 
-    /// Time for `bytes` to pass at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate zero.
+    /// Time for `bytes` to pass at this rate, rounded up to a nanosecond; [`Duration::MAX`] at rate
+    /// zero.
     pub fn time_to_send(self, bytes: u64) -> Duration {
         if self.0 == 0 {
             return Duration::MAX;

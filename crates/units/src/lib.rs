@@ -1,8 +1,9 @@
-//! Units in types: [`Instant`] and [`Duration`] in nanoseconds from an arbitrary origin, [`Bytes`], [`BitRate`]
-//! and [`LossRate`]; and [`percentile`], of whatever they measure.
+//! Units in types: [`Instant`] and [`Duration`] in nanoseconds from an arbitrary origin, [`Bytes`],
+//! [`BitRate`] and [`LossRate`]; and [`percentile`], of whatever they measure.
 //!
-//! This crate never reads a clock and has no dependencies. An [`Instant`] means whatever its producer says its
-//! origin is: the start of a simulation, or of a process. Start with [`Instant`] and [`BitRate::time_to_send`].
+//! This crate never reads a clock and has no dependencies. An [`Instant`] means whatever its
+//! producer says its origin is: the start of a simulation, or of a process. Start with [`Instant`]
+//! and [`BitRate::time_to_send`].
 
 mod amount;
 mod parse;

@@ -19,7 +19,8 @@ impl fmt::Display for ParseUnitError {
 
 impl std::error::Error for ParseUnitError {}
 
-/// Splits `text` into a non-negative number and its lower-cased unit, then scales it by the unit's factor.
+/// Splits `text` into a non-negative number and its lower-cased unit, then scales it by the unit's
+/// factor.
 fn scaled(text: &str, units: &[(&str, f64)], expected: &'static str) -> Result<f64, ParseUnitError> {
     let error = || ParseUnitError { text: text.to_owned(), expected };
     let text = text.trim();

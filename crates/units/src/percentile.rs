@@ -1,9 +1,11 @@
 //! Percentiles by nearest rank: always a value that occurred.
 
-/// What a product of a share and a count may be too large by because a share such as 0.07 has no exact form.
+/// What a product of a share and a count may be too large by because a share such as 0.07 has no
+/// exact form.
 const NOISE: f64 = 1e-9;
 
-/// The smallest value that at least `share` (0 to 1) of all values do not exceed; `None` without values.
+/// The smallest value that at least `share` (0 to 1) of all values do not exceed; `None` without
+/// values.
 ///
 /// `values` are in ascending order. A share of 0 gives the first, anything above 1 the last.
 ///

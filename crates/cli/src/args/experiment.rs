@@ -42,7 +42,8 @@ pub struct RunArgs {
     /// Names of plans, their folders or files.
     #[arg(required = true, value_name = "PLAN")]
     pub plan: Vec<PathBuf>,
-    /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the paper's numbers).
+    /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the
+    /// paper's numbers).
     #[arg(long, default_value = "quick")]
     pub scale: experiments::Scale,
     /// Runs at a time [default: one per core].
@@ -63,11 +64,13 @@ pub struct RunArgs {
     /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
     #[arg(long)]
     pub publish: bool,
-    /// Instead: run one point, and tell packet by packet what happened to the N slowest flows of each scheme.
+    /// Instead: run one point, and tell packet by packet what happened to the N slowest flows of
+    /// each scheme.
     #[arg(long, value_name = "N", conflicts_with_all = ["jobs", "seeds", "json", "publish"],
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub tail: Option<u32>,
-    /// With --tail: the value of an axis of the sweep, or a part of its name [default: the first value of every axis].
+    /// With --tail: the value of an axis of the sweep, or a part of its name [default: the first
+    /// value of every axis].
     #[arg(long, value_name = "AXIS=VALUE", requires = "tail")]
     pub at: Vec<String>,
     /// With --tail: the seed.

@@ -32,8 +32,8 @@ pub struct LabArgs {
     /// What to do, unless the flags say it.
     #[command(subcommand)]
     pub command: Option<LabCommand>,
-    /// An emulated path, such as rate=50mbit,delay=20ms,loss=2%: delay is the round-trip time, loss is towards the client. Several
-    /// times for several.
+    /// An emulated path, such as rate=50mbit,delay=20ms,loss=2%: delay is the round-trip time, loss
+    /// is towards the client. Several times for several.
     #[arg(long = "path", value_name = "PATH")]
     pub paths: Vec<lab::PathSpec>,
     /// Fetch responses of this size.

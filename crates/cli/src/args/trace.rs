@@ -36,7 +36,8 @@ pub struct AnalyzeArgs {
     /// Write a page with pictures and the numbers.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// What is clustered: linear (ms), log10 (of ms), round-trips [default: round-trips where handshakes were captured, else log10].
+    /// What is clustered: linear (ms), log10 (of ms), round-trips [default: round-trips where
+    /// handshakes were captured, else log10].
     #[arg(long, value_name = "SCALE", value_parser = parse_scale)]
     pub cluster: Option<::trace::Scale>,
     /// Take longer intervals for timeouts, without clustering.
@@ -51,13 +52,15 @@ pub struct AnalyzeArgs {
     /// Bandwidth that the arbiter assumes.
     #[arg(long, value_name = "RATE", default_value = "10mbit")]
     pub bandwidth: BitRate,
-    /// Let the arbiter use the shares of timeouts of this trace as q, in place of SLP's 1 for SYN and 0.1 for PSH.
+    /// Let the arbiter use the shares of timeouts of this trace as q, in place of SLP's 1 for SYN
+    /// and 0.1 for PSH.
     #[arg(long)]
     pub measured_odds: bool,
     /// Lost packets that the JSON lists one by one.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub list: usize,
-    /// Connections followed at a time; more take more memory, about 1 kB each and what they have under way.
+    /// Connections followed at a time; more take more memory, about 1 kB each and what they have
+    /// under way.
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_connections: u32,
 }

@@ -29,7 +29,8 @@ pub struct Hub {
     dropped: Arc<AtomicU64>,
 }
 
-/// Where datagrams go. Routes are numbered, so that the end of one does not remove another that has taken its id.
+/// Where datagrams go. Routes are numbered, so that the end of one does not remove another that has
+/// taken its id.
 #[derive(Default)]
 struct Routes {
     by_id: BTreeMap<u32, (u64, Inlet<Packet>)>,
@@ -85,7 +86,8 @@ impl Hub {
         queue(&self.large, &self.dropped)
     }
 
-    /// Whether the packet went out as a datagram, or was dropped as one; `false` when it is too large for that.
+    /// Whether the packet went out as a datagram, or was dropped as one; `false` when it is too
+    /// large for that.
     pub(super) fn send(&self, id: u32, packet: &Packet) -> bool {
         let datagram = packet.encode_datagram(id);
         if self.connection.max_datagram_size().is_none_or(|max| datagram.len() > max) {
@@ -97,7 +99,8 @@ impl Hub {
         )
     }
 
-    /// Hands out datagrams until the connection ends. What is malformed, unknown or too much is dropped.
+    /// Hands out datagrams until the connection ends. What is malformed, unknown or too much is
+    /// dropped.
     pub async fn run(&self) {
         while let Ok(datagram) = self.connection.read_datagram().await {
             let Ok((id, packet)) = Packet::decode_datagram(&datagram) else {

@@ -1,5 +1,5 @@
-//! A queue of packets that drops what comes too fast, as UDP does: bounded in packets and in bytes, for each association and for all
-//! of a connection together.
+//! A queue of packets that drops what comes too fast, as UDP does: bounded in packets and in bytes,
+//! for each association and for all of a connection together.
 
 use std::sync::{
     Arc,

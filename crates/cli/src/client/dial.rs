@@ -43,7 +43,8 @@ pub struct DialOptions {
     pub idle_timeout: Duration,
     /// For an attempt to connect.
     pub timeout: Duration,
-    /// What the server gave us so that the next connection need not prove this machine's address again.
+    /// What the server gave us so that the next connection need not prove this machine's address
+    /// again.
     pub tokens: Arc<TokenStore>,
 }
 
@@ -93,7 +94,8 @@ pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     dialled.unwrap_or_else(|_| Err(explain(&mendpath::ConnectionError::TimedOut, &options.invitation.server)))
 }
 
-/// A server whose door is crowded is asked again some times: that passes within round trips, unless somebody wants it not to.
+/// A server whose door is crowded is asked again some times: that passes within round trips, unless
+/// somebody wants it not to.
 async fn dial_without_limit(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     let mut backoff = Backoff::new(CROWDED_WAIT, CROWDED_WAIT * (1 << CROWDED_ATTEMPTS));
     for _ in 1..CROWDED_ATTEMPTS {
@@ -150,7 +152,8 @@ async fn dial_address(options: &DialOptions, server: SocketAddr) -> Result<Diall
     Ok(Dialled { connection, first_path, server, control })
 }
 
-/// Starts with the first path and adds the next one when it fails or hesitates; the first handshake to finish wins.
+/// Starts with the first path and adds the next one when it fails or hesitates; the first handshake
+/// to finish wins.
 async fn first_answer(
     options: &DialOptions,
     server: SocketAddr,

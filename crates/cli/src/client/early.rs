@@ -16,7 +16,8 @@ use crate::{
     splice::Abort,
 };
 
-/// Reads what follows the server's answer, so that the other direction need not wait for it. A refusal is an error, and is kept.
+/// Reads what follows the server's answer, so that the other direction need not wait for it. A
+/// refusal is an error, and is kept.
 pub(super) enum Early {
     /// The answer has not come.
     Waiting(Pin<Box<dyn Future<Output = Result<RecvStream, Reply>> + Send>>),
@@ -44,8 +45,8 @@ impl Early {
         }
     }
 
-    /// Why the request was refused, if it was. Waits for the answer: when a server refuses, that it takes no more may arrive before
-    /// it says why.
+    /// Why the request was refused, if it was. Waits for the answer: when a server refuses, that it
+    /// takes no more may arrive before it says why.
     pub(super) async fn refusal(self) -> Option<Reply> {
         match self {
             Self::Waiting(answer) => answer.await.err(),

@@ -61,7 +61,8 @@ impl Forward {
     }
 }
 
-/// Serves one connection to a forwarded port. What the program says goes out with the request: nobody but we would use the answer.
+/// Serves one connection to a forwarded port. What the program says goes out with the request:
+/// nobody but we would use the answer.
 pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, target: Arc<Target>) {
     // To connect is to ask.
     place.occupy().await;

@@ -1,5 +1,5 @@
-//! Doors for fuzz targets (`fuzz/`): the front ends on any stream, as far as they understand a request. Not part of the
-//! interface; nothing else may use it.
+//! Doors for fuzz targets (`fuzz/`): the front ends on any stream, as far as they understand a
+//! request. Not part of the interface; nothing else may use it.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -38,7 +38,8 @@ pub struct HttpRequest {
     pub body: Option<Vec<u8>>,
 }
 
-/// What the HTTP proxy makes of what a program sends: its requests, and the status codes of those that are refused.
+/// What the HTTP proxy makes of what a program sends: its requests, and the status codes of those
+/// that are refused.
 ///
 /// # Panics
 /// When hyper finds another request where ours was judged.

@@ -1,7 +1,9 @@
-//! The HTTP front end (RFC 9110, RFC 9112): CONNECT, and plain `http://` requests, each of which goes to its own origin server.
+//! The HTTP front end (RFC 9110, RFC 9112): CONNECT, and plain `http://` requests, each of which
+//! goes to its own origin server.
 //!
-//! hyper reads and writes the messages on both sides. Ours is what stands between: what is [refused](guard), where a request
-//! [goes](origin), and [which fields](fields) are for the proxy alone. Nothing of one request reaches another's origin server.
+//! hyper reads and writes the messages on both sides. Ours is what stands between: what is
+//! [refused](guard), where a request [goes](origin), and [which fields](fields) are for the proxy
+//! alone. Nothing of one request reaches another's origin server.
 
 mod body;
 mod chunks;
@@ -61,9 +63,11 @@ use crate::{
 
 /// How often it is looked whether anything moves.
 const TICK: Duration = Duration::from_secs(30);
-/// Without traffic, until a connection is closed whose program has ended its direction, and may be gone.
+/// Without traffic, until a connection is closed whose program has ended its direction, and may be
+/// gone.
 const HALF_CLOSED_TIMEOUT: Duration = Duration::from_secs(60);
-/// For a program to read the last answer before its connection is closed, and what it may still send meanwhile.
+/// For a program to read the last answer before its connection is closed, and what it may still
+/// send meanwhile.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 256 * 1024;
 
@@ -72,7 +76,8 @@ type ProgramIo = TokioIo<Guard<TcpStream>>;
 
 /// Serves one connection to the proxy.
 pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
-    // Until an answer is known to be complete: HTTP/1.0 takes every plain end for that, also that of a killed process.
+    // Until an answer is known to be complete: HTTP/1.0 takes every plain end for that, also that
+    // of a killed process.
     let _ = SockRef::from(&tcp).set_linger(Some(Duration::ZERO));
     let visit = Visit::new(Some(place));
     let proxy = Arc::new(Proxy::new(shared, visit.clone()));
@@ -132,7 +137,8 @@ async fn silence(visit: &Visit) {
     }
 }
 
-/// Ends a connection so that its program gets the last answer: closing while something unread has arrived would be a reset.
+/// Ends a connection so that its program gets the last answer: closing while something unread has
+/// arrived would be a reset.
 async fn linger(mut tcp: TcpStream) {
     let _ = SockRef::from(&tcp).set_linger(None);
     let _ = tcp.shutdown().await;
@@ -145,7 +151,8 @@ struct Proxy {
     shared: Arc<Shared>,
     visit: Arc<Visit>,
     origins: Mutex<Origins>,
-    /// The connection when hyper is through with it, if a request asked for something that is not HTTP.
+    /// The connection when hyper is through with it, if a request asked for something that is not
+    /// HTTP.
     after: Mutex<Option<OnUpgrade>>,
     /// What it becomes then.
     tunnel: Mutex<Option<Tunnel>>,
@@ -203,7 +210,8 @@ impl Proxy {
         }
     }
 
-    /// RFC 9110 section 9.3.6. What came with the request goes out with it, and need not wait for the answer.
+    /// RFC 9110 section 9.3.6. What came with the request goes out with it, and need not wait for
+    /// the answer.
     async fn connect(&self, target: Target, early: Bytes, turn: Turn) -> Answer {
         let opened = async {
             let (mut send, asked) = tunnel::ask(&self.shared.uplink, target.clone()).await?;
@@ -226,7 +234,8 @@ impl Proxy {
         *lock(&self.tunnel) = Some(tunnel);
     }
 
-    /// What follows when hyper is through with a connection that asked for something else than HTTP, and may have got it.
+    /// What follows when hyper is through with a connection that asked for something else than
+    /// HTTP, and may have got it.
     async fn go_on(&self) {
         let (after, tunnel) = (lock(&self.after).take(), lock(&self.tunnel).take());
         let Some(after) = after else { return };

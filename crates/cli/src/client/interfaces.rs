@@ -1,4 +1,5 @@
-//! Which paths there should be, given what the user asked for and what this machine has at the moment.
+//! Which paths there should be, given what the user asked for and what this machine has at the
+//! moment.
 
 use std::{
     collections::BTreeMap,
@@ -56,7 +57,8 @@ pub(crate) struct LocalAddress {
     pub(crate) up: bool,
 }
 
-/// A path that there should be. Two that differ in `copy` alone run in parallel from ports of their own.
+/// A path that there should be. Two that differ in `copy` alone run in parallel from ports of their
+/// own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedPath {
     /// The interface to tie the path to; `None` when an address was asked for.
@@ -105,7 +107,8 @@ pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
     Ok(addresses.collect())
 }
 
-/// The paths to `server` that there should be now; in the order of `specs`, or of the machine's interfaces when there are none.
+/// The paths to `server` that there should be now; in the order of `specs`, or of the machine's
+/// interfaces when there are none.
 ///
 /// # Errors
 /// When the system does not say what it has.
@@ -158,7 +161,8 @@ fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// One path for each interface that leads to the server: with a route there, or all that suit where routes are unknown.
+/// One path for each interface that leads to the server: with a route there, or all that suit where
+/// routes are unknown.
 fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> Vec<WantedPath> {
     let mut paths: Vec<WantedPath> = Vec::new();
     // Loopback reaches a server on this machine, and nothing else does.

@@ -27,7 +27,8 @@ struct Keeper {
     connection: Connection,
     server: SocketAddr,
     open: BTreeMap<WantedPath, PathId>,
-    /// Open in the transport, though their interface is gone: the last path cannot be removed before another is there.
+    /// Open in the transport, though their interface is gone: the last path cannot be removed
+    /// before another is there.
     stale: Vec<PathId>,
     adding: JoinSet<Added>,
     under_way: Vec<WantedPath>,

@@ -1,5 +1,5 @@
-//! Which interfaces the main routing table uses, from Linux's /proc: an interface that leads nowhere (a container bridge) is no
-//! candidate for a path.
+//! Which interfaces the main routing table uses, from Linux's /proc: an interface that leads
+//! nowhere (a container bridge) is no candidate for a path.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -39,7 +39,8 @@ impl Routes {
     }
 }
 
-/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`, numbers in hexadecimal, addresses in the machine's byte order.
+/// `Iface Destination Gateway Flags RefCnt Use Metric Mask ...`, numbers in hexadecimal, addresses
+/// in the machine's byte order.
 fn parse_v4(line: &str) -> Option<Route> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let address = |text: &str| {

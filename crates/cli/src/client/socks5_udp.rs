@@ -1,4 +1,5 @@
-//! SOCKS5's UDP ASSOCIATE (RFC 1928 section 7): a local UDP port for as long as the program's TCP connection lasts.
+//! SOCKS5's UDP ASSOCIATE (RFC 1928 section 7): a local UDP port for as long as the program's TCP
+//! connection lasts.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -23,7 +24,8 @@ use crate::{
 /// The longest UDP payload with SOCKS5's header.
 const MAX_DATAGRAM: usize = 65_535;
 
-/// Names associations; wrapping around after four thousand million is harmless, since a used id is refused.
+/// Names associations; wrapping around after four thousand million is harmless, since a used id is
+/// refused.
 static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Serves one association until the program closes its TCP connection, or the server ends it.
@@ -58,7 +60,8 @@ async fn associate(shared: &Shared) -> Result<Association, ReplyError> {
 /// Moves packets between the program and the association.
 async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr) {
     let mut buffer = vec![0; MAX_DATAGRAM];
-    // The port is the one of the program's first packet; strangers on this machine are not listened to.
+    // The port is the one of the program's first packet; strangers on this machine are not listened
+    // to.
     let mut peer: Option<SocketAddr> = None;
     loop {
         tokio::select! {
@@ -82,7 +85,8 @@ async fn relay(socket: &UdpSocket, mut association: Association, program: IpAddr
     }
 }
 
-/// Takes SOCKS5's header off; `None` for fragments (which may be dropped, RFC 1928 section 7) and for what is malformed.
+/// Takes SOCKS5's header off; `None` for fragments (which may be dropped, RFC 1928 section 7) and
+/// for what is malformed.
 pub(super) async fn unwrap(datagram: &[u8]) -> Option<Packet> {
     let (fragment, address, payload) = parse_udp_request(datagram).await.ok()?;
     let peer = target_of(address)?;

@@ -35,8 +35,8 @@ impl Asked {
     }
 }
 
-/// Asks for a stream that leads to `target`. What is written before the answer saves a round trip; the server passes it on once it has
-/// connected.
+/// Asks for a stream that leads to `target`. What is written before the answer saves a round trip;
+/// the server passes it on once it has connected.
 ///
 /// # Errors
 /// One of ours when there is no server.

@@ -42,7 +42,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Connects, and returns the handle and what must run to keep the connection; that ends when trying again is useless.
+    /// Connects, and returns the handle and what must run to keep the connection; that ends when
+    /// trying again is useless.
     ///
     /// # Errors
     /// When the server cannot be reached or used, unless `wait_for_server` says to keep trying.

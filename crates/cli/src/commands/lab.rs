@@ -160,7 +160,8 @@ fn adapter(file: &Path) -> Result<(String, Adapter), Failure> {
     Ok((name, adapter))
 }
 
-/// Does the lab's work on a thread that may wait, and lets it clean up when the user or the system wants the program to end.
+/// Does the lab's work on a thread that may wait, and lets it clean up when the user or the system
+/// wants the program to end.
 async fn until_interrupted<T: Send + 'static>(
     cancel: Cancel,
     work: impl FnOnce() -> Result<T, LabError> + Send + 'static,

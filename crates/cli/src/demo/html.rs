@@ -1,4 +1,5 @@
-//! The results as one page: no scripts, nothing from elsewhere, light and dark, from a phone's width on.
+//! The results as one page: no scripts, nothing from elsewhere, light and dark, from a phone's
+//! width on.
 
 use askama::Template;
 use figures::{

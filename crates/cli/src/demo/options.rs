@@ -19,7 +19,8 @@ pub struct DemoOptions {
     pub recovery: Vec<RecoveryKind>,
     /// The congestion controller of every path.
     pub congestion: ControllerKind,
-    /// UDP payload of a full packet in bytes, 1,200 to 1,472. 1,452 fits an IPv4 or IPv6 packet of 1,500 bytes.
+    /// UDP payload of a full packet in bytes, 1,200 to 1,472. 1,452 fits an IPv4 or IPv6 packet of
+    /// 1,500 bytes.
     pub datagram: u16,
     /// From which all losses derive.
     pub seed: u64,
@@ -36,8 +37,8 @@ pub enum Clock {
     /// Real endpoints, UDP sockets and emulated links on this machine, whose noise shows.
     #[default]
     Real,
-    /// The same transport on simulated links in virtual time: as fast as the processor allows, and the
-    /// same numbers every time.
+    /// The same transport on simulated links in virtual time: as fast as the processor allows, and
+    /// the same numbers every time.
     Virtual,
 }
 
@@ -72,7 +73,8 @@ impl DemoOptions {
     }
 }
 
-/// Two paths of 100 Mbit/s and 50 ms round trip, of which the second loses 2 % from server to client.
+/// Two paths of 100 Mbit/s and 50 ms round trip, of which the second loses 2 % from server to
+/// client.
 pub fn default_paths() -> Vec<PathSpec> {
     let clean = PathSpec::new(BitRate::from_mbps(100), Duration::from_millis(50));
     let lossy = PathSpec { loss: LossRate::new(0.02).expect("2 % is a probability"), ..clean.clone() };

@@ -24,8 +24,8 @@ pub struct Report {
     pub scenario: Scenario,
     /// The rows, in the order of the table.
     pub rows: Vec<ReportRow>,
-    /// What the slowest responses without loss take on the links alone, as virtual time shows it; more is
-    /// this machine's noise.
+    /// What the slowest responses without loss take on the links alone, as virtual time shows it;
+    /// more is this machine's noise.
     pub links_alone_ms: Option<f64>,
     /// What it means, in words.
     pub summary: String,
@@ -111,7 +111,8 @@ pub struct ReportRow {
     pub extra_bytes_ratio: f64,
     /// Packets that the emulated links lost while responses were under way.
     pub lost: u64,
-    /// Lost packets of the server whose data had reached the client otherwise before they would have been retransmitted.
+    /// Lost packets of the server whose data had reached the client otherwise before they would
+    /// have been retransmitted.
     pub mended: u64,
     /// The longest time that an emulated link handed a packet on too late.
     pub late_ms: f64,

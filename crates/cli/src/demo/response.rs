@@ -1,4 +1,5 @@
-//! One response: fresh links, a fresh connection over all its paths, one request, one measured answer.
+//! One response: fresh links, a fresh connection over all its paths, one request, one measured
+//! answer.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -123,7 +124,8 @@ impl Ready {
     /// Asks for `size` bytes and watches them come.
     async fn respond(self, size: u64, seed: Seed) -> Result<Measured, String> {
         let words = |error: &dyn std::fmt::Display| error.to_string();
-        // Set-up is not measured, so nothing was lost until now; from here on every row draws the same losses.
+        // Set-up is not measured, so nothing was lost until now; from here on every row draws the
+        // same losses.
         for (path, losses) in self.paths.iter().zip(&self.losses) {
             for (direction, loss) in [Direction::Forward, Direction::Backward].into_iter().zip(losses) {
                 self.emulator.set_loss(*path, Some(direction), loss.clone()).map_err(|e| words(&e))?;
@@ -185,7 +187,8 @@ impl Ready {
         Ok(lost)
     }
 
-    /// Waits until the server has an answer for everything it sent, so that its counters are complete.
+    /// Waits until the server has an answer for everything it sent, so that its counters are
+    /// complete.
     async fn settled(&self) {
         let settled = || self.server.path_stats().iter().all(|path| path.in_flight == 0);
         poll(settled, SETTLE_LIMIT).await;
@@ -228,7 +231,8 @@ fn losses(row: &Row) -> Result<Vec<[Loss; 2]>, String> {
     links.map(|links| links.map(|links| links.map(|(_, loss)| loss))).collect()
 }
 
-/// Links for all of the user's paths, numbered as the user did, so that each has the same losses in every row.
+/// Links for all of the user's paths, numbered as the user did, so that each has the same losses in
+/// every row.
 fn emulate(row: &Row, index: u32, options: &DemoOptions, server: SocketAddr) -> Result<Emulator, String> {
     let mut paths = Vec::new();
     for (place, path) in options.paths.iter().enumerate() {

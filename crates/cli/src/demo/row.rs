@@ -17,7 +17,8 @@ pub struct Row {
     pub lossy: bool,
 }
 
-/// The rows for `options`: the worst path alone without recovery, all paths with every scheme, and all paths without loss.
+/// The rows for `options`: the worst path alone without recovery, all paths with every scheme, and
+/// all paths without loss.
 pub fn rows(options: &DemoOptions) -> Vec<Row> {
     let all: Vec<_> = options.paths.iter().cloned().enumerate().collect();
     let count = match all.len() {

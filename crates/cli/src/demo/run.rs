@@ -52,8 +52,8 @@ impl Work {
         }
     }
 
-    /// The longest time of a few responses without loss, in virtual time; `None` if they take too long
-    /// even there.
+    /// The longest time of a few responses without loss, in virtual time; `None` if they take too
+    /// long even there.
     async fn links_alone_ms(self: &Arc<Self>) -> Option<f64> {
         let work = Arc::clone(self);
         let longest = move || {
@@ -76,9 +76,9 @@ impl Work {
     }
 }
 
-/// Whose turn it is, and for which response: all rows take turns with one before any begins the next, so
-/// that a noisy moment of this machine hits all alike. Another row is first each time, so that none
-/// always follows the same.
+/// Whose turn it is, and for which response: all rows take turns with one before any begins the
+/// next, so that a noisy moment of this machine hits all alike. Another row is first each time, so
+/// that none always follows the same.
 fn turn(item: usize, rows: usize) -> (usize, usize) {
     let index = item / rows;
     ((item + index) % rows, index)

@@ -8,9 +8,9 @@ const NOISE: f64 = 0.03;
 /// A machine that adds more than this share to the tail without loss is no place to measure.
 const NOISY: f64 = 0.1;
 
-/// One paragraph about `rows`, as [`rows`](super::rows) orders them: what recovery gained, and a warning
-/// if the machine, not the links, made the tail. On the links alone the slowest responses without loss
-/// take `links_alone_ms`.
+/// One paragraph about `rows`, as [`rows`](super::rows) orders them: what recovery gained, and a
+/// warning if the machine, not the links, made the tail. On the links alone the slowest responses
+/// without loss take `links_alone_ms`.
 pub fn verdict(rows: &[ReportRow], links_alone_ms: Option<f64>) -> String {
     let Some(limit) = rows.iter().find(|row| !row.lossy) else { return String::new() };
     let noise = links_alone_ms.and_then(|links_alone_ms| noise(limit, links_alone_ms));
@@ -21,8 +21,8 @@ pub fn verdict(rows: &[ReportRow], links_alone_ms: Option<f64>) -> String {
     }
 }
 
-/// Judged by the row without loss, whose tail is known. Rows take turns, so that the others met the same
-/// noise.
+/// Judged by the row without loss, whose tail is known. Rows take turns, so that the others met the
+/// same noise.
 fn noise(limit: &ReportRow, links_alone_ms: f64) -> Option<String> {
     (limit.p99_ms > links_alone_ms * (1.0 + NOISY)).then(|| {
         format!(

@@ -1,9 +1,10 @@
-//! This machine's own addresses. Packets to them never leave it: they arrive past every firewall, at services that listen for
-//! nobody else.
+//! This machine's own addresses. Packets to them never leave it: they arrive past every firewall,
+//! at services that listen for nobody else.
 //!
-//! Two sources are asked, because either may know more. The kernel's routing, at every check: what it would deliver here is ours,
-//! though it was assigned a moment ago or belongs to no interface. And the list of interfaces, read again every second: it has
-//! broadcast addresses and the anycast addresses of routers, too.
+//! Two sources are asked, because either may know more. The kernel's routing, at every check: what
+//! it would deliver here is ours, though it was assigned a moment ago or belongs to no interface.
+//! And the list of interfaces, read again every second: it has broadcast addresses and the anycast
+//! addresses of routers, too.
 
 use std::{
     io,
@@ -76,7 +77,8 @@ fn judge(own: &IfAddr, ip: IpAddr) -> Result<(), NotPublic> {
         }
         (IfAddr::V6(own), IpAddr::V6(ip)) if own.ip == ip => Err(NotPublic::ThisMachine),
         (IfAddr::V6(own), IpAddr::V6(ip)) => {
-            // The routers of a network answer to its first address (RFC 4291 section 2.6.1); this machine may be one.
+            // The routers of a network answer to its first address (RFC 4291 section 2.6.1); this
+            // machine may be one.
             let host = !u128::from(own.netmask);
             let anycast = host > 1 && u128::from(own.ip) & !host == u128::from(ip);
             if anycast { Err(NotPublic::ThisMachine) } else { Ok(()) }
@@ -92,8 +94,8 @@ fn out_of_means(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|errno| means.contains(&errno))
 }
 
-/// The address that packets to `destination` would come from; for an address of this machine that address itself. Connecting a UDP
-/// socket looks up the route and sends nothing.
+/// The address that packets to `destination` would come from; for an address of this machine that
+/// address itself. Connecting a UDP socket looks up the route and sends nothing.
 ///
 /// # Errors
 /// When no route leads there.

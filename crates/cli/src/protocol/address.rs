@@ -1,4 +1,5 @@
-//! Addresses on the wire, coded as SOCKS5 does (RFC 1928 section 5): a type byte, the address, the port.
+//! Addresses on the wire, coded as SOCKS5 does (RFC 1928 section 5): a type byte, the address, the
+//! port.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

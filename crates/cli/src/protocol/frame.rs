@@ -28,7 +28,8 @@ pub enum FrameError {
 /// Reads one frame of at most `limit` bytes; `None` when the stream ends before its first byte.
 ///
 /// # Errors
-/// When the stream fails or ends inside the frame, or the frame is too long (nothing of it is read then).
+/// When the stream fails or ends inside the frame, or the frame is too long (nothing of it is read
+/// then).
 pub async fn read_frame<R: AsyncRead + Unpin>(
     stream: &mut R,
     limit: usize,

@@ -26,7 +26,8 @@ impl Hello {
     /// Reads a hello of version [`VERSION`].
     ///
     /// # Errors
-    /// [`DecodeError::Unknown`] with `"version"` for another version, whose message may look different after its first byte.
+    /// [`DecodeError::Unknown`] with `"version"` for another version, whose message may look
+    /// different after its first byte.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(body);
         if reader.u8()? != VERSION {

@@ -1,4 +1,5 @@
-//! UDP packets of an association: in a QUIC datagram when they fit, else as a frame on the association's stream.
+//! UDP packets of an association: in a QUIC datagram when they fit, else as a frame on the
+//! association's stream.
 
 use super::{DecodeError, Reader, decode_target, encode_target};
 use crate::target::Target;

@@ -40,7 +40,8 @@ impl Status {
     /// The SOCKS5 reply code (RFC 1928 section 6) that comes closest.
     pub fn socks5(self) -> u8 {
         match self {
-            // SOCKS5 has "TTL expired" where a timeout belongs; clients show "host unreachable" more helpfully.
+            // SOCKS5 has "TTL expired" where a timeout belongs; clients show "host unreachable"
+            // more helpfully.
             Self::TimedOut | Self::NameUnknown => 4,
             Self::TooMany | Self::Damaged | Self::Exists => 1,
             other => other.number(),

@@ -12,9 +12,11 @@ const FILE: u8 = 3;
 pub enum Request {
     /// A TCP connection; the stream then carries its bytes.
     Connect(Target),
-    /// A UDP association; the stream then carries packets too large for a QUIC datagram, and its end ends the association.
+    /// A UDP association; the stream then carries packets too large for a QUIC datagram, and its
+    /// end ends the association.
     Associate {
-        /// Chosen by the client, unused by its other associations; names the association in QUIC datagrams.
+        /// Chosen by the client, unused by its other associations; names the association in QUIC
+        /// datagrams.
         id: u32,
     },
     /// A file; the stream then carries its bytes and their SHA-256.

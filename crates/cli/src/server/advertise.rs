@@ -9,8 +9,9 @@ use crate::{
     target::{Host, Target},
 };
 
-/// Where clients reach a server that listens on `listening`: what the operator says, else that address, else, when it stands for
-/// every address, the one from which this machine reaches the internet.
+/// Where clients reach a server that listens on `listening`: what the operator says, else that
+/// address, else, when it stands for every address, the one from which this machine reaches the
+/// internet.
 pub fn advertised(chosen: Option<&Advertise>, listening: SocketAddr) -> Target {
     match chosen {
         Some(Advertise::Target(target)) => target.clone(),

@@ -20,7 +20,8 @@ use crate::{
     target::{Host, Target},
 };
 
-/// Hosts that one association may hear from, and names whose address it remembers; more begin afresh.
+/// Hosts that one association may hear from, and names whose address it remembers; more begin
+/// afresh.
 const MAX_PEERS: usize = 256;
 /// Names that one association looks up at a time, and packets that wait for them; more are dropped.
 const MAX_LOOKUPS: usize = 8;
@@ -33,7 +34,8 @@ const CHECK_AGAIN: Duration = Duration::from_secs(1);
 const MAX_PAYLOAD: usize = 65_507;
 
 thread_local! {
-    /// Where packets arrive. One per thread: thousands of associations would fill gigabytes with a buffer each.
+    /// Where packets arrive. One per thread: thousands of associations would fill gigabytes with a
+    /// buffer each.
     static ARRIVAL: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_PAYLOAD]);
 }
 
@@ -110,7 +112,8 @@ fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload
     known
 }
 
-/// `None` disables the branch, for a family that this machine lacks; errors (an ICMP message about an earlier packet) are skipped.
+/// `None` disables the branch, for a family that this machine lacks; errors (an ICMP message about
+/// an earlier packet) are skipped.
 async fn receive(socket: Option<&UdpSocket>) -> Option<(Vec<u8>, SocketAddr)> {
     let socket = socket?;
     loop {
@@ -170,7 +173,8 @@ struct Peers {
     names: BTreeMap<Target, (Instant, Option<SocketAddr>)>,
     /// Who may answer, and when that was checked.
     spoken_to: BTreeMap<IpAddr, Instant>,
-    /// Lookups under way; a name server that does not answer holds up nobody but who asked for that name.
+    /// Lookups under way; a name server that does not answer holds up nobody but who asked for that
+    /// name.
     lookups: JoinSet<(Target, Option<SocketAddr>)>,
     asked: Vec<Target>,
     waiting: Vec<Held<Packet>>,

@@ -1,7 +1,7 @@
 //! Lets nobody in without a token: the control stream's hello, and its answer.
 //!
-//! Until then a client has one stream and 64 KiB ([`mendpath::Admission`]) and no seat: strangers cannot take the seats of those who were
-//! invited.
+//! Until then a client has one stream and 64 KiB ([`mendpath::Admission`]) and no seat: strangers
+//! cannot take the seats of those who were invited.
 
 use std::{sync::Arc, time::Duration};
 

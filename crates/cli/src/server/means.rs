@@ -1,4 +1,5 @@
-//! What the server has for its clients: sockets, and lookups of names under way. Each client gets a share.
+//! What the server has for its clients: sockets, and lookups of names under way. Each client gets a
+//! share.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -43,7 +44,8 @@ pub(super) struct Allowance {
 }
 
 impl Means {
-    /// Shares out what `descriptors` open files leave besides the server's own, with `clients` at a time.
+    /// Shares out what `descriptors` open files leave besides the server's own, with `clients` at a
+    /// time.
     pub(super) fn new(descriptors: usize, clients: usize, names: Names) -> Arc<Self> {
         let lookups = (descriptors / 8 / PER_LOOKUP).clamp(2, 256);
         // Sockets of paths and listeners, the runtime's, and a trace of each connection.

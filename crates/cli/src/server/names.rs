@@ -1,9 +1,10 @@
-//! Looks names up: the hosts file, then DNS as `/etc/resolv.conf` says, search domains included. No thread waits for an answer, and a
-//! lookup that nobody wants any more ends at once.
+//! Looks names up: the hosts file, then DNS as `/etc/resolv.conf` says, search domains included. No
+//! thread waits for an answer, and a lookup that nobody wants any more ends at once.
 //!
-//! The system's own resolver (getaddrinfo) blocks a thread for as long as a name server is silent, and cannot be stopped. What it knows
-//! beyond hosts file and DNS, such as multicast DNS or NIS, is not known here; a local resolver that offers it through DNS
-//! (systemd-resolved) is asked like any other.
+//! The system's own resolver (getaddrinfo) blocks a thread for as long as a name server is silent,
+//! and cannot be stopped. What it knows beyond hosts file and DNS, such as multicast DNS or NIS, is
+//! not known here; a local resolver that offers it through DNS (systemd-resolved) is asked like any
+//! other.
 
 use std::{
     fs,
@@ -30,7 +31,8 @@ use crate::destination::source_towards;
 
 /// For all questions about a name together.
 const LIMIT: Duration = Duration::from_secs(8);
-/// How long addresses of one family wait for those of the other (RFC 8305 section 3 asks for less, but waits for IPv6 only).
+/// How long addresses of one family wait for those of the other (RFC 8305 section 3 asks for less,
+/// but waits for IPv6 only).
 const OTHER_FAMILY: Duration = Duration::from_millis(250);
 /// Answers that are remembered, each for as long as it says and no longer than this.
 const CACHED: u64 = 1_024;
@@ -182,7 +184,8 @@ impl Configured {
         }
     }
 
-    /// The answers for IPv6 and IPv4. Some name servers never answer for one of them: who has addresses does not wait for long.
+    /// The answers for IPv6 and IPv4. Some name servers never answer for one of them: who has
+    /// addresses does not wait for long.
     async fn ask_for_both(&self, name: &Name) -> (Result<Lookup, NetError>, Result<Lookup, NetError>) {
         let ask = |kind| self.dns.lookup(name.clone(), kind);
         let (v6, v4) = (ask(RecordType::AAAA), ask(RecordType::A));

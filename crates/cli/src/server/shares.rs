@@ -1,8 +1,9 @@
 //! Something scarce, shared among clients so that none takes it from the others.
 //!
-//! A client may have as much as is still free after it has got it, so that a single one gets half, two that ask for all they can
-//! get a third each, and with `n` of them a share of `n + 1` is left: whoever comes next finds something. Nothing is set aside for those
-//! who may never come, and it does not matter how many connections somebody makes to count as many clients.
+//! A client may have as much as is still free after it has got it, so that a single one gets half,
+//! two that ask for all they can get a third each, and with `n` of them a share of `n + 1` is left:
+//! whoever comes next finds something. Nothing is set aside for those who may never come, and it
+//! does not matter how many connections somebody makes to count as many clients.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -25,7 +26,8 @@ pub(super) struct Pool {
 pub(super) struct Share {
     pool: Arc<Pool>,
     used: AtomicUsize,
-    /// Held by the one of this client's that waits; others wait for their turn, so that what is returned wakes one per client.
+    /// Held by the one of this client's that waits; others wait for their turn, so that what is
+    /// returned wakes one per client.
     turn: tokio::sync::Mutex<()>,
     waiting: AtomicUsize,
 }

@@ -17,7 +17,8 @@ use crate::{
     listener::Place,
 };
 
-/// The counters of ended connections, and the connections that there are; as many as the server admits.
+/// The counters of ended connections, and the connections that there are; as many as the server
+/// admits.
 #[derive(Default)]
 pub(crate) struct Tally(Mutex<Books>);
 

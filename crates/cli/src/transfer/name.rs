@@ -3,7 +3,8 @@
 /// Bytes of a name; file systems take 255, and a suffix must fit.
 const MAX_NAME: usize = 200;
 
-/// A name without directories, control characters and a leading dot, for a name that a stranger chose; `None` if nothing is left.
+/// A name without directories, control characters and a leading dot, for a name that a stranger
+/// chose; `None` if nothing is left.
 pub fn safe_name(sent: &str) -> Option<String> {
     let last = sent.rsplit(['/', '\\']).next().unwrap_or_default();
     let clean: String = last.chars().filter(|c| !c.is_control()).collect();

@@ -27,7 +27,8 @@ pub(super) struct Unpublished {
 }
 
 impl Part {
-    /// In `dir`, for the file `name`. Whatever stands at its own name, a link included, is left alone: another name is drawn.
+    /// In `dir`, for the file `name`. Whatever stands at its own name, a link included, is left
+    /// alone: another name is drawn.
     pub(super) fn create(dir: &Path, name: &str) -> io::Result<Self> {
         let prefix = format!(".{name}.");
         let mut builder = Builder::new();
@@ -54,8 +55,9 @@ impl Part {
     }
 }
 
-/// Gives `path` a name that must be free. `rename` does so in one step, by renaming or a hard link; where the file system can do neither,
-/// as FAT and some in user space, the name is taken with an empty file that is then replaced.
+/// Gives `path` a name that must be free. `rename` does so in one step, by renaming or a hard link;
+/// where the file system can do neither, as FAT and some in user space, the name is taken with an
+/// empty file that is then replaced.
 fn publish_new(
     path: TempPath,
     name: &Path,

@@ -1,7 +1,9 @@
-//! `mendpath receive`: waits for one file and stores it under a harmless name, complete or not at all.
+//! `mendpath receive`: waits for one file and stores it under a harmless name, complete or not at
+//! all.
 //!
-//! Whoever knows the address can connect, so peers are heard at the same time: silent ones hold up nobody, and when there are too many the
-//! oldest go. Those with a token may send one after the other; the first file that arrives whole is the one.
+//! Whoever knows the address can connect, so peers are heard at the same time: silent ones hold up
+//! nobody, and when there are too many the oldest go. Those with a token may send one after the
+//! other; the first file that arrives whole is the one.
 
 use std::{
     collections::VecDeque,
@@ -139,7 +141,8 @@ impl Receiver {
         &self.invitation
     }
 
-    /// Waits until one file has arrived. Senders without a token, and transfers that break, do not end it.
+    /// Waits until one file has arrived. Senders without a token, and transfers that break, do not
+    /// end it.
     ///
     /// # Errors
     /// When the endpoint fails.
@@ -298,7 +301,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What the sender hears of a file that arrived whole and could not be named; where it is, is for this side alone.
+/// What the sender hears of a file that arrived whole and could not be named; where it is, is for
+/// this side alone.
 fn not_named(name: &str, Unpublished { error, kept }: &Unpublished) -> Reply {
     say(format_args!("cannot name {name}: {}; the whole file is {}", io_reason(error), kept.display()));
     match error.kind() {

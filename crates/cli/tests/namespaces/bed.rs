@@ -96,7 +96,8 @@ impl Bed {
         }
     }
 
-    /// The client's interface goes down and loses its routes and addresses of IPv6, as interfaces do.
+    /// The client's interface goes down and loses its routes and addresses of IPv6, as interfaces
+    /// do.
     pub fn take_down(&self, path: usize) {
         ip(&self.client, &format!("link set path{path} down"));
     }
@@ -148,8 +149,9 @@ impl Bed {
     }
 }
 
-/// Waits a little between two looks at another process: its listening and its admin page change without an event that
-/// a test could wait for. Every caller looks until what it waits for is there, so that no test relies on the time.
+/// Waits a little between two looks at another process: its listening and its admin page change
+/// without an event that a test could wait for. Every caller looks until what it waits for is
+/// there, so that no test relies on the time.
 #[allow(clippy::disallowed_methods, reason = "only between looks at another process")]
 pub fn pause(time: Duration) {
     std::thread::sleep(time);
@@ -173,7 +175,8 @@ fn try_ip(namespace: &Namespace, line: &str) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// The calling thread's namespace: packets to one address arrive over several devices, and only the wanted family exists.
+/// The calling thread's namespace: packets to one address arrive over several devices, and only the
+/// wanted family exists.
 fn sysctl(has_v6: bool) -> std::io::Result<()> {
     let v6 = if has_v6 { "0" } else { "1" };
     for (name, value) in [

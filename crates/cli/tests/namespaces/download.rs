@@ -11,8 +11,8 @@ use super::{
     program::{Client, Pair},
 };
 
-/// How far the host may be ahead of the test: what happens to a path then meets bytes on their way, and most of what is left comes later,
-/// however large windows and buffers are.
+/// How far the host may be ahead of the test: what happens to a path then meets bytes on their way,
+/// and most of what is left comes later, however large windows and buffers are.
 const AHEAD: u64 = 2 << 20;
 
 /// How many bytes the host may have sent.

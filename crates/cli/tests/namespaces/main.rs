@@ -1,7 +1,9 @@
-//! The program itself, `mendpath server` and `mendpath client`, in two network namespaces, over paths that misbehave: NATs that forget,
-//! interfaces that come and go, paths for small packets only, bytes that change on the way, IPv6.
+//! The program itself, `mendpath server` and `mendpath client`, in two network namespaces, over
+//! paths that misbehave: NATs that forget, interfaces that come and go, paths for small packets
+//! only, bytes that change on the way, IPv6.
 //!
-//! Needs Linux, root, /dev/net/tun and `ip`; skipped aloud without. No test says how long anything takes.
+//! Needs Linux, root, /dev/net/tun and `ip`; skipped aloud without. No test says how long anything
+//! takes.
 
 #![cfg(target_os = "linux")]
 
@@ -29,7 +31,8 @@ fn bed(paths: usize, family: Family) -> Option<Bed> {
     }
 }
 
-/// A NAT before the client forgets its binding again and again and gives it another address: the one path there is goes on.
+/// A NAT before the client forgets its binding again and again and gives it another address: the
+/// one path there is goes on.
 #[test]
 fn a_download_outlives_nat_rebinding() {
     let Some(bed) = bed(1, Family::V4) else { return };
@@ -61,8 +64,8 @@ fn a_download_outlives_interfaces_that_flap() {
     assert_eq!(pair.reconnects(&bed), 0, "the connection itself went on");
 }
 
-/// A firewall on the first path swallows packets above 1,100 bytes, in which no QUIC handshake fits (RFC 9000 section 14): the other path
-/// carries the connection.
+/// A firewall on the first path swallows packets above 1,100 bytes, in which no QUIC handshake fits
+/// (RFC 9000 section 14): the other path carries the connection.
 #[test]
 fn a_path_for_small_packets_leaves_the_work_to_the_other() {
     let Some(bed) = bed(2, Family::V4) else { return };
@@ -86,7 +89,8 @@ fn a_path_that_begins_to_swallow_large_packets_is_left() {
     assert_eq!(pair.reconnects(&bed), 0, "the connection itself went on");
 }
 
-/// Alone, such a path is an error in one line that says what was tried and what to do, and no panic or endless wait.
+/// Alone, such a path is an error in one line that says what was tried and what to do, and no panic
+/// or endless wait.
 #[test]
 fn a_path_for_small_packets_alone_is_a_clear_error() {
     let Some(bed) = bed(1, Family::V4) else { return };
@@ -97,8 +101,8 @@ fn a_path_for_small_packets_alone_is_a_clear_error() {
     assert!(!said.contains("panicked"), "{said}");
 }
 
-/// One packet in a hundred arrives with a changed byte and a good checksum, in both directions, all the time: authentication drops it, and
-/// no byte that a program reads is wrong.
+/// One packet in a hundred arrives with a changed byte and a good checksum, in both directions, all
+/// the time: authentication drops it, and no byte that a program reads is wrong.
 #[test]
 fn sustained_corruption_changes_no_byte() {
     let Some(bed) = bed(2, Family::V4) else { return };

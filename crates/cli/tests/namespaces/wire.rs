@@ -1,4 +1,5 @@
-//! A path between two TUN devices that does to packets what real ones do: swallows, changes, renames.
+//! A path between two TUN devices that does to packets what real ones do: swallows, changes,
+//! renames.
 
 use std::{
     fs::File,
@@ -67,7 +68,8 @@ impl Wire {
         Ok(Self { rules, threads: threads.into() })
     }
 
-    /// Gives the client another address outside, as a NAT that has forgotten it does. Packets to the old one are lost.
+    /// Gives the client another address outside, as a NAT that has forgotten it does. Packets to
+    /// the old one are lost.
     pub fn rebind(&self, binding: u8) {
         self.rules.binding.store(binding, Relaxed);
     }
@@ -182,7 +184,8 @@ impl Rules {
     }
 }
 
-/// Makes the IP header's checksum right (RFC 1071) and leaves UDP's out, which IPv4 permits (RFC 768).
+/// Makes the IP header's checksum right (RFC 1071) and leaves UDP's out, which IPv4 permits
+/// (RFC 768).
 fn without_checksum(packet: &mut [u8]) {
     packet[26..28].fill(0);
     packet[10..12].fill(0);

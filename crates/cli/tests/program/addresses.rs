@@ -16,7 +16,8 @@ fn skip(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {reason}");
 }
 
-/// One server on `[::]` serves clients of both families; a client that has nothing but IPv6 is served as well, down to its proxy.
+/// One server on `[::]` serves clients of both families; a client that has nothing but IPv6 is
+/// served as well, down to its proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn both_families_reach_a_server_on_the_wildcard() {
     if UdpSocket::bind(ANY_V6).is_err() {
@@ -82,7 +83,8 @@ fn ip(words: &str) {
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Public addresses that are this machine's are refused from the moment that it has them, in every form; its neighbours' are not.
+/// Public addresses that are this machine's are refused from the moment that it has them, in every
+/// form; its neighbours' are not.
 #[test]
 fn the_servers_own_addresses_are_refused() {
     // The namespace belongs to this thread and to the sockets that it makes.

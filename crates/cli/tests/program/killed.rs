@@ -1,4 +1,5 @@
-//! Either end of the proxy pair is killed in mid-transfer. No program, and no host behind the server, may take that for an end.
+//! Either end of the proxy pair is killed in mid-transfer. No program, and no host behind the
+//! server, may take that for an end.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -13,7 +14,8 @@ use crate::{process::Process, support::*};
 /// Without a sign of life, until the end that was not killed gives up.
 const GIVE_UP: Duration = Duration::from_secs(3);
 
-/// A program's connection through a proxy, and the same at the host that it leads to; bytes are on their way in both directions and no end is near.
+/// A program's connection through a proxy, and the same at the host that it leads to; bytes are on
+/// their way in both directions and no end is near.
 struct Transfer {
     program: TcpStream,
     host: TcpStream,

@@ -1,4 +1,5 @@
-//! The real program as a process of its own: killed, short of descriptors, beside a greedy neighbour, on other address families.
+//! The real program as a process of its own: killed, short of descriptors, beside a greedy
+//! neighbour, on other address families.
 
 mod addresses;
 mod killed;

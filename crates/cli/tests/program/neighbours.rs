@@ -32,7 +32,8 @@ fn server(preparation: &str, state: &tempfile::TempDir, further: &[&str]) -> (Pr
     (server, invitation)
 }
 
-/// A name server that never answers for names that contain `slow`, and has 127.0.0.1 for all others.
+/// A name server that never answers for names that contain `slow`, and has 127.0.0.1 for all
+/// others.
 struct NameServer {
     address: SocketAddr,
     /// The slow names that it was asked for.
@@ -99,7 +100,8 @@ fn threads(of: &Process) -> usize {
     std::fs::read_dir(format!("/proc/{}/task", of.id())).unwrap().count()
 }
 
-/// A client asks for 900 names whose name server is silent. Another's names are looked up meanwhile, and no thread waits for any.
+/// A client asks for 900 names whose name server is silent. Another's names are looked up
+/// meanwhile, and no thread waits for any.
 #[tokio::test(flavor = "multi_thread")]
 async fn silent_name_servers_hold_up_only_who_asked() {
     within(async {
@@ -151,7 +153,8 @@ async fn the_hosts_file_comes_before_dns() {
     .await;
 }
 
-/// A client opens as many connections as it can get. Another still gets some, and the operator hears of it.
+/// A client opens as many connections as it can get. Another still gets some, and the operator
+/// hears of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptors_are_shared() {
     within(async {
@@ -194,7 +197,8 @@ fn the_soft_limit_of_descriptors_is_raised() {
     assert_eq!(words[3], words[4], "{line}");
 }
 
-/// Programs take all descriptors of a client's process. It goes on, and serves again once they have let go.
+/// Programs take all descriptors of a client's process. It goes on, and serves again once they have
+/// let go.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_without_descriptors_recovers() {
     within(async {
@@ -252,7 +256,8 @@ fn resident_bytes(process: &Process) -> usize {
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1_024
 }
 
-/// A client has large packets sent to its associations, and never reads the streams that carry them.
+/// A client has large packets sent to its associations, and never reads the streams that carry
+/// them.
 #[tokio::test(flavor = "multi_thread")]
 async fn associations_that_are_never_read_hold_little() {
     const ASSOCIATIONS: u32 = 20;

@@ -1,4 +1,5 @@
-//! Origin servers that do what a test says, and programs that speak HTTP by hand: a library would correct what is to be tried.
+//! Origin servers that do what a test says, and programs that speak HTTP by hand: a library would
+//! correct what is to be tried.
 
 use std::{
     future::Future,

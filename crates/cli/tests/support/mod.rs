@@ -1,4 +1,5 @@
-//! A server and a client in this process, an echo server for them to reach, and the bytes that programs say to proxies.
+//! A server and a client in this process, an echo server for them to reach, and the bytes that
+//! programs say to proxies.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
 pub mod http;
@@ -158,7 +159,8 @@ pub fn socks5_request(command: u8, address: SocketAddr) -> Vec<u8> {
     request
 }
 
-/// Says hello to a SOCKS5 proxy and makes a request; returns the connection, the reply code and the bound address.
+/// Says hello to a SOCKS5 proxy and makes a request; returns the connection, the reply code and the
+/// bound address.
 pub async fn socks5(proxy: SocketAddr, command: u8, address: SocketAddr) -> (TcpStream, u8, SocketAddr) {
     let mut tcp = TcpStream::connect(proxy).await.unwrap();
     tcp.write_all(&[5, 1, 0]).await.unwrap();

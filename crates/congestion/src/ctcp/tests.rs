@@ -23,7 +23,8 @@ fn loss(ctcp: &mut Ctcp, now: u64, sent: u64) {
     );
 }
 
-/// A controller that has seen RTT_min = 50 ms and then, for long, `rtt` ms; in congestion avoidance, with a window near 100 packets.
+/// A controller that has seen RTT_min = 50 ms and then, for long, `rtt` ms; in congestion
+/// avoidance, with a window near 100 packets.
 fn settled(rtt: u64) -> Ctcp {
     let mut ctcp = Ctcp::new(&Config::with_max_datagram_size(SIZE));
     for _ in 0..10 {
@@ -145,7 +146,8 @@ fn a_gap_does_not_confirm_the_end_of_slow_start() {
     for n in 0..10 {
         ack(&mut ctcp, 60 + n, 50, 2 * SIZE);
     }
-    // A burst of our own waits at the bottleneck, which ends slow start, and loses a packet by chance.
+    // A burst of our own waits at the bottleneck, which ends slow start, and loses a packet by
+    // chance.
     for n in 0..10 {
         ack(&mut ctcp, 110 + n, 70, SIZE);
     }

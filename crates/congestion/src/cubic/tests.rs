@@ -175,7 +175,8 @@ fn hystart_leaves_slow_start_without_loss() {
 
 #[test]
 fn friendly_estimate_by_specification_and_kernel() {
-    // 100 segments reduced to 70 with an RTT of 1 ms, so that W_cubic stands still; 0.529 per round trip up to 100 in both.
+    // 100 segments reduced to 70 with an RTT of 1 ms, so that W_cubic stands still; 0.529 per round
+    // trip up to 100 in both.
     let rounds = |rules, from: u64, to: u64| {
         let mut cubic = Cubic::new(&Config { cubic_rules: rules, ..config() });
         cubic.on_ack(&ack(0, 0, 90 * SIZE), &[]);

@@ -50,7 +50,8 @@ fn fractions_of_a_byte_add_up() {
         reno.on_ack(&ack(60, 11, 1), &[]); // 0.2 bytes each
         acked += 1;
     }
-    // Less than 1000, as the divisor grows meanwhile: w dw = 1000 db gives w = sqrt(5000^2 + 2 * 1000 * 5000) = 5916.
+    // Less than 1000, as the divisor grows meanwhile: w dw = 1000 db gives w = sqrt(5000^2 + 2 *
+    // 1000 * 5000) = 5916.
     assert!((5_914..=5_917).contains(&reno.window()), "{}", reno.window());
 }
 
@@ -119,7 +120,8 @@ fn throughput_follows_the_inverse_square_root_law() {
     for period in [100, 1_000, 10_000] {
         let mut reno = NewReno::new(&Config::default());
         let outcome = test_loop::run(&mut reno, Duration::from_millis(50), period, 100 * period);
-        // The law knows neither the round of the recovery period nor whole packets; both matter for small windows.
+        // The law knows neither the round of the recovery period nor whole packets; both matter for
+        // small windows.
         let law = 1.22 * (period as f64).sqrt();
         let ratio = outcome.mean_window / law;
         assert!((0.85..1.05).contains(&ratio), "period {period}: {} against {law}", outcome.mean_window);

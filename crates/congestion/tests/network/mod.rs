@@ -1,9 +1,12 @@
-//! Bulk flows through shared bottlenecks, packet by packet: the smallest network in which controllers meet.
+//! Bulk flows through shared bottlenecks, packet by packet: the smallest network in which
+//! controllers meet.
 //!
-//! sender (window, pacing) -> random loss -> drop-tail queue -> rate -> delay + jitter -> receiver -> ACK of every packet
+//! sender (window, pacing) -> random loss -> drop-tail queue -> rate -> delay + jitter ->
+//! receiver -> ACK of every packet
 //!
-//! Every path of every flow always has data. Losses are found as in RFC 9002, by three later ACKs, or where jitter reorders, by age: a
-//! round-trip time and four variations. Everything is a function of the seed.
+//! Every path of every flow always has data. Losses are found as in RFC 9002, by three later ACKs,
+//! or where jitter reorders, by age: a round-trip time and four variations. Everything is a
+//! function of the seed.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -60,7 +63,8 @@ pub struct Jitter {
     pub reorder: bool,
 }
 
-/// Losses in bursts: a channel that is good or bad (Gilbert and Elliott), and loses packets while it is bad.
+/// Losses in bursts: a channel that is good or bad (Gilbert and Elliott), and loses packets while
+/// it is bad.
 #[derive(Clone, Copy, Debug)]
 pub struct Chain {
     /// Chance per packet that the good state ends.
@@ -96,7 +100,8 @@ pub struct Path {
     pub chain: Option<Chain>,
     /// Its jitter.
     pub jitter: Jitter,
-    /// How seldom its busy sender runs, on average: what arrives or is due in between waits, and then goes in bursts of up to ten packets.
+    /// How seldom its busy sender runs, on average: what arrives or is due in between waits, and
+    /// then goes in bursts of up to ten packets.
     pub nap: Duration,
 }
 
@@ -133,7 +138,8 @@ impl Path {
         Self { nap: Duration::from_millis(ms), ..self }
     }
 
-    /// When a sender runs that something happens to at `at`: once in every `nap`, at a moment of chance.
+    /// When a sender runs that something happens to at `at`: once in every `nap`, at a moment of
+    /// chance.
     fn runs_at(&self, at: Instant) -> Instant {
         let since = (at - Instant::ORIGIN).as_nanos();
         let nap = self.nap.as_nanos();
@@ -261,7 +267,8 @@ impl Network {
         self.sender(flow, path).controller.window() as f64 / SIZE as f64
     }
 
-    /// Mean goodput in Mbit/s of each path of each flow, from `from` to `to` seconds; runs the network.
+    /// Mean goodput in Mbit/s of each path of each flow, from `from` to `to` seconds; runs the
+    /// network.
     pub fn goodput(&mut self, from: u64, to: u64) -> Vec<Vec<f64>> {
         self.run_until(Duration::from_secs(from));
         let before: Vec<u64> = self.senders.iter().map(|s| s.delivered).collect();
@@ -362,7 +369,8 @@ impl Network {
         self.schedule(path.runs_at(at), Event::Ack { sender: index, number, marked });
     }
 
-    /// One packet through a chain. The loss rate is that of the state before the transition, as in netem.
+    /// One packet through a chain. The loss rate is that of the state before the transition, as in
+    /// netem.
     fn loses(&mut self, index: usize, chain: Chain) -> bool {
         let (change, lost) = (self.random(), self.random());
         let bad = &mut self.senders[index].bad;

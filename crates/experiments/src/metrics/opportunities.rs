@@ -1,5 +1,6 @@
-//! How many chances for recovery packets there are, and how many of them are spent before one repairs something (CoFUSO
-//! section 3.3, Figs. 4 and 5). A chance is a redundant packet that the scheme did send.
+//! How many chances for recovery packets there are, and how many of them are spent before one
+//! repairs something (CoFUSO section 3.3, Figs. 4 and 5). A chance is a redundant packet that the
+//! scheme did send.
 
 use units::Duration;
 

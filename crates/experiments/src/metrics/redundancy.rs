@@ -2,7 +2,8 @@
 
 use super::View;
 
-/// Each flow's share of redundant packets, averaged over flows (FUSO Fig. 7c, in packets instead of bytes).
+/// Each flow's share of redundant packets, averaged over flows (FUSO Fig. 7c, in packets instead of
+/// bytes).
 pub(super) fn extra(view: View<'_>) -> Option<f64> {
     let shares = view.flows.iter().map(|flow| f64::from(flow.extra) / f64::from(flow.packets.max(1)));
     (!view.flows.is_empty()).then(|| shares.sum::<f64>() / view.flows.len() as f64)

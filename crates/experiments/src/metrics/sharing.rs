@@ -1,4 +1,5 @@
-//! What watched connections had delivered when the run ended: how fast they were, and how equally they shared.
+//! What watched connections had delivered when the run ended: how fast they were, and how equally
+//! they shared.
 
 use super::View;
 

@@ -1,4 +1,5 @@
-//! Retransmission timeouts, and retransmissions of all kinds, of a flow's own connection while it was under way, and of its request's.
+//! Retransmission timeouts, and retransmissions of all kinds, of a flow's own connection while it
+//! was under way, and of its request's.
 
 use super::View;
 

@@ -1,4 +1,5 @@
-//! CTCP's bounds (section 6.2) and the square-root formula of Fig. 3a, as throughput of a flow in Mbit/s.
+//! CTCP's bounds (section 6.2) and the square-root formula of Fig. 3a, as throughput of a flow in
+//! Mbit/s.
 //!
 //! Keys: `loss`, `rate_mbps`; `block` (32); for the square root `rtt_ms`.
 

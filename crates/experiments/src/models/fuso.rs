@@ -1,4 +1,5 @@
-//! FUSO's timeout models (sections II-B and IV): one-way independent loss, early retransmit, lost windows neglected.
+//! FUSO's timeout models (sections II-B and IV): one-way independent loss, early retransmit, lost
+//! windows neglected.
 //!
 //! | paper   | key                                                     |
 //! |---------|---------------------------------------------------------|

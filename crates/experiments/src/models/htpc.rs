@@ -1,6 +1,8 @@
-//! HTPC's model (equations 9 to 17, HTPC-A11): of a unit of `unit` packets each is blocked with probability `blocking`.
+//! HTPC's model (equations 9 to 17, HTPC-A11): of a unit of `unit` packets each is blocked with
+//! probability `blocking`.
 //!
-//! Keys: `unit`, `blocking`, `scheme` (`rps`, `corrective`, `caps`, `htpc`), `reading` (`corrected`, `printed`).
+//! Keys: `unit`, `blocking`, `scheme` (`rps`, `corrective`, `caps`, `htpc`), `reading`
+//! (`corrected`, `printed`).
 
 use recovery::htpc_model::{Reading, blocked, long_extra, short_extra, timeout};
 

@@ -1,4 +1,5 @@
-//! Values that were not worked out here: a number in the plan itself, such as one that the paper states, or one in a table of the folder `data`.
+//! Values that were not worked out here: a number in the plan itself, such as one that the paper
+//! states, or one in a table of the folder `data`.
 
 use plans::{Keys, PlanError, names, number};
 
@@ -11,7 +12,8 @@ pub(super) fn stated(keys: &mut Keys<'_>) -> Result<f64, PlanError> {
     keys.need("value", value, "a number")
 }
 
-/// `column` of the first line of `table` that has the numbers `at`, by column. No number if there is no such line: then nothing is drawn.
+/// `column` of the first line of `table` that has the numbers `at`, by column. No number if there
+/// is no such line: then nothing is drawn.
 pub(super) fn table(keys: &mut Keys<'_>) -> Result<f64, PlanError> {
     let text = keys.need_named("table", TABLES)?;
     let column = keys.need_text("column", "the column that has the value")?;

@@ -1,4 +1,5 @@
-//! SLP section II-A: what retransmission and coding leave of a link. Keys: `loss`; `group`, the packets that a code protects together.
+//! SLP section II-A: what retransmission and coding leave of a link. Keys: `loss`; `group`, the
+//! packets that a code protects together.
 
 use recovery::slp_goodput::{arq, fec, group_loss, redundancy_needed};
 

@@ -1,4 +1,5 @@
-//! CAPS: short flows coded below TCP and sprayed, long ones not. The keys of coding layers, and `t_s_bytes`.
+//! CAPS: short flows coded below TCP and sprayed, long ones not. The keys of coding layers, and
+//! `t_s_bytes`.
 
 use plans::{Keys, PlanError};
 use tcpsim::{

@@ -1,6 +1,7 @@
-//! The keys of every coding layer: `delivery` (`as-it-comes`, or `in-order`: HTPC-A10), `count_losses` (HTPC-A5), `sampling` (`period`, or
-//! `since-start`: HTPC-A4), `blocked_above_us` (HTPC-A4), `b_at_first`, `host_wide`,
-//! `units_wait` (HTPC-A8), `rounding` (`up`, `down`, `carry`: HTPC-A3), `r_cap` (HTPC-A2).
+//! The keys of every coding layer: `delivery` (`as-it-comes`, or `in-order`: HTPC-A10),
+//! `count_losses` (HTPC-A5), `sampling` (`period`, or `since-start`: HTPC-A4), `blocked_above_us`
+//! (HTPC-A4), `b_at_first`, `host_wide`, `units_wait` (HTPC-A8), `rounding` (`up`, `down`, `carry`:
+//! HTPC-A3), `r_cap` (HTPC-A2).
 
 use recovery::htpc_redundancy::{Parameters, Rounding};
 use tcpsim::shims::coding_layer::{Common, Delivery};

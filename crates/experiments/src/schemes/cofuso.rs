@@ -1,5 +1,6 @@
-//! CoFUSO: MPTCP's keys; a `setting` of the paper (section 5.2 or 6.2) and what differs from it: `m_max`, `k_max`, `alpha1`
-//! and `beta1` (loss estimate), `alpha2` and `beta2` (choice of path), `fixed_rate` (parities per packet, Fig. 15).
+//! CoFUSO: MPTCP's keys; a `setting` of the paper (section 5.2 or 6.2) and what differs from it:
+//! `m_max`, `k_max`, `alpha1` and `beta1` (loss estimate), `alpha2` and `beta2` (choice of path),
+//! `fixed_rate` (parities per packet, Fig. 15).
 
 use plans::{Keys, PlanError};
 use recovery::{Weights, path_choice};

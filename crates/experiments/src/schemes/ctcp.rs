@@ -1,4 +1,5 @@
-//! CTCP instead of TCP: of TCP's keys it has sizes, initial window and timers. `block`, `blocks`, `mu`, `tokens`.
+//! CTCP instead of TCP: of TCP's keys it has sizes, initial window and timers. `block`, `blocks`,
+//! `mu`, `tokens`.
 
 use tcpsim::{Profile, SchemeKind, Tcp, ctcp::Ctcp};
 

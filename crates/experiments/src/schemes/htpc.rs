@@ -1,4 +1,5 @@
-//! HTPC: a coding layer below TCP. The keys of coding layers, `t_s_bytes` and `t_w_bytes` (HTPC-A6).
+//! HTPC: a coding layer below TCP. The keys of coding layers, `t_s_bytes` and `t_w_bytes`
+//! (HTPC-A6).
 
 use plans::{Keys, PlanError};
 use tcpsim::{

@@ -1,4 +1,5 @@
-//! SLP: duplicates of SYN and PSH packets. `bandwidth_mbps`, `assumed_loss`, `q_syn`, `q_psh`, `learn`, `strict` (SLP-A3).
+//! SLP: duplicates of SYN and PSH packets. `bandwidth_mbps`, `assumed_loss`, `q_syn`, `q_psh`,
+//! `learn`, `strict` (SLP-A3).
 
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Slp};
 use units::BitRate;

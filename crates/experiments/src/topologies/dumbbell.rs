@@ -1,4 +1,6 @@
-//! Pairs of hosts over one bottleneck. Its queue is `queue_packets` (100), or `queue_bdp` bandwidth-delay products, but at least ten packets. Lines: `access`, `bottleneck`. Hosts: `left`, `right`. Links: `bottleneck`, `access`.
+//! Pairs of hosts over one bottleneck. Its queue is `queue_packets` (100), or `queue_bdp`
+//! bandwidth-delay products, but at least ten packets. Lines: `access`, `bottleneck`. Hosts:
+//! `left`, `right`. Links: `bottleneck`, `access`.
 
 use netsim::fabric::topology::Dumbbell;
 use plans::{Keys, PlanError};

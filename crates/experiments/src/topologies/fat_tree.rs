@@ -1,4 +1,5 @@
-//! Three layers in pods (FUSO section VI-C). Lines: `up`, `down`, `fabric`. Links: `access`, `tor-agg`, `agg-spine`, `fabric`.
+//! Three layers in pods (FUSO section VI-C). Lines: `up`, `down`, `fabric`. Links: `access`,
+//! `tor-agg`, `agg-spine`, `fabric`.
 
 use netsim::fabric::topology::FatTree;
 use plans::{Keys, PlanError};

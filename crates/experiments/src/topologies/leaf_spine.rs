@@ -1,5 +1,6 @@
-//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`. `slow_path_rtt`: the propagation delay there and back over the
-//! first spine, in those of the other spines (HTPC-A14).
+//! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`. `slow_path_rtt`:
+//! the propagation delay there and back over the first spine, in those of the other spines
+//! (HTPC-A14).
 
 use netsim::fabric::{Line, topology::LeafSpine};
 use plans::{Keys, PlanError};

@@ -1,6 +1,7 @@
 //! Two racks with several links between them (FUSO section VI-A). Lines: `up`, `down`, `between`.
 //!
-//! Hosts: `first` and `second` rack. Links: `paths` (P1 is number 0), `access`, `access-first`, `access-second`.
+//! Hosts: `first` and `second` rack. Links: `paths` (P1 is number 0), `access`, `access-first`,
+//! `access-second`.
 
 use netsim::fabric::{LinkId, topology::ParallelPaths};
 use plans::{Keys, PlanError};

@@ -1,6 +1,7 @@
 //! CoFUSO's simulation network (section 6.2, Fig. 12), `wiring` as in COF-A5.
 //!
-//! Hosts: `receivers` (H1-H10), `senders` (H11-H20). Links: `core` (between R2-R9), `edge` (to R1 and R10), `access`.
+//! Hosts: `receivers` (H1-H10), `senders` (H11-H20). Links: `core` (between R2-R9), `edge` (to R1
+//! and R10), `access`.
 
 use netsim::fabric::topology::{TenRouters, Wiring, ten_routers::CORE};
 use plans::{Keys, PlanError};

@@ -1,8 +1,10 @@
-//! A station behind an access point: pairs of hosts over one radio channel, as a link of the rate that 802.11b leaves to one sender. Hosts: `left`
-//! (servers), `right` (stations). Links: `air` (forward to the stations), `access`.
+//! A station behind an access point: pairs of hosts over one radio channel, as a link of the rate
+//! that 802.11b leaves to one sender. Hosts: `left` (servers), `right` (stations). Links: `air`
+//! (forward to the stations), `access`.
 //!
-//! Keys: `air_mbps`, the rate at which frames are on the air; `rtt_us`; `queue_packets` (50); `pairs` (1). A packet of 1,500 bytes takes
-//! [`OVERHEAD`] besides its time on the air, and the link's rate is what that leaves. The way back has the same rate of its own: the collisions of
+//! Keys: `air_mbps`, the rate at which frames are on the air; `rtt_us`; `queue_packets` (50);
+//! `pairs` (1). A packet of 1,500 bytes takes [`OVERHEAD`] besides its time on the air, and the
+//! link's rate is what that leaves. The way back has the same rate of its own: the collisions of
 //! data and acknowledgements of one channel are not modelled.
 
 use netsim::fabric::topology::Dumbbell;
@@ -11,8 +13,9 @@ use units::{BitRate, Duration};
 
 use super::Network;
 
-/// What 802.11b adds to every frame: DIFS (50 us), half of a window of 31 slots of 20 us, a long preamble (192 us), SIFS (10 us) and the
-/// acknowledgement at 1 Mbit/s with its own preamble (304 us). IEEE 802.11-1999 and 802.11b-1999, section 18.
+/// What 802.11b adds to every frame: DIFS (50 us), half of a window of 31 slots of 20 us, a long
+/// preamble (192 us), SIFS (10 us) and the acknowledgement at 1 Mbit/s with its own preamble (304
+/// us). IEEE 802.11-1999 and 802.11b-1999, section 18.
 const OVERHEAD: Duration = Duration::from_micros(50 + 310 + 192 + 10 + 304);
 /// The rate is that for packets of this size.
 const PACKET: u64 = 1_500;

@@ -1,5 +1,6 @@
-//! A client that fetches something, one after the other: a connection is opened, `request_bytes` go there, and the given sizes come back. `flows`
-//! from the hosts of `clients` to those of `servers` in turn, a new one every `apart_ms`. Measured from the SYN (SLP section III).
+//! A client that fetches something, one after the other: a connection is opened, `request_bytes` go
+//! there, and the given sizes come back. `flows` from the hosts of `clients` to those of `servers`
+//! in turn, a new one every `apart_ms`. Measured from the SYN (SLP section III).
 
 use netsim::fabric::workload::{HostRange, SizeTable};
 use plans::{Keys, PlanError};

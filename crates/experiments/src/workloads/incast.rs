@@ -1,6 +1,6 @@
-//! Many answers to one host at once (FUSO section VI-B.3): `senders` answers of `bytes` from the hosts of `from` to the first
-//! host of `to`, on connections of their own or, with `long_lived`, on ones that were warmed up by `warm_bytes`; `rounds`
-//! times, `apart_ms` apart.
+//! Many answers to one host at once (FUSO section VI-B.3): `senders` answers of `bytes` from the
+//! hosts of `from` to the first host of `to`, on connections of their own or, with `long_lived`, on
+//! ones that were warmed up by `warm_bytes`; `rounds` times, `apart_ms` apart.
 
 use netsim::fabric::{HostId, workload::Incast as Answers};
 use plans::{Keys, PlanError};

@@ -1,5 +1,5 @@
-//! A fixed count of short and of long flows (HTPC sections 5.2 and 5.3, HTPC-A13): `short` flows within `within_ms` and
-//! `long` ones from the start, with sizes in `short_sizes` and `long_sizes`.
+//! A fixed count of short and of long flows (HTPC sections 5.2 and 5.3, HTPC-A13): `short` flows
+//! within `within_ms` and `long` ones from the start, with sizes in `short_sizes` and `long_sizes`.
 
 use netsim::fabric::workload::{Mix as Flows, Pairs};
 use plans::{Keys, PlanError};

@@ -1,6 +1,7 @@
-//! Flows that arrive at random, each with a connection of its own: `flows` of the given sizes at `load`, a share of what the
-//! hosts of `from` can send (or `load_mbps` in all), from any host of `from` to any of `to` (`pairs = "matched"`: n-th to
-//! n-th). Flows above `tested_bytes` stand in the background and use plain TCP. Completion times include `request_ms`.
+//! Flows that arrive at random, each with a connection of its own: `flows` of the given sizes at
+//! `load`, a share of what the hosts of `from` can send (or `load_mbps` in all), from any host of
+//! `from` to any of `to` (`pairs = "matched"`: n-th to n-th). Flows above `tested_bytes` stand in
+//! the background and use plain TCP. Completion times include `request_ms`.
 
 use netsim::fabric::workload::{Pairs, Poisson as Arrivals};
 use plans::{Keys, PlanError};

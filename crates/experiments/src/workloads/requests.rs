@@ -1,13 +1,14 @@
 //! Requests and responses over long-lived connections, as in FUSO's testbed (section VI-B).
 //!
-//! Every client keeps `connections` to every server that it may ask, half of them (at least one) for tested responses, half
-//! for the background, each used in turn. `flows` requests arrive at random at `load`, a share of the clients' links (FUSO-A9),
-//! or at `load_mbps` in all. A client asks a random server, or with `pairs = "matched"` the n-th the n-th. Responses above
-//! `tested_bytes` stand in the background: plain TCP. A response starts when its request has arrived; completion times run
-//! from the request to the response's last byte.
+//! Every client keeps `connections` to every server that it may ask, half of them (at least one)
+//! for tested responses, half for the background, each used in turn. `flows` requests arrive at
+//! random at `load`, a share of the clients' links (FUSO-A9), or at `load_mbps` in all. A client
+//! asks a random server, or with `pairs = "matched"` the n-th the n-th. Responses above
+//! `tested_bytes` stand in the background: plain TCP. A response starts when its request has
+//! arrived; completion times run from the request to the response's last byte.
 //!
-//! Tested connections carry `warm_bytes` first and are then idle until `start_ms`, so that all sub-flows are active
-//! and the initial window is restored (FUSO-A13).
+//! Tested connections carry `warm_bytes` first and are then idle until `start_ms`, so that all
+//! sub-flows are active and the initial window is restored (FUSO-A13).
 
 use netsim::{
     Rng,

@@ -1,6 +1,8 @@
-//! Long flows of two kinds over one bottleneck, all from the start: `measured` flows of `bytes` each are looked at, beside `rivals` that outlast
-//! them: the run ends with the last of the measured ones. `measured_scheme` and `rival_scheme` are `scheme` or `tcp` (plain TCP with the plan's parameters). The n-th flow goes from the n-th
-//! host of `from` to the n-th of `to`; rivals come after the measured ones. `rivals_later_ms` lets them start later.
+//! Long flows of two kinds over one bottleneck, all from the start: `measured` flows of `bytes`
+//! each are looked at, beside `rivals` that outlast them: the run ends with the last of the
+//! measured ones. `measured_scheme` and `rival_scheme` are `scheme` or `tcp` (plain TCP with the
+//! plan's parameters). The n-th flow goes from the n-th host of `from` to the n-th of `to`; rivals
+//! come after the measured ones. `rivals_later_ms` lets them start later.
 
 use netsim::fabric::workload::HostRange;
 use plans::{Keys, PlanError};

@@ -1,6 +1,7 @@
-//! One flow after the other: `flows` of the given sizes from the hosts of `from` to those of `to` in turn, each with a
-//! connection of its own, a new one every `apart_ms`. With `apart_ms` far above completion times, one at a time. Completion
-//! times include `request_ms`, the way of a request that nothing happens to.
+//! One flow after the other: `flows` of the given sizes from the hosts of `from` to those of `to`
+//! in turn, each with a connection of its own, a new one every `apart_ms`. With `apart_ms` far
+//! above completion times, one at a time. Completion times include `request_ms`, the way of a
+//! request that nothing happens to.
 
 use netsim::fabric::{
     HostId,

@@ -1,6 +1,8 @@
-//! A video over one connection, from the first host of `from` to the first of `to`: `length_s` of `rate_mbps`, in pieces of `piece_ms` (100). A
-//! server that is `paced` (true) writes every piece when it is due, as one that encodes or streams in real time; else all at once, as one that
-//! serves a file. The player starts, and goes on after it has run dry, with `buffer_ms` of video (see [`Player`]).
+//! A video over one connection, from the first host of `from` to the first of `to`: `length_s` of
+//! `rate_mbps`, in pieces of `piece_ms` (100). A server that is `paced` (true) writes every piece
+//! when it is due, as one that encodes or streams in real time; else all at once, as one that
+//! serves a file. The player starts, and goes on after it has run dry, with `buffer_ms` of video
+//! (see [`Player`]).
 
 use plans::{Keys, PlanError};
 use units::{Duration, Instant};

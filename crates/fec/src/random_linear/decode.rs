@@ -15,24 +15,25 @@ pub enum Innovation {
     Redundant,
 }
 
-/// What the decoder has at the place of a source. Row and symbol of a place belong together: the sources' virtual
-/// symbols, times the row's coefficients, add up to the symbol.
+/// What the decoder has at the place of a source. Row and symbol of a place belong together: the
+/// sources' virtual symbols, times the row's coefficients, add up to the symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Slot {
     /// Nothing.
     Empty,
     /// An equation with coefficient 1 here, and 0 at every other place that is not empty.
     Equation,
-    /// The virtual symbol itself: an equation with all other coefficients 0. `reported` once the caller has it, from
-    /// here or from elsewhere.
+    /// The virtual symbol itself: an equation with all other coefficients 0. `reported` once the
+    /// caller has it, from here or from elsewhere.
     Known { reported: bool },
 }
 
-/// The decoder of one block: incremental Gauss-Jordan elimination, always fully reduced, so that a source is known as
-/// soon as the symbols determine it.
+/// The decoder of one block: incremental Gauss-Jordan elimination, always fully reduced, so that a
+/// source is known as soon as the symbols determine it.
 ///
-/// Holds K symbols and K x K coefficients, allocated at once. Cost per symbol: one pass over the symbols held, and
-/// while sources are missing one multiplication of a symbol for every equation held.
+/// Holds K symbols and K x K coefficients, allocated at once. Cost per symbol: one pass over the
+/// symbols held, and while sources are missing one multiplication of a symbol for every equation
+/// held.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     seed: u32,
@@ -51,11 +52,13 @@ pub struct Decoder {
 type Row = [u8; MAX_SOURCES];
 
 impl Decoder {
-    /// A decoder of a block of `k` sources with `seed`, whose repair symbols have `symbol_len` bytes.
+    /// A decoder of a block of `k` sources with `seed`, whose repair symbols have `symbol_len`
+    /// bytes.
     ///
     /// # Errors
-    /// [`DecodeError::SourceCount`] unless 1 <= `k` <= [`MAX_SOURCES`]; [`DecodeError::RepairLength`] unless
-    /// [`PREFIX`] <= `symbol_len` <= [`PREFIX`] + [`MAX_SOURCE_LEN`].
+    /// [`DecodeError::SourceCount`] unless 1 <= `k` <= [`MAX_SOURCES`];
+    /// [`DecodeError::RepairLength`] unless [`PREFIX`] <= `symbol_len` <= [`PREFIX`] +
+    /// [`MAX_SOURCE_LEN`].
     pub fn new(seed: u32, k: usize, symbol_len: usize) -> Result<Self, DecodeError> {
         let mut decoder = Self {
             seed,
@@ -109,7 +112,8 @@ impl Decoder {
         self.write_source(index, source);
         self.eliminate(index);
         if let Some(mut row) = displaced {
-            // An equation that held this source and nothing else would have made it known: there is something left.
+            // An equation that held this source and nothing else would have made it known: there is
+            // something left.
             row[index] = 0;
             Kernels::detect().xor_assign(&mut self.hand, place(&self.symbols, index, self.symbol_len));
             self.put_down(&mut row);
@@ -121,7 +125,8 @@ impl Decoder {
     /// Takes a repair symbol of the block.
     ///
     /// # Errors
-    /// [`DecodeError::UnequalRepairs`] if its length is not the block's; the decoder is then unchanged.
+    /// [`DecodeError::UnequalRepairs`] if its length is not the block's; the decoder is then
+    /// unchanged.
     pub fn add_repair(&mut self, index: u32, symbol: &[u8]) -> Result<Innovation, DecodeError> {
         if symbol.len() != self.symbol_len {
             return Err(DecodeError::UnequalRepairs { expected: self.symbol_len, given: symbol.len() });
@@ -138,11 +143,12 @@ impl Decoder {
         Ok(Innovation::Innovative)
     }
 
-    /// The next rebuilt source that has not been returned yet, and was not added either, with its index.
-    /// Call until `None`.
+    /// The next rebuilt source that has not been returned yet, and was not added either, with its
+    /// index. Call until `None`.
     ///
     /// # Errors
-    /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the decoder.
+    /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the
+    /// decoder.
     pub fn next_rebuilt(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
         let index = self.slots.iter().position(|&slot| slot == Slot::Known { reported: false })?;
         self.slots[index] = Slot::Known { reported: true };

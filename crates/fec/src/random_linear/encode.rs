@@ -5,8 +5,8 @@ use arrayvec::ArrayVec;
 use super::{coefficient, coefficients};
 use crate::{EncodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, symbol};
 
-/// Writes repair symbol `index` of a block with `seed` to `out`. What `out` has beyond [`crate::symbol_len`] becomes
-/// zero.
+/// Writes repair symbol `index` of a block with `seed` to `out`. What `out` has beyond
+/// [`crate::symbol_len`] becomes zero.
 ///
 /// # Errors
 /// Any [`EncodeError`] about the sources, or an output that is too short.
@@ -42,7 +42,8 @@ impl Accumulator {
     /// Adds the block's next source.
     ///
     /// # Errors
-    /// [`EncodeError::SourceTooLong`], or [`EncodeError::SourceCount`] if the block is full; then nothing has changed.
+    /// [`EncodeError::SourceTooLong`], or [`EncodeError::SourceCount`] if the block is full; then
+    /// nothing has changed.
     pub fn push(&mut self, source: &[u8]) -> Result<(), EncodeError> {
         if source.len() > MAX_SOURCE_LEN {
             return Err(EncodeError::SourceTooLong { source_index: self.sources, len: source.len() });
@@ -61,15 +62,15 @@ impl Accumulator {
         self.sources
     }
 
-    /// The repair symbol of the sources so far; empty as long as there are none. Where other symbols of the block are
-    /// longer, because they saw longer sources, it is continued by zeros.
+    /// The repair symbol of the sources so far; empty as long as there are none. Where other
+    /// symbols of the block are longer, because they saw longer sources, it is continued by zeros.
     pub fn symbol(&self) -> &[u8] {
         &self.symbol
     }
 }
 
-/// The sources of a block as they come, and any repair symbol over those that are there: what CTCP's sender needs, which cannot know
-/// how many combinations a block will take.
+/// The sources of a block as they come, and any repair symbol over those that are there: what
+/// CTCP's sender needs, which cannot know how many combinations a block will take.
 ///
 /// Holds a copy of every source in one buffer.
 #[derive(Clone, Debug)]
@@ -94,11 +95,13 @@ impl Encoder {
         self.ends.clear();
     }
 
-    /// Adds the block's next source. Symbols made before do not cover it: whoever decodes must be told how many sources a symbol
-    /// is over, so it is simplest to make none before the block is closed.
+    /// Adds the block's next source. Symbols made before do not cover it: whoever decodes must be
+    /// told how many sources a symbol is over, so it is simplest to make none before the block is
+    /// closed.
     ///
     /// # Errors
-    /// [`EncodeError::SourceTooLong`], or [`EncodeError::SourceCount`] if the block is full; then nothing has changed.
+    /// [`EncodeError::SourceTooLong`], or [`EncodeError::SourceCount`] if the block is full; then
+    /// nothing has changed.
     pub fn push(&mut self, source: &[u8]) -> Result<(), EncodeError> {
         if source.len() > MAX_SOURCE_LEN {
             return Err(EncodeError::SourceTooLong { source_index: self.ends.len(), len: source.len() });
@@ -122,7 +125,8 @@ impl Encoder {
         PREFIX + self.longest
     }
 
-    /// Writes repair symbol `index` over the sources so far to `out`. What `out` has beyond [`symbol_len`](Self::symbol_len) becomes zero.
+    /// Writes repair symbol `index` over the sources so far to `out`. What `out` has beyond
+    /// [`symbol_len`](Self::symbol_len) becomes zero.
     ///
     /// # Errors
     /// [`EncodeError::SourceCount`] without sources, [`EncodeError::OutputTooShort`].

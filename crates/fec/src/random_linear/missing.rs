@@ -8,10 +8,11 @@ use crate::{DecodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, symbol};
 
 /// The decoder of one block for a receiver that keeps the received sources itself.
 ///
-/// Received sources pass the decoder by. It holds equations over the missing ones only: for M missing sources at most M symbols and
-/// M x M coefficients, allocated as repair symbols come. The equations are always fully reduced, so a source is known as
-/// soon as the symbols determine it. Cost per repair symbol: one pass over the received sources of the block, and one multiplication of a
-/// symbol for every equation held.
+/// Received sources pass the decoder by. It holds equations over the missing ones only: for M
+/// missing sources at most M symbols and M x M coefficients, allocated as repair symbols come. The
+/// equations are always fully reduced, so a source is known as soon as the symbols determine it.
+/// Cost per repair symbol: one pass over the received sources of the block, and one multiplication
+/// of a symbol for every equation held.
 ///
 /// A source that arrived but is not kept any more counts as missing; it is rebuilt like the others.
 #[derive(Clone, Debug)]
@@ -21,7 +22,8 @@ pub struct MissingDecoder {
     symbol_len: usize,
     /// The sources that were missing at the start, in ascending order: the columns.
     missing: ArrayVec<u8, MAX_SOURCES>,
-    /// Whether each column's source is known by now: because it was added, or because it was reported.
+    /// Whether each column's source is known by now: because it was added, or because it was
+    /// reported.
     known: ArrayVec<bool, MAX_SOURCES>,
     equations: Vec<Equation>,
 }
@@ -49,11 +51,13 @@ impl Equation {
 }
 
 impl MissingDecoder {
-    /// A decoder of a block of `k` sources with `seed`, whose repair symbols have `symbol_len` bytes, and of whose sources `is_missing`.
+    /// A decoder of a block of `k` sources with `seed`, whose repair symbols have `symbol_len`
+    /// bytes, and of whose sources `is_missing`.
     ///
     /// # Errors
-    /// [`DecodeError::SourceCount`] unless 1 <= `k` <= [`MAX_SOURCES`]; [`DecodeError::RepairLength`] unless
-    /// [`PREFIX`] <= `symbol_len` <= [`PREFIX`] + [`MAX_SOURCE_LEN`].
+    /// [`DecodeError::SourceCount`] unless 1 <= `k` <= [`MAX_SOURCES`];
+    /// [`DecodeError::RepairLength`] unless [`PREFIX`] <= `symbol_len` <= [`PREFIX`] +
+    /// [`MAX_SOURCE_LEN`].
     pub fn new(
         seed: u32,
         k: usize,
@@ -71,11 +75,12 @@ impl MissingDecoder {
         Ok(Self { seed, k, symbol_len, missing, known, equations: Vec::new() })
     }
 
-    /// Takes a repair symbol of the block; `source` gives the sources that were not missing at the start, and is asked for no other.
+    /// Takes a repair symbol of the block; `source` gives the sources that were not missing at the
+    /// start, and is asked for no other.
     ///
     /// # Errors
-    /// [`DecodeError::UnequalRepairs`] if its length is not the block's, [`DecodeError::SourceGone`], [`DecodeError::SourceTooLong`]; the decoder is
-    /// then unchanged.
+    /// [`DecodeError::UnequalRepairs`] if its length is not the block's,
+    /// [`DecodeError::SourceGone`], [`DecodeError::SourceTooLong`]; the decoder is then unchanged.
     pub fn add_repair<'a>(
         &mut self,
         index: u32,
@@ -96,7 +101,8 @@ impl MissingDecoder {
         Ok(if self.hold(equation) { Innovation::Innovative } else { Innovation::Redundant })
     }
 
-    /// Takes source `index`, which was missing and has arrived after all. One that was not missing changes nothing.
+    /// Takes source `index`, which was missing and has arrived after all. One that was not missing
+    /// changes nothing.
     ///
     /// # Errors
     /// [`DecodeError::SourceIndex`], [`DecodeError::SourceTooLong`]; the decoder is then unchanged.
@@ -140,10 +146,12 @@ impl MissingDecoder {
         Ok(Innovation::Innovative)
     }
 
-    /// The next rebuilt source that has not been returned yet, and was not added either, with its index. Call until `None`.
+    /// The next rebuilt source that has not been returned yet, and was not added either, with its
+    /// index. Call until `None`.
     ///
     /// # Errors
-    /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the decoder.
+    /// [`DecodeError::Corrupt`], once for every source that turned out to be none: drop the
+    /// decoder.
     pub fn next_rebuilt(&mut self) -> Option<Result<(usize, &[u8]), DecodeError>> {
         let known = &self.known;
         let solved =
@@ -157,13 +165,14 @@ impl MissingDecoder {
         )
     }
 
-    /// Sources that were missing at the start and have neither been added nor are determined: how many more symbols it takes at
-    /// least.
+    /// Sources that were missing at the start and have neither been added nor are determined: how
+    /// many more symbols it takes at least.
     pub fn lacking(&self) -> usize {
         self.missing.len() - self.equations.len()
     }
 
-    /// Innovative symbols of the block so far, received sources included: the degrees of freedom that CTCP acknowledges.
+    /// Innovative symbols of the block so far, received sources included: the degrees of freedom
+    /// that CTCP acknowledges.
     pub fn rank(&self) -> usize {
         self.k - self.lacking()
     }

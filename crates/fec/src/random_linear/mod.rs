@@ -1,14 +1,16 @@
-//! Systematic random linear code: every repair symbol is a random combination of all sources of its block.
+//! Systematic random linear code: every repair symbol is a random combination of all sources of its
+//! block.
 //!
-//! CTCP sections 4.4 and 5.1 (papers' Algorithm 3 decides when to send one). Repair symbols have no fixed number, and
-//! any K different symbols give the block with high probability. The coefficients come from a seed, so a
-//! repair symbol on the wire names only the seed of its block and its own index.
+//! CTCP sections 4.4 and 5.1 (papers' Algorithm 3 decides when to send one). Repair symbols have no
+//! fixed number, and any K different symbols give the block with high probability. The coefficients
+//! come from a seed, so a repair symbol on the wire names only the seed of its block and its own
+//! index.
 //!
 //! # The coefficients
-//! Part of the wire format. Of repair symbol `index` (32 bits) in a block with `seed` (32 bits), the coefficient of
-//! source i is made from byte i mod 8, counted from the least significant one, of output i div 8 of SplitMix64
-//! started at state `seed * 2^32 + index`. A byte b gives the coefficient `1 + floor(b * 255 / 256)`.
-//! Output n of SplitMix64 from state s is, modulo 2^64,
+//! Part of the wire format. Of repair symbol `index` (32 bits) in a block with `seed` (32 bits),
+//! the coefficient of source i is made from byte i mod 8, counted from the least significant one,
+//! of output i div 8 of SplitMix64 started at state `seed * 2^32 + index`. A byte b gives the
+//! coefficient `1 + floor(b * 255 / 256)`. Output n of SplitMix64 from state s is, modulo 2^64,
 //!
 //! ```text
 //! z = s + (n + 1) * 0x9e3779b97f4a7c15
@@ -18,8 +20,9 @@
 //! ```
 //!
 //! # Departures
-//! - `CTCP-A17`: coefficients are 1 to 255, never zero, so that every repair symbol repairs any single loss. (1 is
-//!   twice as likely as any other: the price of a coefficient that can be computed without those before it.)
+//! - `CTCP-A17`: coefficients are 1 to 255, never zero, so that every repair symbol repairs any
+//!   single loss. (1 is twice as likely as any other: the price of a coefficient that can be
+//!   computed without those before it.)
 
 //! # Which type
 //!

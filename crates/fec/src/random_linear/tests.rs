@@ -44,7 +44,8 @@ fn drain(decoder: &mut Decoder) -> Vec<(usize, Vec<u8>)> {
     rebuilt
 }
 
-/// Feeds the arrivals one by one; after each, rank and rebuilt sources must be what the oracle's matrix determines.
+/// Feeds the arrivals one by one; after each, rank and rebuilt sources must be what the oracle's
+/// matrix determines.
 fn check_arrivals(sources: &[Vec<u8>], seed: u32, arrivals: &[Arrival]) {
     let k = sources.len();
     let unit = |i: usize| (0..k).map(|n| u8::from(n == i)).collect::<Vec<u8>>();
@@ -148,7 +149,8 @@ fn repeated_symbols_are_redundant() {
     );
 }
 
-/// Over GF(256) a random K x K matrix is regular with probability 0.996; two symbols more make failures very rare.
+/// Over GF(256) a random K x K matrix is regular with probability 0.996; two symbols more make
+/// failures very rare.
 #[test]
 fn k_symbols_nearly_always_suffice() {
     let (k, blocks) = (8, 2_000);
@@ -179,7 +181,8 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
-/// Feeds a decoder of the missing sources; after each arrival, rank and rebuilt sources must be what the oracle's matrix determines.
+/// Feeds a decoder of the missing sources; after each arrival, rank and rebuilt sources must be
+/// what the oracle's matrix determines.
 fn check_missing(sources: &[Vec<u8>], seed: u32, missing: &[bool], arrivals: &[Arrival]) {
     let k = sources.len();
     let unit = |i: usize| (0..k).map(|n| u8::from(n == i)).collect::<Vec<u8>>();

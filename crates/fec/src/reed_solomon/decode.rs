@@ -9,9 +9,11 @@ use crate::{DecodeError, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, symbol};
 /// Coefficients of up to one tile of repair symbols.
 type Rows = [[u8; MAX_SOURCES]; Kernels::TILE];
 
-/// Memory of [`decode`], kept between blocks so that decoding does not allocate once it has seen the largest.
+/// Memory of [`decode`], kept between blocks so that decoding does not allocate once it has seen
+/// the largest.
 ///
-/// Grows to twice the bytes of the rebuilt symbols plus e x e bytes for e lost sources; never shrinks.
+/// Grows to twice the bytes of the rebuilt symbols plus e x e bytes for e lost sources; never
+/// shrinks.
 #[derive(Clone, Default, Debug)]
 pub struct DecodeScratch {
     /// Repair symbols minus what the known sources contributed, one after the other.
@@ -56,12 +58,13 @@ impl<'s> Iterator for Recovered<'s> {
 
 impl ExactSizeIterator for Recovered<'_> {}
 
-/// Recovers all lost sources of a block, those that are `None` in `sources`, from the others and from repair symbols
-/// with their indices. More repair symbols than lost sources are welcome; those of the lowest indices are used.
+/// Recovers all lost sources of a block, those that are `None` in `sources`, from the others and
+/// from repair symbols with their indices. More repair symbols than lost sources are welcome; those
+/// of the lowest indices are used.
 ///
 /// # Errors
-/// Any [`DecodeError`] but `SourceIndex`. After [`DecodeError::TooFewSymbols`] a later attempt with more symbols may
-/// succeed; any other means that the symbols are no block.
+/// Any [`DecodeError`] but `SourceIndex`. After [`DecodeError::TooFewSymbols`] a later attempt with
+/// more symbols may succeed; any other means that the symbols are no block.
 pub fn decode<'s>(
     sources: &[Option<&[u8]>],
     repairs: &[(u8, &[u8])],
@@ -136,7 +139,8 @@ fn check_repairs<'r>(
     Ok((sorted, symbol_len))
 }
 
-/// Subtracts from the repair symbols all that is known, so that only combinations of the lost sources remain.
+/// Subtracts from the repair symbols all that is known, so that only combinations of the lost
+/// sources remain.
 fn subtract_known(
     syndromes: &mut Vec<u8>,
     symbol_len: usize,
@@ -172,7 +176,8 @@ fn without<'b>(lost: &[u8], row: &[u8], buffer: &'b mut [u8; MAX_SOURCES]) -> &'
 
 /// Inverts the matrix of c(j, i) of the given repair symbols j and lost sources i, in e x e steps.
 ///
-/// With a(r) = x of the r-th repair symbol, b(l) = y of the l-th lost source, and differences being sums:
+/// With a(r) = x of the r-th repair symbol, b(l) = y of the l-th lost source, and differences being
+/// sums:
 ///
 /// ```text
 /// c(r, l)       = (x(0) + b(l)) / (a(r) + b(l))
@@ -192,7 +197,8 @@ fn invert(inverse: &mut Vec<u8>, repairs: &[(u8, &[u8])], lost: &[u8]) {
     }
 }
 
-/// The product of the differences of `e` to all of `others`, over that to all of its `own` kind but itself.
+/// The product of the differences of `e` to all of `others`, over that to all of its `own` kind but
+/// itself.
 ///
 /// Repair symbols and sources have different elements, so no factor is zero.
 fn ratio(e: u8, others: &[u8], own: &[u8]) -> u8 {

@@ -6,7 +6,8 @@ use gf256::Kernels;
 use super::row;
 use crate::{EncodeError, MAX_SOURCE_LEN, symbol};
 
-/// Writes repair symbol `index` of a block to `out`. What `out` has beyond [`crate::symbol_len`] becomes zero.
+/// Writes repair symbol `index` of a block to `out`. What `out` has beyond [`crate::symbol_len`]
+/// becomes zero.
 ///
 /// # Errors
 /// Any [`EncodeError`] about the sources, the index or the output.
@@ -14,8 +15,8 @@ pub fn encode(sources: &[&[u8]], index: u8, out: &mut [u8]) -> Result<(), Encode
     encode_many(sources, &[index], &mut [out])
 }
 
-/// Writes the repair symbols `indices` of a block to `outs`, all of one length, in one pass over the sources for every
-/// [`Kernels::TILE`] of them. Asking for index 0 first is faster.
+/// Writes the repair symbols `indices` of a block to `outs`, all of one length, in one pass over
+/// the sources for every [`Kernels::TILE`] of them. Asking for index 0 first is faster.
 ///
 /// # Errors
 /// Any [`EncodeError`]; the outputs are then unchanged.
@@ -61,8 +62,8 @@ impl Accumulator {
     /// Adds the block's next source.
     ///
     /// # Errors
-    /// [`EncodeError::SourceTooLong`], or [`EncodeError::BlockTooLarge`] if the code has no room for it; then nothing
-    /// has changed.
+    /// [`EncodeError::SourceTooLong`], or [`EncodeError::BlockTooLarge`] if the code has no room
+    /// for it; then nothing has changed.
     pub fn push(&mut self, source: &[u8]) -> Result<(), EncodeError> {
         if source.len() > MAX_SOURCE_LEN {
             return Err(EncodeError::SourceTooLong { source_index: self.sources, len: source.len() });
@@ -80,8 +81,8 @@ impl Accumulator {
         self.sources
     }
 
-    /// The repair symbol of the sources so far; empty as long as there are none. Where other symbols of the block are
-    /// longer, because they saw longer sources, it is continued by zeros.
+    /// The repair symbol of the sources so far; empty as long as there are none. Where other
+    /// symbols of the block are longer, because they saw longer sources, it is continued by zeros.
     pub fn symbol(&self) -> &[u8] {
         &self.symbol
     }

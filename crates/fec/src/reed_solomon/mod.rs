@@ -1,10 +1,12 @@
 //! Systematic Reed-Solomon: of K + M symbols, any K give the block.
 //!
-//! CoFUSO sections 4.2 and 5.1 need a maximum distance separable code whose first parity is the XOR; the authors
-//! left M > 1 as future work. This one is a Cauchy code over GF(2^8) with polynomial 0x11d.
+//! CoFUSO sections 4.2 and 5.1 need a maximum distance separable code whose first parity is the
+//! XOR; the authors left M > 1 as future work. This one is a Cauchy code over GF(2^8) with
+//! polynomial 0x11d.
 //!
 //! # The code
-//! Repair symbol j is the sum over all sources i of `c(j, i)` times the virtual symbol of source i, with
+//! Repair symbol j is the sum over all sources i of `c(j, i)` times the virtual symbol of source i,
+//! with
 //!
 //! ```text
 //! c(j, i) = (x(0) + y(i)) / (x(j) + y(i)),   x(j) = 255 - j,   y(i) = i
@@ -13,16 +15,18 @@
 //! where bytes stand for field elements, and + is exclusive or. Then
 //!
 //! - `c(0, i) = 1`: repair symbol 0 is the XOR of the sources;
-//! - every square submatrix is a Cauchy matrix with scaled columns, so it is invertible, and there is a formula for
-//!   the inverse;
-//! - coefficients depend neither on K nor on M, so a repair symbol can be begun before its block is complete.
+//! - every square submatrix is a Cauchy matrix with scaled columns, so it is invertible, and there
+//!   is a formula for the inverse;
+//! - coefficients depend neither on K nor on M, so a repair symbol can be begun before its block is
+//!   complete.
 //!
-//! Source i and repair symbol j exclude each other when i + j = 255, hence K + M <= 256 ([`crate::MAX_BLOCK`]).
+//! Source i and repair symbol j exclude each other when i + j = 255, hence K + M <= 256
+//! ([`crate::MAX_BLOCK`]).
 //!
 //! # Cost
-//! Encoding M symbols reads each source once for every [`gf256::Kernels::TILE`] of them. Decoding e lost sources
-//! costs as much as encoding e symbols plus e x e products: known sources are subtracted first, and only the e x e
-//! system of the lost ones is inverted.
+//! Encoding M symbols reads each source once for every [`gf256::Kernels::TILE`] of them. Decoding e
+//! lost sources costs as much as encoding e symbols plus e x e products: known sources are
+//! subtracted first, and only the e x e system of the lost ones is inverted.
 
 mod decode;
 mod encode;

@@ -49,8 +49,8 @@ fn an_ack_for_a_path_that_never_was_ends_the_connection() {
     siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
-/// A client that acknowledges what it has not seen, to be sent more than the path carries, is found out by a number that was left out:
-/// within 1,024 packets, PROTOCOL_VIOLATION.
+/// A client that acknowledges what it has not seen, to be sent more than the path carries, is found
+/// out by a number that was left out: within 1,024 packets, PROTOCOL_VIOLATION.
 #[test]
 fn optimistic_acks_are_found_out() {
     const BOUND: u64 = 1_024;
@@ -83,8 +83,8 @@ fn repeated_acks_cost_nothing() {
     siege.assert_memory_beside_decoder(BOUND);
 }
 
-/// A peer that acknowledges nothing while it makes us send ACKs: the records of what was sent stay below 8 MiB, and there is no more
-/// than one answer for two packets.
+/// A peer that acknowledges nothing while it makes us send ACKs: the records of what was sent stay
+/// below 8 MiB, and there is no more than one answer for two packets.
 #[test]
 fn a_peer_that_never_acknowledges_does_not_fill_our_records() {
     const BOUND: usize = 8 << 20;

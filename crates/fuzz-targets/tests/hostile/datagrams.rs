@@ -4,8 +4,8 @@ use proto::wire::Datagram;
 
 use crate::siege::{Siege, config};
 
-/// Datagrams that nobody reads, of every size from nothing on: the buffer that was configured, twice at most with the allocator's
-/// rounding; the oldest go.
+/// Datagrams that nobody reads, of every size from nothing on: the buffer that was configured,
+/// twice at most with the allocator's rounding; the oldest go.
 #[test]
 fn unread_datagrams_stay_within_their_buffer() {
     let config = config();

@@ -112,8 +112,9 @@ fn stranger(n: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, (n >> 8) as u8, n as u8], 1_000))
 }
 
-/// Twice as many first flights as the server bears connections, from addresses that never answer: connections up to the limit of 96 KiB
-/// each, CONNECTION_REFUSED without state beyond; three bytes per byte at most; after the idle timeout nothing is left.
+/// Twice as many first flights as the server bears connections, from addresses that never answer:
+/// connections up to the limit of 96 KiB each, CONNECTION_REFUSED without state beyond; three bytes
+/// per byte at most; after the idle timeout nothing is left.
 #[test]
 fn a_flood_of_first_flights_is_bounded_in_memory_and_answers() {
     const PER_CONNECTION: usize = 96 << 10;
@@ -142,7 +143,8 @@ fn a_flood_of_first_flights_is_bounded_in_memory_and_answers() {
     assert!(front.meter.held() <= 16 << 10, "{} bytes are left", front.meter.held());
 }
 
-/// Initials that authenticate but hold no ClientHello: the same bounds, and the connection is closed at once.
+/// Initials that authenticate but hold no ClientHello: the same bounds, and the connection is
+/// closed at once.
 #[test]
 fn initials_with_nonsense_are_closed_at_threefold_at_most() {
     let mut front = Front::new();
@@ -161,7 +163,8 @@ fn initials_with_nonsense_are_closed_at_threefold_at_most() {
     assert!(front.said.bytes <= 3 * front.got.bytes);
 }
 
-/// Noise, short datagrams and unknown versions: silence, or a version negotiation smaller than the question; no state.
+/// Noise, short datagrams and unknown versions: silence, or a version negotiation smaller than the
+/// question; no state.
 #[test]
 fn noise_makes_no_connections() {
     const BOUND: usize = 16 << 10;
@@ -182,8 +185,8 @@ fn noise_makes_no_connections() {
     assert!(front.meter.peak() <= BOUND, "{} bytes", front.meter.peak());
 }
 
-/// A peer that goes on after it was closed gets CONNECTION_CLOSE ever more rarely: for 10,000 packets at most 16 (RFC 9000 section
-/// 10.2.1), and nothing is kept.
+/// A peer that goes on after it was closed gets CONNECTION_CLOSE ever more rarely: for 10,000
+/// packets at most 16 (RFC 9000 section 10.2.1), and nothing is kept.
 #[test]
 fn packets_after_the_close_are_answered_ever_more_rarely() {
     let mut siege = Siege::of_server(&config());
@@ -218,7 +221,8 @@ fn frames_in_the_wrong_packet_end_the_connection() {
     siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
-/// Packets that do not authenticate, to a connection id that is known: nothing is answered, nothing is kept, and the connection goes on.
+/// Packets that do not authenticate, to a connection id that is known: nothing is answered, nothing
+/// is kept, and the connection goes on.
 #[test]
 fn forged_packets_cost_a_decryption_and_nothing_else() {
     let mut siege = Siege::of_server(&config());

@@ -18,8 +18,8 @@ fn new_connection_id(path: PathId, sequence: u64, retire_prior_to: u64) -> NewCo
     NewConnectionId { path, sequence, retire_prior_to, id, reset_token: ResetToken([sequence as u8; 16]) }
 }
 
-/// A client opens every path that it may from an address that is not its own. Each address gets at most three bytes for each one that
-/// came from it; there never are more paths than allowed.
+/// A client opens every path that it may from an address that is not its own. Each address gets at
+/// most three bytes for each one that came from it; there never are more paths than allowed.
 #[test]
 fn paths_from_forged_addresses_amplify_threefold_at_most() {
     let config = config();
@@ -46,8 +46,8 @@ fn paths_from_forged_addresses_amplify_threefold_at_most() {
     siege.assert_memory(2 << 20);
 }
 
-/// Abandoning paths that were never opened uses their ids up and makes the server provide new ones. From a client that reads nothing it
-/// bears 4,096 owed frames, 1 MiB; then PROTOCOL_VIOLATION.
+/// Abandoning paths that were never opened uses their ids up and makes the server provide new ones.
+/// From a client that reads nothing it bears 4,096 owed frames, 1 MiB; then PROTOCOL_VIOLATION.
 #[test]
 fn abandoning_path_after_path_ends_the_connection() {
     const BOUND: usize = 1 << 20;
@@ -74,10 +74,12 @@ fn a_path_id_beyond_the_limit_ends_the_connection() {
     }
 }
 
-/// However many challenges arrive: at most one datagram leaves for each one that came, and nothing piles up.
+/// However many challenges arrive: at most one datagram leaves for each one that came, and nothing
+/// piles up.
 #[test]
 fn a_flood_of_challenges_is_answered_one_to_one() {
-    // Two bytes for each challenge: the records of the packets that carried them, and of what they were answered with.
+    // Two bytes for each challenge: the records of the packets that carried them, and of what they
+    // were answered with.
     const BOUND: usize = 200_000;
     let mut siege = Siege::of_server(&config());
     siege.flood(100_000, |n, out| PathChallenge(n.to_be_bytes()).encode(out));
@@ -110,8 +112,8 @@ fn too_many_connection_ids_end_the_connection() {
     siege.assert_closed_with(TransportErrorCode::CONNECTION_ID_LIMIT_ERROR);
 }
 
-/// Every new connection id retires all before it, and the peer acknowledges none of the answers: 1,024 unanswered retirements and
-/// 1 MiB, then CONNECTION_ID_LIMIT_ERROR (RFC 9000 section 5.1.2).
+/// Every new connection id retires all before it, and the peer acknowledges none of the answers:
+/// 1,024 unanswered retirements and 1 MiB, then CONNECTION_ID_LIMIT_ERROR (RFC 9000 section 5.1.2).
 #[test]
 fn retiring_ids_without_end_ends_the_connection() {
     const BOUND: usize = 1 << 20;
@@ -144,7 +146,8 @@ fn ids_that_replace_each_other_are_answered_one_to_one() {
     siege.assert_answers(2, 10);
 }
 
-/// Each id that the peer retires is replaced; from one that reads nothing we bear 4,096 owed frames, 1 MiB; then PROTOCOL_VIOLATION.
+/// Each id that the peer retires is replaced; from one that reads nothing we bear 4,096 owed
+/// frames, 1 MiB; then PROTOCOL_VIOLATION.
 #[test]
 fn consuming_our_ids_without_end_ends_the_connection() {
     const BOUND: usize = 1 << 20;

@@ -35,12 +35,14 @@ fn one_per_packet(siege: &mut Siege, packets: u64, mut encode: impl FnMut(u64, &
     }
 }
 
-/// Bytes that decoding may multiply and add for each byte of the peer's, and those that a connection begins with: with the largest block that
-/// these tests announce, as docs/wire-format.md says.
+/// Bytes that decoding may multiply and add for each byte of the peer's, and those that a
+/// connection begins with: with the largest block that these tests announce, as docs/wire-format.md
+/// says.
 const WORK_PER_BYTE: u64 = 64;
 const WORK_AT_FIRST: u64 = 32 << 20;
 
-/// What decoding has cost is paid for by the bytes that came. Nobody has shown a token by now: the handshake is all that these peers have done.
+/// What decoding has cost is paid for by the bytes that came. Nobody has shown a token by now: the
+/// handshake is all that these peers have done.
 fn assert_work_is_paid_for(siege: &mut Siege, before: u64) {
     let work = siege.victim().stats().decoder_work - before;
     // What a block's last symbols cost to solve it is small beside what all of them cost.
@@ -77,7 +79,8 @@ fn a_second_symbol_in_a_packet_ends_the_connection() {
     siege.assert_closed_with(TransportErrorCode::PROTOCOL_VIOLATION);
 }
 
-/// Tiny REPAIRs that name a hundred packets each: blocks that are decoded at once, and blocks that never will be.
+/// Tiny REPAIRs that name a hundred packets each: blocks that are decoded at once, and blocks that
+/// never will be.
 #[test]
 fn tiny_symbols_cost_what_their_bytes_pay_for() {
     for missing in [1, 2, 20] {
@@ -100,7 +103,8 @@ fn tiny_symbols_cost_what_their_bytes_pay_for() {
     }
 }
 
-/// Full-size symbols over the largest block, of which one packet is missing: each is a hundred packets' worth of work.
+/// Full-size symbols over the largest block, of which one packet is missing: each is a hundred
+/// packets' worth of work.
 #[test]
 fn large_symbols_cost_what_their_bytes_pay_for() {
     let mut siege = Siege::of_server(&config());
@@ -121,7 +125,8 @@ fn large_symbols_cost_what_their_bytes_pay_for() {
     assert!(siege.victim().stats().repair_symbols_refused > 1_000);
 }
 
-/// The same with combinations: many blocks, whose packets stay in memory for them while ordinary ones push in.
+/// The same with combinations: many blocks, whose packets stay in memory for them while ordinary
+/// ones push in.
 #[test]
 fn combinations_cost_what_their_bytes_pay_for() {
     for (len, symbol_len) in [(4, 6), (900, 902), (900, 6)] {
@@ -130,7 +135,8 @@ fn combinations_cost_what_their_bytes_pay_for() {
         let known = sources(&mut siege, 120, len);
         let symbol = vec![5; symbol_len];
         one_per_packet(&mut siege, 10_000, |n, out| {
-            // Sources that are kept, and two that never come; a block gets three combinations, that is one too many.
+            // Sources that are kept, and two that never come; a block gets three combinations, that
+            // is one too many.
             let members = [known.clone(), 1_000_000..=1_000_001];
             let header = CombinationHeader { block: n / 3, index: n as u32 % 3, symbol_len };
             header.encode([(PathId::ZERO, members.into_iter())].into_iter(), out);
@@ -146,7 +152,8 @@ fn combinations_cost_what_their_bytes_pay_for() {
     }
 }
 
-/// More members than we announced: PROTOCOL_VIOLATION; more than the code has: FRAME_ENCODING_ERROR. A number claims no memory.
+/// More members than we announced: PROTOCOL_VIOLATION; more than the code has:
+/// FRAME_ENCODING_ERROR. A number claims no memory.
 #[test]
 fn a_huge_block_ends_the_connection() {
     let huge =
@@ -162,7 +169,8 @@ fn a_huge_block_ends_the_connection() {
     }
 }
 
-/// Symbols over packets that never come: 64 blocks and the decoder's memory; all of them are wasted, and nothing is answered but ACKs.
+/// Symbols over packets that never come: 64 blocks and the decoder's memory; all of them are
+/// wasted, and nothing is answered but ACKs.
 #[test]
 fn blocks_over_nothing_stay_within_the_decoders_memory() {
     let config = config();
@@ -183,7 +191,8 @@ fn blocks_over_nothing_stay_within_the_decoders_memory() {
     }
 }
 
-/// Tiny packets, each kept as a source symbol: the decoder's memory, with at most as much again for lists.
+/// Tiny packets, each kept as a source symbol: the decoder's memory, with at most as much again for
+/// lists.
 #[test]
 fn tiny_source_symbols_stay_within_the_decoders_memory() {
     let config = config();
@@ -201,7 +210,8 @@ fn tiny_source_symbols_stay_within_the_decoders_memory() {
     siege.assert_memory(budget as usize * 2 + (128 << 10));
 }
 
-/// A symbol that makes a lost packet into nonsense: the nonsense is judged like any packet of the peer, FRAME_ENCODING_ERROR.
+/// A symbol that makes a lost packet into nonsense: the nonsense is judged like any packet of the
+/// peer, FRAME_ENCODING_ERROR.
 #[test]
 fn a_bogus_symbol_ends_the_connection() {
     let mut siege = Siege::of_server(&config());

@@ -19,7 +19,8 @@ static MEMORY: PeakAlloc = PeakAlloc;
 /// The allocator counts for the whole process: one scenario at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Events of the victim's clock within one call of [`Siege::pass`]: more would be a timer that never rests.
+/// Events of the victim's clock within one call of [`Siege::pass`]: more would be a timer that
+/// never rests.
 const MAX_TIMEOUTS: u32 = 10_000;
 
 /// Bytes of frames that the attacker puts into one packet.
@@ -73,7 +74,8 @@ impl Traffic {
     }
 }
 
-/// A connection whose peer attacks: it has the keys, sends what it likes, and reads nothing that it is not told to.
+/// A connection whose peer attacks: it has the keys, sends what it likes, and reads nothing that it
+/// is not told to.
 pub struct Siege {
     /// Both ends.
     pub pair: Pair,
@@ -161,7 +163,8 @@ impl Siege {
         self.pair.deliver(self.victim_is_server, network(port, self.victim_is_server), packet);
     }
 
-    /// Sends frames, each encoded by a call of `encode` with its number, filling packets; after each packet the victim may answer.
+    /// Sends frames, each encoded by a call of `encode` with its number, filling packets; after
+    /// each packet the victim may answer.
     pub fn flood(&mut self, frames: u64, mut encode: impl FnMut(u64, &mut Vec<u8>)) {
         let mut payload = Vec::with_capacity(2 * PAYLOAD);
         for number in 0..frames {
@@ -242,7 +245,8 @@ impl Siege {
         assert!(peak <= limit, "the attack took {peak} bytes at its peak, more than {limit}");
     }
 
-    /// The same, beside what the configuration gives to decoding: packets are kept as source symbols.
+    /// The same, beside what the configuration gives to decoding: packets are kept as source
+    /// symbols.
     pub fn assert_memory_beside_decoder(&self, limit: usize) {
         self.assert_memory(limit + config().repair.decoder_memory as usize * 5 / 4);
     }

@@ -1,4 +1,5 @@
-//! Clients that complete the handshake on a server which lets in only whom it knows, and show it nothing: each holds little, whatever it sends.
+//! Clients that complete the handshake on a server which lets in only whom it knows, and show it
+//! nothing: each holds little, whatever it sends.
 
 use proto::{
     Dir, PathId, Side, StreamId, TransportConfig, TransportErrorCode,
@@ -7,7 +8,8 @@ use proto::{
 
 use crate::siege::{Siege, frames};
 
-/// Heap that one of them takes after its handshake, with everything at once. A proxy server has at most 512 of them: 96 MiB.
+/// Heap that one of them takes after its handshake, with everything at once. A proxy server has at
+/// most 512 of them: 96 MiB.
 const PER_STRANGER: usize = 192 << 10;
 
 fn siege() -> Siege {
@@ -19,7 +21,8 @@ fn stream(number: u64, offset: u64, data: &[u8], out: &mut Vec<u8>) {
     Stream { id, offset, fin: false, data }.encode(out);
 }
 
-/// 64 KiB of stream data in pieces, datagrams, source and repair symbols, handshake bytes with holes, packets of other paths.
+/// 64 KiB of stream data in pieces, datagrams, source and repair symbols, handshake bytes with
+/// holes, packets of other paths.
 #[test]
 fn everything_that_a_stranger_sends_takes_little() {
     let mut siege = siege();
@@ -62,7 +65,8 @@ fn one_stream_and_64_kib_are_all_that_a_stranger_has() {
     siege.assert_closed_with(TransportErrorCode::INTERNAL_ERROR);
 }
 
-/// Let in, the same client may do what the configuration allows, in spite of what its transport parameters said.
+/// Let in, the same client may do what the configuration allows, in spite of what its transport
+/// parameters said.
 #[test]
 fn who_is_let_in_has_it_all() {
     let mut siege = siege();

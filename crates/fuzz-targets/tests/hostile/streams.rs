@@ -17,8 +17,8 @@ fn byte(out: &mut Vec<u8>, id: StreamId, offset: u64) {
     Stream { id, offset, fin: false, data: &[offset as u8] }.encode(out);
 }
 
-/// 65,536 gaps at once are borne, with at most the window and 64 bytes for each gap, two packets of work for each of the peer's at
-/// most; and when the gaps are filled, every byte is there.
+/// 65,536 gaps at once are borne, with at most the window and 64 bytes for each gap, two packets of
+/// work for each of the peer's at most; and when the gaps are filled, every byte is there.
 #[test]
 fn sixty_five_thousand_gaps_hold_and_heal() {
     let config = config();
@@ -47,7 +47,8 @@ fn more_gaps_end_the_connection() {
     assert_eq!(siege.victim().stream_stats().gaps_max, MAX_GAPS + 1);
 }
 
-/// One byte in each piece of memory that the window spans takes no more than the window, the pieces' list, and 40 bytes for each gap.
+/// One byte in each piece of memory that the window spans takes no more than the window, the
+/// pieces' list, and 40 bytes for each gap.
 #[test]
 fn sparse_bytes_take_no_more_than_the_window() {
     const BYTES: u64 = 60_000;
@@ -91,8 +92,8 @@ fn opening_the_last_stream_first_is_cheap() {
     siege.assert_closed_with(TransportErrorCode::STREAM_LIMIT_ERROR);
 }
 
-/// Opening and resetting streams at once (rapid reset), while the application takes none: the limit of concurrent streams holds,
-/// STREAM_LIMIT_ERROR; 1 KiB for each.
+/// Opening and resetting streams at once (rapid reset), while the application takes none: the limit
+/// of concurrent streams holds, STREAM_LIMIT_ERROR; 1 KiB for each.
 #[test]
 fn rapid_resets_that_nobody_accepts_hit_the_limit() {
     let config = config();
@@ -109,8 +110,8 @@ fn rapid_reset(out: &mut Vec<u8>, n: u64) {
     Frame::StopSending(StopSending { id, error_code: 0u8.into() }).encode(out);
 }
 
-/// The same with an application that takes and drops each: the peer must acknowledge resets before it may open more, so 100 streams
-/// are held at most, whatever it sends.
+/// The same with an application that takes and drops each: the peer must acknowledge resets before
+/// it may open more, so 100 streams are held at most, whatever it sends.
 #[test]
 fn rapid_resets_are_held_back_by_unacknowledged_resets() {
     let config = config();
@@ -138,8 +139,8 @@ fn rapid_resets_are_held_back_by_unacknowledged_resets() {
     siege.assert_memory(config.max_concurrent_bidi as usize * 1_024 + (64 << 10));
 }
 
-/// A peer that neither reads nor acknowledges: the application's writes wait at the send buffer, at most the initial window leaves,
-/// and the idle timeout ends it.
+/// A peer that neither reads nor acknowledges: the application's writes wait at the send buffer, at
+/// most the initial window leaves, and the idle timeout ends it.
 #[test]
 fn a_peer_that_never_reads_holds_one_send_buffer() {
     let config = config();
@@ -221,8 +222,8 @@ fn data_beyond_the_window_ends_the_connection() {
     siege.assert_closed_with(TransportErrorCode::FLOW_CONTROL_ERROR);
 }
 
-/// Handshake bytes that leave holes, after the handshake: what is too far ahead is dropped (RFC 9000 section 7.5), 64 KiB are kept, in 64
-/// pieces at most.
+/// Handshake bytes that leave holes, after the handshake: what is too far ahead is dropped (RFC
+/// 9000 section 7.5), 64 KiB are kept, in 64 pieces at most.
 #[test]
 fn crypto_data_with_a_hole_is_kept_up_to_a_limit() {
     const BOUND: usize = 512 << 10;

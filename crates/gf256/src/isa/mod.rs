@@ -1,7 +1,8 @@
-//! The instruction sets. Each module has a vector, and a token type that can only be made where the processor has
-//! the instructions; the token's methods are therefore safe.
+//! The instruction sets. Each module has a vector, and a token type that can only be made where the
+//! processor has the instructions; the token's methods are therefore safe.
 
-/// Defines a token and its operations: the algorithms of [`crate::generic`] compiled with the module's features.
+/// Defines a token and its operations: the algorithms of [`crate::generic`] compiled with the
+/// module's features.
 ///
 /// `$wide`, `$middle` and `$narrow` are the widths of columns, see [`crate::generic::product`].
 macro_rules! operations {
@@ -15,7 +16,8 @@ macro_rules! operations {
             pub(crate) fn add(self, dst: &mut [u8], src: &[u8]) {
                 $(#[$feature])?
                 unsafe fn inner(dst: &mut [u8], src: &[u8]) {
-                    // SAFETY: two slices of which one is exclusively borrowed; the length is the lesser one.
+                    // SAFETY: two slices of which one is exclusively borrowed; the length is the
+                    // lesser one.
                     unsafe {
                         let len = dst.len().min(src.len());
                         $crate::generic::map::<$vector>(dst.as_mut_ptr(), src.as_ptr(), len, $crate::generic::Add);
@@ -45,7 +47,8 @@ macro_rules! operations {
             pub(crate) fn mul_add(self, dst: &mut [u8], src: &[u8], c: u8) {
                 $(#[$feature])?
                 unsafe fn inner(dst: &mut [u8], src: &[u8], c: u8) {
-                    // SAFETY: two slices of which one is exclusively borrowed; the length is the lesser one.
+                    // SAFETY: two slices of which one is exclusively borrowed; the length is the
+                    // lesser one.
                     unsafe {
                         let op = $crate::generic::MulAdd::<$vector>(<$vector as $crate::generic::Vector>::factor(c));
                         let len = dst.len().min(src.len());

@@ -38,7 +38,8 @@ impl Vector for u64 {
         BITS[usize::from(c)]
     }
 
-    /// Every byte whose bit k is set takes part with c * x^k; 0 or 1 times a byte carries into no other byte.
+    /// Every byte whose bit k is set takes part with c * x^k; 0 or 1 times a byte carries into no
+    /// other byte.
     #[inline(always)]
     unsafe fn mul(self, factor: Self::Factor) -> Self {
         let mut product = 0;

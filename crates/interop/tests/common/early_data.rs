@@ -1,10 +1,12 @@
-//! Sessions are resumed with tickets, and data sent with the first packets (0-RTT, RFC 9001 section 4.6).
+//! Sessions are resumed with tickets, and data sent with the first packets (0-RTT, RFC 9001
+//! section 4.6).
 
 use mendpath::ReadError;
 
 use super::{Lab, Pair, Role, echo, handshake::ping_pong, lab::NAME, watchdog};
 
-/// The second connection to their server. It has forgotten the tickets of the first unless it `accepts`.
+/// The second connection to their server. It has forgotten the tickets of the first unless it
+/// `accepts`.
 async fn our_client(accepts: bool) {
     let mut lab = Lab::new();
     let (ours, theirs) = lab.endpoints(Role::Client);
@@ -45,7 +47,8 @@ async fn their_server_refuses_our_early_data() {
     watchdog(our_client(false)).await;
 }
 
-/// The second connection to our server. It has forgotten the tickets of the first unless it `accepts`.
+/// The second connection to our server. It has forgotten the tickets of the first unless it
+/// `accepts`.
 async fn their_client(accepts: bool) {
     let mut lab = Lab::new();
     let (ours, theirs) = lab.endpoints(Role::Server);

@@ -2,7 +2,8 @@
 
 use super::{Lab, Pair, Role, both_roles, echo, watchdog};
 
-/// Between two updates, three probe timeouts must pass (RFC 9001 section 6.5): each waits for the one before.
+/// Between two updates, three probe timeouts must pass (RFC 9001 section 6.5): each waits for the
+/// one before.
 const UPDATES: u64 = 3;
 
 both_roles!(they_update_keys);

@@ -1,4 +1,5 @@
-//! Through a bad network: loss, reordering, copies, corruption, and a translator that forgets in the middle of it.
+//! Through a bad network: loss, reordering, copies, corruption, and a translator that forgets in
+//! the middle of it.
 
 use mendpath::{AddressValidation, Endpoint, Identity};
 use tokio::{io::AsyncWriteExt as _, time::Instant};
@@ -71,7 +72,8 @@ async fn bytes_survive_bad_weather_from_their_client() {
     watchdog(bytes_survive(Role::Server)).await;
 }
 
-/// We only receive: what we send is ACKs, which name what is new (RFC 9000 section 13.2.4), whoever the sender is.
+/// We only receive: what we send is ACKs, which name what is new (RFC 9000 section 13.2.4), whoever
+/// the sender is.
 async fn acks_stay_short(role: Role) {
     let (pair, relay) = connect(role, LOSSY).await;
     let ours = usize::from(role == Role::Server);
@@ -99,8 +101,9 @@ async fn acks_for_their_client_stay_short() {
     watchdog(acks_stay_short(Role::Server)).await;
 }
 
-/// A translator gives us another port, and all is lost that was on its way. Their server goes on sending to where nobody is: that we only
-/// receive must not keep us from telling it where we are. The rest can only come if it has followed.
+/// A translator gives us another port, and all is lost that was on its way. Their server goes on
+/// sending to where nobody is: that we only receive must not keep us from telling it where we are.
+/// The rest can only come if it has followed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_client_waits_and_is_moved_in_silence() {
     watchdog(async {
@@ -110,7 +113,8 @@ async fn our_client_waits_and_is_moved_in_silence() {
     .await;
 }
 
-/// Their client sends, is moved in silence, and tries again by itself: we validate where it is now, whatever gets lost of that.
+/// Their client sends, is moved in silence, and tries again by itself: we validate where it is now,
+/// whatever gets lost of that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn their_client_sends_and_is_moved_in_silence() {
     watchdog(async {
@@ -122,8 +126,9 @@ async fn their_client_sends_and_is_moved_in_silence() {
     .await;
 }
 
-/// A client shows that it receives at its address, asks for a handshake with a chain of 8 kB, and is never heard of again. Each probe timeout may
-/// send two datagrams of that again (RFC 9002 section 6.2.4), not all of it.
+/// A client shows that it receives at its address, asks for a handshake with a chain of 8 kB, and
+/// is never heard of again. Each probe timeout may send two datagrams of that again (RFC 9002
+/// section 6.2.4), not all of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_falls_silent_gets_two_datagrams_per_timeout() {
     watchdog(async {
@@ -140,7 +145,8 @@ async fn a_client_that_falls_silent_gets_two_datagrams_per_timeout() {
         let began = Instant::now();
         let _connecting = theirs.connect(relay.address, NAME).unwrap();
         assert!(ours.accept().await.unwrap().await.is_err(), "the handshake never completes");
-        // The first timeout comes after three initial round-trip times, each further one after twice the last.
+        // The first timeout comes after three initial round-trip times, each further one after
+        // twice the last.
         let timeouts = (1.0 + began.elapsed().as_secs_f64()).log2().floor() as u64;
         let [_, sent] = relay.counts();
         let flight = 11_000;

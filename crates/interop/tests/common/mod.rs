@@ -1,7 +1,9 @@
-//! What the tests with every stack share: a pair of endpoints that trust each other, bytes that show when they are out of
-//! place, a relay that cuts, moves and loses, and the scenarios that need nothing but `crate::stack`.
+//! What the tests with every stack share: a pair of endpoints that trust each other, bytes that
+//! show when they are out of place, a relay that cuts, moves and loses, and the scenarios that need
+//! nothing but `crate::stack`.
 //!
-//! The stacks' APIs descend from one another, so that a scenario is written once and compiled against each.
+//! The stacks' APIs descend from one another, so that a scenario is written once and compiled
+//! against each.
 
 mod lab;
 mod pattern;
@@ -36,7 +38,8 @@ pub(crate) async fn watchdog<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), work).await.expect("the test hangs")
 }
 
-/// Makes two tests of an `async fn(Pair)`: one where we are the client, one where we are the server.
+/// Makes two tests of an `async fn(Pair)`: one where we are the client, one where we are the
+/// server.
 macro_rules! both_roles {
     ($($scenario:ident),+ $(,)?) => { $(
         mod $scenario {

@@ -1,4 +1,5 @@
-//! A network of one link between a client and a server: it can be cut, change its addresses, and have bad weather.
+//! A network of one link between a client and a server: it can be cut, change its addresses, and
+//! have bad weather.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +22,8 @@ const MAX_HELD: usize = 64;
 const HELD_FOR: Duration = Duration::from_millis(5);
 /// How many others overtake it.
 const OVERTAKEN_BY: u32 = 4;
-/// A client that has said nothing for so long is silent. Well below the first question of one of ours that waits for data (300 ms).
+/// A client that has said nothing for so long is silent. Well below the first question of one of
+/// ours that waits for data (300 ms).
 const SILENT_AFTER: Duration = Duration::from_millis(100);
 
 /// What happens to datagrams, in both directions: each is a part of a thousand.
@@ -96,12 +98,14 @@ impl Relay {
         self.order(Order::Cut);
     }
 
-    /// What comes from the client reaches the server from another port from now on, as behind a NAT that forgot.
+    /// What comes from the client reaches the server from another port from now on, as behind a NAT
+    /// that forgot.
     pub(crate) fn rebind(&self) {
         self.order(Order::Rebind);
     }
 
-    /// The same, and everything is lost that either side has sent by then, and whatever the client has to say to it.
+    /// The same, and everything is lost that either side has sent by then, and whatever the client
+    /// has to say to it.
     pub(crate) fn rebind_in_silence(&self) {
         self.order(Order::RebindInSilence);
     }
@@ -227,7 +231,8 @@ impl Link {
 
     async fn take(&mut self, to_server: bool, bytes: &mut [u8]) {
         let Weather { lost, doubled, overtaken, corrupted, .. } = self.weather;
-        // All draws for every datagram: whether one is lost does not change what happens to the next.
+        // All draws for every datagram: whether one is lost does not change what happens to the
+        // next.
         let [lost, doubled, overtaken, corrupted] =
             [lost, doubled, overtaken, corrupted].map(|part| self.happens(part));
         if corrupted && !bytes.is_empty() {

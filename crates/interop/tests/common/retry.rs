@@ -1,4 +1,5 @@
-//! Address validation before the handshake (RFC 9000 section 8.1): Retry, and tokens that spare the next one.
+//! Address validation before the handshake (RFC 9000 section 8.1): Retry, and tokens that spare the
+//! next one.
 
 use mendpath::{AddressValidation, Endpoint};
 

@@ -1,4 +1,5 @@
-//! Several paths (draft-ietf-quic-multipath-21): opened by either stack, used, closed by either, lost, made a backup.
+//! Several paths (draft-ietf-quic-multipath-21): opened by either stack, used, closed by either,
+//! lost, made a backup.
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -218,7 +219,8 @@ async fn a_backup(role: Role, by_us: bool) {
             round_trip(&pair).await;
         }
     }
-    // One after the other: should the regular path be silent for a moment, as on a busy machine, few use the backup.
+    // One after the other: should the regular path be silent for a moment, as on a busy machine,
+    // few use the backup.
     let before = stats(&pair.ours, id).bytes_sent;
     for _ in 0..ROUND_TRIPS {
         round_trip(&pair).await;

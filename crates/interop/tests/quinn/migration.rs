@@ -1,4 +1,5 @@
-//! The client's address changes in the middle of a transfer (RFC 9000 section 9): it moves, or a NAT on the way forgets.
+//! The client's address changes in the middle of a transfer (RFC 9000 section 9): it moves, or a
+//! NAT on the way forgets.
 
 use std::net::UdpSocket;
 

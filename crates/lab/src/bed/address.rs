@@ -8,11 +8,12 @@ use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder, packet_route::rule::Rul
 use super::{SERVER, client_address};
 use crate::LabError;
 
-/// Packets that may wait for the emulator to read them: more than a window, so that only emulated queues overflow.
+/// Packets that may wait for the emulator to read them: more than a window, so that only emulated
+/// queues overflow.
 const DEVICE_QUEUE: u32 = 20_000;
 
-/// Gives the client an address on each path. What is sent from a path's address leaves by that path; what is sent from none leaves by the
-/// path `first`.
+/// Gives the client an address on each path. What is sent from a path's address leaves by that
+/// path; what is sent from none leaves by the path `first`.
 pub(super) fn client(paths: usize, first: usize) -> Result<(), LabError> {
     with_netlink(async |handle| {
         bring_up(handle, "lo", None).await?;

@@ -4,7 +4,8 @@ use netsim::{LossModel, loss::PacketInfo};
 
 use crate::SMALL_PACKET;
 
-/// Asks a model about packets larger than [`SMALL_PACKET`] only; these are numbered among themselves.
+/// Asks a model about packets larger than [`SMALL_PACKET`] only; these are numbered among
+/// themselves.
 pub(super) struct DataOnly {
     model: Box<dyn LossModel + Send>,
     asked: u64,

@@ -1,6 +1,8 @@
-//! The kernel's MPTCP path manager: from which addresses it opens sub-flows, and how many really were.
+//! The kernel's MPTCP path manager: from which addresses it opens sub-flows, and how many really
+//! were.
 //!
-//! Message layout: include/uapi/linux/mptcp_pm.h (Documentation/netlink/specs/mptcp_pm.yaml of the kernel).
+//! Message layout: include/uapi/linux/mptcp_pm.h (Documentation/netlink/specs/mptcp_pm.yaml of the
+//! kernel).
 
 use std::{io, net::Ipv4Addr};
 
@@ -33,8 +35,8 @@ const AF_INET: u16 = 2;
 /// The kernel's own limit (MPTCP_PM_ADDR_MAX).
 const MOST_SUBFLOWS: u32 = 8;
 
-/// Lets connections have as many sub-flows as the kernel allows, opened from each of `addresses`. Where the kernel has no MPTCP nothing
-/// happens: the contender will say so.
+/// Lets connections have as many sub-flows as the kernel allows, opened from each of `addresses`.
+/// Where the kernel has no MPTCP nothing happens: the contender will say so.
 pub(super) fn prepare(addresses: impl IntoIterator<Item = Ipv4Addr>) -> Result<(), LabError> {
     let wrong = || LabError::system("set up the kernel's MPTCP path manager");
     let mut socket = open().map_err(wrong())?;

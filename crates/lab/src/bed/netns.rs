@@ -29,8 +29,8 @@ impl Namespace {
         on_thread(make).map(Self).map_err(LabError::system("make a network namespace"))
     }
 
-    /// Calls `action` on a thread of this namespace. Sockets and processes that it makes belong to the namespace, also
-    /// when they are used elsewhere.
+    /// Calls `action` on a thread of this namespace. Sockets and processes that it makes belong to
+    /// the namespace, also when they are used elsewhere.
     ///
     /// # Errors
     /// [`LabError::System`] if it cannot be entered.
@@ -59,7 +59,8 @@ fn on_thread<R: Send>(action: impl FnOnce() -> io::Result<R> + Send) -> io::Resu
     })
 }
 
-/// Makes a TUN device in the calling thread's namespace; its descriptor reads and writes whole IP packets.
+/// Makes a TUN device in the calling thread's namespace; its descriptor reads and writes whole IP
+/// packets.
 fn tun(name: &str) -> Result<OwnedFd, LabError> {
     let wrong = || LabError::system("make a TUN device (is there /dev/net/tun?)");
     let device = DeviceBuilder::new().name(name).build_sync().map_err(wrong())?;

@@ -33,7 +33,8 @@ pub struct Fetch {
     /// Fetches per contender.
     #[serde(default = "two_hundred")]
     pub count: u32,
-    /// Fetches per contender at the quick scale; a tenth of `count` unless given, but at least five.
+    /// Fetches per contender at the quick scale; a tenth of `count` unless given, but at least
+    /// five.
     pub quick: Option<u32>,
     /// Whether each fetch has a connection of its own (the default) or all use one.
     #[serde(default)]
@@ -66,7 +67,8 @@ pub struct LogNormal {
     /// The smallest size.
     #[serde(default = "a_kilobyte", deserialize_with = "text")]
     pub least: Bytes,
-    /// The largest size, in standard deviations of the logarithm above the median; 3.29 is the 99.95th percentile.
+    /// The largest size, in standard deviations of the logarithm above the median; 3.29 is
+    /// the 99.95th percentile.
     #[serde(default = "nearly_all")]
     pub cut: f64,
 }
@@ -84,7 +86,8 @@ pub enum Sizes {
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Connection {
-    /// A TCP connection for each. Contenders that are proxies keep their own connection, but for `mendpath-new`.
+    /// A TCP connection for each. Contenders that are proxies keep their own connection, but for
+    /// `mendpath-new`.
     #[default]
     New,
     /// One TCP connection for all.
@@ -108,7 +111,8 @@ pub enum SetUp {
 pub struct DropEach {
     /// On which paths, from server to client.
     pub paths: Vec<usize>,
-    /// Among the first so many packets larger than [`SMALL_PACKET`](crate::SMALL_PACKET) that the server sends there.
+    /// Among the first so many packets larger than [`SMALL_PACKET`](crate::SMALL_PACKET) that the
+    /// server sends there.
     pub first: u32,
     /// Which of them.
     pub order: DropOrder,

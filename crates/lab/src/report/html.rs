@@ -1,4 +1,5 @@
-//! The results as one page: no scripts, nothing from elsewhere, light and dark, from a phone's width on.
+//! The results as one page: no scripts, nothing from elsewhere, light and dark, from a phone's
+//! width on.
 
 use askama::Template;
 use figures::{
@@ -56,7 +57,8 @@ pub fn html(report: &Report) -> String {
     page::page(&report.title, &report.title, &(page::style(series) + WIDER), &body)
 }
 
-/// The cumulative distribution of completion times. What lies beyond the 99.5th percentile of the slowest is cut off.
+/// The cumulative distribution of completion times. What lies beyond the 99.5th percentile of the
+/// slowest is cut off.
 fn distribution(rows: &[Row]) -> Html {
     let curves: Vec<Vec<(f64, f64)>> = rows.iter().map(|row| steps(&row.times_ms)).collect();
     let end = |curve: &Vec<(f64, f64)>| percentile(curve, 0.995).map_or(0.0, |(time, _)| time);

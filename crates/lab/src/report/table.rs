@@ -107,7 +107,8 @@ fn common(row: &Row) -> Vec<String> {
     cells
 }
 
-/// Bytes sent to mend losses, those of them that did, and those that did not, in percent of what arrived as responses.
+/// Bytes sent to mend losses, those of them that did, and those that did not, in percent of what
+/// arrived as responses.
 fn repair(row: &Row) -> [String; 3] {
     let Some(repair) = row.repair else { return [(); 3].map(|()| "-".to_owned()) };
     let (sent, used) = (repair.sent_bytes as f64, repair.used_bytes());

@@ -1,4 +1,5 @@
-//! `mendpath server` and `mendpath client` with a forwarded port, or `mendpath lab relay` with a new connection for every fetch.
+//! `mendpath server` and `mendpath client` with a forwarded port, or `mendpath lab relay` with a
+//! new connection for every fetch.
 
 use std::{
     io::{Read as _, Write as _},
@@ -125,7 +126,8 @@ impl Ends<'_> {
         Process::start(namespace, &words, INSTALL, self.starter.directory)
     }
 
-    /// Waits until every path is active. Lossy paths may take their time; what is missing then shows in the paths' bytes.
+    /// Waits until every path is active. Lossy paths may take their time; what is missing then
+    /// shows in the paths' bytes.
     fn wait_for_paths(&self, admin: SocketAddr) -> Result<(), LabError> {
         clock::poll_until(PATHS, self.starter.cancel, || {
             let paths = self::admin(&self.bed.client, admin, "/paths");
@@ -151,7 +153,8 @@ pub(super) fn admin(namespace: &Namespace, addr: SocketAddr, path: &str) -> Opti
         let limit = core::time::Duration::from_secs(1);
         let mut stream = std::net::TcpStream::connect_timeout(&addr, limit)?;
         stream.set_read_timeout(Some(limit))?;
-        // In one piece: what arrives after the answer would reset the connection. It answers to names of loopback only.
+        // In one piece: what arrives after the answer would reset the connection. It answers to
+        // names of loopback only.
         let request = format!("GET {path} HTTP/1.1\r\nHost: {addr}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes())?;
         let mut answer = String::new();

@@ -188,7 +188,8 @@ async fn no_socket_of_the_family() {
     assert!(error.to_string().starts_with("no interface `no-such-if0`"), "{error}");
 }
 
-/// The server's runtime is shut down: it panics nowhere, its handles say so, and the client times out.
+/// The server's runtime is shut down: it panics nowhere, its handles say so, and the client times
+/// out.
 #[test]
 fn a_peer_whose_runtime_is_gone() {
     let (server, client) = configs();

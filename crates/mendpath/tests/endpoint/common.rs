@@ -71,7 +71,8 @@ pub(crate) async fn write_pattern(stream: &mut SendStream, mut offset: u64, leng
     }
 }
 
-/// Reads test bytes from `offset` on until the end of the stream, and returns the offset of the end.
+/// Reads test bytes from `offset` on until the end of the stream, and returns the offset of the
+/// end.
 pub(crate) async fn check_pattern(stream: &mut RecvStream, mut offset: u64) -> u64 {
     let mut buffer = vec![0; 64 << 10];
     while let Some(read) = stream.read(&mut buffer).await.unwrap() {

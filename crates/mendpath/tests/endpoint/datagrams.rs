@@ -12,7 +12,8 @@ async fn datagrams_arrive_whole() {
         let (client, server) = pair.connect().await;
         let max = client.max_datagram_size().expect("datagrams are on by default");
         let longest = Bytes::from(vec![7; max]);
-        // One at a time: datagrams may be dropped, but an uncongested loopback does not lose the only one.
+        // One at a time: datagrams may be dropped, but an uncongested loopback does not lose the
+        // only one.
         for data in [Bytes::new(), Bytes::from_static(b"x"), longest] {
             client.send_datagram_wait(data.clone()).await.unwrap();
             assert_eq!(server.read_datagram().await.unwrap(), data);

@@ -6,7 +6,8 @@ use mendpath::{AddressValidation, Connecting, ConnectionError, TransportErrorCod
 
 use crate::common::{Pair, configs, echo, watchdog};
 
-/// A pair whose server asks nobody to prove its address by itself, and a client that has begun to connect.
+/// A pair whose server asks nobody to prove its address by itself, and a client that has begun to
+/// connect.
 fn knocking() -> (Pair, Connecting) {
     let (server, client) = configs();
     let client = client.idle_timeout(Duration::from_secs(60));

@@ -1,5 +1,5 @@
-//! The endpoint over real sockets on loopback. Nothing here depends on how fast the machine is: the only clocks are
-//! watchdogs, and timeouts that are the thing under test.
+//! The endpoint over real sockets on loopback. Nothing here depends on how fast the machine is: the
+//! only clocks are watchdogs, and timeouts that are the thing under test.
 
 mod closing;
 mod common;

@@ -68,7 +68,8 @@ pub trait Hosts<B> {
     /// A packet reached the host that it was for.
     fn receive(&mut self, fabric: &mut Fabric<B>, host: HostId, packet: Packet<B>);
 
-    /// A timer that [`Fabric::set_timer`] set. There is no way to take one back: who moved a deadline ignores it.
+    /// A timer that [`Fabric::set_timer`] set. There is no way to take one back: who moved a
+    /// deadline ignores it.
     fn timer(&mut self, fabric: &mut Fabric<B>, token: u32);
 }
 
@@ -319,7 +320,8 @@ impl<B: Default> Fabric<B> {
         self.pool.put_back(slot, packet.body);
     }
 
-    /// Sends a packet from `packet.src`. False if the host's queue or the pool was full, or a failure took it.
+    /// Sends a packet from `packet.src`. False if the host's queue or the pool was full, or a
+    /// failure took it.
     #[inline]
     pub fn send(&mut self, packet: Packet<B>) -> bool {
         let Some(&port) = self.uplinks.get(packet.src.0 as usize) else {
@@ -340,7 +342,8 @@ impl<B: Default> Fabric<B> {
         gone == self.stats.dropped + self.stats.lost
     }
 
-    /// Has [`Hosts::timer`] called with `token` at `at`, or now if that is past. A time of [`Instant::MAX`] is never.
+    /// Has [`Hosts::timer`] called with `token` at `at`, or now if that is past. A time of
+    /// [`Instant::MAX`] is never.
     #[inline]
     pub fn set_timer(&mut self, at: Instant, token: u32) {
         if at == Instant::MAX {
@@ -360,8 +363,9 @@ impl<B: Default> Fabric<B> {
         self.taps.entry(port.0).or_default().push(tap);
     }
 
-    /// Has `watcher` called for every packet that a host sends, and for every one that a port drops or loses, from now on. It takes
-    /// the place of an earlier one. Watching changes nothing, so the trace is the same.
+    /// Has `watcher` called for every packet that a host sends, and for every one that a port drops
+    /// or loses, from now on. It takes the place of an earlier one. Watching changes nothing, so
+    /// the trace is the same.
     pub fn watch(&mut self, watcher: Watcher<B>) {
         self.watcher = Some(watcher);
     }

@@ -1,15 +1,17 @@
 //! The event queue of a fabric.
 //!
-//! An implicit heap with four children per entry (one cache line of keys) and a *hole*: taking the first event leaves the
-//! root empty, and the next event to be added falls straight in. A hop takes one event and adds one, so it costs one
-//! descent instead of a descent and an ascent. Figures against other structures: docs/decisions/0009.
+//! An implicit heap with four children per entry (one cache line of keys) and a *hole*: taking the
+//! first event leaves the root empty, and the next event to be added falls straight in. A hop takes
+//! one event and adds one, so it costs one descent instead of a descent and an ascent. Figures
+//! against other structures: docs/decisions/0009.
 
 use units::Instant;
 
 /// Children per entry.
 const ARITY: usize = 4;
 
-/// Events ordered by time, then by id. Equal pairs come out in any order, and are indistinguishable.
+/// Events ordered by time, then by id. Equal pairs come out in any order, and are
+/// indistinguishable.
 #[derive(Clone, Debug)]
 pub struct EventHeap {
     /// Time in the high half, id in the low.

@@ -26,12 +26,14 @@ pub enum Failure {
         loss: Loss,
         /// Only packets that carry data are asked about (CoFUSO section 6.2).
         data_only: bool,
-        /// Lost before the rate limit, at no cost in capacity (CTCP section 6.1), instead of on the wire.
+        /// Lost before the rate limit, at no cost in capacity (CTCP section 6.1), instead of on the
+        /// wire.
         before_rate: bool,
     },
     /// Nothing gets through, and nobody is told: routes stay as they are.
     BlackHole,
-    /// Nothing that is offered in `from..until` gets through. What was accepted before is still sent.
+    /// Nothing that is offered in `from..until` gets through. What was accepted before is still
+    /// sent.
     Outage {
         /// Start.
         from: Instant,
@@ -76,8 +78,9 @@ impl Fault {
     }
 }
 
-/// Lossy links as FUSO's simulation draws them (section VI-C): `count` different links; first the level by its share in
-/// `shares` (levels without links, or with none left, get nothing), then a link of that level, then its rate from `rates`.
+/// Lossy links as FUSO's simulation draws them (section VI-C): `count` different links; first the
+/// level by its share in `shares` (levels without links, or with none left, get nothing), then a
+/// link of that level, then its rate from `rates`.
 ///
 /// Both directions lose with the same rate and independent draws (FUSO-A14).
 pub fn lossy_links(
@@ -154,8 +157,8 @@ impl Faults {
         self.faults.push(Active { failure: failure.clone(), model, asked: 0 });
     }
 
-    /// What becomes of a packet that is offered `now` and would be sent from `starts` on. Every failure is asked, whatever the others say, so
-    /// that adding one changes no draws of another.
+    /// What becomes of a packet that is offered `now` and would be sent from `starts` on. Every
+    /// failure is asked, whatever the others say, so that adding one changes no draws of another.
     pub(super) fn fate(&mut self, now: Instant, starts: Instant, size: u64, class: Class) -> Fate {
         self.faults.iter_mut().fold(Fate::Passes, |fate, active| {
             match (fate, active.fate(now, starts, size, class)) {

@@ -55,7 +55,8 @@ pub enum Class {
     /// Carries data.
     #[default]
     Data,
-    /// Carries data of a short flow, as the sender says. Only balancers tell it from [`Class::Data`].
+    /// Carries data of a short flow, as the sender says. Only balancers tell it from
+    /// [`Class::Data`].
     ShortData,
     /// Carries acknowledgements or control only. Loss that is set to data packets spares it.
     Control,
@@ -68,7 +69,8 @@ pub struct Packet<B> {
     pub src: HostId,
     /// Where it goes.
     pub dst: HostId,
-    /// Stands for the ports of the five-tuple: equal labels between the same hosts hash to the same path.
+    /// Stands for the ports of the five-tuple: equal labels between the same hosts hash to the same
+    /// path.
     pub label: u32,
     /// Size on the wire, in bytes.
     pub size: u32,
@@ -80,7 +82,8 @@ pub struct Packet<B> {
     pub body: B,
 }
 
-/// What the network looks at of a packet. It waits apart from the body, so that a hop touches little memory.
+/// What the network looks at of a packet. It waits apart from the body, so that a hop touches
+/// little memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) src: HostId,

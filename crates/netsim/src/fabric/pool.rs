@@ -5,8 +5,9 @@ use super::packet::Head;
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A packet at a port: it waits, is being sent, or is on the wire. A port's packets are a list through the slots, so that queues take no memory of their own that
-/// nobody has touched for long. 32 bytes: two in a cache line.
+/// A packet at a port: it waits, is being sent, or is on the wire. A port's packets are a list
+/// through the slots, so that queues take no memory of their own that nobody has touched for long.
+/// 32 bytes: two in a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// When its last bit leaves the port.
@@ -16,7 +17,8 @@ pub(super) struct Flight {
     pub(super) head: Head,
 }
 
-/// Holds packets by number; slots are taken again, last freed first, so that the pool stays in the cache.
+/// Holds packets by number; slots are taken again, last freed first, so that the pool stays in the
+/// cache.
 #[derive(Debug)]
 pub(super) struct Pool<B> {
     flights: Vec<Flight>,

@@ -17,8 +17,8 @@ pub enum QueueLimit {
     Bytes(u64),
 }
 
-/// From which queue length on a packet is marked, if its transport understands marks: when it arrives and at least this
-/// much is waiting before it.
+/// From which queue length on a packet is marked, if its transport understands marks: when it
+/// arrives and at least this much is waiting before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     /// Packets.
@@ -74,8 +74,8 @@ pub struct PortStats {
     pub deepest_packets: u32,
     /// Most bytes that were waiting at once.
     pub deepest_bytes: u64,
-    /// Sum over the accepted packets of the bytes that waited before them: divided by `sent`, the mean queue that a
-    /// packet met.
+    /// Sum over the accepted packets of the bytes that waited before them: divided by `sent`, the
+    /// mean queue that a packet met.
     pub met_bytes: u64,
 }
 

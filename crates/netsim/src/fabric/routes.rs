@@ -15,7 +15,8 @@ pub(super) enum Next {
     Nowhere,
 }
 
-/// The forwarding tables of all switches. A *rack* is a switch with hosts; hosts of a rack share one row entry per switch.
+/// The forwarding tables of all switches. A *rack* is a switch with hosts; hosts of a rack share
+/// one row entry per switch.
 #[derive(Debug)]
 pub(super) struct Routes {
     racks: usize,

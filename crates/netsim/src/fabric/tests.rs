@@ -120,7 +120,8 @@ fn limits_hold() {
     assert!(matches!(error, RunError::TooManyTimers { limit: 2, .. }));
 }
 
-/// How many distinct ports of level `level` packets with different labels from host 0 to `dst` take.
+/// How many distinct ports of level `level` packets with different labels from host 0 to `dst`
+/// take.
 fn spread(topology: &Topology, balancing: Balancing, dst: u32, level: u8) -> (usize, u64) {
     let options = Options { balancing, seed: Seed(5), ..Options::default() };
     let mut fabric: Fabric<u32> = Fabric::new(topology, &options).unwrap();

@@ -98,8 +98,8 @@ impl Topology {
         Self { hosts, switches, links: Vec::new() }
     }
 
-    /// Joins two nodes by a link with the same `line` in both directions. `level` is where the link is: 0 between a host
-    /// and its switch, then upwards.
+    /// Joins two nodes by a link with the same `line` in both directions. `level` is where the link
+    /// is: 0 between a host and its switch, then upwards.
     pub fn link(&mut self, a: Node, b: Node, line: Line, level: u8) -> LinkId {
         self.link_with(a, b, (line, line), level)
     }

@@ -1,4 +1,5 @@
-//! Workloads: who sends how much to whom, and when. Each is plain data that turns into a list of [`FlowSpec`]s.
+//! Workloads: who sends how much to whom, and when. Each is plain data that turns into a list of
+//! [`FlowSpec`]s.
 
 pub mod incast;
 pub mod mix;

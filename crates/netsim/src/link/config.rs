@@ -7,7 +7,8 @@ use crate::{
     loss::{GilbertElliott, InvalidBurst},
 };
 
-/// Properties of a [`Link`](super::Link), one direction. The default is a perfect wire: no limit, no delay, no loss.
+/// Properties of a [`Link`](super::Link), one direction. The default is a perfect wire: no limit,
+/// no delay, no loss.
 ///
 /// Also parsed from the form that users type, see [`FromStr`](#impl-FromStr-for-LinkConfig).
 #[derive(Clone, PartialEq, Debug)]
@@ -32,7 +33,8 @@ pub struct LinkConfig {
     pub ecn_threshold: Option<QueueSize>,
     /// Probability that a packet arrives twice.
     pub duplicate: LossRate,
-    /// Most bytes inside the link, waiting and travelling: bounds memory when there is no rate to do it.
+    /// Most bytes inside the link, waiting and travelling: bounds memory when there is no rate to
+    /// do it.
     pub capacity: Bytes,
     /// Changes and outages, each with its time after the link's start.
     pub schedule: Vec<(Duration, Change)>,
@@ -41,8 +43,8 @@ pub struct LinkConfig {
 /// Where a link loses packets.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub enum LossPoint {
-    /// Before the queue: a lost packet takes none of the rate, and the n-th packet offered is the n-th draw (as in CTCP's
-    /// testbed).
+    /// Before the queue: a lost packet takes none of the rate, and the n-th packet offered is the
+    /// n-th draw (as in CTCP's testbed).
     #[default]
     BeforeRate,
     /// After the transmitter: a lost packet takes its share of the rate, like on a radio link.
@@ -189,8 +191,9 @@ impl LinkConfig {
         self
     }
 
-    /// How much may wait. Unless set, what the rate carries in one round trip (twice the delay), but never less than 32 full
-    /// packets; and a megabyte without a rate, where packets wait only through outages.
+    /// How much may wait. Unless set, what the rate carries in one round trip (twice the delay),
+    /// but never less than 32 full packets; and a megabyte without a rate, where packets wait only
+    /// through outages.
     pub fn queue_size(&self) -> QueueSize {
         const LEAST: u64 = 32 * 1_500;
         const WITHOUT_RATE: u64 = 1_000_000;

@@ -7,9 +7,9 @@ use units::{BitRate, Duration};
 use super::{Change, LinkConfig, LossPoint, OutageKind, QueueSize};
 use crate::Loss;
 
-/// The form that [`FromStr`](LinkConfig#impl-FromStr-for-LinkConfig) reads, to the last nanosecond and bit; a perfect wire is the
-/// empty text. Left out, because the form has no word for them: the capacity, an unlimited rate at a given time, and outages
-/// without an end.
+/// The form that [`FromStr`](LinkConfig#impl-FromStr-for-LinkConfig) reads, to the last nanosecond
+/// and bit; a perfect wire is the empty text. Left out, because the form has no word for them: the
+/// capacity, an unlimited rate at a given time, and outages without an end.
 impl Display for LinkConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut items: Vec<String> = Vec::new();

@@ -17,7 +17,8 @@ pub(super) struct InFlight<T> {
     pub(super) ce: bool,
 }
 
-/// A ring while packets cannot overtake each other, a heap when they can: neither allocates once it has grown.
+/// A ring while packets cannot overtake each other, a heap when they can: neither allocates once it
+/// has grown.
 pub(super) struct Flight<T> {
     order: Order<T>,
     sent: u64,
@@ -35,7 +36,8 @@ impl<T> Flight<T> {
         Self { order, sent: 0, bytes: 0 }
     }
 
-    /// Adds a packet that arrives at `at`, or with its predecessor if that is later and there is no reordering.
+    /// Adds a packet that arrives at `at`, or with its predecessor if that is later and there is no
+    /// reordering.
     pub(super) fn push(&mut self, at: Instant, packet: T, size: u64, ce: bool) {
         let sequence = self.sent;
         self.sent += 1;

@@ -66,7 +66,8 @@ pub enum ParseLinkError {
     Burst(#[from] InvalidBurst),
 }
 
-/// Parses comma-separated properties, each optional; text without any is a perfect wire. `delay` is one way.
+/// Parses comma-separated properties, each optional; text without any is a perfect wire. `delay` is
+/// one way.
 ///
 /// | key | value |
 /// |---|---|

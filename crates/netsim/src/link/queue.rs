@@ -23,8 +23,8 @@ impl<T> Queue<T> {
         Self { waiting: VecDeque::new(), bytes: 0, limit, ecn_threshold }
     }
 
-    /// Adds a packet at the tail; false if it does not fit. It is marked if the queue it finds is above the threshold
-    /// (DCTCP section 3.1: instantaneous occupancy on arrival greater than K).
+    /// Adds a packet at the tail; false if it does not fit. It is marked if the queue it finds is
+    /// above the threshold (DCTCP section 3.1: instantaneous occupancy on arrival greater than K).
     pub(super) fn push(&mut self, packet: T, size: u64) -> bool {
         if self.limit.is_exceeded_by(self.len() as u64 + 1, self.bytes + size) {
             return false;

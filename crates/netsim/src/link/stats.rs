@@ -4,8 +4,9 @@ use super::Offered;
 
 /// Counters of one link since it was made.
 ///
-/// Every packet is accounted for: `offered + duplicated = lost + dropped_queue + dropped_outage + delivered` + the packets
-/// still inside.
+/// Every packet is accounted for:
+/// `offered + duplicated = lost + dropped_queue + dropped_outage + delivered` + the packets still
+/// inside.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Debug)]
 pub struct LinkStats {
     /// Packets offered.

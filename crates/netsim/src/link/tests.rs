@@ -16,7 +16,8 @@ fn link(text: &str) -> Link<u32> {
     Link::new(&text.parse().unwrap(), Seed(1), Instant::ORIGIN)
 }
 
-/// Takes out everything that arrives until nothing more comes, at exactly the times the link asks for.
+/// Takes out everything that arrives until nothing more comes, at exactly the times the link asks
+/// for.
 fn drain<T: Clone>(link: &mut Link<T>) -> Vec<Delivered<T>> {
     let mut out = Vec::new();
     let mut idle_wakes = 0;
@@ -49,7 +50,8 @@ fn assert_accounted<T: Clone>(link: &Link<T>) {
 
 #[test]
 fn serialises_then_delays_to_the_nanosecond() {
-    // 1,000 bytes at 3 Mbit/s take 2,666,666.67 ns, rounded up; three packets in a row, then one into the idle link.
+    // 1,000 bytes at 3 Mbit/s take 2,666,666.67 ns, rounded up; three packets in a row, then one
+    // into the idle link.
     let mut link = link("rate=3mbit,delay=20ms");
     (0..3).for_each(|n| _ = link.offer(Instant::ORIGIN, n, 1_000));
     let late = Instant::from_nanos(10_000_001);
@@ -159,7 +161,8 @@ fn loss_before_the_rate_costs_no_time_and_after_it_does() {
 
 #[test]
 fn the_nth_packet_has_the_same_fate_whatever_else_happens() {
-    // The second link drops on its queue and through an outage, and repairs nothing; the loss pattern is the same.
+    // The second link drops on its queue and through an outage, and repairs nothing; the loss
+    // pattern is the same.
     let lost = |text: &str, spacing: u64| -> Vec<u64> {
         let mut link = link(text);
         let offer = |n: u64| link.offer(us(n * spacing), n as u32, 1_200);
@@ -242,7 +245,8 @@ fn rate_and_delay_change_with_the_next_packet() {
     (0..3).for_each(|n| _ = link.offer(Instant::ORIGIN, n, 1_000));
     link.offer(us(19_500), 3, 500);
     link.offer(ms(25), 4, 500);
-    // Packet 1 is being sent when the rate halves; 3 leaves with the old delay, and 4 overtakes nothing.
+    // Packet 1 is being sent when the rate halves; 3 leaves with the old delay, and 4 overtakes
+    // nothing.
     let delivered = drain(&mut link);
     assert_eq!(times(&delivered), [ms(11), ms(12), ms(14), us(30_500), us(30_500)]);
     assert_eq!(packets(&delivered), [0, 1, 2, 3, 4]);
@@ -292,7 +296,8 @@ fn jitter_longer_than_the_delay_does_not_go_back_in_time() {
 
 #[test]
 fn reordering_links_wake_in_time_for_packets_that_still_wait() {
-    // The jitter is far longer than the time to send, so a waiting packet can arrive before a travelling one.
+    // The jitter is far longer than the time to send, so a waiting packet can arrive before a
+    // travelling one.
     let text = "rate=80mbit,delay=20ms,jitter=20ms,reorder,queue=1000p";
     let mut woken = link(text);
     (0..500).for_each(|n| _ = woken.offer(Instant::ORIGIN, n, 1_000));

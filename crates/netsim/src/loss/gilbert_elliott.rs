@@ -1,7 +1,7 @@
 //! Loss in bursts: a channel that is either good or bad.
 //!
-//! Gilbert, "Capacity of a burst-noise channel" (1960), and Elliott (1963), with the parameters of tc-netem(8)
-//! `loss gemodel p [r [1-h [1-k]]]`.
+//! Gilbert, "Capacity of a burst-noise channel" (1960), and Elliott (1963), with the parameters of
+//! tc-netem(8) `loss gemodel p [r [1-h [1-k]]]`.
 //!
 //! | netem    | here             | meaning                                          |
 //! |----------|------------------|--------------------------------------------------|
@@ -10,14 +10,14 @@
 //! | `1-h`    | `loss_in_bad`    | loss rate in the bad state                       |
 //! | `1-k`    | `loss_in_good`   | loss rate in the good state                      |
 //!
-//! Per packet the transition is drawn first, then the loss, with the loss rate of the state *before* the transition, as
-//! in netem. Both are drawn for every packet, whatever the state.
+//! Per packet the transition is drawn first, then the loss, with the loss rate of the
+//! state *before* the transition, as in netem. Both are drawn for every packet, whatever the state.
 //!
 //! # Departures
-//! - netem starts in the good state; here the first state is drawn from the stationary distribution, so that many short
-//!   runs together show the stationary loss rate.
-//! - FUSO's bursty experiment names no parameters; its reading (FUSO-A10) is a simple Gilbert channel with a mean burst of
-//!   3 packets, see [`GilbertElliott::from_stationary`].
+//! - netem starts in the good state; here the first state is drawn from the stationary
+//!   distribution, so that many short runs together show the stationary loss rate.
+//! - FUSO's bursty experiment names no parameters; its reading (FUSO-A10) is a simple Gilbert
+//!   channel with a mean burst of 3 packets, see [`GilbertElliott::from_stationary`].
 
 use units::LossRate;
 
@@ -67,11 +67,12 @@ impl GilbertElliott {
         Self { good_to_bad, bad_to_good, loss_in_bad: always, loss_in_good: LossRate::ZERO }
     }
 
-    /// The simple Gilbert channel that loses the share `loss` in bursts of `mean_burst` packets on average:
-    /// r = 1/B, p = r P / (1 - P).
+    /// The simple Gilbert channel that loses the share `loss` in bursts of `mean_burst` packets on
+    /// average: r = 1/B, p = r P / (1 - P).
     ///
     /// # Errors
-    /// If the burst is shorter than one packet, or so short that the good state would have to last less than one packet.
+    /// If the burst is shorter than one packet, or so short that the good state would have to last
+    /// less than one packet.
     pub fn from_stationary(loss: LossRate, mean_burst: f64) -> Result<Self, InvalidBurst> {
         if !(mean_burst.is_finite() && mean_burst >= 1.0) {
             return Err(InvalidBurst::TooShort { mean_burst });
@@ -162,10 +163,12 @@ const fn preset(name: &'static str, p: f64, r: f64, loss_in_bad: f64, loss_in_go
     Preset { name, netem: [p, r, loss_in_bad, loss_in_good] }
 }
 
-/// Channels with a name. Plausible values, not fits to measurements: the first five after the presets of the crate
-/// `str0m-netem` 0.4.0, the in-flight ones from the ends of the ranges quoted for air-to-ground and satellite links.
+/// Channels with a name. Plausible values, not fits to measurements: the first five after the
+/// presets of the crate `str0m-netem` 0.4.0, the in-flight ones from the ends of the ranges quoted
+/// for air-to-ground and satellite links.
 ///
-/// FUSO's bursty experiment (FUSO-A10) needs no preset: it is [`GilbertElliott::from_stationary`] with a burst of 3.
+/// FUSO's bursty experiment (FUSO-A10) needs no preset: it is [`GilbertElliott::from_stationary`]
+/// with a burst of 3.
 pub const PRESETS: [Preset; 7] = [
     preset("wifi", 0.005, 0.5, 1.0, 0.0),
     preset("wifi_lossy", 0.025, 0.5, 1.0, 0.0),
@@ -243,7 +246,8 @@ mod tests {
 
     #[test]
     fn the_loss_belongs_to_the_state_before_the_transition() {
-        // Alternating states, all lost in bad: whatever the first state, the second packet has the other fate.
+        // Alternating states, all lost in bad: whatever the first state, the second packet has the
+        // other fate.
         let channel = GilbertElliott::gilbert(rate(1.0), rate(1.0));
         let mut model = GilbertElliottLoss::new(channel, Seed(1));
         model.bad = true;

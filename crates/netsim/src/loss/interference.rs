@@ -1,18 +1,23 @@
-//! Another sender on the same radio channel: a microwave oven's pulses, or a station that does not hear ours.
+//! Another sender on the same radio channel: a microwave oven's pulses, or a station that does not
+//! hear ours.
 //!
-//! CTCP sections 1 and 7 (Figs. 1, 9 and 10). A frame is lost if any of its time on the air meets one of the other sender's, which comes as a
-//! series of bursts of equal length. What lies between two of them varies a little or not at all (an oven that follows the mains), or is drawn from
-//! an exponential distribution (a Poisson stream of packets).
+//! CTCP sections 1 and 7 (Figs. 1, 9 and 10). A frame is lost if any of its time on the air meets
+//! one of the other sender's, which comes as a series of bursts of equal length. What lies between
+//! two of them varies a little or not at all (an oven that follows the mains), or is drawn from an
+//! exponential distribution (a Poisson stream of packets).
 //!
 //! # Departures
-//! - The paper does not say what its stations' link layers do. A frame has [`Interference::attempts`] tries, the second after
-//!   [`Interference::backoff`] and each further one after twice the time before it; the default is one try. Further tries cost no capacity
-//!   and no delay here, so that they are the best that a link layer could do.
+//! - The paper does not say what its stations' link layers do. A frame has
+//!   [`Interference::attempts`] tries, the second after [`Interference::backoff`] and each further
+//!   one after twice the time before it; the default is one try. Further tries cost no capacity and
+//!   no delay here, so that they are the best that a link layer could do.
 //! - The other sender never waits for us.
-//! - A period that never varies is a trap: timers of whole seconds are multiples of 20 ms, so that a retransmission meets the same part of a
-//!   pulse as what it repeats, for ever. Real pulses vary (9 ms is a mean), so those of [`Interference::microwave`] do too.
+//! - A period that never varies is a trap: timers of whole seconds are multiples of 20 ms, so that
+//!   a retransmission meets the same part of a pulse as what it repeats, for ever. Real pulses vary
+//!   (9 ms is a mean), so those of [`Interference::microwave`] do too.
 //!
-//! The bursts depend on the seed and the time alone, so that two runs that send different packets meet the same ones.
+//! The bursts depend on the seed and the time alone, so that two runs that send different packets
+//! meet the same ones.
 
 use std::collections::VecDeque;
 
@@ -53,7 +58,8 @@ pub struct Interference {
 }
 
 impl Interference {
-    /// A microwave oven at 50 Hz: 9 ms of every 20 ms (Fig. 1), the gaps 1 ms shorter or longer. One try, no preamble.
+    /// A microwave oven at 50 Hz: 9 ms of every 20 ms (Fig. 1), the gaps 1 ms shorter or longer.
+    /// One try, no preamble.
     pub fn microwave(air_rate: BitRate) -> Self {
         Self {
             burst: Duration::from_millis(9),
@@ -70,13 +76,15 @@ impl Interference {
         self.preamble + self.air_rate.time_to_send(size)
     }
 
-    /// The share of a frame's first tries that are lost, in the long run: the burst and the frame before it, of all time.
+    /// The share of a frame's first tries that are lost, in the long run: the burst and the frame
+    /// before it, of all time.
     pub fn first_try_loss(&self, size: u64) -> f64 {
         let (burst, air) = (self.burst.as_secs_f64(), self.air_time(size).as_secs_f64());
         match self.gap {
             Gap::Uniform { from, to } => {
                 let (from, to) = (from.as_secs_f64(), to.as_secs_f64());
-                // The mean of what is left of a gap: those shorter than the frame have no room for it.
+                // The mean of what is left of a gap: those shorter than the frame have no room for
+                // it.
                 let left = match (air.max(from), to - from) {
                     (longer, _) if longer >= to => (to - air).max(0.0),
                     (longer, spread) => ((to - air).powi(2) - (longer - air).powi(2)) / (2.0 * spread),
@@ -106,8 +114,8 @@ impl Interference {
 pub struct InterferenceLoss {
     parameters: Interference,
     rng: Rng,
-    /// Bursts that may still meet a frame, in order: start and end. Those before the present frame are forgotten, so that there are no
-    /// more than one frame's tries can see.
+    /// Bursts that may still meet a frame, in order: start and end. Those before the present frame
+    /// are forgotten, so that there are no more than one frame's tries can see.
     known: VecDeque<(Instant, Instant)>,
     /// The end of the last burst that was drawn.
     until: Instant,

@@ -1,8 +1,9 @@
 //! What a client may use up before the application lets it in ([`Admission`]).
 //!
-//! Strangers cost little to make and may be many: a connection that waits for its application has one stream, small windows, and no second
-//! path. Everything it was told in transport parameters can be raised later; what cannot, such as the memory for decoding, is kept small in
-//! silence, since none of it is a promise.
+//! Strangers cost little to make and may be many: a connection that waits for its application has
+//! one stream, small windows, and no second path. Everything it was told in transport parameters
+//! can be raised later; what cannot, such as the memory for decoding, is kept small in silence,
+//! since none of it is a promise.
 
 use super::{Connection, EndpointEvent, event::EndpointEventKind};
 use crate::{
@@ -30,8 +31,8 @@ pub(super) fn narrow(config: &TransportConfig, admission: &Admission) -> Transpo
 }
 
 impl Connection {
-    /// Lets the client in: from now on it may use what the configuration of the transport allows. Without
-    /// [`Admission`](crate::Admission) the handshake does so.
+    /// Lets the client in: from now on it may use what the configuration of the transport allows.
+    /// Without [`Admission`](crate::Admission) the handshake does so.
     pub fn admit(&mut self) {
         if self.awaiting.take().is_none() {
             return;
@@ -47,7 +48,8 @@ impl Connection {
         self.repair.decoder.set_budget(self.config.repair.decoder_memory);
     }
 
-    /// Whether the client is let in: what it may use up is no longer limited to [`Admission`](crate::Admission).
+    /// Whether the client is let in: what it may use up is no longer limited to
+    /// [`Admission`](crate::Admission).
     pub fn is_admitted(&self) -> bool {
         self.awaiting.is_none()
     }

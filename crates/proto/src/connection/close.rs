@@ -46,8 +46,8 @@ pub(super) enum CloseFrame {
 }
 
 impl CloseFrame {
-    /// The frame for a 1-RTT packet, or for a handshake packet, which does not reveal the application's reason
-    /// (RFC 9000 section 10.2.3).
+    /// The frame for a 1-RTT packet, or for a handshake packet, which does not reveal the
+    /// application's reason (RFC 9000 section 10.2.3).
     pub(super) fn frame(&self, in_handshake: bool) -> ConnectionClose<'_> {
         match self {
             Self::Transport(error) => error.into(),
@@ -62,7 +62,8 @@ impl CloseFrame {
 }
 
 impl Connection {
-    /// Closes the connection on behalf of the application. Streams are not flushed: finish them and wait for `Finished` first.
+    /// Closes the connection on behalf of the application. Streams are not flushed: finish them and
+    /// wait for `Finished` first.
     ///
     /// `code` is the application's; a reason that does not fit a packet is cut.
     pub fn close(&mut self, now: Instant, code: VarInt, reason: &[u8]) {
@@ -73,9 +74,10 @@ impl Connection {
         self.events.push_back(Event::ConnectionLost(ConnectionError::LocallyClosed));
     }
 
-    /// Turns a client away on behalf of the application, with words that reach it also while the handshake is under way: until it is
-    /// complete they are CONNECTION_REFUSED with this reason, which anybody on the path can read; then a close with the application's
-    /// code. What [`close`](Self::close) says is hidden during the handshake (RFC 9000 section 10.2.3).
+    /// Turns a client away on behalf of the application, with words that reach it also while the
+    /// handshake is under way: until it is complete they are CONNECTION_REFUSED with this reason,
+    /// which anybody on the path can read; then a close with the application's code. What
+    /// [`close`](Self::close) says is hidden during the handshake (RFC 9000 section 10.2.3).
     pub fn refuse(&mut self, now: Instant, code: VarInt, reason: &str) {
         if self.handshake.is_complete() {
             return self.close(now, code, reason.as_bytes());
@@ -83,8 +85,8 @@ impl Connection {
         self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason.to_owned()));
     }
 
-    /// Gives way to another client: says so once, if at all, and keeps nothing. For connections that
-    /// [`Endpoint::poll_evicted`](crate::Endpoint::poll_evicted) names.
+    /// Gives way to another client: says so once, if at all, and keeps nothing. For connections
+    /// that [`Endpoint::poll_evicted`](crate::Endpoint::poll_evicted) names.
     pub fn evict(&mut self, now: Instant) {
         let reason = "too many clients wait to be let in";
         self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason));
@@ -107,7 +109,8 @@ impl Connection {
     fn enter_closing(&mut self, now: Instant, close: CloseFrame) {
         let mut period = self.close_period();
         if self.handshake.is_complete() && !self.paths.values().any(Path::is_open) {
-            // The peer has one path left, which it probes now and then: one of these packets must meet an answer, even if the first is lost.
+            // The peer has one path left, which it probes now and then: one of these packets must
+            // meet an answer, even if the first is lost.
             period = period.max(MAX_INTERVAL_ALONE * 2);
         }
         let until = now + period;
@@ -150,7 +153,8 @@ impl Connection {
                 self.events.push_back(Event::ConnectionLost(ConnectionError::Reset));
                 self.state = State::Draining { until: now + self.close_period() };
             }
-            // A peer that has forgotten the connection needs no answer any more: that is no reason to stay longer than planned.
+            // A peer that has forgotten the connection needs no answer any more: that is no reason
+            // to stay longer than planned.
             State::Closing { .. } => self.state = State::Draining { until: now },
             State::Draining { .. } | State::Drained => {}
         }
@@ -172,7 +176,8 @@ impl Connection {
         self.events.push_back(Event::Drained);
     }
 
-    /// A packet arrived while closing: answered at exponentially growing intervals (RFC 9000 section 10.2.1).
+    /// A packet arrived while closing: answered at exponentially growing intervals (RFC 9000
+    /// section 10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         let paths = self.closing_paths();
         if let State::Closing { pending, packets_since, next_answer, .. } = &mut self.state {
@@ -185,7 +190,8 @@ impl Connection {
         }
     }
 
-    /// Every open path: a lossy one alone might not tell the peer. If none is left, the abandoned ones on which it may still listen.
+    /// Every open path: a lossy one alone might not tell the peer. If none is left, the abandoned
+    /// ones on which it may still listen.
     fn closing_paths(&self) -> Vec<PathId> {
         if !self.handshake.is_complete() {
             return vec![PathId::ZERO];

@@ -1,7 +1,8 @@
-//! Application data before the handshake is complete: 0-RTT of clients, and what servers answer to it
-//! (RFC 9001 sections 4.6 and 5.6, RFC 9000 section 7.4.1).
+//! Application data before the handshake is complete: 0-RTT of clients, and what servers answer to
+//! it (RFC 9001 sections 4.6 and 5.6, RFC 9000 section 7.4.1).
 //!
-//! Only path 0 carries it, and neither multipath nor repair frames do: both extensions wait for the handshake.
+//! Only path 0 carries it, and neither multipath nor repair frames do: both extensions wait for the
+//! handshake.
 
 use rustls::quic::DirectionalKeys;
 use units::Instant;
@@ -35,16 +36,18 @@ pub(super) struct EarlyData {
 }
 
 impl Connection {
-    /// Lets application data flow before the handshake is complete; call it right after the connection was made. False, and
-    /// nothing changed, if that is not possible.
+    /// Lets application data flow before the handshake is complete; call it right after the
+    /// connection was made. False, and nothing changed, if that is not possible.
     ///
-    /// A client sends 0-RTT packets, if the TLS configuration enables early data and a ticket from an earlier connection to the
-    /// server allows it. **They can be replayed**: an attacker can let the server read them several times. Whether the server
-    /// took them is known when the handshake is complete ([`early_data_accepted`](Self::early_data_accepted)); if it did not,
-    /// all streams are gone without a trace, at the server as well, and the application starts over.
+    /// A client sends 0-RTT packets, if the TLS configuration enables early data and a ticket from
+    /// an earlier connection to the server allows it. **They can be replayed**: an attacker can let
+    /// the server read them several times. Whether the server took them is known when the handshake
+    /// is complete ([`early_data_accepted`](Self::early_data_accepted)); if it did not, all streams
+    /// are gone without a trace, at the server as well, and the application starts over.
     ///
-    /// A server reads 0-RTT data, if the TLS configuration accepts them, and answers before the client has proven that it is alive.
-    /// Without this call it reads them once the handshake is complete, which a replay never brings about.
+    /// A server reads 0-RTT data, if the TLS configuration accepts them, and answers before the
+    /// client has proven that it is alive. Without this call it reads them once the handshake is
+    /// complete, which a replay never brings about.
     pub fn start_early_data(&mut self, now: Instant) -> bool {
         if self.handshake.is_complete() || self.state.is_closed() || self.early.started {
             return false;
@@ -64,12 +67,14 @@ impl Connection {
         }
     }
 
-    /// Whether the server took a client's early data; `None` before the handshake is complete, and if there were none.
+    /// Whether the server took a client's early data; `None` before the handshake is complete, and
+    /// if there were none.
     pub fn early_data_accepted(&self) -> Option<bool> {
         self.early.accepted
     }
 
-    /// Whether bytes of a stream of the client may have come in 0-RTT packets. Until the handshake is complete, they may be a replay.
+    /// Whether bytes of a stream of the client may have come in 0-RTT packets. Until the handshake
+    /// is complete, they may be a replay.
     pub fn is_early(&self, id: StreamId) -> bool {
         id.initiator() == Side::Client && self.early.streams[id.dir() as usize] >= Some(id.index())
     }
@@ -84,7 +89,8 @@ impl Connection {
         self.handshake.is_complete() || self.early.started
     }
 
-    /// Datagrams that may leave at once: until a client has shown that it is at its address, a server has a budget.
+    /// Datagrams that may leave at once: until a client has shown that it is at its address, a
+    /// server has a budget.
     pub(super) fn early_batch(&self) -> usize {
         if self.handshake.is_complete() {
             return usize::MAX;
@@ -124,7 +130,8 @@ impl Connection {
 
     // ---- receiving
 
-    /// A server takes the keys of 0-RTT packets once TLS has accepted them. Packets that overtook the ClientHello have been dropped.
+    /// A server takes the keys of 0-RTT packets once TLS has accepted them. Packets that overtook
+    /// the ClientHello have been dropped.
     pub(super) fn take_zero_rtt_keys(&mut self) {
         if self.side == Side::Server {
             self.early.keys = self.handshake.tls.zero_rtt_keys().map(Box::new);
@@ -197,7 +204,8 @@ impl Connection {
     /// The handshake is complete, and `peer` is what the server declares now.
     ///
     /// # Errors
-    /// PROTOCOL_VIOLATION if it took early data and went back on what it had promised with the ticket.
+    /// PROTOCOL_VIOLATION if it took early data and went back on what it had promised with the
+    /// ticket.
     pub(super) fn settle_early_data(&mut self, peer: &TransportParameters) -> Result<(), TransportError> {
         let Some(remembered) = self.early.remembered.take() else { return Ok(()) };
         self.early.keys = None;
@@ -216,7 +224,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The server took nothing: whatever was built on the old session's assumptions is void (RFC 9001 section 4.6.2).
+    /// The server took nothing: whatever was built on the old session's assumptions is void (RFC
+    /// 9001 section 4.6.2).
     fn forget_early_data(&mut self) {
         self.path_zero().forget_early_data();
         let raised = self.streams.receive_limits();
@@ -229,8 +238,9 @@ impl Connection {
     }
 }
 
-/// What may be assumed of a server before it has answered (RFC 9000 section 7.4.1, RFC 9221 section 3). The rest concerns the old
-/// connection alone, or, as multipath and repair, is negotiated anew.
+/// What may be assumed of a server before it has answered (RFC 9000 section 7.4.1, RFC 9221
+/// section 3). The rest concerns the old connection alone, or, as multipath and repair, is
+/// negotiated anew.
 fn remembered(parameters: &TransportParameters) -> TransportParameters {
     TransportParameters {
         initial_max_data: parameters.initial_max_data,

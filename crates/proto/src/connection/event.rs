@@ -13,7 +13,8 @@ use crate::{
 pub enum Event {
     /// The handshake is complete: streams may be opened.
     Connected,
-    /// The server did not take our early data (before `Connected`): all streams and queued datagrams are gone, and stream ids start over.
+    /// The server did not take our early data (before `Connected`): all streams and queued
+    /// datagrams are gone, and stream ids start over.
     EarlyDataRejected,
     /// Something changed on streams.
     Stream(StreamEvent),
@@ -39,7 +40,8 @@ pub enum PathEvent {
     Suspect(PathId),
     /// A suspect path answered again.
     Recovered(PathId),
-    /// The path runs between other addresses now: the peer or we moved, or a NAT between us forgot a binding.
+    /// The path runs between other addresses now: the peer or we moved, or a NAT between us forgot
+    /// a binding.
     Moved(PathId),
     /// The path is gone.
     Closed {
@@ -148,7 +150,8 @@ pub enum PathError {
     /// A path between these addresses is open.
     #[error("a path between these addresses is open already: path {0}")]
     AlreadyOpen(PathId),
-    /// The server wants no other addresses of ours (disable_active_migration, RFC 9000 section 18.2).
+    /// The server wants no other addresses of ours (disable_active_migration, RFC 9000
+    /// section 18.2).
     #[error("the server does not allow clients to use further addresses")]
     MigrationDisabled,
     /// There is no such path.
@@ -172,7 +175,8 @@ pub(crate) enum EndpointEventKind {
     NewCid(ConnectionId),
     /// No longer.
     RetiredCid(ConnectionId),
-    /// A datagram that ends with one of these, and only these, may end the connection (RFC 9000 section 10.3).
+    /// A datagram that ends with one of these, and only these, may end the connection (RFC 9000
+    /// section 10.3).
     ResetTokens(Vec<ResetToken>),
     /// The handshake is complete: the client receives at its address.
     HandshakeComplete,

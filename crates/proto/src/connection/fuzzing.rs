@@ -10,8 +10,9 @@ use crate::{
 };
 
 impl Connection {
-    /// A packet of our own whose payload is `payload`, sealed and numbered like any other; `None` if there are no keys or no path
-    /// for it. Its loss is nobody's business. `payload` must not be empty.
+    /// A packet of our own whose payload is `payload`, sealed and numbered like any other; `None`
+    /// if there are no keys or no path for it. Its loss is nobody's business. `payload` must not be
+    /// empty.
     pub fn seal_for_fuzzing(
         &mut self,
         now: Instant,

@@ -1,4 +1,5 @@
-//! The handshake: TLS, the two packet number spaces it runs in, and what follows from the transport parameters.
+//! The handshake: TLS, the two packet number spaces it runs in, and what follows from the transport
+//! parameters.
 
 use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
@@ -17,7 +18,8 @@ use crate::{
     },
 };
 
-/// Longest time between probes of the handshake: doubling without a bound would give a lossy network a handful of attempts.
+/// Longest time between probes of the handshake: doubling without a bound would give a lossy
+/// network a handful of attempts.
 const MAX_HANDSHAKE_PROBE_INTERVAL: Duration = Duration::from_secs(4);
 
 /// CRYPTO bytes after the handshake that are read, in all: a few tickets are all that has to come.
@@ -49,7 +51,8 @@ pub(super) struct Handshake {
     confirmed: bool,
     /// The peer's transport parameters are in force.
     parameters_taken: bool,
-    /// Destination of the client's first packet, which the server's parameters must repeat (RFC 9000 section 7.3).
+    /// Destination of the client's first packet, which the server's parameters must repeat (RFC
+    /// 9000 section 7.3).
     pub(super) original_cid: ConnectionId,
     /// Source of the server's Retry, which its parameters must repeat as well.
     pub(super) retry_cid: Option<ConnectionId>,
@@ -294,8 +297,8 @@ impl Connection {
         Ok(())
     }
 
-    /// What a server says about its first connection ids. Its preferred address is not used, but has the id with sequence number 1
-    /// (RFC 9000 section 5.1.1).
+    /// What a server says about its first connection ids. Its preferred address is not used, but
+    /// has the id with sequence number 1 (RFC 9000 section 5.1.1).
     fn adopt_server_cids(&mut self, peer: &TransportParameters) -> Result<(), TransportError> {
         if let Some(token) = peer.stateless_reset_token {
             self.cids.set_initial_reset_token(token);
@@ -328,7 +331,8 @@ impl Connection {
     }
 
     fn negotiate_repair(&mut self, peer: &TransportParameters) {
-        // Both sides must have offered the extension: only then does the receiver keep source symbols.
+        // Both sides must have offered the extension: only then does the receiver keep source
+        // symbols.
         if self.config.repair.accept
             && let Some(repair) = &peer.repair
         {
@@ -349,7 +353,8 @@ impl Connection {
         self.issue_cids()
     }
 
-    /// The handshake is confirmed: its keys and packets are no longer needed (RFC 9001 section 4.9.2).
+    /// The handshake is confirmed: its keys and packets are no longer needed (RFC 9001
+    /// section 4.9.2).
     pub(super) fn confirm_handshake(&mut self) {
         self.handshake.confirmed = true;
         self.discard_space(Level::Handshake);

@@ -9,13 +9,16 @@ use crate::{
     wire::{PathId, TransportError, TransportErrorCode},
 };
 
-/// Probe timeouts for which keys of the previous phase are kept, and which pass between two updates (RFC 9001 section 6.5).
+/// Probe timeouts for which keys of the previous phase are kept, and which pass between two updates
+/// (RFC 9001 section 6.5).
 const RETENTION_PTOS: u64 = 3;
 
 impl Connection {
-    /// Updates the keys of 1-RTT packets as soon as the rules allow it: the handshake is confirmed, and the previous update is
-    /// settled on every path in use (RFC 9001 section 6.1). They are also updated without being asked, after
-    /// [`TransportConfig::key_update_interval`](crate::TransportConfig::key_update_interval) packets.
+    /// Updates the keys of 1-RTT packets as soon as the rules allow it: the handshake is confirmed,
+    /// and the previous update is settled on every path in use (RFC 9001 section 6.1). They are
+    /// also updated without being asked, after
+    /// [`TransportConfig::key_update_interval`](crate::TransportConfig::key_update_interval)
+    /// packets.
     pub fn force_key_update(&mut self) {
         if let Some(keys) = &mut self.handshake.one_rtt {
             keys.requested = true;
@@ -32,14 +35,16 @@ impl Connection {
         }
         let sent = |p: &&Path| p.sent().iter_from(p.phase().first_sent).next().is_some();
         if self.paths.values().any(|p| p.phase().confirmed) {
-            // Every path in use must have shown that the peer follows; one that is suspect must not hold up the rest.
+            // Every path in use must have shown that the peer follows; one that is suspect must not
+            // hold up the rest.
             let open = |p: &&Path| p.works() && !p.phase().confirmed;
             if !self.paths.values().filter(open).any(|p| sent(&p)) {
                 self.next_key_phase();
             }
         } else if !self.paths.values().any(|p| sent(&p)) {
-            // Whoever sends nothing but ACKs has to ask for one (RFC 9001 section 6.6).
-            // Nothing has been lost, so the window holds; while it is full, what fills it will be acknowledged or probed for.
+            // Whoever sends nothing but ACKs has to ask for one (RFC 9001 section 6.6). Nothing has
+            // been lost, so the window holds; while it is full, what fills it will be acknowledged
+            // or probed for.
             let room = |p: &&mut Path| p.is_open() && p.has_spare_datagram();
             if let Some(path) = self.paths.values_mut().find(room) {
                 path.ask_for_probe();
@@ -60,8 +65,8 @@ impl Connection {
     /// A packet has been opened with the keys of `phase`.
     ///
     /// # Errors
-    /// KEY_UPDATE_ERROR if the peer updated twice without waiting for us (RFC 9001 section 6.2), or used older keys for higher
-    /// packet numbers (section 6.4).
+    /// KEY_UPDATE_ERROR if the peer updated twice without waiting for us (RFC 9001 section 6.2), or
+    /// used older keys for higher packet numbers (section 6.4).
     pub(super) fn on_key_phase(
         &mut self,
         now: Instant,
@@ -100,7 +105,8 @@ impl Connection {
     /// An ACK came for packets of path `id` up to `largest`, in a packet of the given phase.
     ///
     /// # Errors
-    /// KEY_UPDATE_ERROR if it came under older keys than what it acknowledges (RFC 9001 section 6.2).
+    /// KEY_UPDATE_ERROR if it came under older keys than what it acknowledges (RFC 9001
+    /// section 6.2).
     pub(super) fn on_ack_in_phase(
         &mut self,
         now: Instant,

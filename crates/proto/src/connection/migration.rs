@@ -1,8 +1,9 @@
 //! Paths whose addresses change: NAT rebinding, migration, and forged sources (RFC 9000 section 9).
 //!
-//! A server follows its client: the newest packet of a path that is more than a probe says where the path runs. The new address gets
-//! three times what it sent until it has answered a challenge; the old one is challenged too, and if the new one does not answer in
-//! time, the path returns. A client moves only when its application says so, and ignores packets from where it never sent to.
+//! A server follows its client: the newest packet of a path that is more than a probe says where
+//! the path runs. The new address gets three times what it sent until it has answered a challenge;
+//! the old one is challenged too, and if the new one does not answer in time, the path returns. A
+//! client moves only when its application says so, and ignores packets from where it never sent to.
 
 use std::net::SocketAddr;
 
@@ -35,12 +36,15 @@ pub(super) enum Located {
 }
 
 impl Connection {
-    /// Continues a path from another local address, for example after its socket was replaced (clients only, RFC 9000 section 9.2).
-    /// The path carries data from there at once, with a congestion window and round-trip time of its own unless only the port
-    /// changed. Prefer [`open_path`](Self::open_path) where the peer speaks multipath and the old address still works.
+    /// Continues a path from another local address, for example after its socket was replaced
+    /// (clients only, RFC 9000 section 9.2). The path carries data from there at once, with a
+    /// congestion window and round-trip time of its own unless only the port changed. Prefer
+    /// [`open_path`](Self::open_path) where the peer speaks multipath and the old address still
+    /// works.
     ///
     /// # Errors
-    /// [`PathError`]; `NoConnectionId` means that the peer has not issued another connection id for the path yet.
+    /// [`PathError`]; `NoConnectionId` means that the peer has not issued another connection id for
+    /// the path yet.
     pub fn migrate(&mut self, now: Instant, id: PathId, local: SocketAddr) -> Result<(), PathError> {
         if self.state.is_closed() || !self.handshake.is_confirmed() {
             return Err(PathError::NotReady);
@@ -74,7 +78,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The server may have ruled out other addresses of ours towards the one of its handshake (RFC 9000 section 18.2).
+    /// The server may have ruled out other addresses of ours towards the one of its handshake (RFC
+    /// 9000 section 18.2).
     pub(super) fn check_migration_allowed(&self, remote: SocketAddr) -> Result<(), PathError> {
         if self.peer.disable_active_migration && remote == self.handshake_remote {
             return Err(PathError::MigrationDisabled);
@@ -82,7 +87,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Where a packet of `id` came from, and what follows from it. `newest`: no later one has arrived on the path.
+    /// Where a packet of `id` came from, and what follows from it. `newest`: no later one has
+    /// arrived on the path.
     pub(super) fn locate(
         &mut self,
         now: Instant,
@@ -94,7 +100,8 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id) else { return Located::Refused };
         let here = same_network(&path.network(), &arrived.network);
         if self.side == Side::Client {
-            // RFC 9000 section 9: packets from unknown server addresses are discarded. Our own address may be any that we used.
+            // RFC 9000 section 9: packets from unknown server addresses are discarded. Our own
+            // address may be any that we used.
             let known = path.network().remote == arrived.network.remote;
             return if known { Located::Here } else { Located::Refused };
         }
@@ -115,14 +122,16 @@ impl Connection {
         Located::Elsewhere
     }
 
-    /// The peer's newest packet came from other addresses: the path runs there. False if we lack a connection id for them.
+    /// The peer's newest packet came from other addresses: the path runs there. False if we lack a
+    /// connection id for them.
     fn follow(&mut self, now: Instant, id: PathId, arrived: &Arrived) -> bool {
         let Some(path) = self.paths.get_mut(&id) else { return false };
         let to = arrived.network;
         if path.came_from(&to) {
             self.move_back(id);
         } else {
-            // A peer that moves without having left us an unused id (section 5.1.1) prefers being linkable to being cut off.
+            // A peer that moves without having left us an unused id (section 5.1.1) prefers being
+            // linkable to being cut off.
             let Some(cid) = self.cid_towards(id, arrived).or_else(|| self.cids.remote(id)) else {
                 return false;
             };
@@ -136,8 +145,9 @@ impl Connection {
         true
     }
 
-    /// What packets to the addresses that a packet came from are to carry (RFC 9000 section 9.5): what we use already if the peer did
-    /// not change its own choice, because then it does not know that it moved; else an id that no other address has seen.
+    /// What packets to the addresses that a packet came from are to carry (RFC 9000 section 9.5):
+    /// what we use already if the peer did not change its own choice, because then it does not know
+    /// that it moved; else an id that no other address has seen.
     fn cid_towards(&mut self, id: PathId, arrived: &Arrived) -> Option<ConnectionId> {
         let path = self.paths.get(&id)?;
         if path.peer_uses().is_none_or(|cid| cid == arrived.dcid) {
@@ -173,7 +183,8 @@ impl Connection {
         challenge: Option<[u8; 8]>,
     ) {
         let (Some(old), Some(path)) = (self.cids.remote(id), self.paths.get_mut(&id)) else { return };
-        // What was the last resort so far is given up for the addresses left now, if those are validated.
+        // What was the last resort so far is given up for the addresses left now, if those are
+        // validated.
         let given_up = path.given_up_by_moving();
         path.move_to(now, to, old, &self.config, challenge);
         match self.side {
@@ -221,7 +232,8 @@ impl Connection {
 
     // ---- sending
 
-    /// Bytes of the smallest datagram with a PATH_CHALLENGE on a path: a short header with the longest packet number, the frame, the tag.
+    /// Bytes of the smallest datagram with a PATH_CHALLENGE on a path: a short header with the
+    /// longest packet number, the frame, the tag.
     pub(super) fn shortest_challenge(&self, id: PathId) -> Option<usize> {
         Some((1 + self.cids.remote(id)?.len() + 4 + PATH_CHALLENGE_LEN + TAG_LEN).max(MIN_RESETTABLE))
     }

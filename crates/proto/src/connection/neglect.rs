@@ -1,20 +1,24 @@
-//! Whatever waits has a deadline: the rule that no connection falls asleep, as a function of the connection.
+//! Whatever waits has a deadline: the rule that no connection falls asleep, as a function of the
+//! connection.
 //!
-//! Data waits for windows, for pacing, for a path, for a scheduler that expects something better. Each of these ends with a packet from
-//! the peer, or with a deadline if none comes. Debug builds ask after every [`poll_transmit`](Connection::poll_transmit) that has nothing more
-//! to send; so do the tests of whole connections, in every build.
+//! Data waits for windows, for pacing, for a path, for a scheduler that expects something better.
+//! Each of these ends with a packet from the peer, or with a deadline if none comes. Debug builds
+//! ask after every [`poll_transmit`](Connection::poll_transmit) that has nothing more to send; so
+//! do the tests of whole connections, in every build.
 
 use units::{Duration, Instant};
 
 use super::Connection;
 use crate::path::Path;
 
-/// What waits is looked after within this, or within so many round trips of the slowest path if that is longer.
+/// What waits is looked after within this, or within so many round trips of the slowest path if
+/// that is longer.
 const ATTENTION: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u64 = 10;
 
 impl Connection {
-    /// What waits although no deadline sees to it soon; `None` is as it should be. The idle timeout helps nobody, nor does a keep-alive.
+    /// What waits although no deadline sees to it soon; `None` is as it should be. The idle timeout
+    /// helps nobody, nor does a keep-alive.
     ///
     /// For tests: to be asked when [`poll_transmit`](Self::poll_transmit) has answered `None`.
     #[doc(hidden)]
@@ -31,7 +35,8 @@ impl Connection {
     /// What waits to be sent, or to be acknowledged.
     fn waiting(&self) -> Option<&'static str> {
         let open = || self.paths.values().filter(|p| p.is_open());
-        // A server that knows no validated address may have no leave to send anything, which only the client can give (RFC 9000 section 8.1).
+        // A server that knows no validated address may have no leave to send anything, which only
+        // the client can give (RFC 9000 section 8.1).
         if !open().any(Path::may_send_something) {
             return None;
         }

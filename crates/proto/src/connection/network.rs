@@ -1,4 +1,5 @@
-//! What streams are told of the paths: how long news takes, and how many bytes are under way when nothing holds them up.
+//! What streams are told of the paths: how long news takes, and how many bytes are under way when
+//! nothing holds them up.
 
 use units::{Duration, Instant};
 

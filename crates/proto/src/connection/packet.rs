@@ -18,8 +18,8 @@ use crate::{
     },
 };
 
-/// A peer that has forgotten us answers packets of this size with a stateless reset, which must be smaller and still look like a packet
-/// (RFC 9000 section 10.3).
+/// A peer that has forgotten us answers packets of this size with a stateless reset, which must be
+/// smaller and still look like a packet (RFC 9000 section 10.3).
 pub(super) const MIN_RESETTABLE: usize = 43;
 
 /// A packet under construction at the end of the output buffer.
@@ -112,7 +112,8 @@ impl Connection {
         })
     }
 
-    /// Seals the packet and records it; `None`, and nothing left in the buffer, if it has no frames.
+    /// Seals the packet and records it; `None`, and nothing left in the buffer, if it has no
+    /// frames.
     pub(super) fn finish_packet(
         &mut self,
         now: Instant,
@@ -145,7 +146,8 @@ impl Connection {
         Some(built)
     }
 
-    /// Seals a packet; false once its keys are worn out (RFC 9001 section 6.6). Saying so may still use them.
+    /// Seals a packet; false once its keys are worn out (RFC 9001 section 6.6). Saying so may still
+    /// use them.
     fn seal(&mut self, builder: &PacketBuilder, out: &mut Vec<u8>) -> bool {
         let open = !self.state.is_closed();
         let (keys, sealed) = match builder.level {

@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// RETIRE_CONNECTION_ID frames on their way at once, per path that may be open: twice our active_connection_id_limit (RFC 9000
-/// section 5.1.2).
+/// RETIRE_CONNECTION_ID frames on their way at once, per path that may be open: twice our
+/// active_connection_id_limit (RFC 9000 section 5.1.2).
 const MAX_RETIRING: usize = 8;
 
 /// What is known about a packet before its frames are read.
@@ -52,7 +52,8 @@ impl Connection {
         self.tell_streams(now);
         let Datagram { path: network, ecn, data } = datagram;
         let mut arrived = Arrived { network, dcid: ConnectionId::EMPTY, ecn, size: data.len() as u64 };
-        // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000 section 10.3.1).
+        // Packets are decrypted in place: what the datagram ends with must be seen before (RFC 9000
+        // section 10.3.1).
         let end = data.last_chunk().copied();
         let read_before = self.stats.packets_received;
         let mut rest = data;
@@ -100,8 +101,8 @@ impl Connection {
         }
     }
 
-    /// Nothing in a datagram could be read: it may be a stateless reset. If not, it still counts for the amplification limit (RFC 9000
-    /// section 8.1).
+    /// Nothing in a datagram could be read: it may be a stateless reset. If not, it still counts
+    /// for the amplification limit (RFC 9000 section 8.1).
     fn on_unreadable_datagram(&mut self, now: Instant, arrived: Arrived, end: Option<[u8; ResetToken::LEN]>) {
         if end.is_some_and(|end| self.cids.is_reset(&end)) {
             return self.on_stateless_reset(now);
@@ -310,8 +311,9 @@ impl Connection {
         match frame {
             Frame::Padding { .. } | Frame::Ping => Ok(()),
             Frame::NewToken(f) => self.on_new_token(f.token),
-            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel. Repair symbols are never source
-            // symbols, so one inside a rebuilt packet is an attempt to make us recurse.
+            // ACKs and challenges of a rebuilt packet are old news about a path it did not travel.
+            // Repair symbols are never source symbols, so one inside a rebuilt packet is an attempt
+            // to make us recurse.
             Frame::Ack(_)
             | Frame::PathChallenge(_)
             | Frame::PathResponse(_)
@@ -390,8 +392,8 @@ impl Connection {
             .in_frame(frame.frame_type()))
     }
 
-    /// Multipath frames are refused unless both sides offered the extension, and for path ids that we do not allow
-    /// (draft-ietf-quic-multipath-21 section 4).
+    /// Multipath frames are refused unless both sides offered the extension, and for path ids that
+    /// we do not allow (draft-ietf-quic-multipath-21 section 4).
     fn check_path_id(&self, frame: &Frame<'_>) -> Result<(), TransportError> {
         let violation = |code, reason| Err(TransportError::new(code, reason).in_frame(frame.frame_type()));
         let Some(max) = self.path_ids.limits else {

@@ -1,9 +1,9 @@
-//! The repair extension: source symbols that are kept, repair symbols that are sent, and the decoder
-//! (docs/wire-format.md).
+//! The repair extension: source symbols that are kept, repair symbols that are sent, and the
+//! decoder (docs/wire-format.md).
 //!
-//! A source symbol is the exact plaintext of one packet. The sender keeps those of un-ACKed packets while a coding scheme is
-//! in use; the receiver keeps those that arrived recently. Both have a limit in bytes, and what does not fit is not
-//! protected, which is counted.
+//! A source symbol is the exact plaintext of one packet. The sender keeps those of un-ACKed packets
+//! while a coding scheme is in use; the receiver keeps those that arrived recently. Both have a
+//! limit in bytes, and what does not fit is not protected, which is counted.
 
 mod blocks;
 mod copy;
@@ -34,9 +34,10 @@ pub(crate) use decoder::Rebuilt;
 use flight_copy::FlightCopy;
 use symbols::EncodedBlock;
 
-/// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size: type 4, path id 4, scheme and
-/// count 2, symbol id 2, symbol length 2 and the virtual symbol's length prefix 2 bytes; the rest is for the members: 8 bytes for
-/// the first number and 2 for each end of a run.
+/// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size:
+/// type 4, path id 4, scheme and count 2, symbol id 2, symbol length 2 and the virtual symbol's
+/// length prefix 2 bytes; the rest is for the members: 8 bytes for the first number and 2 for each
+/// end of a run.
 const HEADROOM: usize = 48;
 
 /// Both directions of the extension for one connection.
@@ -55,7 +56,8 @@ pub(crate) struct Repair {
     /// When the policy wants to be asked again.
     ask_at: Option<Instant>,
     flight_copy: FlightCopy,
-    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its plaintext must be kept.
+    /// Whether what is sent now may still be un-ACKed when spare window comes, so that its
+    /// plaintext must be kept.
     keep_sources: bool,
 }
 

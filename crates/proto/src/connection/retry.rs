@@ -1,5 +1,5 @@
-//! What may come before a server commits to a connection: Retry and Version Negotiation (RFC 9000 sections 6 and 17.2.5), and the tokens
-//! that spare the next connection a Retry (section 8.1.3).
+//! What may come before a server commits to a connection: Retry and Version Negotiation (RFC 9000
+//! sections 6 and 17.2.5), and the tokens that spare the next connection a Retry (section 8.1.3).
 
 use units::Instant;
 
@@ -15,7 +15,8 @@ const MAX_RETRY_TOKEN: usize = 768;
 impl Connection {
     /// A Retry packet, whole.
     ///
-    /// It counts once, before any other packet, and if it has seen our first Initial (section 17.2.5.2).
+    /// It counts once, before any other packet, and if it has seen our first Initial
+    /// (section 17.2.5.2).
     pub(super) fn on_retry(&mut self, now: Instant, scid: ConnectionId, token: &[u8], packet: &[u8]) {
         let Some((retry, tag)) = packet.split_last_chunk::<TAG_LEN>() else { return };
         let original = self.handshake.original_cid;
@@ -37,8 +38,9 @@ impl Connection {
         self.begin_again(now, scid);
     }
 
-    /// Everything sent so far is sent again, under the keys that follow from the server's choice. Packet numbers go on (section
-    /// 17.2.5.3); the loss of the first packets says nothing about the path.
+    /// Everything sent so far is sent again, under the keys that follow from the server's choice.
+    /// Packet numbers go on (section 17.2.5.3); the loss of the first packets says nothing about
+    /// the path.
     fn begin_again(&mut self, now: Instant, destination: ConnectionId) {
         let side = self.side;
         let Some(initial) = self.handshake.space_mut(Level::Initial) else { return };
@@ -56,7 +58,8 @@ impl Connection {
         }
     }
 
-    /// A server that lists no version of ours ends the attempt, unless it has answered in ours before (section 6.2).
+    /// A server that lists no version of ours ends the attempt, unless it has answered in ours
+    /// before (section 6.2).
     pub(super) fn on_version_negotiation(&mut self, scid: ConnectionId, versions: Versions<'_>) {
         let answers_us = self.cids.remote(PathId::ZERO) == Some(scid) && self.handshake.retry_cid.is_none();
         let lists_ours = versions.iter().any(|version| version == crate::wire::VERSION_1);

@@ -99,7 +99,8 @@ fn what_was_rebuilt_since_the_last_packet_is_reported_in_one_frame() {
     assert_eq!(path.next_report().next(), Some(128));
 }
 
-/// Each level of a nested REPAIR would cost a stack frame: 65,000 bytes nested 3,341 deep overflowed the stack once.
+/// Each level of a nested REPAIR would cost a stack frame: 65,000 bytes nested 3,341 deep
+/// overflowed the stack once.
 #[test]
 fn repair_symbols_do_not_nest() {
     let mut payload = vec![1];
@@ -216,7 +217,8 @@ fn connected_client() -> (Connection, OneRttKeys) {
     (client, server)
 }
 
-/// A packet of the server on path 0 with one PING or the given frames, sealed in the current phase of `keys`.
+/// A packet of the server on path 0 with one PING or the given frames, sealed in the current phase
+/// of `keys`.
 fn packet(client: &Connection, keys: &OneRttKeys, number: u64, frames: &[u8]) -> Vec<u8> {
     let dcid = client.cids.local(PathId::ZERO, 0).unwrap().cid;
     let mut out = Vec::new();
@@ -365,7 +367,8 @@ fn new_packets_must_not_be_acknowledged_under_old_keys() {
     assert_eq!(close_code(&mut client), Some(TransportErrorCode::KEY_UPDATE_ERROR));
 }
 
-/// Plaintexts of a path that closed with packets in flight counted against the memory for source symbols for ever.
+/// Plaintexts of a path that closed with packets in flight counted against the memory for source
+/// symbols for ever.
 #[test]
 fn a_closed_path_gives_its_source_memory_back() {
     let mut client = client();

@@ -20,7 +20,8 @@ use crate::{
     wire::{Frame, PathChallenge, PathId, PathResponse, Side},
 };
 
-/// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1 and 14.1).
+/// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1
+/// and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
 /// A PATH_RESPONSE frame.
 const PATH_RESPONSE_LEN: usize = 9;
@@ -30,8 +31,9 @@ const MIN_CLOSE_SIZE: usize = 100;
 const MIN_COALESCED: usize = 128;
 
 impl Connection {
-    /// The next datagrams to send, appended to `out`, which the caller has cleared: up to `max_datagrams` of equal size, all for
-    /// one network path. `None` when nothing is to be sent now.
+    /// The next datagrams to send, appended to `out`, which the caller has cleared: up to
+    /// `max_datagrams` of equal size, all for one network path. `None` when nothing is to be sent
+    /// now.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -97,7 +99,8 @@ impl Connection {
         let State::Closing { close, pending, .. } = &mut self.state else { return None };
         let id = pending.pop()?;
         let close = close.clone();
-        // Whoever has not shown that it receives gets a close within the amplification limit, or none.
+        // Whoever has not shown that it receives gets a close within the amplification limit, or
+        // none.
         let budget = self.paths.get(&id)?.amplification_budget();
         let size = MIN_INITIAL_SIZE.min(usize::try_from(budget).unwrap_or(usize::MAX));
         // RFC 9000 section 10.2.3: what the peer may be able to read.
@@ -186,8 +189,9 @@ impl Connection {
         waits || space.probe_due || space.space.received().owes_ack()
     }
 
-    /// Whether CRYPTO data of the handshake may leave: within the window, as a probe, or if there is nothing whose ACK or loss would be
-    /// noticed, since data of other levels may hold the window and wait for the handshake.
+    /// Whether CRYPTO data of the handshake may leave: within the window, as a probe, or if there
+    /// is nothing whose ACK or loss would be noticed, since data of other levels may hold the
+    /// window and wait for the handshake.
     fn may_send_flight(&self, path: &Path) -> bool {
         path.has_spare_datagram()
             || self.handshake.probes > 0
@@ -234,7 +238,8 @@ impl Connection {
             PathChallenge(data).encode(out);
         }
         if !responses.is_empty() {
-            // RFC 9000 section 9.3.3: more than a probe, so that nobody else can have moved the path for long.
+            // RFC 9000 section 9.3.3: more than a probe, so that nobody else can have moved the
+            // path for long.
             Frame::Ping.encode(out);
         }
         let room = builder.limit.saturating_sub(out.len()) / PATH_RESPONSE_LEN;
@@ -264,7 +269,8 @@ impl Connection {
         self.finish_packet(now, builder, PacketPurpose::MtuProbe, out)
     }
 
-    /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest un-ACKed data again, or PING.
+    /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest
+    /// un-ACKed data again, or PING.
     fn send_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
         let alone = self.company_of(id) == Company::Alone;
         let path = self.paths.get_mut(&id)?;
@@ -275,7 +281,8 @@ impl Connection {
         }
         let mut builder = self.begin_one_rtt(id, size, out)?;
         self.write_ack(now, id, &mut builder, out);
-        // Nothing is entrusted to a path that is not validated: once the amplification limit is reached, nobody would miss it there.
+        // Nothing is entrusted to a path that is not validated: once the amplification limit is
+        // reached, nobody would miss it there.
         if carries_data {
             self.abandon_again();
             if self.has_pending() {
@@ -304,7 +311,8 @@ impl Connection {
             let Some(id) = self.build_next(now, batch.map(|(id, _)| id), out) else { break };
             let size = out.len() - before;
             let segment = batch.get_or_insert((id, size)).1;
-            // Only full datagrams can be followed by others; recovery packets travel alone, since their sizes differ.
+            // Only full datagrams can be followed by others; recovery packets travel alone, since
+            // their sizes differ.
             let mtu = self.paths.get(&id).map_or(0, |p| p.datagram_size());
             if size != mtu - self.repair.headroom() || segment != size {
                 break;
@@ -354,8 +362,8 @@ impl Connection {
         built.map(|_| id)
     }
 
-    /// The scheduler's choice among the paths that carry packets of `size` bytes. If it is none, the paths' deadlines say when to ask
-    /// again.
+    /// The scheduler's choice among the paths that carry packets of `size` bytes. If it is none,
+    /// the paths' deadlines say when to ask again.
     pub(super) fn choose_path(&mut self, now: Instant, queued: u64, size: usize) -> Option<PathId> {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         self.take_snapshots(now, View::Scheduling, &mut snapshots);
@@ -365,7 +373,8 @@ impl Connection {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
                 self.wait_for_pacer(now, held.id, held.pacing_wait);
             }
-            // Should the ACK that a path waits for not come in time, the scheduler must be asked again.
+            // Should the ACK that a path waits for not come in time, the scheduler must be asked
+            // again.
             for full in snapshots.iter().filter(|s| s.usable && !s.has_window() && s.in_flight > 0) {
                 self.wait_for_pacer(
                     now,
@@ -454,7 +463,8 @@ impl Connection {
 
     // ---- what policies see
 
-    /// Fills `snapshots` with every path that carries data or has carried it. What is protectable is only looked up for recovery.
+    /// Fills `snapshots` with every path that carries data or has carried it. What is protectable
+    /// is only looked up for recovery.
     pub(super) fn take_snapshots(&mut self, now: Instant, view: View, snapshots: &mut Vec<PathSnapshot>) {
         snapshots.clear();
         let usable = self.usable();
@@ -471,7 +481,8 @@ impl Connection {
         }
     }
 
-    /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8; waiting for the pacer is neither.)
+    /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8;
+    /// waiting for the pacer is neither.)
     fn note_limits(&mut self) {
         for path in self.paths.values_mut() {
             path.note_limits();

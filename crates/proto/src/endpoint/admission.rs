@@ -1,11 +1,14 @@
-//! Who may become a connection: the first Initial packet of a stranger (RFC 9000 sections 5.2.2, 8.1 and 17.2.5).
+//! Who may become a connection: the first Initial packet of a stranger (RFC 9000 sections
+//! 5.2.2, 8.1 and 17.2.5).
 //!
-//! Cheap refusals come first. Nothing derives keys for a datagram that is too small, while the server is off, or, but for a limited
-//! number of answers a second, while it has as many connections as it takes. Retry keeps no state and authenticates nothing.
+//! Cheap refusals come first. Nothing derives keys for a datagram that is too small, while the
+//! server is off, or, but for a limited number of answers a second, while it has as many
+//! connections as it takes. Retry keeps no state and authenticates nothing.
 //!
-//! Those who pass wait in the [lobby](super::lobby) until they are let in, first for the application's
-//! [decision](super::incoming) and then for their handshake, where newcomers displace the oldest. Who has not shown
-//! that it receives at its address displaces nobody, unless the server never asks for that: it gets a Retry.
+//! Those who pass wait in the [lobby](super::lobby) until they are let in, first for the
+//! application's [decision](super::incoming) and then for their handshake, where newcomers displace
+//! the oldest. Who has not shown that it receives at its address displaces nobody, unless the
+//! server never asks for that: it gets a Retry.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -166,7 +169,8 @@ impl Endpoint {
         }
     }
 
-    /// Asks a client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no memory.
+    /// Asks a client to show that it receives (section 8.1.2): a tenth of the bytes it sent, and no
+    /// memory.
     pub(super) fn write_retry(
         &mut self,
         now: Instant,
@@ -185,8 +189,8 @@ impl Endpoint {
         self.stats.retries_sent += 1;
     }
 
-    /// Answers an Initial with CONNECTION_CLOSE (sections 5.2.2 and 8.1.3) without keeping any state. `None` if enough
-    /// clients were told this second.
+    /// Answers an Initial with CONNECTION_CLOSE (sections 5.2.2 and 8.1.3) without keeping any
+    /// state. `None` if enough clients were told this second.
     pub(super) fn write_refusal(
         &mut self,
         now: Instant,

@@ -1,9 +1,11 @@
 //! Who asks and is not let in yet: a bounded room that cannot be held against others.
 //!
-//! A client waits here until it is accepted and its handshake is complete or, on servers with [`crate::Admission`], until the application lets it in.
-//! The room never turns a newcomer away. When it is full, or has as many guests of the newcomer's network as it takes, the oldest goes out:
-//! first one whose address is not known to be its own, then any. A client that means it needs a place for some round trips, so whoever wants
-//! to keep it out has to fill the whole room again and again within that time, from many networks, with addresses that receive.
+//! A client waits here until it is accepted and its handshake is complete or, on servers with
+//! [`crate::Admission`], until the application lets it in. The room never turns a newcomer away.
+//! When it is full, or has as many guests of the newcomer's network as it takes, the oldest goes
+//! out: first one whose address is not known to be its own, then any. A client that means it needs
+//! a place for some round trips, so whoever wants to keep it out has to fill the whole room again
+//! and again within that time, from many networks, with addresses that receive.
 //!
 //! # Shares
 //!
@@ -25,7 +27,8 @@ use super::ConnectionHandle;
 const IPV4: [(u8, usize); 2] = [(32, 4), (24, 2)];
 const IPV6: [(u8, usize); 3] = [(64, 8), (56, 4), (48, 2)];
 
-/// A network prefix: its length, and the address with all other bits zero. Families differ by what precedes an IPv4 address.
+/// A network prefix: its length, and the address with all other bits zero. Families differ by what
+/// precedes an IPv4 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Prefix(u8, u128);
 
@@ -89,7 +92,8 @@ impl Lobby {
         }
     }
 
-    /// Who has to go before somebody from this address may enter a room for `capacity`, if anybody. Once he is gone, another may have to.
+    /// Who has to go before somebody from this address may enter a room for `capacity`, if anybody.
+    /// Once he is gone, another may have to.
     pub(super) fn rival(&self, address: IpAddr, capacity: usize) -> Option<(ConnectionHandle, Full)> {
         let address = address.to_canonical();
         let crowded = prefixes(address).find(|(prefix, divisor)| {

@@ -1,19 +1,22 @@
-//! Stateless resets (RFC 9000 section 10.3): telling a peer that its connection is gone, for instance because we were restarted.
+//! Stateless resets (RFC 9000 section 10.3): telling a peer that its connection is gone, for
+//! instance because we were restarted.
 
 use rand_chacha::rand_core::RngCore;
 use ring::hmac;
 
 use crate::{cids, wire::ConnectionId};
 
-/// Packets up to this size get no reset: it would have to be smaller still, and then shows what it is (section 10.3.3).
+/// Packets up to this size get no reset: it would have to be smaller still, and then shows what it
+/// is (section 10.3.3).
 const LARGEST_UNANSWERED: usize = 42;
 /// A reset is up to this much longer than need be, so that its size tells nothing.
 const MAX_EXTRA: usize = 32;
 /// Tokens are at the end.
 const TOKEN_LEN: usize = 16;
 
-/// Writes a reset for a packet of `trigger` bytes to `dcid`: it looks like a packet with a short header and is always smaller than what
-/// it answers, so that two endpoints that know nothing of each other fall silent. False if such a packet gets none.
+/// Writes a reset for a packet of `trigger` bytes to `dcid`: it looks like a packet with a short
+/// header and is always smaller than what it answers, so that two endpoints that know nothing of
+/// each other fall silent. False if such a packet gets none.
 pub(super) fn write(
     rng: &mut impl RngCore,
     key: &hmac::Key,

@@ -7,17 +7,20 @@ use ring::hmac;
 use super::ConnectionHandle;
 use crate::wire::{ConnectionId, ResetToken};
 
-/// Retired connection ids that still lead to their connection, per connection. A late packet to one of them must not be answered with a
-/// stateless reset: to a peer that still uses the id, that would end the connection.
+/// Retired connection ids that still lead to their connection, per connection. A late packet to one
+/// of them must not be answered with a stateless reset: to a peer that still uses the id, that
+/// would end the connection.
 const MAX_RETIRED: usize = 64;
 
-/// A reset token as it is looked up: hashed, so that the time a search takes tells nothing about tokens (RFC 9000 section 10.3.1).
+/// A reset token as it is looked up: hashed, so that the time a search takes tells nothing about
+/// tokens (RFC 9000 section 10.3.1).
 type HashedToken = [u8; 16];
 
 /// The connection ids and reset tokens of every connection.
 ///
-/// Bounds: connections by the configuration; of each the ids that it has issued ([`crate::CID_LEN`], two per path that may be open),
-/// [`MAX_RETIRED`] retired ones, and one token per path.
+/// Bounds: connections by the configuration; of each the ids that it has issued
+/// ([`crate::CID_LEN`], two per path that may be open), [`MAX_RETIRED`] retired ones, and one token
+/// per path.
 pub(super) struct Routes {
     cids: BTreeMap<ConnectionId, ConnectionHandle>,
     resets: BTreeMap<HashedToken, ConnectionHandle>,

@@ -11,8 +11,9 @@ const PROBES: usize = 4;
 
 /// A Bloom filter of two generations, 128 KiB in all, made with the first token.
 ///
-/// A token is remembered for at least its lifetime. With 50,000 tokens in a generation one unused token in a hundred is taken for used;
-/// its owner is then treated like a client without a token, no worse. The filter never takes a used token for unused.
+/// A token is remembered for at least its lifetime. With 50,000 tokens in a generation one unused
+/// token in a hundred is taken for used; its owner is then treated like a client without a token,
+/// no worse. The filter never takes a used token for unused.
 #[derive(Default)]
 pub(super) struct UsedTokens {
     present: Vec<u64>,

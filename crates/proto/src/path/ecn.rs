@@ -1,25 +1,32 @@
 //! Explicit congestion notification: whether a path carries marks, and what the peer's counts say
 //! (RFC 9000 sections 13.4 and A.4).
 //!
-//! Marking is decided per network path, counts are compared per packet number space. The first [`TESTING_PACKETS`] packets of a
-//! path are marked ECT(0); further ones only once an ACK has shown that the marks arrive.
+//! Marking is decided per network path, counts are compared per packet number space. The first
+//! [`TESTING_PACKETS`] packets of a path are marked ECT(0); further ones only once an ACK has shown
+//! that the marks arrive.
 //!
 //! # Departures
-//! - A probe timeout ends the test early: probes leave unmarked, so that a network that drops marked packets costs one timeout
-//!   and not three.
-//! - A 1-RTT packet that asks for no acknowledgement leaves unmarked, as TCP's pure ACKs do (RFC 3168 section 6.1.4): nobody would
-//!   tell its sender that marked packets are dropped, and a peer that waits for those ACKs would take the path for dead.
-//! - A path whose move to other addresses is not settled yet sends unmarked: a network that drops marked packets would keep the
-//!   challenge from arriving, and the path would move back and forth without end.
-//! - A second probe timeout in a row puts a capable path to the test again, because its route may have changed.
-//! - A test whose only marked packets went down with their packet number space stays without a result, and the path without marks.
-//! - Where every mark that arrives is CE, the network writes them without looking ([`EcnProblem::AllCe`]).
+//! - A probe timeout ends the test early: probes leave unmarked, so that a network that drops
+//!   marked packets costs one timeout and not three.
+//! - A 1-RTT packet that asks for no acknowledgement leaves unmarked, as TCP's pure ACKs do (RFC
+//!   3168 section 6.1.4): nobody would tell its sender that marked packets are dropped, and a peer
+//!   that waits for those ACKs would take the path for dead.
+//! - A path whose move to other addresses is not settled yet sends unmarked: a network that drops
+//!   marked packets would keep the challenge from arriving, and the path would move back and forth
+//!   without end.
+//! - A second probe timeout in a row puts a capable path to the test again, because its route may
+//!   have changed.
+//! - A test whose only marked packets went down with their packet number space stays without a
+//!   result, and the path without marks.
+//! - Where every mark that arrives is CE, the network writes them without looking
+//!   ([`EcnProblem::AllCe`]).
 
 use units::{Duration, Instant};
 
 use crate::wire::EcnCounts;
 
-/// Packets marked before marking waits for the peer's answer, and CE marks without any ECT(0) that show a mangling network.
+/// Packets marked before marking waits for the peer's answer, and CE marks without any ECT(0) that
+/// show a mangling network.
 const TESTING_PACKETS: u64 = 10;
 /// Probe timeouts after which the test is over, however few packets were marked.
 const TESTING_TIMEOUTS: u64 = 3;
@@ -70,8 +77,8 @@ impl SpaceEcn {
         self.sent += 1;
     }
 
-    /// Takes the counts of an ACK that raised the largest acknowledged number and newly acknowledged `marked` marked packets;
-    /// returns how many CE marks are new (section 13.4.2.1).
+    /// Takes the counts of an ACK that raised the largest acknowledged number and newly
+    /// acknowledged `marked` marked packets; returns how many CE marks are new (section 13.4.2.1).
     pub(crate) fn on_ack(&mut self, counts: Option<EcnCounts>, marked: u64) -> Result<u64, EcnProblem> {
         let Some(now) = counts else {
             return if marked > 0 { Err(EcnProblem::Missing) } else { Ok(0) };
@@ -128,8 +135,8 @@ impl PathEcn {
         self.ce
     }
 
-    /// Whether packets leave marked, on a path that has been silent for `pto_count` probe timeouts. The answer stays the same
-    /// while one batch is built.
+    /// Whether packets leave marked, on a path that has been silent for `pto_count` probe timeouts.
+    /// The answer stays the same while one batch is built.
     pub(crate) fn marks(&self, pto_count: u32) -> bool {
         match self.state {
             EcnState::Testing => pto_count == 0,
@@ -201,7 +208,8 @@ impl PathEcn {
         }
     }
 
-    /// The counts of an ACK were checked. Its `acked` are the send times of the marked packets that it newly acknowledged.
+    /// The counts of an ACK were checked. Its `acked` are the send times of the marked packets that
+    /// it newly acknowledged.
     pub(crate) fn on_checked(
         &mut self,
         result: Result<u64, EcnProblem>,

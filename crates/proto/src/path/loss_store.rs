@@ -1,7 +1,8 @@
 //! How paths have lost, for the next connections to the same peers.
 //!
-//! A connection lasts for a few exchanges, a path's habits for hours: who begins with what the last connection has learnt need neither pay for
-//! protection that a good path does not want, nor learn again at a bad one's expense.
+//! A connection lasts for a few exchanges, a path's habits for hours: who begins with what the last
+//! connection has learnt need neither pay for protection that a good path does not want, nor learn
+//! again at a bad one's expense.
 
 use std::{
     collections::VecDeque,
@@ -14,10 +15,12 @@ use recovery::loss_history::LossHistory;
 
 use crate::NetworkPath;
 
-/// Loss histories by pair of addresses, shared by the connections of one configuration. Ports do not count.
+/// Loss histories by pair of addresses, shared by the connections of one configuration. Ports do
+/// not count.
 ///
-/// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes first. A history that is recalled weighs at
-/// most [`SHARED`](recovery::loss_history::SHARED) packets, so a new connection soon trusts what it sees itself.
+/// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes
+/// first. A history that is recalled weighs at most [`SHARED`](recovery::loss_history::SHARED)
+/// packets, so a new connection soon trusts what it sees itself.
 #[derive(Default)]
 pub struct LossStore {
     /// The least recently updated first.

@@ -1,12 +1,14 @@
-//! Path MTU: a path starts at a size that every network carries and searches for the largest that gets through (RFC 8899, RFC 9000
-//! section 14.3).
+//! Path MTU: a path starts at a size that every network carries and searches for the largest that
+//! gets through (RFC 8899, RFC 9000 section 14.3).
 //!
-//! Probes are PING and PADDING, or the first PATH_CHALLENGE. First the size that most of the Internet carries, then the bound, then
-//! halfway between what got through and what did not. A lost probe is no congestion signal (RFC 9000 section 14.4). The search is
-//! repeated after [`SEARCH_AGAIN`].
+//! Probes are PING and PADDING, or the first PATH_CHALLENGE. First the size that most of the
+//! Internet carries, then the bound, then halfway between what got through and what did not. A lost
+//! probe is no congestion signal (RFC 9000 section 14.4). The search is repeated after
+//! [`SEARCH_AGAIN`].
 //!
-//! A path that stops to carry what it used to, a black hole, shows by full datagrams that get lost again and again while smaller ones
-//! arrive, or by silence. It goes back to 1,200 bytes and searches again after [`BLACK_HOLE_PAUSE`].
+//! A path that stops to carry what it used to, a black hole, shows by full datagrams that get lost
+//! again and again while smaller ones arrive, or by silence. It goes back to 1,200 bytes and
+//! searches again after [`BLACK_HOLE_PAUSE`].
 
 use units::{Duration, Instant};
 
@@ -26,14 +28,15 @@ const SEARCH_AGAIN: Duration = Duration::from_secs(600);
 const BLACK_HOLE_PAUSE: Duration = Duration::from_secs(60);
 /// Probe timeouts in a row after which large datagrams are suspected to vanish.
 const BLACK_HOLE_TIMEOUTS: u32 = 3;
-/// Rounds of loss detection with full datagrams and none that arrived in between, for the same suspicion. One is enough if it took a
-/// small probe to hear from the path again.
+/// Rounds of loss detection with full datagrams and none that arrived in between, for the same
+/// suspicion. One is enough if it took a small probe to hear from the path again.
 const BLACK_HOLE_ROUNDS: u8 = 3;
-/// Data packets leave room for the repair extension: a little less than the largest size is full too.
+/// Data packets leave room for the repair extension: a little less than the largest size is full
+/// too.
 const NEARLY_FULL: u16 = 64;
 
-/// Rounds of loss detection with datagrams of about [`BASE`] bytes, and none that arrived in between, after which the path is asked whether it
-/// carries them at all.
+/// Rounds of loss detection with datagrams of about [`BASE`] bytes, and none that arrived in
+/// between, after which the path is asked whether it carries them at all.
 const NARROW_ROUNDS: u8 = 8;
 /// Coding headroom and short ends of data make datagrams somewhat smaller than they might be.
 const NEARLY_BASE: u16 = 1_000;
@@ -159,20 +162,23 @@ impl MtuSearch {
         self.current > BASE && size.saturating_add(NEARLY_FULL) >= self.current
     }
 
-    /// Full datagrams were declared lost, since later ones arrived; returns whether the MTU has shrunk.
+    /// Full datagrams were declared lost, since later ones arrived; returns whether the MTU has
+    /// shrunk.
     pub(crate) fn on_full_lost(&mut self, now: Instant) -> bool {
         self.full_lost = self.full_lost.saturating_add(1);
         let rounds = if self.small_probe { 1 } else { BLACK_HOLE_ROUNDS };
         self.full_lost >= rounds && self.shrink(now)
     }
 
-    /// Datagrams of about [`BASE`] bytes were declared lost, since later ones arrived; returns whether it is time to ask if any get through.
+    /// Datagrams of about [`BASE`] bytes were declared lost, since later ones arrived; returns
+    /// whether it is time to ask if any get through.
     pub(crate) fn on_base_lost(&mut self) -> bool {
         self.base_lost = self.base_lost.saturating_add(1);
         self.is_narrow()
     }
 
-    /// Whether the path seems to carry small packets alone, less than QUIC asks of it (RFC 9000 section 14).
+    /// Whether the path seems to carry small packets alone, less than QUIC asks of it (RFC 9000
+    /// section 14).
     pub(crate) fn is_narrow(&self) -> bool {
         self.base_lost >= NARROW_ROUNDS
     }
@@ -182,7 +188,8 @@ impl MtuSearch {
         timeouts >= BLACK_HOLE_TIMEOUTS && self.shrink(now)
     }
 
-    /// Size of a probe after `timeouts` probe timeouts in a row. The second may have gone unanswered because of its size.
+    /// Size of a probe after `timeouts` probe timeouts in a row. The second may have gone
+    /// unanswered because of its size.
     pub(crate) fn probe_size(&mut self, timeouts: u32) -> u16 {
         if timeouts < BLACK_HOLE_TIMEOUTS - 1 {
             return self.current;
@@ -208,7 +215,8 @@ mod tests {
 
     const NOW: Instant = Instant::ORIGIN;
 
-    /// Searches on a path that carries `carried` bytes; returns what was found and the probes it took.
+    /// Searches on a path that carries `carried` bytes; returns what was found and the probes it
+    /// took.
     fn search(mtu: &mut MtuSearch, now: Instant, carried: u16) -> (u16, u32) {
         let mut probes = 0;
         while let Some(size) = mtu.due(now) {

@@ -1,8 +1,10 @@
 //! When a path on which something is awaited has become suspiciously quiet.
 //!
-//! Who only receives has nothing in flight and therefore no probe timeout. Should its address change on the way while what the peer sends
-//! is lost, both sides would wait: the peer's probes go to where nobody is, and nobody tells it the new address. So a receiver that waits
-//! for data asks a few times, each time after twice the silence, and then leaves it at that (docs/decisions/0013-quiet-receivers.md).
+//! Who only receives has nothing in flight and therefore no probe timeout. Should its address
+//! change on the way while what the peer sends is lost, both sides would wait: the peer's probes go
+//! to where nobody is, and nobody tells it the new address. So a receiver that waits for data asks
+//! a few times, each time after twice the silence, and then leaves it at that
+//! (docs/decisions/0013-quiet-receivers.md).
 
 use units::{Duration, Instant};
 
@@ -13,7 +15,8 @@ const FIRST_AFTER: Duration = Duration::from_millis(300);
 /// Questions after the last activity; the last one after 32 times the first silence.
 const MAX_QUESTIONS: u32 = 6;
 
-/// The silence on one path since the last activity: data in either direction, or anything else that is more than a probe.
+/// The silence on one path since the last activity: data in either direction, or anything else that
+/// is more than a probe.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     since: Option<Instant>,
@@ -22,14 +25,14 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// The path has carried more than probes and their answers. Those do not count: two sides that wait for each other would keep each other
-    /// awake.
+    /// The path has carried more than probes and their answers. Those do not count: two sides that
+    /// wait for each other would keep each other awake.
     pub(crate) fn on_activity(&mut self, now: Instant) {
         *self = Self { since: Some(now), asked: 0 };
     }
 
-    /// When to ask next, given the path's probe timeout. No later than half of the idle timeout after the last activity: an idle connection is
-    /// to end, not to be kept alive.
+    /// When to ask next, given the path's probe timeout. No later than half of the idle timeout
+    /// after the last activity: an idle connection is to end, not to be kept alive.
     pub(crate) fn due(&self, probe_timeout: Duration, idle_timeout: Option<Duration>) -> Option<Instant> {
         if self.asked >= MAX_QUESTIONS {
             return None;

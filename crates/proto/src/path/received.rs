@@ -1,4 +1,5 @@
-//! The packet numbers that arrived in one space, and which ACK is owed for them (RFC 9000 section 13.2).
+//! The packet numbers that arrived in one space, and which ACK is owed for them (RFC 9000
+//! section 13.2).
 
 use units::{Duration, Instant};
 
@@ -6,23 +7,28 @@ use crate::{Ecn, range_set::RangeSet, wire::EcnCounts};
 
 /// Ranges remembered; older ones are forgotten and their packets then count as duplicates.
 const MAX_RANGES: usize = 256;
-/// Ranges of packets that are remembered to have never arrived although the floor has passed them; the oldest are forgotten first.
+/// Ranges of packets that are remembered to have never arrived although the floor has passed them;
+/// the oldest are forgotten first.
 const MAX_GAPS: usize = 1_024;
-/// Ranges of an ACK frame, the newest: each is repeated in so many ACKs that losing some of them loses nothing.
+/// Ranges of an ACK frame, the newest: each is repeated in so many ACKs that losing some of them
+/// loses nothing.
 const RANGES_SENT: usize = 16;
 /// The same of an ACK once per round trip, in case that all ACKs for a while were lost.
 const RANGES_REVIEWED: usize = 64;
-/// Packets with nothing but an ACK after which the next one asks for an ACK itself (RFC 9000 section 13.2.4). A peer that answers in the
-/// same way has its sixteenth part of that to ask for, so that two receivers fall silent.
+/// Packets with nothing but an ACK after which the next one asks for an ACK itself (RFC 9000
+/// section 13.2.4). A peer that answers in the same way has its sixteenth part of that to ask for,
+/// so that two receivers fall silent.
 const ACKS_UNASKED: u32 = 16;
-/// Ack-eliciting packets after which an ACK leaves without waiting for the delay (RFC 9000 section 13.2.2).
+/// Ack-eliciting packets after which an ACK leaves without waiting for the delay (RFC 9000
+/// section 13.2.2).
 const ACK_EVERY: u32 = 2;
 
 /// Received packet numbers of one space.
 #[derive(Debug, Default)]
 pub(crate) struct ReceivedPackets {
     arrived: RangeSet,
-    /// Rebuilt by the decoder but not arrived: not acknowledged (docs/decisions/0001-transport-core.md).
+    /// Rebuilt by the decoder but not arrived: not acknowledged
+    /// (docs/decisions/0001-transport-core.md).
     rebuilt: RangeSet,
     /// Every number below counts as seen.
     floor: u64,
@@ -45,7 +51,8 @@ pub(crate) struct ReceivedPackets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
     New,
-    /// Its frames were processed when the decoder rebuilt it; the number is new to the path all the same.
+    /// Its frames were processed when the decoder rebuilt it; the number is new to the path all the
+    /// same.
     AlreadyRebuilt,
     Duplicate,
 }
@@ -70,7 +77,8 @@ impl ReceivedPackets {
         self.rebuilt.contains(number)
     }
 
-    /// Whether the packet was already known; does not record it, since the packet may still fail to decrypt.
+    /// Whether the packet was already known; does not record it, since the packet may still fail to
+    /// decrypt.
     pub(crate) fn classify(&self, number: u64) -> Arrival {
         if self.contains(number) {
             Arrival::Duplicate
@@ -134,7 +142,8 @@ impl ReceivedPackets {
         }
     }
 
-    /// Every number below `end` counts as seen from now on; which of them never arrived is remembered for the decoder.
+    /// Every number below `end` counts as seen from now on; which of them never arrived is
+    /// remembered for the decoder.
     fn raise_floor(&mut self, end: u64) {
         if end <= self.floor {
             return;
@@ -159,7 +168,8 @@ impl ReceivedPackets {
         self.ack_deadline.is_some()
     }
 
-    /// Ranges to acknowledge, newest first, as inclusive bounds; more of them if the last ACK that asked for one is a round trip ago.
+    /// Ranges to acknowledge, newest first, as inclusive bounds; more of them if the last ACK that
+    /// asked for one is a round trip ago.
     pub(crate) fn ranges(
         &self,
         now: Instant,
@@ -207,8 +217,8 @@ impl ReceivedPackets {
         }
     }
 
-    /// Whether the next ACK had better ask for one: else we never learn which of them arrived, and go on repeating old ranges (RFC 9000
-    /// section 13.2.4). Once per round trip is enough.
+    /// Whether the next ACK had better ask for one: else we never learn which of them arrived, and
+    /// go on repeating old ranges (RFC 9000 section 13.2.4). Once per round trip is enough.
     pub(crate) fn is_ack_wanted(&self, now: Instant, rtt: Duration) -> bool {
         self.acks_unasked >= ACKS_UNASKED && self.is_review_due(now, rtt)
     }

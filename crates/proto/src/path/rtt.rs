@@ -35,7 +35,8 @@ impl RttEstimator {
         }
     }
 
-    /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer says it added.
+    /// Takes one sample: the age of the largest newly acknowledged packet, and the delay the peer
+    /// says it added.
     pub(crate) fn update(&mut self, now: Instant, sample: Duration, ack_delay: Duration) {
         self.latest = sample;
         self.latest_adjusted = sample;
@@ -81,12 +82,14 @@ impl RttEstimator {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
 
-    /// The larger one of the smoothed and the latest: what the age of lost packets is measured by (RFC 9002 section 6.1.2).
+    /// The larger one of the smoothed and the latest: what the age of lost packets is measured by
+    /// (RFC 9002 section 6.1.2).
     pub(crate) fn longest(&self) -> Duration {
         self.smoothed.max(self.latest)
     }
 
-    /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, and two milliseconds at least.
+    /// Whether the latest sample has waited in a queue: it lies a quarter above the minimum, and
+    /// two milliseconds at least.
     pub(crate) fn shows_queue(&self) -> bool {
         self.latest_adjusted.saturating_sub(self.min) > (self.min / 4).max(GRANULARITY * 2)
     }
@@ -112,7 +115,8 @@ mod tests {
         let mut rtt = RttEstimator::new(Duration::from_millis(333));
         rtt.update(Instant::ORIGIN, MS * 50, Duration::ZERO);
         assert_eq!((rtt.smoothed(), rtt.variance(), rtt.min()), (MS * 50, MS * 25, MS * 50));
-        // 90 ms with 20 ms of delay counts as 70 ms: variance (75 + 20) / 4, smoothed (350 + 70) / 8.
+        // 90 ms with 20 ms of delay counts as 70 ms: variance (75 + 20) / 4, smoothed (350 + 70)
+        // / 8.
         rtt.update(Instant::ORIGIN, MS * 90, MS * 20);
         assert_eq!(rtt.variance(), Duration::from_micros(23_750));
         assert_eq!(rtt.smoothed(), Duration::from_micros(52_500));

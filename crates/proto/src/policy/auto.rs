@@ -1,8 +1,10 @@
-//! `auto`: as much repair as makes it improbable that what is un-ACKed is not enough, in the form that suits, within a budget.
+//! `auto`: as much repair as makes it improbable that what is un-ACKed is not enough, in the form
+//! that suits, within a budget.
 //!
-//! Ours. The papers' schemes repair by rule: a copy of everything as long as there is window (FUSO), K x L symbols (CoFUSO), a copy
-//! of single packets (SLP). Here [`repair_size::plan`] answers how much is needed, from the path's loss history and what is under way, and
-//! picks the form:
+//! Ours. The papers' schemes repair by rule: a copy of everything as long as there is window
+//! (FUSO), K x L symbols (CoFUSO), a copy of single packets (SLP). Here [`repair_size::plan`]
+//! answers how much is needed, from the path's loss history and what is under way, and picks the
+//! form:
 //!
 //! | what is un-ACKed and unprotected              | what is sent                                          | counted as |
 //! | --- | --- | --- |
@@ -12,14 +14,16 @@
 //! | more, and it does not                         | one copy of each, oldest first (as FUSO)               | `uncoded` |
 //! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
 //!
-//! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it would cost ([`arrival`]). That
-//! is another path than the packets' own unless the others are much slower or worse.
+//! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it
+//! would cost ([`arrival`]). That is another path than the packets' own unless the others are much
+//! slower or worse.
 //!
 //! The flights of the handshake are duplicated if SLP's arbiter says so: nobody knows the path yet.
 //!
 //! # Invariants
-//! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and an allowance per exchange), and leaves
-//! only when nothing else waits and a window has room. Nothing is computed again while nothing has changed.
+//! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and
+//! an allowance per exchange), and leaves only when nothing else waits and a window has room.
+//! Nothing is computed again while nothing has changed.
 
 use std::collections::BTreeMap;
 
@@ -50,11 +54,13 @@ fn build(terms: &Terms<'_>) -> Built {
     }
 }
 
-/// The probability with which a block may stay incomplete: what counts is the 99th percentile, and a response has several blocks.
+/// The probability with which a block may stay incomplete: what counts is the 99th percentile, and
+/// a response has several blocks.
 const TARGET: f64 = 1e-3;
 /// Most repair symbols of a block.
 const MAX_SYMBOLS: u16 = 32;
-/// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come together.
+/// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come
+/// together.
 const SAME_PATH: f64 = 2.0;
 
 #[derive(Debug)]
@@ -87,7 +93,8 @@ enum Left {
 enum Task {
     /// The block's symbols from `next` on.
     Symbols { block: Block, next: u16 },
-    /// Copies of the packets `first..=last` from `next` on, and then `rounds` times more from the start.
+    /// Copies of the packets `first..=last` from `next` on, and then `rounds` times more from the
+    /// start.
     Copies { first: PacketNumber, last: PacketNumber, next: PacketNumber, rounds: u16, single: bool },
 }
 
@@ -168,7 +175,8 @@ impl Auto {
         None
     }
 
-    /// What the path's task asks for next; `None` if it is over, which is noted, or can get no further now.
+    /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
+    /// further now.
     fn next(
         &mut self,
         of: &PathSnapshot,
@@ -199,7 +207,8 @@ impl Auto {
     }
 }
 
-/// Whether a symbol of the block is of use. The packets of a block are on record as such from its first symbol on.
+/// Whether a symbol of the block is of use. The packets of a block are on record as such from its
+/// first symbol on.
 fn unacked_in(unacked: &dyn UnackedView, path: PathId, block: &Block, next: u16) -> bool {
     if next == 0 {
         return unacked.source_run(path, block.first.before(), 1).is_some_and(|r| r.first <= block.last);
@@ -207,8 +216,8 @@ fn unacked_in(unacked: &dyn UnackedView, path: PathId, block: &Block, next: u16)
     unacked.any_unacked(path, block.first, block.last)
 }
 
-/// Seconds after which repair of a packet of `of` is expected to have arrived if it leaves on `on`: half a round trip,
-/// and the probe timeout that a loss would cost.
+/// Seconds after which repair of a packet of `of` is expected to have arrived if it leaves on `on`:
+/// half a round trip, and the probe timeout that a loss would cost.
 fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
     let loss = if of.id == on.id { on.history.loss() * SAME_PATH } else { on.history.loss() };
     let way = on.pacing_wait + on.expected_rtt / 2;
@@ -267,7 +276,8 @@ impl RecoveryPolicy for Auto {
                 *reason += 1;
                 self.budget.on_repair(sent.bytes);
             }
-            // A symbol that does not fit the path; a packet that cannot be copied does not keep the next one from it.
+            // A symbol that does not fit the path; a packet that cannot be copied does not keep the
+            // next one from it.
             (None, &RecoveryAction::Repair { block, index: 0, .. }) => {
                 let Block { first, last, .. } = block;
                 *task = Some(Task::Copies { first, last, next: first, rounds: 0, single: false });

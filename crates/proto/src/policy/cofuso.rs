@@ -1,19 +1,22 @@
-//! CoFUSO: repair symbols over the un-ACKed packets of the worst path, then copies as FUSO (section 4.2, Algorithm 2).
+//! CoFUSO: repair symbols over the un-ACKed packets of the worst path, then copies as FUSO
+//! (section 4.2, Algorithm 2).
 //!
 //! Spare window is used in this order, each step for the worst path that it applies to:
 //!
-//! 1. the M repair symbols of a block over un-ACKed packets that no block has covered (Algorithm 2);
+//! 1. the M repair symbols of a block over un-ACKed packets that no block has covered
+//!    (Algorithm 2);
 //! 2. further repair symbols of the last block, up to M_max;
 //! 3. copies of the oldest un-ACKed packets (FUSO).
 //!
-//! Blocks are kept per path (COF-A10). A block's symbols are computed when its first one is sent, so it can go on after some of
-//! its packets were ACKed.
+//! Blocks are kept per path (COF-A10). A block's symbols are computed when its first one is sent,
+//! so it can go on after some of its packets were ACKed.
 //!
 //! # Departures
-//! - Every path's packets are coded before any packet is resent. Section 4.2.3 says "every un-ACKed packet"; Algorithm 2 alone would
-//!   spend all spare window on copies for the path that it holds to be the worst, which without loss history is a guess.
-//! - Step 2 is ours. M = K x L is 1 while no loss is known (COF-A7), but another symbol of the block repairs whichever packet is
-//!   lost second, and a copy only the one it copies.
+//! - Every path's packets are coded before any packet is resent. Section 4.2.3 says "every un-ACKed
+//!   packet"; Algorithm 2 alone would spend all spare window on copies for the path that it holds
+//!   to be the worst, which without loss history is a guess.
+//! - Step 2 is ours. M = K x L is 1 while no loss is known (COF-A7), but another symbol of the
+//!   block repairs whichever packet is lost second, and a copy only the one it copies.
 //! - See docs/decisions/0006-spare-window-order.md for the measurements.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
-//! CTCP: new data travels in blocks, and what is lost of a block is made up for by random combinations of it (sections 3.6 and 3.7).
+//! CTCP: new data travels in blocks, and what is lost of a block is made up for by random
+//! combinations of it (sections 3.6 and 3.7).
 //!
 //! [`BlockSchedule`] decides which block the next packet is from, ahead of new data whenever the
 //! window lets a packet go; this file tells it what becomes of packets. Spare window is left alone:
@@ -53,7 +54,8 @@ impl LossRate {
 }
 
 impl Ctcp {
-    /// `config` within what the peer decodes. Equations over a block take as much of the peer's memory as the block itself, hence the half.
+    /// `config` within what the peer decodes. Equations over a block take as much of the peer's
+    /// memory as the block itself, hence the half.
     fn new(config: &RepairConfig) -> Self {
         let limits = Limits {
             block_size: u16::from(config.block_size.min(config.k_max)),

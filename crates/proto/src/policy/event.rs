@@ -5,7 +5,8 @@ use units::Duration;
 
 use crate::wire::PathId;
 
-/// A packet with data of an application that has just left, new data or again, but never a recovery packet.
+/// A packet with data of an application that has just left, new data or again, but never a recovery
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentData {
     /// Its path.
@@ -42,13 +43,15 @@ pub struct LostPacket {
     pub number: PacketNumber,
     /// What was special about it.
     pub marks: Marks,
-    /// Whether a probe timeout passed while it was under way: without a copy its data had to wait for that.
+    /// Whether a probe timeout passed while it was under way: without a copy its data had to wait
+    /// for that.
     pub timed_out: bool,
     /// Whether recovery had sent a copy of it.
     pub copied: bool,
     /// Whether it counted as in flight. Probes of the path's MTU do not.
     pub in_flight: bool,
-    /// Whether the path as it is now is to blame: it was in flight, and the path has not moved since.
+    /// Whether the path as it is now is to blame: it was in flight, and the path has not moved
+    /// since.
     pub counts: bool,
 }
 

@@ -30,7 +30,8 @@ impl RecoveryPolicy for Fuso {
     }
 }
 
-/// The connection's budget as Algorithm 1 tests it; that no new data waits is why the policy was asked.
+/// The connection's budget as Algorithm 1 tests it; that no new data waits is why the policy was
+/// asked.
 pub(super) fn budget(paths: &[PathSnapshot]) -> fuso::Budget {
     fuso::Budget {
         in_flight: paths.iter().map(|p| p.in_flight).sum(),

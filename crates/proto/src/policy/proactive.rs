@@ -1,6 +1,8 @@
-//! Proactive: every data packet twice on its own path, at once (the baseline of papers FUSO and CoFUSO; the bad example).
+//! Proactive: every data packet twice on its own path, at once (the baseline of papers FUSO and
+//! CoFUSO; the bad example).
 //!
-//! The duplicate is sent within the window. If the window is full, it is made up for when window is spare again.
+//! The duplicate is sent within the window. If the window is full, it is made up for when window is
+//! spare again.
 
 use recovery::{UnackedView, fuso::Reinjection};
 use units::Instant;

@@ -1,8 +1,9 @@
 //! SLP: single packets whose loss would lead to a timeout leave twice (sections II-C1 and II-C2).
 //!
-//! The arbiter is asked about every packet of new data, and about the flights of the handshake: is p q RTO, what a copy is expected to
-//! save, at least (1-p) pkt_size / bw, what it costs? The copy leaves a gap later, over the best other path, if the window has room
-//! and nothing new waits. There is one at a time per connection.
+//! The arbiter is asked about every packet of new data, and about the flights of the handshake: is
+//! p q RTO, what a copy is expected to save, at least (1-p) pkt_size / bw, what it costs? The copy
+//! leaves a gap later, over the best other path, if the window has room and nothing new waits.
+//! There is one at a time per connection.
 //!
 //! | paper     | here                                                                  |
 //! |-----------|-----------------------------------------------------------------------|
@@ -13,9 +14,11 @@
 //! | gap       | a packet's share of the round trip (SLP-A9), 1 ms in the handshake     |
 //!
 //! # Departures
-//! - The paper's RTO is at least 200 ms, and often 1 s; a probe timeout is about three round trips at first and little more than one
-//!   later. With q = 0.1 few full packets are therefore worth a copy until timeouts have been seen, since then q grows.
-//! - In slow start the window says nothing about the bandwidth that is available, so the default of SLP-A4 counts if it is more.
+//! - The paper's RTO is at least 200 ms, and often 1 s; a probe timeout is about three round trips
+//!   at first and little more than one later. With q = 0.1 few full packets are therefore worth a
+//!   copy until timeouts have been seen, since then q grows.
+//! - In slow start the window says nothing about the bandwidth that is available, so the default of
+//!   SLP-A4 counts if it is more.
 //! - A copy that new data keeps waiting is given up after eight gaps: new data always goes first.
 
 use std::collections::BTreeMap;

@@ -1,16 +1,20 @@
-//! Earliest predicted delivery: a slower path never delays the end of what a faster one could have delivered.
+//! Earliest predicted delivery: a slower path never delays the end of what a faster one could have
+//! delivered.
 //!
-//! Of the paths that can send now, the one on which the packet arrives first is the candidate. It is used only if the packet
-//! arrives before the faster paths, whose window is used up or whose pacer holds them back, would have delivered everything that is waiting: otherwise the
-//! packet would be the last to arrive, and waiting for the faster path's window is better. This is the question that the
-//! ECF and BLEST schedulers ask, with the growth of the window in slow start added.
+//! Of the paths that can send now, the one on which the packet arrives first is the candidate. It
+//! is used only if the packet arrives before the faster paths, whose window is used up or whose
+//! pacer holds them back, would have delivered everything that is waiting: otherwise the packet
+//! would be the last to arrive, and waiting for the faster path's window is better. This is the
+//! question that the ECF and BLEST schedulers ask, with the growth of the window in slow start
+//! added.
 //!
-//! A packet's delivery takes half a round trip and, with the path's loss probability, the round trip and
-//! more that a loss would add.
+//! A packet's delivery takes half a round trip and, with the path's loss probability, the round
+//! trip and more that a loss would add.
 //!
 //! # Invariants
 //! - If no path can send, nothing is sent.
-//! - With one path that can send, and no faster one, that path is used whatever its round-trip time.
+//! - With one path that can send, and no faster one, that path is used whatever its round-trip
+//!   time.
 
 use units::{Duration, Instant};
 
@@ -47,8 +51,8 @@ fn arrival(path: &PathSnapshot) -> Duration {
     path.pacing_wait + one_way(path)
 }
 
-/// Time until a path that can send nothing at this moment would have delivered `queued` bytes by itself: what its window has room for
-/// as its pacer lets it go, and the rest as its window opens.
+/// Time until a path that can send nothing at this moment would have delivered `queued` bytes by
+/// itself: what its window has room for as its pacer lets it go, and the rest as its window opens.
 fn finish(path: &PathSnapshot, queued: u64) -> Duration {
     let room = if path.has_window() { path.window.saturating_sub(path.in_flight) } else { 0 };
     if queued <= room {
@@ -60,8 +64,8 @@ fn finish(path: &PathSnapshot, queued: u64) -> Duration {
     by_rate(path, queued).map_or(by_window, |by_rate| by_rate.min(by_window))
 }
 
-/// Time until a path would have delivered `queued` bytes after all that is in flight, if it goes on at the rate that it has: a window that is
-/// larger than the path needs says nothing about it.
+/// Time until a path would have delivered `queued` bytes after all that is in flight, if it goes on
+/// at the rate that it has: a window that is larger than the path needs says nothing about it.
 fn by_rate(path: &PathSnapshot, queued: u64) -> Option<Duration> {
     let until_acked = path.delivery_rate.filter(|rate| rate.0 > 0)?.time_to_send(path.in_flight + queued);
     Some(until_acked.saturating_sub(path.rtt / 2).max(path.rtt / 2))
@@ -69,7 +73,8 @@ fn by_rate(path: &PathSnapshot, queued: u64) -> Option<Duration> {
 
 /// Time until a path whose window is full would have delivered `queued` bytes by itself.
 ///
-/// ACKs of what is in flight let as much again go, twice as much in slow start, spread over time as the packets were.
+/// ACKs of what is in flight let as much again go, twice as much in slow start, spread over time as
+/// the packets were.
 fn drain(path: &PathSnapshot, queued: u64) -> Duration {
     let windows = queued as f64 / path.window.max(1) as f64;
     let rounds = if path.slow_start { (1.0 + windows).log2() } else { windows };

@@ -1,8 +1,10 @@
-//! When data in flight on one path is worth sending again on another: when the copy is predicted to arrive first.
+//! When data in flight on one path is worth sending again on another: when the copy is predicted to
+//! arrive first.
 //!
-//! The counterpart of what [`EarliestDelivery`](super::earliest_delivery) asks of new data, for what has been sent already and whose
-//! path has turned out slower than it was predicted to be, or has died. It is asked only when nothing new is to be sent, or may be:
-//! MPTCP calls this opportunistic retransmission.
+//! The counterpart of what [`EarliestDelivery`](super::earliest_delivery) asks of new data, for
+//! what has been sent already and whose path has turned out slower than it was predicted to be, or
+//! has died. It is asked only when nothing new is to be sent, or may be: MPTCP calls this
+//! opportunistic retransmission.
 //!
 //! # Invariants
 //! Nothing is late on a path as fast as the other one that answers in time.
@@ -24,7 +26,8 @@ pub(crate) enum Verdict {
 pub(crate) fn judge(of: &PathSnapshot, age: Duration, on: &PathSnapshot) -> Verdict {
     let copy = on.pacing_wait + one_way(on);
     let margin = (of.rtt / 8).max(GRANULARITY);
-    // An ACK that is overdue by more than chance: the packet may be lost, which takes its path a round trip to mend, or it is dead.
+    // An ACK that is overdue by more than chance: the packet may be lost, which takes its path a
+    // round trip to mend, or it is dead.
     let patience = of.expected_rtt + (of.rtt_variance * 4).max(GRANULARITY) + of.rtt / 8;
     if age >= patience {
         return if copy < of.rtt { Verdict::Copy } else { Verdict::Wait(of.rtt) };

@@ -5,7 +5,8 @@ use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, Streams,
 use crate::wire::{Dir, StreamId, VarInt};
 
 impl Streams {
-    /// Opens a stream; `None` when the peer allows no more of this kind now, which an `Available` event ends.
+    /// Opens a stream; `None` when the peer allows no more of this kind now, which an `Available`
+    /// event ends.
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
         let local = &mut self.local[dir as usize];
         if local.credit.available() == 0 {
@@ -35,9 +36,10 @@ impl Streams {
 
     /// Takes over bytes to send; returns how many, possibly fewer than given.
     ///
-    /// As much is taken as the stream's credit, the connection's credit and the stream's share of the send buffer allow, so whatever
-    /// was taken can be sent at once and one stream that the peer does not read never blocks the others. After
-    /// [`WriteError::Blocked`] a `Writable` event follows; after a short write call again.
+    /// As much is taken as the stream's credit, the connection's credit and the stream's share of
+    /// the send buffer allow, so whatever was taken can be sent at once and one stream that the
+    /// peer does not read never blocks the others. After [`WriteError::Blocked`] a `Writable` event
+    /// follows; after a short write call again.
     pub fn write(&mut self, id: StreamId, data: &[u8]) -> Result<usize, WriteError> {
         let half = self.send.get_mut(&id).ok_or(WriteError::Unknown)?;
         if !half.app_done
@@ -62,7 +64,8 @@ impl Streams {
         Ok(n as usize)
     }
 
-    /// With the first bytes of a stream that we open, the peer hears of a window that was widened before.
+    /// With the first bytes of a stream that we open, the peer hears of a window that was widened
+    /// before.
     fn tell_advance(&mut self, id: StreamId) {
         if self.is_local(id)
             && self.recv.get(&id).is_some_and(|half| half.advanced > 0 && half.window.is_untold())
@@ -87,7 +90,8 @@ impl Streams {
         }
     }
 
-    /// Ends the stream after what has been written. A `Finished` event follows when the peer has everything.
+    /// Ends the stream after what has been written. A `Finished` event follows when the peer has
+    /// everything.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
         let half = self.send.get(&id).ok_or(FinishError::Unknown)?;
         let result = match half.stopped {
@@ -105,10 +109,11 @@ impl Streams {
         result
     }
 
-    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the application's.
+    /// Abandons the stream: nothing that is not sent yet will be, nor what is lost. `code` is the
+    /// application's.
     ///
-    /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the stream this only
-    /// says that the application knows.
+    /// A finished stream may be reset while the peer lacks some of it. After the peer stopped the
+    /// stream this only says that the application knows.
     pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.send.get(&id).ok_or(CloseError::Unknown)?;
         if half.reset().is_some() && half.app_done {
@@ -131,8 +136,8 @@ impl Streams {
         }
     }
 
-    /// Declares that the application reads no more of the stream, and asks the peer to stop sending. `code` is the
-    /// application's.
+    /// Declares that the application reads no more of the stream, and asks the peer to stop
+    /// sending. `code` is the application's.
     pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         let half = self.recv.get(&id).ok_or(CloseError::Unknown)?;
         if half.stopped.is_some() {
@@ -153,7 +158,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads the next bytes in order into `buf`. A `Readable` event announces more after [`ReadError::Blocked`].
+    /// Reads the next bytes in order into `buf`. A `Readable` event announces more after
+    /// [`ReadError::Blocked`].
     pub fn read(&mut self, id: StreamId, buf: &mut [u8]) -> Result<Read, ReadError> {
         if self.is_at_end(id)? {
             return Ok(Read::Finished);
@@ -207,8 +213,8 @@ impl Streams {
         self.update_stream_window(id);
     }
 
-    /// Sets the priority of a stream's data, what was written before included; higher goes first, 0 is the default. Unknown streams are
-    /// ignored.
+    /// Sets the priority of a stream's data, what was written before included; higher goes first, 0
+    /// is the default. Unknown streams are ignored.
     pub fn set_priority(&mut self, id: StreamId, priority: i32) {
         let Some(half) = self.send.get_mut(&id) else { return };
         let before = std::mem::replace(&mut half.priority, priority);

@@ -7,8 +7,8 @@ use crate::range_set::RangeSet;
 
 /// The bytes from the reader's position to the highest offset that arrived.
 ///
-/// Memory is at most what flow control granted, rounded up to pieces, however sparse the data. Gaps cost one map entry
-/// each; the owner limits them.
+/// Memory is at most what flow control granted, rounded up to pieces, however sparse the data. Gaps
+/// cost one map entry each; the owner limits them.
 #[derive(Default, Debug)]
 pub(super) struct Assembler {
     /// From the next byte to read on.
@@ -42,7 +42,8 @@ impl Assembler {
         self.ahead.len()
     }
 
-    /// Takes in `data` at `offset`; returns whether there is more to read than before. O(log gaps + data).
+    /// Takes in `data` at `offset`; returns whether there is more to read than before. O(log gaps +
+    /// data).
     pub(super) fn insert(&mut self, offset: u64, data: &[u8]) -> bool {
         let end = offset + data.len() as u64;
         let start = offset.max(self.contiguous);
@@ -81,7 +82,8 @@ impl Assembler {
         n
     }
 
-    /// Takes the next bytes in order, at most `max`: what is left of a piece as it is, less than that as a copy.
+    /// Takes the next bytes in order, at most `max`: what is left of a piece as it is, less than
+    /// that as a copy.
     pub(super) fn take(&mut self, max: usize) -> Bytes {
         let start = self.bytes.start();
         let n = max.min((self.contiguous - start) as usize);

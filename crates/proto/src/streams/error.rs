@@ -30,7 +30,8 @@ pub enum FinishError {
     Unknown,
 }
 
-/// Why [`Connection::reset`](crate::Connection::reset) or [`Connection::stop`](crate::Connection::stop) did nothing.
+/// Why [`Connection::reset`](crate::Connection::reset) or
+/// [`Connection::stop`](crate::Connection::stop) did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloseError {
     /// The application has reset (or stopped) the stream before.
@@ -44,7 +45,8 @@ pub enum CloseError {
 pub enum Read {
     /// So many bytes, in order, were copied; zero only for an empty buffer.
     Data(usize),
-    /// Every byte has been read and the peer ended the stream. Said once: the receive half is then forgotten.
+    /// Every byte has been read and the peer ended the stream. Said once: the receive half is then
+    /// forgotten.
     Finished,
 }
 
@@ -71,7 +73,8 @@ pub enum ReadChunk {
 pub enum ReadError {
     /// The next byte has not arrived; a `Readable` event follows.
     Blocked,
-    /// The peer reset the stream with this application error code. Said once: the receive half is then forgotten.
+    /// The peer reset the stream with this application error code. Said once: the receive half is
+    /// then forgotten.
     Reset(VarInt),
     /// The application has stopped the stream.
     Closed,

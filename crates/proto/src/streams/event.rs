@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::wire::{Dir, StreamId, VarInt};
 
-/// News about streams for the application. A hint to act: by the time it is read the stream may be gone.
+/// News about streams for the application. A hint to act: by the time it is read the stream may be
+/// gone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum StreamEvent {
     /// The peer opened at least one stream of this kind: call `accept` until it returns `None`.
@@ -32,8 +33,8 @@ pub enum StreamEvent {
     },
 }
 
-/// A queue without duplicates. Its length is bounded by the number of streams: a stream causes each kind of event at
-/// most once between two polls.
+/// A queue without duplicates. Its length is bounded by the number of streams: a stream causes each
+/// kind of event at most once between two polls.
 #[derive(Default, Debug)]
 pub(super) struct EventQueue {
     queue: VecDeque<StreamEvent>,

@@ -5,8 +5,9 @@ use super::sent::{SentStreamFrames, StreamControl};
 use super::{StreamEvent, Streams};
 
 impl Streams {
-    /// The packet with `sent` arrived, or its content did by other means (a repaired packet). Idempotent; the same
-    /// bytes may be acknowledged through any number of packets, also after [`on_lost`](Self::on_lost).
+    /// The packet with `sent` arrived, or its content did by other means (a repaired packet).
+    /// Idempotent; the same bytes may be acknowledged through any number of packets, also after
+    /// [`on_lost`](Self::on_lost).
     pub fn on_acked(&mut self, sent: &SentStreamFrames) {
         for &range in &sent.ranges {
             let delivered = self.with_send(range.id, |half| {
@@ -51,9 +52,9 @@ impl Streams {
         }
     }
 
-    /// The packet with `sent` is lost, or is given up on (the first PTO of its path, an abandoned path): what it
-    /// answers for and the peer has not acknowledged becomes pending again. Calling it again for the same record does
-    /// nothing; a late acknowledgement of it still counts.
+    /// The packet with `sent` is lost, or is given up on (the first PTO of its path, an abandoned
+    /// path): what it answers for and the peer has not acknowledged becomes pending again. Calling
+    /// it again for the same record does nothing; a late acknowledgement of it still counts.
     pub fn on_lost(&mut self, sent: &mut SentStreamFrames) {
         if std::mem::replace(&mut sent.requeued, true) {
             return;
@@ -69,14 +70,15 @@ impl Streams {
         }
     }
 
-    /// Whether the peer may lack something of `sent` that it still needs: bytes or an end of a stream that is not
-    /// acknowledged, or a control frame that no newer one has replaced.
+    /// Whether the peer may lack something of `sent` that it still needs: bytes or an end of a
+    /// stream that is not acknowledged, or a control frame that no newer one has replaced.
     #[cfg(test)]
     pub fn unacked_remaining(&self, sent: &SentStreamFrames) -> bool {
         self.unacked_data(sent) || sent.control.iter().any(|&frame| self.is_relevant(frame))
     }
 
-    /// Whether the peer may lack stream data of `sent`: whether [`write_ranges`](Self::write_ranges) would write any.
+    /// Whether the peer may lack stream data of `sent`: whether
+    /// [`write_ranges`](Self::write_ranges) would write any.
     pub fn unacked_data(&self, sent: &SentStreamFrames) -> bool {
         sent.ranges.iter().any(|&range| self.send.get(&range.id).is_some_and(|half| half.is_unacked(range)))
     }

@@ -1,7 +1,8 @@
-//! The two ends of a credit: what the peer allows us ([`Credit`]) and what we allow the peer ([`Window`]).
+//! The two ends of a credit: what the peer allows us ([`Credit`]) and what we allow the peer
+//! ([`Window`]).
 //!
-//! RFC 9000 section 4. The same arithmetic serves the bytes of a stream, the bytes of the connection, and the number
-//! of streams.
+//! RFC 9000 section 4. The same arithmetic serves the bytes of a stream, the bytes of the
+//! connection, and the number of streams.
 
 use crate::wire::MAX_VARINT;
 
@@ -42,7 +43,8 @@ impl Credit {
         raised
     }
 
-    /// Notes that we are blocked; returns whether that is worth a frame, which it is once per limit.
+    /// Notes that we are blocked; returns whether that is worth a frame, which it is once per
+    /// limit.
     pub(super) fn note_blocked(&mut self) -> bool {
         let news = self.blocked_at != Some(self.limit);
         self.blocked_at = Some(self.limit);
@@ -55,9 +57,11 @@ impl Credit {
     }
 }
 
-/// Below this many bytes of remaining credit every consumed byte is worth an update: two ordinary packets.
+/// Below this many bytes of remaining credit every consumed byte is worth an update: two ordinary
+/// packets.
 const LOW_WATER: u64 = 2_400;
-/// Consumed bytes that are worth an update whatever the window, unless it is so large that this would be said too often.
+/// Consumed bytes that are worth an update whatever the window, unless it is so large that this
+/// would be said too often.
 const LARGE_STEP: u64 = 64 << 10;
 
 /// What we allow the peer: a window that slides as the application consumes.
@@ -104,7 +108,8 @@ impl Window {
         debug_assert!(self.consumed <= self.received);
     }
 
-    /// Widens the window to `size`, if that is more; what was announced stays true. Returns whether there is more to announce.
+    /// Widens the window to `size`, if that is more; what was announced stays true. Returns whether
+    /// there is more to announce.
     pub(super) fn widen(&mut self, size: u64) -> bool {
         self.size = self.size.max(size.min(MAX_VARINT));
         self.can_grow()
@@ -120,7 +125,8 @@ impl Window {
         self.size
     }
 
-    /// What the peer may have here at once: the window, or what was promised before it became narrower.
+    /// What the peer may have here at once: the window, or what was promised before it became
+    /// narrower.
     pub(super) fn promised(&self) -> u64 {
         self.size.max(self.advertised - self.consumed.min(self.advertised))
     }
@@ -130,22 +136,23 @@ impl Window {
         self.size = self.size.min(size);
     }
 
-    /// Whether the peer should hear of a higher limit now: a good part of the window has been consumed, or little
-    /// credit is left. The second half matters when others hold most of the window and never consume it: waiting
-    /// for a good part would then wait for ever.
+    /// Whether the peer should hear of a higher limit now: a good part of the window has been
+    /// consumed, or little credit is left. The second half matters when others hold most of the
+    /// window and never consume it: waiting for a good part would then wait for ever.
     pub(super) fn is_update_due(&self) -> bool {
         let grown = self.target() - self.advertised;
         grown > 0 && (grown >= self.step() || self.remaining() <= (self.size / 4).min(LOW_WATER))
     }
 
-    /// What must have been consumed before it is worth a frame: a quarter of a small window, a sixteenth of a large one, since as
-    /// much of the window is of no use to the peer.
+    /// What must have been consumed before it is worth a frame: a quarter of a small window, a
+    /// sixteenth of a large one, since as much of the window is of no use to the peer.
     fn step(&self) -> u64 {
         let quarter = self.size / 4;
         quarter.min(LARGE_STEP.max(self.size / 16))
     }
 
-    /// Whether any higher limit could be announced, which a peer that says it is blocked should hear at once.
+    /// Whether any higher limit could be announced, which a peer that says it is blocked should
+    /// hear at once.
     pub(super) fn can_grow(&self) -> bool {
         self.target() > self.advertised
     }
@@ -164,8 +171,8 @@ impl Window {
         self.confirmed = self.confirmed.max(limit);
     }
 
-    /// Whether losing an announcement of `limit` leaves the peer with less than it should know: no newer one is
-    /// under way and none has arrived.
+    /// Whether losing an announcement of `limit` leaves the peer with less than it should know: no
+    /// newer one is under way and none has arrived.
     pub(super) fn matters(&self, limit: u64) -> bool {
         limit == self.advertised && self.confirmed < limit
     }

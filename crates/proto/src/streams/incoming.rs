@@ -1,7 +1,7 @@
 //! Frames about streams that arrive.
 //!
-//! Every method checks what RFC 9000 asks for, and the error says which rule the peer broke. Frames for streams that
-//! are forgotten change nothing.
+//! Every method checks what RFC 9000 asks for, and the error says which rule the peer broke. Frames
+//! for streams that are forgotten change nothing.
 
 use super::outgoing::ControlKey;
 use super::{MAX_GAPS, StreamEvent, Streams};
@@ -14,8 +14,8 @@ impl Streams {
     /// STREAM (RFC 9000 section 19.8).
     ///
     /// # Errors
-    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FLOW_CONTROL_ERROR, FINAL_SIZE_ERROR, FRAME_ENCODING_ERROR, and
-    /// INTERNAL_ERROR if the connection has more than [`MAX_GAPS`] gaps.
+    /// STREAM_STATE_ERROR, STREAM_LIMIT_ERROR, FLOW_CONTROL_ERROR, FINAL_SIZE_ERROR,
+    /// FRAME_ENCODING_ERROR, and INTERNAL_ERROR if the connection has more than [`MAX_GAPS`] gaps.
     pub fn on_stream(
         &mut self,
         id: StreamId,
@@ -71,8 +71,9 @@ impl Streams {
         Ok(())
     }
 
-    /// Checks data up to `end`, which is the final size if `is_final`, and counts it for flow control. Returns whether
-    /// anybody wants the data: not so if the stream is forgotten, reset or stopped.
+    /// Checks data up to `end`, which is the final size if `is_final`, and counts it for flow
+    /// control. Returns whether anybody wants the data: not so if the stream is forgotten, reset or
+    /// stopped.
     fn receive_up_to(&mut self, id: StreamId, end: u64, is_final: bool) -> Result<bool, TransportError> {
         let Some(half) = self.recv.get_mut(&id) else { return Ok(false) };
         let grown = half.check(end, is_final)?;
@@ -201,7 +202,8 @@ impl Streams {
         self.check_exists(id)
     }
 
-    /// Opens a peer's stream and all of its kind before it (RFC 9000 section 3.2), within the limit we set.
+    /// Opens a peer's stream and all of its kind before it (RFC 9000 section 3.2), within the limit
+    /// we set.
     fn check_exists(&mut self, id: StreamId) -> Result<(), TransportError> {
         let dir = id.dir();
         if self.is_local(id) {

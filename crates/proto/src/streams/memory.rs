@@ -1,24 +1,26 @@
 //! [`Memory`]: how much of a connection's receive memory a stream may promise to its sender.
 //!
-//! What was promised cannot be taken back (RFC 9000 section 4.1), and a reader that stops leaves all of it full. So promises are made as
-//! if every reader stopped this moment: their sum stays within the connection's window, therefore no stream ever waits for what
-//! another one holds. See docs/decisions/0015-receive-windows.md.
+//! What was promised cannot be taken back (RFC 9000 section 4.1), and a reader that stops leaves
+//! all of it full. So promises are made as if every reader stopped this moment: their sum stays
+//! within the connection's window, therefore no stream ever waits for what another one holds. See
+//! docs/decisions/0015-receive-windows.md.
 //!
 //! | part of the window | for |
 //! | --- | --- |
 //! | a quarter | what every stream is promised from the start, read or not |
 //! | three quarters | what readers earn by reading (*growth*) |
 //!
-//! A stream may take all growth but the last third, and of that an eighth of what is left: a single one gets half of the whole
-//! window, and however many stop reading with all that they were given, there is something for the next.
+//! A stream may take all growth but the last third, and of that an eighth of what is left: a single
+//! one gets half of the whole window, and however many stop reading with all that they were given,
+//! there is something for the next.
 
 /// The least that a stream is promised from the start, unless its maximum is less.
 const MIN_INITIAL: u64 = 4 << 10;
 /// The most.
 const MAX_INITIAL: u64 = 64 << 10;
 
-/// What every stream may receive from the start: an eighth of the connection's window for all streams that the peer may open, as much
-/// again for ours.
+/// What every stream may receive from the start: an eighth of the connection's window for all
+/// streams that the peer may open, as much again for ours.
 pub fn initial_stream_window(receive_window: u64, peer_streams: u64) -> u64 {
     (receive_window / 8 / peer_streams.max(1)).clamp(MIN_INITIAL, MAX_INITIAL)
 }
@@ -62,7 +64,8 @@ impl Memory {
         share(self.free() + own, self.window / 4)
     }
 
-    /// What a stream may have before anybody has read it: all of them together an eighth of the window.
+    /// What a stream may have before anybody has read it: all of them together an eighth of the
+    /// window.
     pub(super) fn advance(&self) -> u64 {
         (self.window / 8).saturating_sub(self.advanced).min(self.free()) / 8
     }

@@ -6,8 +6,9 @@ use super::send::Wrote;
 use super::sent::{SentStreamFrames, StreamControl, StreamRange};
 use crate::wire::{self, Dir, StreamId};
 
-/// A control frame that waits to be sent. Its values are looked up when it is written, so they are never stale. The
-/// order is the order of sending: first what ends things, then what lets the peer go on, then what only informs.
+/// A control frame that waits to be sent. Its values are looked up when it is written, so they are
+/// never stale. The order is the order of sending: first what ends things, then what lets the peer
+/// go on, then what only informs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum ControlKey {
     ResetStream(StreamId),
@@ -21,8 +22,9 @@ pub(super) enum ControlKey {
 }
 
 impl Streams {
-    /// Bytes of stream data that could be sent now: lost ones, and new ones. Flow control never stands in the way of
-    /// these, since only what it allows is taken over from the application. A lone FIN and control frames do not count.
+    /// Bytes of stream data that could be sent now: lost ones, and new ones. Flow control never
+    /// stands in the way of these, since only what it allows is taken over from the application. A
+    /// lone FIN and control frames do not count.
     pub fn sendable_bytes(&self) -> u64 {
         self.totals.lost + self.totals.unsent
     }
@@ -48,12 +50,14 @@ impl Streams {
         !self.control.is_empty()
     }
 
-    /// Whether [`write_data`](Self::write_data) has something to write: bytes or the end of a stream.
+    /// Whether [`write_data`](Self::write_data) has something to write: bytes or the end of a
+    /// stream.
     pub fn has_data(&self) -> bool {
         self.sendable_bytes() > 0 || self.totals.fins > 0
     }
 
-    /// Appends the waiting control frames to `out`, as many as fit while `out.len() <= limit`, and notes them in `sent`.
+    /// Appends the waiting control frames to `out`, as many as fit while `out.len() <= limit`, and
+    /// notes them in `sent`.
     pub fn write_control(&mut self, out: &mut Vec<u8>, limit: usize, sent: &mut SentStreamFrames) {
         while let Some(&key) = self.control.first() {
             let start = out.len();
@@ -132,8 +136,9 @@ impl Streams {
         }
     }
 
-    /// Appends stream data to `out`, as much as fits while `out.len() <= limit`, and notes it in `sent`, in the order of
-    /// [`SendQueue`](super::queue::SendQueue). Every frame carries its length.
+    /// Appends stream data to `out`, as much as fits while `out.len() <= limit`, and notes it in
+    /// `sent`, in the order of [`SendQueue`](super::queue::SendQueue). Every frame carries its
+    /// length.
     pub fn write_data(&mut self, out: &mut Vec<u8>, limit: usize, sent: &mut SentStreamFrames) {
         while let Some(turn) = self.queue.pop() {
             let already = sent.ranges.len();
@@ -164,9 +169,9 @@ impl Streams {
         }
     }
 
-    /// Reinjection: appends what `ranges` carried once more, minus what has been acknowledged since, as much as fits
-    /// while `out.len() <= limit`. Returns whether anything was written; `false` means that nothing was left to write (or
-    /// that not even the first frame fitted).
+    /// Reinjection: appends what `ranges` carried once more, minus what has been acknowledged
+    /// since, as much as fits while `out.len() <= limit`. Returns whether anything was written;
+    /// `false` means that nothing was left to write (or that not even the first frame fitted).
     ///
     /// The new packet answers for those bytes that were waiting as lost, and for no others.
     pub fn write_ranges(

@@ -1,7 +1,8 @@
 //! [`Pieces`]: stream bytes by offset, in pieces of equal size.
 //!
-//! A growing ring would move its bytes and touch fresh pages again and again, which costs more than encrypting them. Pieces stay where
-//! they are, are allocated when first written and go back as soon as they are passed.
+//! A growing ring would move its bytes and touch fresh pages again and again, which costs more than
+//! encrypting them. Pieces stay where they are, are allocated when first written and go back as
+//! soon as they are passed.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -62,7 +63,8 @@ impl Pieces {
         }
     }
 
-    /// The bytes of `range`, all of which have been written and are held, in as many slices as needed.
+    /// The bytes of `range`, all of which have been written and are held, in as many slices as
+    /// needed.
     pub(super) fn slices(&self, range: Range<u64>) -> impl Iterator<Item = &[u8]> {
         let mut offset = range.start;
         std::iter::from_fn(move || {
@@ -83,7 +85,8 @@ impl Pieces {
             give_back(piece);
         }
         self.start = offset;
-        // The list of pieces itself is eight bytes per piece; even so, it should not remember a stream's best days.
+        // The list of pieces itself is eight bytes per piece; even so, it should not remember a
+        // stream's best days.
         if self.pieces.is_empty() && self.pieces.capacity() > 64 {
             self.pieces = VecDeque::new();
         }
@@ -97,8 +100,8 @@ impl Pieces {
         }
     }
 
-    /// Hands over what is left of the first piece, and gives it up, if that ends at `end` or before. All of it must have
-    /// been written.
+    /// Hands over what is left of the first piece, and gives it up, if that ends at `end` or
+    /// before. All of it must have been written.
     pub(super) fn take_first(&mut self, end: u64) -> Option<Bytes> {
         let boundary = (self.start / PIECE as u64 + 1) * PIECE as u64;
         if end < boundary {

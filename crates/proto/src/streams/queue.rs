@@ -1,9 +1,10 @@
 //! [`SendQueue`]: whose turn it is to send.
 //!
-//! Higher priority goes first; among equals what was lost, then the first bytes of streams that were silent, then the rest, in turns of
-//! about a packet by bytes (deficit round robin; the two lists are those of FQ-CoDel, RFC 8290 section 4.2). So a request or an answer
-//! does not wait for what others have to say, whatever their number, and nobody waits for ever: of what is sent, those who are
-//! passed over get a share too.
+//! Higher priority goes first; among equals what was lost, then the first bytes of streams that
+//! were silent, then the rest, in turns of about a packet by bytes (deficit round robin; the two
+//! lists are those of FQ-CoDel, RFC 8290 section 4.2). So a request or an answer does not wait for
+//! what others have to say, whatever their number, and nobody waits for ever: of what is sent,
+//! those who are passed over get a share too.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -12,7 +13,8 @@ use crate::wire::StreamId;
 
 /// Bytes of a turn.
 pub(super) const QUANTUM: i64 = 1_200;
-/// Bytes that a stream which was silent may send before all that were not: a request, an answer, a handshake's flight.
+/// Bytes that a stream which was silent may send before all that were not: a request, an answer, a
+/// handshake's flight.
 pub(super) const FIRST_BYTES: i64 = 4_096;
 /// After so many bytes of those who go first, one of the others has a turn.
 const PASSED_OVER: u64 = 16 * QUANTUM as u64;
@@ -42,7 +44,8 @@ pub(super) struct Turn {
     let_pass: bool,
 }
 
-/// Streams with something to send. Who puts a stream in makes sure that it is in once for lost data and once for new.
+/// Streams with something to send. Who puts a stream in makes sure that it is in once for lost data
+/// and once for new.
 #[derive(Default, Debug)]
 pub(super) struct SendQueue {
     levels: BTreeMap<Reverse<i32>, Level>,

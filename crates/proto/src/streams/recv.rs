@@ -11,8 +11,8 @@ const RAMP: u64 = 1 << 20;
 
 /// The receiving half of a stream.
 ///
-/// Credit of the connection is given back as the application reads, or for a whole stream at once when it is reset
-/// or stopped; [`Window::consumed`] of the stream counts what has been given back.
+/// Credit of the connection is given back as the application reads, or for a whole stream at once
+/// when it is reset or stopped; [`Window::consumed`] of the stream counts what has been given back.
 #[derive(Debug)]
 pub(super) struct RecvHalf {
     pub(super) data: Assembler,
@@ -28,7 +28,8 @@ pub(super) struct RecvHalf {
     pub(super) stop_acked: bool,
     /// Since when reading is measured, and what had been read then.
     measured: Option<(Instant, u64)>,
-    /// What the books of [`Memory`](super::memory::Memory) say of this stream: growth, and the part given in advance.
+    /// What the books of [`Memory`](super::memory::Memory) say of this stream: growth, and the part
+    /// given in advance.
     pub(super) grown: u64,
     pub(super) advanced: u64,
 }
@@ -53,9 +54,9 @@ impl RecvHalf {
         self.measured.get_or_insert((now, 0));
     }
 
-    /// The window that would not have held the sender back lately, if enough was read to tell: twice what was read in a round trip, so
-    /// that the rate may double in the next one and a lost packet may take one more. Where the window itself was in the way, a
-    /// multiple of it.
+    /// The window that would not have held the sender back lately, if enough was read to tell:
+    /// twice what was read in a round trip, so that the rate may double in the next one and a lost
+    /// packet may take one more. Where the window itself was in the way, a multiple of it.
     pub(super) fn demand(&mut self, now: Instant, rtt: Duration) -> Option<u64> {
         let consumed = self.window.consumed();
         let (since, before) = *self.measured.get_or_insert((now, consumed));
@@ -82,8 +83,9 @@ impl RecvHalf {
         promised.saturating_sub(initial)
     }
 
-    /// Checks data that reaches to `end`, or a final size of `end`, against what is known of the final size (RFC 9000
-    /// section 4.5) and the stream's window (section 4.1); returns how much the highest offset grows.
+    /// Checks data that reaches to `end`, or a final size of `end`, against what is known of the
+    /// final size (RFC 9000 section 4.5) and the stream's window (section 4.1); returns how much
+    /// the highest offset grows.
     pub(super) fn check(&self, end: u64, is_final: bool) -> Result<u64, TransportError> {
         let received = self.window.received();
         match self.final_size {
@@ -124,8 +126,8 @@ impl RecvHalf {
         self.stopped.is_some() && !self.stop_acked && self.final_size.is_none()
     }
 
-    /// Drops what is buffered and returns how much credit of the connection that gives back: everything received
-    /// and not yet consumed.
+    /// Drops what is buffered and returns how much credit of the connection that gives back:
+    /// everything received and not yet consumed.
     pub(super) fn discard(&mut self) -> u64 {
         self.data.discard();
         let unread = self.window.received() - self.window.consumed();

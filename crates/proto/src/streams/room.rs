@@ -2,15 +2,17 @@
 
 use super::memory::share;
 
-/// What every stream may have while the buffer is not full to the last byte: requests, answers, a few packets.
+/// What every stream may have while the buffer is not full to the last byte: requests, answers, a
+/// few packets.
 const SMALL: u64 = 16 << 10;
 /// The least that the buffer is used for, whatever the network needs.
 const MIN_USE: u64 = 1 << 20;
-/// How often what the network needs is kept: as much waits as is under way, and loss keeps both for as long again.
+/// How often what the network needs is kept: as much waits as is under way, and loss keeps both for
+/// as long again.
 const ROUNDS: u64 = 4;
 
-/// The send buffer: a bound that the configuration sets, and a use that follows the network, so that bytes which cannot leave soon
-/// wait in the application and take no memory here.
+/// The send buffer: a bound that the configuration sets, and a use that follows the network, so
+/// that bytes which cannot leave soon wait in the application and take no memory here.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
     bound: u64,
@@ -29,8 +31,9 @@ impl Room {
 
     /// How much a stream may write that holds `own` of `held` bytes.
     ///
-    /// A stream alone may have seven eighths of what is used of the buffer. Of the rest each takes an eighth of what is left, so it
-    /// does not fill up by those who write much, and a quarter of the buffer is for those who have little.
+    /// A stream alone may have seven eighths of what is used of the buffer. Of the rest each takes
+    /// an eighth of what is left, so it does not fill up by those who write much, and a quarter of
+    /// the buffer is for those who have little.
     pub(super) fn available(&self, held: u64, own: u64) -> u64 {
         let free = self.used.saturating_sub(held);
         let fair = share(free + own, self.used / 8).saturating_sub(own).min(free);
@@ -43,7 +46,8 @@ impl Room {
         held <= self.used / 2
     }
 
-    /// Whether a writer that waits may take enough to be worth it: waking it for every acknowledged packet would cut data into crumbs.
+    /// Whether a writer that waits may take enough to be worth it: waking it for every acknowledged
+    /// packet would cut data into crumbs.
     pub(super) fn is_worth_waking(&self, held: u64, own: u64) -> bool {
         self.available(held, own) >= (self.used / 8).clamp(1, SMALL / 2)
     }

@@ -1,7 +1,8 @@
 //! [`SendHalf`]: what we send on one stream (RFC 9000 section 3.1).
 //!
-//! Every byte between `base` (first unacknowledged) and `next` (first never sent) is in exactly one place: in `acked`,
-//! in `lost` (waiting to be sent again), or under way in one packet that answers for it.
+//! Every byte between `base` (first unacknowledged) and `next` (first never sent) is in exactly one
+//! place: in `acked`, in `lost` (waiting to be sent again), or under way in one packet that answers
+//! for it.
 
 use std::ops::Range;
 
@@ -72,7 +73,8 @@ pub(super) enum Wrote {
     NoRoom,
 }
 
-/// A frame with fewer bytes than this is only made if all that is left fits, or nothing else is in the packet.
+/// A frame with fewer bytes than this is only made if all that is left fits, or nothing else is in
+/// the packet.
 const MIN_FRAGMENT: u32 = 32;
 
 /// The sending half of a stream.
@@ -191,7 +193,8 @@ impl SendHalf {
         self.fin = Fin::Unsent;
     }
 
-    /// Drops all data and ends the stream at what has been sent; returns the bytes that will never be sent.
+    /// Drops all data and ends the stream at what has been sent; returns the bytes that will never
+    /// be sent.
     pub(super) fn start_reset(&mut self, code: VarInt) -> u64 {
         let unsent = self.unsent();
         self.reset = Some(Reset { code, final_size: self.next, acked: false });
@@ -230,8 +233,9 @@ impl SendHalf {
         true
     }
 
-    /// After a turn in which so many bytes were sent: where in the queue the stream goes, and whether to the front; `None` if it leaves.
-    /// `began` is false if not even the first frame had room.
+    /// After a turn in which so many bytes were sent: where in the queue the stream goes, and
+    /// whether to the front; `None` if it leaves. `began` is false if not even the first frame had
+    /// room.
     pub(super) fn end_turn(&mut self, class: Class, began: bool, bytes: i64) -> Option<(i32, Class, bool)> {
         if class == Class::Lost {
             self.queued_lost = self.has_lost();
@@ -241,7 +245,8 @@ impl SendHalf {
         let (class, front) = match (self.has_new(), class) {
             (true, class) if !began || self.turn_left > 0 => (class, true),
             (true, _) => (Class::Bulk, false),
-            // Whoever sends little by little begins anew only once all others have had a turn in which it sent nothing.
+            // Whoever sends little by little begins anew only once all others have had a turn in
+            // which it sent nothing.
             (false, _) if bytes > 0 || class == Class::First => {
                 self.turn_left = 0;
                 (Class::Bulk, false)
@@ -296,8 +301,8 @@ impl SendHalf {
         Wrote::Everything
     }
 
-    /// Writes again what `range` carried and the peer has not acknowledged since. What is queued as lost leaves the
-    /// queue, since this packet now answers for it; the rest is marked as a copy.
+    /// Writes again what `range` carried and the peer has not acknowledged since. What is queued as
+    /// lost leaves the queue, since this packet now answers for it; the rest is marked as a copy.
     pub(super) fn write_again(
         &mut self,
         range: StreamRange,
@@ -346,15 +351,16 @@ impl SendHalf {
             && (self.unacked_within(range).next().is_some() || (range.fin && self.fin != Fin::Acked))
     }
 
-    /// A frame for as much of `range` as a frame can hold, with the end of the stream if `fin` and it reaches there.
+    /// A frame for as much of `range` as a frame can hold, with the end of the stream if `fin` and
+    /// it reaches there.
     fn frame(&self, range: Range<u64>, fin: bool, copy: bool) -> StreamRange {
         let len = (range.end - range.start).min(u64::from(u32::MAX >> 2)) as u32;
         let fin = fin && range.start + u64::from(len) == self.buffer.end();
         StreamRange { id: self.id, offset: range.start, len, fin, copy }
     }
 
-    /// Encodes as much of `frame` as fits (RFC 9000 section 19.8, always with a length) and notes it in `sent`; `None`
-    /// if too little fits.
+    /// Encodes as much of `frame` as fits (RFC 9000 section 19.8, always with a length) and notes
+    /// it in `sent`; `None` if too little fits.
     fn encode(
         &self,
         mut frame: StreamRange,
@@ -403,7 +409,8 @@ impl SendHalf {
         }
     }
 
-    /// The packet that answered for `range` is lost: what is not acknowledged must be sent again. Returns how much.
+    /// The packet that answered for `range` is lost: what is not acknowledged must be sent again.
+    /// Returns how much.
     pub(super) fn on_lost(&mut self, range: StreamRange) -> u64 {
         if self.reset.is_some() || range.copy {
             return 0;

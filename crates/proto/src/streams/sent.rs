@@ -1,4 +1,5 @@
-//! What a packet carried for the streams: enough to act on its acknowledgement or loss, and no bytes.
+//! What a packet carried for the streams: enough to act on its acknowledgement or loss, and no
+//! bytes.
 
 use smallvec::SmallVec;
 
@@ -15,8 +16,9 @@ pub struct StreamRange {
     pub len: u32,
     /// Whether the frame ended the stream.
     pub fin: bool,
-    /// Whether another packet answers for these bytes, so that losing this one asks for nothing. Every byte in
-    /// flight has exactly one range without this mark, which is why a loss is never queued twice.
+    /// Whether another packet answers for these bytes, so that losing this one asks for nothing.
+    /// Every byte in flight has exactly one range without this mark, which is why a loss is never
+    /// queued twice.
     pub copy: bool,
 }
 
@@ -68,7 +70,8 @@ pub enum StreamControl {
     },
 }
 
-/// Everything one packet carried for the streams; kept in the packet's record until it is acknowledged or lost.
+/// Everything one packet carried for the streams; kept in the packet's record until it is
+/// acknowledged or lost.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct SentStreamFrames {
     /// The stream data.

@@ -1,5 +1,5 @@
-//! The two primitives of every wire image: a bounds-checked cursor and the variable-length integer (RFC 9000
-//! section 16).
+//! The two primitives of every wire image: a bounds-checked cursor and the variable-length integer
+//! (RFC 9000 section 16).
 
 /// The largest value of a variable-length integer: 2^62 - 1 (RFC 9000 section 16).
 pub const MAX_VARINT: u64 = (1 << 62) - 1;
@@ -9,8 +9,8 @@ pub const MAX_VARINT: u64 = (1 << 62) - 1;
 #[error("the input ends inside a value")]
 pub struct Truncated;
 
-/// A cursor over received bytes. A read either succeeds whole or fails with [`Truncated`] and leaves the
-/// position where it was.
+/// A cursor over received bytes. A read either succeeds whole or fails with [`Truncated`] and
+/// leaves the position where it was.
 #[derive(Clone, Debug)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -79,8 +79,8 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A variable-length integer, from 0 to [`MAX_VARINT`]; longer encodings than necessary are accepted, as
-    /// RFC 9000 section 16 demands.
+    /// A variable-length integer, from 0 to [`MAX_VARINT`]; longer encodings than necessary are
+    /// accepted, as RFC 9000 section 16 demands.
     pub fn varint(&mut self) -> Result<u64, Truncated> {
         let first = *self.bytes.get(self.position).ok_or(Truncated)?;
         Ok(match first >> 6 {
@@ -132,9 +132,9 @@ pub const fn varint_len(value: u64) -> usize {
     }
 }
 
-/// Appends `value` in its shortest encoding. A value above [`MAX_VARINT`] is a bug of this crate: what
-/// applications choose comes as [`VarInt`](super::VarInt). Where debug assertions are off, it is
-/// written as [`MAX_VARINT`].
+/// Appends `value` in its shortest encoding. A value above [`MAX_VARINT`] is a bug of this crate:
+/// what applications choose comes as [`VarInt`](super::VarInt). Where debug assertions are off, it
+/// is written as [`MAX_VARINT`].
 pub fn put_varint(out: &mut Vec<u8>, value: u64) {
     debug_assert!(value <= MAX_VARINT, "{value} does not fit a variable-length integer");
     match varint_len(value) {

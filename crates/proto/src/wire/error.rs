@@ -1,5 +1,5 @@
-//! Why a connection or a path ends: transport error codes (RFC 9000 section 20.1) and the error that carries
-//! one.
+//! Why a connection or a path ends: transport error codes (RFC 9000 section 20.1) and the error
+//! that carries one.
 
 use std::borrow::Cow;
 
@@ -62,8 +62,8 @@ codes! {
     PROTOCOL_VIOLATION = 0x0a, protocol_violation;
     /// A client's Initial carried a token the server does not accept.
     INVALID_TOKEN = 0x0b, invalid_token;
-    /// The application or its protocol closed the connection (sent in place of the application's code during
-    /// the handshake).
+    /// The application or its protocol closed the connection (sent in place of the application's
+    /// code during the handshake).
     APPLICATION_ERROR = 0x0c, application_error;
     /// CRYPTO data exceeded what the receiver buffers.
     CRYPTO_BUFFER_EXCEEDED = 0x0d, crypto_buffer_exceeded;
@@ -73,9 +73,11 @@ codes! {
     AEAD_LIMIT_REACHED = 0x0f, aead_limit_reached;
     /// No path works any more.
     NO_VIABLE_PATH = 0x10, no_viable_path;
-    /// The application asked for the path to be abandoned (draft-ietf-quic-multipath-21 section 4.2.1).
+    /// The application asked for the path to be abandoned (draft-ietf-quic-multipath-21
+    /// section 4.2.1).
     APPLICATION_ABANDON_PATH = 0x3e, application_abandon_path;
-    /// The endpoint lacks the resources to keep the path (draft-ietf-quic-multipath-21 section 4.2.1).
+    /// The endpoint lacks the resources to keep the path (draft-ietf-quic-multipath-21
+    /// section 4.2.1).
     PATH_RESOURCE_LIMIT_REACHED = 0x3e75, path_resource_limit_reached;
     /// The path is unstable or performs poorly (draft-ietf-quic-multipath-21 section 4.2.1).
     PATH_UNSTABLE_OR_POOR = 0x3e76, path_unstable_or_poor;

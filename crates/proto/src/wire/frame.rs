@@ -1,9 +1,10 @@
-//! Frames: the contents of a packet's payload (RFC 9000 section 19, RFC 9221, draft-ietf-quic-multipath-21
-//! section 4, and the repair extension).
+//! Frames: the contents of a packet's payload (RFC 9000 section 19, RFC 9221,
+//! draft-ietf-quic-multipath-21 section 4, and the repair extension).
 //!
-//! [`Frames`] walks a payload; every frame borrows from it. Each frame type also writes itself with `encode`,
-//! except that frames that carry bulk data have a separate header ([`StreamHeader`], [`CryptoHeader`],
-//! [`DatagramHeader`], [`RepairHeader`], [`CombinationHeader`]), after which the caller appends the data without a copy in between.
+//! [`Frames`] walks a payload; every frame borrows from it. Each frame type also writes itself with
+//! `encode`, except that frames that carry bulk data have a separate header ([`StreamHeader`],
+//! [`CryptoHeader`], [`DatagramHeader`], [`RepairHeader`], [`CombinationHeader`]), after which the
+//! caller appends the data without a copy in between.
 
 mod ack;
 mod combination;
@@ -217,8 +218,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The type in front of the frame as [`Frame::encode`] writes it. A received STREAM or DATAGRAM may have
-    /// come without a length field, under its other type.
+    /// The type in front of the frame as [`Frame::encode`] writes it. A received STREAM or DATAGRAM
+    /// may have come without a length field, under its other type.
     pub fn frame_type(&self) -> u64 {
         match self {
             Self::Padding { .. } => frame_types::PADDING,
@@ -253,14 +254,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2). Frames of extensions
-    /// always are (RFC 9000 section 19.21), except for PATH_ACK.
+    /// Whether a packet with this frame must be acknowledged (RFC 9002 section 2). Frames of
+    /// extensions always are (RFC 9000 section 19.21), except for PATH_ACK.
     pub const fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Padding { .. } | Self::Ack(_) | Self::ConnectionClose(_))
     }
 
-    /// Whether the frame leaves a packet a probing one (RFC 9000 section 9.1), which does not make the peer
-    /// migrate. PATH_NEW_CONNECTION_ID counts like NEW_CONNECTION_ID, which it extends.
+    /// Whether the frame leaves a packet a probing one (RFC 9000 section 9.1), which does not make
+    /// the peer migrate. PATH_NEW_CONNECTION_ID counts like NEW_CONNECTION_ID, which it extends.
     pub const fn is_probing(&self) -> bool {
         matches!(
             self,
@@ -268,11 +269,11 @@ impl<'a> Frame<'a> {
         )
     }
 
-    /// Whether the frame may stand in a packet of `kind` (RFC 9000 section 12.4, table 3); if not, the
-    /// connection fails with PROTOCOL_VIOLATION.
+    /// Whether the frame may stand in a packet of `kind` (RFC 9000 section 12.4, table 3); if not,
+    /// the connection fails with PROTOCOL_VIOLATION.
     ///
-    /// RETIRE_CONNECTION_ID is refused in 0-RTT, where RFC 9000 section 12.5 says that it cannot be sent.
-    /// Multipath and repair frames are for 1-RTT packets only.
+    /// RETIRE_CONNECTION_ID is refused in 0-RTT, where RFC 9000 section 12.5 says that it cannot be
+    /// sent. Multipath and repair frames are for 1-RTT packets only.
     pub const fn is_allowed_in(&self, kind: PacketKind) -> bool {
         use PacketKind::{Handshake, Initial, OneRtt, ZeroRtt};
         match self {
@@ -312,7 +313,8 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The path that a multipath frame names, or the limit of paths in PATHS_BLOCKED. MAX_PATH_ID names none.
+    /// The path that a multipath frame names, or the limit of paths in PATHS_BLOCKED. MAX_PATH_ID
+    /// names none.
     pub const fn path_id(&self) -> Option<PathId> {
         match self {
             Self::Ack(frame) => frame.path,
@@ -414,8 +416,8 @@ impl From<FrameError> for TransportError {
     }
 }
 
-/// The frames of a decrypted payload, in order. After the first error it ends. An empty payload is an error
-/// (RFC 9000 section 12.4).
+/// The frames of a decrypted payload, in order. After the first error it ends. An empty payload is
+/// an error (RFC 9000 section 12.4).
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     reader: Reader<'a>,

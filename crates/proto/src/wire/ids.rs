@@ -121,8 +121,8 @@ impl fmt::Debug for ConnectionId {
     }
 }
 
-/// A stateless reset token (RFC 9000 section 10.3). It is a secret until used: comparison takes the same time
-/// wherever the first difference is, and `Debug` does not show it.
+/// A stateless reset token (RFC 9000 section 10.3). It is a secret until used: comparison takes the
+/// same time wherever the first difference is, and `Debug` does not show it.
 #[derive(Clone, Copy)]
 pub struct ResetToken(pub [u8; 16]);
 

@@ -1,10 +1,10 @@
-//! Packet numbers on the wire: truncated when sent, expanded when received (RFC 9000 section 17.1, appendix
-//! A).
+//! Packet numbers on the wire: truncated when sent, expanded when received (RFC 9000 section 17.1,
+//! appendix A).
 
 use super::coding::MAX_VARINT;
 
-/// Bytes, 1 to 4, that a receiver needs to expand `packet_number` rightly, if `largest_acked` is the largest
-/// packet number that the peer has acknowledged in this space (RFC 9000 appendix A.2).
+/// Bytes, 1 to 4, that a receiver needs to expand `packet_number` rightly, if `largest_acked` is
+/// the largest packet number that the peer has acknowledged in this space (RFC 9000 appendix A.2).
 ///
 /// More than 2^31 packets in flight do not fit any length; 4 is the answer then, too.
 pub const fn packet_number_len(packet_number: u64, largest_acked: Option<u64>) -> usize {
@@ -21,8 +21,8 @@ pub const fn packet_number_len(packet_number: u64, largest_acked: Option<u64>) -
     }
 }
 
-/// The packet number closest to `expected` (one more than the largest received) whose low `len` bytes are
-/// `truncated` (RFC 9000 appendix A.3). `len` is 1 to 4.
+/// The packet number closest to `expected` (one more than the largest received) whose low `len`
+/// bytes are `truncated` (RFC 9000 appendix A.3). `len` is 1 to 4.
 pub const fn expand_packet_number(truncated: u32, len: usize, expected: u64) -> u64 {
     let window = 1_u64 << (8 * len);
     let half = window / 2;

@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! A gap is the number of packets missing between two ranges. Ranges therefore never touch or overlap, and
-//! every set has exactly one form apart from the lengths of its integers.
+//! A gap is the number of packets missing between two ranges. Ranges therefore never touch or
+//! overlap, and every set has exactly one form apart from the lengths of its integers.
 
 use core::ops::RangeInclusive;
 
@@ -99,7 +99,8 @@ impl RangeBounds {
 }
 
 impl<'a> PacketRanges<'a> {
-    /// Reads and validates a set, in time proportional to its encoded length and without allocation.
+    /// Reads and validates a set, in time proportional to its encoded length and without
+    /// allocation.
     pub fn decode(reader: &mut Reader<'a>, limits: RangeLimits) -> Result<Self, RangesError> {
         let start = reader.varint()?;
         let further_count = reader.varint()?;
@@ -141,8 +142,8 @@ impl<'a> PacketRanges<'a> {
         })
     }
 
-    /// Every packet number, smallest first; as many as [`PacketRanges::packet_count`], which the limits
-    /// bounded.
+    /// Every packet number, smallest first; as many as [`PacketRanges::packet_count`], which the
+    /// limits bounded.
     pub fn packets(&self) -> impl Iterator<Item = u64> + Clone + use<'a> {
         self.iter().flatten()
     }
@@ -235,8 +236,8 @@ pub fn packet_ranges_len(ranges: impl Iterator<Item = RangeInclusive<u64>>) -> u
     sum + varint_len(u64::saturating_sub(count, 1))
 }
 
-/// Appends a set of packet numbers, given as ascending ranges that do not touch (as [`Runs`] makes them).
-/// Nothing is written for no ranges, which the format cannot express.
+/// Appends a set of packet numbers, given as ascending ranges that do not touch (as [`Runs`] makes
+/// them). Nothing is written for no ranges, which the format cannot express.
 pub fn encode_packet_ranges(ranges: impl Iterator<Item = RangeInclusive<u64>> + Clone, out: &mut Vec<u8>) {
     let further = ranges.clone().skip(1).count() as u64;
     for (i, [lead, length]) in varints(ranges).enumerate() {

@@ -1,5 +1,5 @@
-//! Transport parameters (RFC 9000 section 18, RFC 9221 section 3, draft-ietf-quic-multipath-21 section 2.1)
-//! and that of the repair extension.
+//! Transport parameters (RFC 9000 section 18, RFC 9221 section 3, draft-ietf-quic-multipath-21
+//! section 2.1) and that of the repair extension.
 
 mod decode;
 mod encode;
@@ -38,8 +38,8 @@ mod ids {
     pub(super) const REPAIR: u64 = 0x0d3e_4d00;
 }
 
-/// What an endpoint declares about itself in the handshake. The default is what RFC 9000 assumes of a peer
-/// that says nothing.
+/// What an endpoint declares about itself in the handshake. The default is what RFC 9000 assumes of
+/// a peer that says nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportParameters {
     /// The destination of the client's first Initial. Servers only.
@@ -52,12 +52,14 @@ pub struct TransportParameters {
     pub max_udp_payload_size: VarInt,
     /// Bytes that all streams together may carry at first.
     pub initial_max_data: VarInt,
-    /// Bytes that a bidirectional stream opened by the sender of this parameter may carry towards it at
-    /// first.
+    /// Bytes that a bidirectional stream opened by the sender of this parameter may carry towards
+    /// it at first.
     pub initial_max_stream_data_bidi_local: VarInt,
-    /// Bytes that a bidirectional stream opened by the receiver of this parameter may carry at first.
+    /// Bytes that a bidirectional stream opened by the receiver of this parameter may carry at
+    /// first.
     pub initial_max_stream_data_bidi_remote: VarInt,
-    /// Bytes that a unidirectional stream opened by the receiver of this parameter may carry at first.
+    /// Bytes that a unidirectional stream opened by the receiver of this parameter may carry at
+    /// first.
     pub initial_max_stream_data_uni: VarInt,
     /// Bidirectional streams that the receiver of this parameter may open at first; at most 2^60.
     pub initial_max_streams_bidi: VarInt,
@@ -65,7 +67,8 @@ pub struct TransportParameters {
     pub initial_max_streams_uni: VarInt,
     /// ACK delays are in microseconds times 2 to the power of this; at most 20.
     pub ack_delay_exponent: u8,
-    /// The longest time by which the endpoint delays ACKs on purpose, in whole milliseconds; below 2^14 ms.
+    /// The longest time by which the endpoint delays ACKs on purpose, in whole milliseconds; below
+    /// 2^14 ms.
     pub max_ack_delay: Duration,
     /// Whether the address used in the handshake must not be migrated to or from.
     pub disable_active_migration: bool,
@@ -73,18 +76,18 @@ pub struct TransportParameters {
     pub preferred_address: Option<PreferredAddress>,
     /// Connection ids (per path, with multipath) that the endpoint keeps for its peer; at least 2.
     pub active_connection_id_limit: VarInt,
-    /// The source connection id of the endpoint's first Initial. Always sent; required of the peer by the
-    /// handshake.
+    /// The source connection id of the endpoint's first Initial. Always sent; required of the peer
+    /// by the handshake.
     pub initial_source_connection_id: Option<ConnectionId>,
     /// The source connection id of the server's Retry. Servers only.
     pub retry_source_connection_id: Option<ConnectionId>,
-    /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero for none
-    /// (RFC 9221).
+    /// The largest DATAGRAM frame the endpoint receives, in bytes with its type and length; zero
+    /// for none (RFC 9221).
     pub max_datagram_frame_size: VarInt,
     /// The largest path id the peer may use at first; `None` without multipath.
     pub initial_max_path_id: Option<PathId>,
-    /// What the endpoint can decode; `None` without the repair extension, and for versions of it that we do
-    /// not know.
+    /// What the endpoint can decode; `None` without the repair extension, and for versions of it
+    /// that we do not know.
     pub repair: Option<RepairParameters>,
 }
 
@@ -116,7 +119,8 @@ impl Default for TransportParameters {
     }
 }
 
-/// Where a server would rather be reached, and with which connection id of path 0 (RFC 9000 section 9.6).
+/// Where a server would rather be reached, and with which connection id of path 0 (RFC 9000
+/// section 9.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreferredAddress {
     /// The IPv4 address and port, if there is one.
@@ -129,7 +133,8 @@ pub struct PreferredAddress {
     pub reset_token: ResetToken,
 }
 
-/// What the decoder of an endpoint can do: the parameter 0x0d3e4d00 of the repair extension, version 1.
+/// What the decoder of an endpoint can do: the parameter 0x0d3e4d00 of the repair extension,
+/// version 1.
 ///
 /// ```text
 /// Repair Parameter {
@@ -145,7 +150,8 @@ pub struct RepairParameters {
     pub schemes: CodeSchemes,
     /// The most source symbols (K) in a block; at least 1.
     pub max_block: VarInt,
-    /// The memory in which it keeps received payloads and repair symbols, in bytes: older ones are forgotten.
+    /// The memory in which it keeps received payloads and repair symbols, in bytes: older ones are
+    /// forgotten.
     pub decoder_memory: VarInt,
 }
 

@@ -40,7 +40,8 @@ pub(crate) struct Pair {
     pub(crate) now: Instant,
     pub(crate) client: Peer,
     pub(crate) server: Peer,
-    /// In flight, by arrival and number: whether to the server, its path as the receiver sees it, bytes.
+    /// In flight, by arrival and number: whether to the server, its path as the receiver sees it,
+    /// bytes.
     pub(crate) wire: BTreeMap<(Instant, u64), (bool, NetworkPath, Vec<u8>)>,
     pub(crate) sent: u64,
     pub(crate) lose: Loses,

@@ -25,7 +25,8 @@ fn a_large_certificate_stays_within_three_times_whatever_is_lost() {
     }
 }
 
-/// Everything that the server may send is lost: the client's probes must set it free, again and again (RFC 9002 section 6.2.2.1).
+/// Everything that the server may send is lost: the client's probes must set it free, again and
+/// again (RFC 9002 section 6.2.2.1).
 #[test]
 fn probes_of_the_client_free_a_server_that_is_out_of_budget() {
     let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
@@ -40,7 +41,8 @@ fn probes_of_the_client_free_a_server_that_is_out_of_budget() {
     assert!(!net.client(client).is_handshaking());
 }
 
-/// A client that only ever sends one datagram costs the server three, probes and the close of the idle timeout included.
+/// A client that only ever sends one datagram costs the server three, probes and the close of the
+/// idle timeout included.
 #[test]
 fn one_datagram_costs_three_forever() {
     let mut net = Net::with_certificate(AddressValidation::Never, LARGE);
@@ -71,8 +73,9 @@ fn a_token_lifts_the_limit() {
     assert!(net.server_sent > 3 * net.server_received, "{} for {}", net.server_sent, net.server_received);
 }
 
-/// A client that has shown its address, and then says nothing: the flight once, then two datagrams per probe timeout (RFC 9002 section
-/// 6.2.4) until the handshake has taken too long. 90 kB were sent before.
+/// A client that has shown its address, and then says nothing: the flight once, then two datagrams
+/// per probe timeout (RFC 9002 section 6.2.4) until the handshake has taken too long. 90 kB were
+/// sent before.
 #[test]
 fn a_validated_client_that_falls_silent_gets_the_flight_once_and_then_probes() {
     for recovery in [RecoveryKind::None, RecoveryKind::Auto] {
@@ -100,7 +103,8 @@ fn a_validated_client_that_falls_silent_gets_the_flight_once_and_then_probes() {
     }
 }
 
-/// All of a long flight is lost: the first probe timeout mends it, with a round trip for what probes do not carry.
+/// All of a long flight is lost: the first probe timeout mends it, with a round trip for what
+/// probes do not carry.
 #[test]
 fn a_flight_that_is_lost_whole_comes_back_after_one_probe_timeout() {
     let mut net = Net::with_certificate(AddressValidation::Always, LARGE);

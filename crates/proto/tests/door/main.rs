@@ -1,4 +1,5 @@
-//! Strangers at an endpoint's door: Retry and tokens, version negotiation, stateless reset, amplification.
+//! Strangers at an endpoint's door: Retry and tokens, version negotiation, stateless reset,
+//! amplification.
 
 mod amplification;
 mod net;

@@ -50,7 +50,8 @@ pub struct Packet {
     pub data: Vec<u8>,
 }
 
-/// Whether a datagram holds a packet that only a client can make that receives (RFC 9000 section 8.1).
+/// Whether a datagram holds a packet that only a client can make that receives (RFC 9000
+/// section 8.1).
 fn holds_handshake_packet(mut data: &[u8]) -> bool {
     while let Ok(header) = ProtectedHeader::decode(data, CID_LEN) {
         if header.kind == HeaderKind::Handshake {

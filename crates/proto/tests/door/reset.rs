@@ -121,7 +121,8 @@ fn no_reset_for_small_packets_and_no_more_than_a_thousand_a_second() {
     assert_eq!(net.server_sent, 42 * 1_000);
 }
 
-/// A path that one side has forgotten while the other still sends on it must not take the connection along.
+/// A path that one side has forgotten while the other still sends on it must not take the
+/// connection along.
 #[test]
 fn packets_of_a_closed_path_do_not_reset() {
     let mut net = Net::new(AddressValidation::default());

@@ -67,7 +67,8 @@ fn half_open_connections_are_bounded_and_the_oldest_makes_room() {
     let mut net = Net::new(AddressValidation::Never);
     net.server.max_half_open = 4;
     net.restart_server();
-    // From networks of their own, or one network's share would be the limit. None of them completes its handshake.
+    // From networks of their own, or one network's share would be the limit. None of them completes
+    // its handshake.
     net.hosts[CLIENT].addresses.extend((4..8).map(|n| SocketAddr::from(([198, 51, n, 1], 1))));
     let lost = std::rc::Rc::new(std::cell::Cell::new(true));
     let lossy = lost.clone();
@@ -89,7 +90,8 @@ fn half_open_connections_are_bounded_and_the_oldest_makes_room() {
     assert_eq!((stats.evicted, stats.evicted_by_network, stats.refused), (1, 0, 0));
 }
 
-/// One host that completes handshakes and says nothing more: it displaces its own connections, while others come and are let in.
+/// One host that completes handshakes and says nothing more: it displaces its own connections,
+/// while others come and are let in.
 #[test]
 fn silent_connections_of_one_address_leave_room_for_others() {
     let mut net = Net::new(AddressValidation::WhenBusy { half_open: 4 });
@@ -138,7 +140,8 @@ fn a_handshake_that_takes_too_long_is_given_up_without_a_word() {
     assert_eq!(net.hosts[SERVER].endpoint.open_connections(), 0);
 }
 
-/// An application that turns somebody away during the handshake is heard (RFC 9000 section 10.2.3 hides what a close says).
+/// An application that turns somebody away during the handshake is heard (RFC 9000 section 10.2.3
+/// hides what a close says).
 #[test]
 fn a_refusal_during_the_handshake_keeps_its_reason() {
     let mut net = Net::new(AddressValidation::Never);
@@ -211,11 +214,13 @@ fn a_client_answers_one_retry_only_and_none_that_was_changed() {
     assert_eq!(net.client(client).stats().malformed_packets - malformed, 2);
 }
 
-/// RFC 9000 section 8.1.3: a token of ours that is not good any more cannot be answered with another Retry.
+/// RFC 9000 section 8.1.3: a token of ours that is not good any more cannot be answered with
+/// another Retry.
 #[test]
 fn a_retry_token_from_elsewhere_closes_with_invalid_token() {
     let mut net = Net::new(AddressValidation::Always);
-    // The client's second Initial comes from another port than its first, as if an attacker had read the token.
+    // The client's second Initial comes from another port than its first, as if an attacker had
+    // read the token.
     let moved = std::rc::Rc::new(std::cell::RefCell::new(None));
     let stash = moved.clone();
     let mut initials = 0;

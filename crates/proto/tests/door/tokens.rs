@@ -36,7 +36,8 @@ fn a_token_shown_twice_is_worth_nothing_and_does_no_harm() {
     net.establish();
     assert_eq!(net.hosts[SERVER].endpoint.stats().retries_sent, 1);
     let replayed = first_initial.borrow_mut().take().unwrap();
-    // To other ids, or the packet would go to the connection that exists; ids are covered by no token.
+    // To other ids, or the packet would go to the connection that exists; ids are covered by no
+    // token.
     net.run(Duration::from_secs(40));
     assert_eq!(net.hosts[SERVER].endpoint.open_connections(), 0, "idle by now");
     net.inject(addr(2, 1), crate::net::server_addr(), replayed);

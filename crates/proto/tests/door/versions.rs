@@ -13,7 +13,8 @@ fn ids(initial: &[u8]) -> (ConnectionId, ConnectionId) {
     (dcid, ConnectionId::new(&initial[7 + dcid_len..7 + dcid_len + scid_len]).unwrap())
 }
 
-/// A client whose first Initial did not arrive, and what a server would answer that speaks `versions` only.
+/// A client whose first Initial did not arrive, and what a server would answer that speaks
+/// `versions` only.
 fn unanswered(versions: &[u32]) -> (Net, mendpath_proto::ConnectionHandle, Vec<u8>) {
     let mut net = Net::new(AddressValidation::Never);
     let first = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));

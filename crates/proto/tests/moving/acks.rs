@@ -1,4 +1,5 @@
-//! What a side that only receives sends: ACKs, which stay short because it learns which of them arrived (RFC 9000 section 13.2.4).
+//! What a side that only receives sends: ACKs, which stay short because it learns which of them
+//! arrived (RFC 9000 section 13.2.4).
 
 use mendpath_proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::Duration;
@@ -9,8 +10,8 @@ fn loses_five_percent(n: u64) -> bool {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32 & 0xfff < 205
 }
 
-/// A download of `len` bytes, 5 % of all packets lost in both directions: the mean size of the client's packets, and its bytes as a part of the
-/// server's.
+/// A download of `len` bytes, 5 % of all packets lost in both directions: the mean size of the
+/// client's packets, and its bytes as a part of the server's.
 fn lossy_download(transport: TransportConfig, len: usize) -> (f64, f64) {
     let mut net = Net::new(transport);
     net.lose = Box::new(loses_five_percent);
@@ -26,8 +27,8 @@ fn lossy_download(transport: TransportConfig, len: usize) -> (f64, f64) {
     (up as f64 / packets as f64, up as f64 / down as f64)
 }
 
-/// Each ACK names what is new, not every gap since the beginning: with a window of a few packets, and with one of hundreds, where a
-/// round trip has tens of gaps.
+/// Each ACK names what is new, not every gap since the beginning: with a window of a few packets,
+/// and with one of hundreds, where a round trip has tens of gaps.
 #[test]
 fn acks_of_a_long_lossy_download_stay_short() {
     let single = TransportConfig { max_paths: 1, ..TransportConfig::default() };
@@ -49,7 +50,8 @@ fn acks_of_a_long_lossy_download_stay_short() {
     }
 }
 
-/// Two sides that have nothing but ACKs to send fall silent: whoever asks for an ACK does so once in so many packets.
+/// Two sides that have nothing but ACKs to send fall silent: whoever asks for an ACK does so once
+/// in so many packets.
 #[test]
 fn receivers_do_not_keep_each_other_awake() {
     let mut net = Net::new(TransportConfig {

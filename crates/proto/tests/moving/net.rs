@@ -1,4 +1,5 @@
-//! A client and a server in virtual time, with a NAT, an attacker and links of limited size between them.
+//! A client and a server in virtual time, with a NAT, an attacker and links of limited size between
+//! them.
 
 #[path = "../common/tls.rs"]
 mod tls;
@@ -42,7 +43,8 @@ impl Peer {
     }
 }
 
-/// Which packets an attacker beside the route copies, and from where it sends the copies, which overtake the originals.
+/// Which packets an attacker beside the route copies, and from where it sends the copies, which
+/// overtake the originals.
 pub type Copies = Box<dyn FnMut(bool, u64, &NetworkPath, &[u8]) -> Option<SocketAddr>>;
 
 /// The network.
@@ -247,8 +249,8 @@ impl Net {
         self.now = end;
     }
 
-    /// Sends `len` bytes from the server to the client (or back) on a new stream while `meanwhile` is called once per millisecond
-    /// with the bytes that arrived so far; returns how long it took.
+    /// Sends `len` bytes from the server to the client (or back) on a new stream while `meanwhile`
+    /// is called once per millisecond with the bytes that arrived so far; returns how long it took.
     pub fn transfer(
         &mut self,
         from_server: bool,

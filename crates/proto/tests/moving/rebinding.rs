@@ -89,7 +89,8 @@ fn a_client_moves_to_another_address() {
     }
 }
 
-/// An attacker beside the route copies every tenth packet, and its copies arrive first (RFC 9000 section 9.3.3).
+/// An attacker beside the route copies every tenth packet, and its copies arrive first (RFC 9000
+/// section 9.3.3).
 #[test]
 fn forged_sources_neither_steal_nor_kill_the_connection() {
     for (from_server, victim) in [(true, addr(66, 1)), (false, addr(66, 1)), (true, addr(2, 7))] {
@@ -107,7 +108,8 @@ fn forged_sources_neither_steal_nor_kill_the_connection() {
     }
 }
 
-/// The last packet before silence is forged: nobody speaks up from the true address, yet the path returns.
+/// The last packet before silence is forged: nobody speaks up from the true address, yet the path
+/// returns.
 #[test]
 fn a_path_returns_when_the_new_address_does_not_answer() {
     let mut net = Net::new(single_path());
@@ -170,8 +172,9 @@ fn clients_ignore_strange_servers_and_servers_do_not_migrate() {
     assert!(net.client().accept(mendpath_proto::Dir::Uni).is_some());
 }
 
-/// A translator forgets its binding, and what was on its way is lost with it: the server's probes go to where nobody is, and a client that only
-/// receives has nothing in flight. It has to notice the silence.
+/// A translator forgets its binding, and what was on its way is lost with it: the server's probes
+/// go to where nobody is, and a client that only receives has nothing in flight. It has to notice
+/// the silence.
 #[test]
 fn a_client_that_waits_for_data_notices_that_it_was_moved() {
     for transport in [single_path(), TransportConfig::default()] {
@@ -189,7 +192,8 @@ fn a_client_that_waits_for_data_notices_that_it_was_moved() {
     }
 }
 
-/// The same, and the network goes on losing every fourth packet. No seed may end in the idle timeout.
+/// The same, and the network goes on losing every fourth packet. No seed may end in the idle
+/// timeout.
 #[test]
 fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
     let mut moved = 0;
@@ -211,7 +215,8 @@ fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
     assert!(moved > 40, "{moved}");
 }
 
-/// A stream that stays open while nothing is sent: a few questions, then silence, and the idle timeout comes.
+/// A stream that stays open while nothing is sent: a few questions, then silence, and the idle
+/// timeout comes.
 #[test]
 fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
     let transport = TransportConfig { max_idle_timeout: Duration::from_secs(20).into(), ..single_path() };
@@ -232,8 +237,9 @@ fn a_quiet_stream_is_asked_after_a_few_times_and_then_left_alone() {
     assert!(net.client().is_drained() && net.server().is_drained(), "the idle timeout still comes");
 }
 
-/// The first packets to a new address are lost, and it says nothing more by itself for a while: the limit of three bytes for each of its own must
-/// have left something for another challenge (RFC 9000 section 8.2.1).
+/// The first packets to a new address are lost, and it says nothing more by itself for a while: the
+/// limit of three bytes for each of its own must have left something for another challenge (RFC
+/// 9000 section 8.2.1).
 #[test]
 fn a_lost_challenge_leaves_budget_for_another() {
     // A copy of the client's packet would be another packet.
@@ -244,7 +250,8 @@ fn a_lost_challenge_leaves_budget_for_another() {
     net.nat.insert(home(), new);
     let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"a small packet").unwrap();
-    // The client's packet arrives; of what the server answers, the first datagram does not, and the client is cut off from then on.
+    // The client's packet arrives; of what the server answers, the first datagram does not, and the
+    // client is cut off from then on.
     net.run(MS * 10);
     net.forget_everything_in_flight();
     net.lose_to_server = true;
@@ -263,7 +270,8 @@ fn a_lost_challenge_leaves_budget_for_another() {
     assert_eq!(net.server_path(PathId(0)).network.remote, new);
 }
 
-/// The addresses that a path left are asked a few times, ever more rarely: no window holds these datagrams back, so that their count has to.
+/// The addresses that a path left are asked a few times, ever more rarely: no window holds these
+/// datagrams back, so that their count has to.
 #[test]
 fn addresses_that_a_path_left_get_four_challenges() {
     let mut net = Net::new(single_path());
@@ -273,7 +281,8 @@ fn addresses_that_a_path_left_get_four_challenges() {
     net.nat.insert(home(), addr(2, 2_000));
     let id = net.client().open(mendpath_proto::Dir::Uni).unwrap();
     net.client().write(id, b"from elsewhere").unwrap();
-    // The new address falls silent at once, so that the server has to wait for it until the move is settled.
+    // The new address falls silent at once, so that the server has to wait for it until the move is
+    // settled.
     net.run(MS * 12);
     net.lose_to_server = true;
     net.run(MS * 2_900);

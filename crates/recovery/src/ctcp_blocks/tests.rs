@@ -95,7 +95,8 @@ fn lost_sources_are_replaced_by_combinations_of_the_earliest_block() {
     sender.schedule.on_lost(PathId(0), PacketNumber(8));
     let coded = |block, index| Packet::Coded { block, index };
     assert_eq!(sender.drain(at(50), false, 0.0), [coded(0, 0), coded(0, 1), coded(1, 0)]);
-    // What was ACKed of a later block counts (CTCP-A11), and a covered current block is left alone (CTCP-A10).
+    // What was ACKed of a later block counts (CTCP-A11), and a covered current block is left alone
+    // (CTCP-A10).
     for number in 32..60 {
         sender.schedule.on_acked(at(100), PathId(0), PacketNumber(number), RTT);
     }

@@ -39,7 +39,8 @@ fn ties_go_by_rtt_and_then_by_id() {
     assert_eq!(choose(&tied_loss), [(Some(1), Some(2)); 2]);
     let tied = [sample(4, 0.1, 20), sample(3, 0.1, 20)];
     assert_eq!(choose(&tied), [(Some(3), Some(3)); 2]);
-    // CoFUSO's metric can tie while its parts do not: 0.5 + 0.25 on both. The larger RTT is the worse path.
+    // CoFUSO's metric can tie while its parts do not: 0.5 + 0.25 on both. The larger RTT is the
+    // worse path.
     let [_, cofuso] = choose(&[sample(0, 0.2, 50), sample(1, 0.1, 100)]);
     assert_eq!(cofuso, (Some(1), Some(0)));
 }

@@ -88,7 +88,8 @@ fn plans() {
     assert_eq!(plan_for(exposure(6, 0.02), Means { decodes: false, ..MEANS }), Protection::Copies(6));
 }
 
-/// The rule for copies: with as many packets, symbols complete a block at least as often as copies of its packets do.
+/// The rule for copies: with as many packets, symbols complete a block at least as often as copies
+/// of its packets do.
 #[test]
 fn symbols_are_never_worse_than_copies() {
     for in_flight in [2_u16, 3, 8, 20] {

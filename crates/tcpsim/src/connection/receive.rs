@@ -156,7 +156,8 @@ impl Connection {
         }
     }
 
-    /// The first retransmission of a recovery does not wait for the window (RFC 6675 section 5, step 4.3).
+    /// The first retransmission of a recovery does not wait for the window (RFC 6675 section 5,
+    /// step 4.3).
     pub(super) fn retransmit_first(&mut self, io: &mut Io<'_>, index: usize) {
         if let Some(seq) = self.subs[index].board.next_lost() {
             self.send_again(io, index, seq);
@@ -215,7 +216,8 @@ impl Connection {
 }
 
 impl Connection {
-    /// The receiver of a single-path connection repaired a segment by itself: deliver and acknowledge.
+    /// The receiver of a single-path connection repaired a segment by itself: deliver and
+    /// acknowledge.
     pub(crate) fn on_repaired_in_place(&mut self, io: &mut Io<'_>, was: u32) {
         self.delivered = self.subs[0].receiver.next;
         if self.delivered != was {

@@ -7,10 +7,12 @@ use crate::{segment::Segment, transport::Io};
 
 /// Both ends of a scheme on one connection. Every hook has an empty default.
 ///
-/// A scheme may look at the connection's sub-flows and send through it. What it sends by [`Connection::send_copy`] and
-/// its relatives obeys the carrying sub-flow's window only if the scheme asks first ([`Connection::room`]).
+/// A scheme may look at the connection's sub-flows and send through it. What it sends by
+/// [`Connection::send_copy`] and its relatives obeys the carrying sub-flow's window only if the
+/// scheme asks first ([`Connection::room`]).
 pub trait Scheme: Send + fmt::Debug {
-    /// A data segment left; `again` if it is a retransmission. Not called for what a hook itself sends.
+    /// A data segment left; `again` if it is a retransmission. Not called for what a hook itself
+    /// sends.
     fn on_sent(&mut self, conn: &mut Connection, io: &mut Io<'_>, sub: usize, seq: u32, again: bool) {
         let _ = (conn, io, sub, seq, again);
     }
@@ -20,7 +22,8 @@ pub trait Scheme: Send + fmt::Debug {
         let _ = (conn, io);
     }
 
-    /// The receiver got a new segment of a sub-flow (data, copy or parity), before it is acknowledged.
+    /// The receiver got a new segment of a sub-flow (data, copy or parity), before it is
+    /// acknowledged.
     fn on_data(&mut self, conn: &mut Connection, io: &mut Io<'_>, segment: &Segment) {
         let _ = (conn, io, segment);
     }

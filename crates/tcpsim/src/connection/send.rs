@@ -79,8 +79,8 @@ impl Connection {
         }
     }
 
-    /// The sub-flow that takes the next segment: the one with room and the smallest smoothed RTT, if possible not the
-    /// one that failed to deliver it.
+    /// The sub-flow that takes the next segment: the one with room and the smallest smoothed RTT,
+    /// if possible not the one that failed to deliver it.
     #[inline]
     fn next_subflow(&mut self) -> Option<usize> {
         let tcp = &self.ends.tcp;
@@ -94,7 +94,8 @@ impl Connection {
         self.subs.iter_mut().enumerate().filter_map(ready).min().map(|(.., index)| index)
     }
 
-    /// Sends the next new segment, or one that another sub-flow failed to deliver. False if neither can be sent now.
+    /// Sends the next new segment, or one that another sub-flow failed to deliver. False if neither
+    /// can be sent now.
     #[inline]
     fn send_next(&mut self, io: &mut Io<'_>, index: usize) -> bool {
         while let Some(&Reinjection { dsn, payload, not_on }) = self.reinjections.front() {
@@ -129,8 +130,8 @@ impl Connection {
         dsn < self.dsn_una
     }
 
-    /// The receive window is full: the segment that holds it up goes over this sub-flow too, if it is on another one
-    /// (opportunistic retransmission; FUSO section II-D).
+    /// The receive window is full: the segment that holds it up goes over this sub-flow too, if it
+    /// is on another one (opportunistic retransmission; FUSO section II-D).
     fn retransmit_opportunistically(&mut self, io: &mut Io<'_>, index: usize) -> bool {
         if !self.mptcp.is_some_and(|mptcp| mptcp.opportunistic) {
             return false;
@@ -170,8 +171,8 @@ impl Connection {
         self.transmit(io, index, seq, How::Again);
     }
 
-    /// A copy of outstanding segment `seq` of sub-flow `of` as a new segment of sub-flow `on`. The original is marked as
-    /// protected. False if it is not outstanding.
+    /// A copy of outstanding segment `seq` of sub-flow `of` as a new segment of sub-flow `on`. The
+    /// original is marked as protected. False if it is not outstanding.
     pub fn send_copy(&mut self, io: &mut Io<'_>, of: usize, seq: u32, on: usize) -> bool {
         let Some(sent) = self.subs[of].board.segment_mut(seq) else { return false };
         sent.flags |= crate::scoreboard::PROTECTED;
@@ -309,7 +310,8 @@ impl Connection {
         self.with_scheme(|scheme, conn| scheme.on_handshake(conn, io, index, false));
     }
 
-    /// The opening of a sub-flow once more, outside of all accounting (SLP); `answer` for the receiver's part of it.
+    /// The opening of a sub-flow once more, outside of all accounting (SLP); `answer` for the
+    /// receiver's part of it.
     pub(crate) fn send_handshake_again(&mut self, io: &mut Io<'_>, index: usize, answer: bool) {
         io.totals().copies += 1;
         let (kind, direction) = match answer {

@@ -1,7 +1,8 @@
 //! Reno (RFC 5681), counted in segments, as the papers' simulators do.
 //!
-//! The crate `congestion` has NewReno for QUIC (bytes, recovery periods by time, RFC 9002); TCP halves what is in flight and
-//! counts recovery by sequence numbers, and simulators are compared with ns-2 and ns-3 segment by segment.
+//! The crate `congestion` has NewReno for QUIC (bytes, recovery periods by time, RFC 9002); TCP
+//! halves what is in flight and counts recovery by sequence numbers, and simulators are compared
+//! with ns-2 and ns-3 segment by segment.
 
 use super::Acked;
 
@@ -43,7 +44,8 @@ impl Reno {
         }
     }
 
-    /// Equation 4. What Limited Transmit sent beyond the window does not count, nor window that was not used.
+    /// Equation 4. What Limited Transmit sent beyond the window does not count, nor window that was
+    /// not used.
     pub(super) fn on_loss(&mut self, flight: u32) {
         self.threshold = (f64::from(flight).min(self.window) / 2.0).floor().max(2.0);
         self.window = self.threshold;

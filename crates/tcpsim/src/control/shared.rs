@@ -50,19 +50,22 @@ impl Shared {
             largest_sent_at: acked.sent_at,
             in_flight_before: u64::from(acked.flight) * self.mss,
             app_limited: !acked.limited || acked.in_recovery,
-            // Of TCP's echoes only DCTCP's say which segments were marked; others repeat the last one until CWR.
+            // Of TCP's echoes only DCTCP's say which segments were marked; others repeat the last
+            // one until CWR.
             ce_bytes: if acked.marked { u64::from(acked.segments) * self.mss } else { 0 },
             rtt: rtt_of(rtt),
         };
         self.controller.on_ack(&ack, group);
     }
 
-    /// A segment was sent; `pipe` segments are in the network with it. Cubic stops its clock by this while it is idle.
+    /// A segment was sent; `pipe` segments are in the network with it. Cubic stops its clock by
+    /// this while it is idle.
     pub(super) fn on_sent(&mut self, now: Instant, pipe: u32) {
         self.controller.on_sent(now, self.mss, u64::from(pipe) * self.mss);
     }
 
-    /// TCP decides by sequence numbers that this is a new loss event, so it is told as a loss of now.
+    /// TCP decides by sequence numbers that this is a new loss event, so it is told as a loss of
+    /// now.
     pub(super) fn on_loss(&mut self, now: Instant, rtt: &RttEstimator, group: &[PathWindow]) {
         let loss = Loss { now, bytes: self.mss, packets: 1, largest_sent_at: now, rtt: rtt_of(rtt) };
         self.controller.on_loss(&loss, group);

@@ -1,7 +1,9 @@
-//! CoFUSO on MPTCP: at FUSO's opportunities, parities over many un-acknowledged packets first, copies after.
+//! CoFUSO on MPTCP: at FUSO's opportunities, parities over many un-acknowledged packets first,
+//! copies after.
 //!
-//! Section 4. The decisions are those of `recovery::cofuso`; the code is `fec`'s Reed-Solomon over what the header of section
-//! 2.7 codes: data-level number and length of each packet, so that the receiver really learns what it repairs.
+//! Section 4. The decisions are those of `recovery::cofuso`; the code is `fec`'s Reed-Solomon over
+//! what the header of section 2.7 codes: data-level number and length of each packet, so that the
+//! receiver really learns what it repairs.
 //!
 //! | paper             | here                                                    |
 //! |-------------------|---------------------------------------------------------|
@@ -10,8 +12,9 @@
 //! | sub-flow's circular packet buffer | `Buffer::packets`, as long as the largest block |
 //! | parity buffer     | `Buffer::parities`                                    |
 //!
-//! Coding takes no time (COF-A18). A parity is as large as the largest packet of its block and 20 bytes more, whatever the
-//! MSS: set [`Tcp::mss`](crate::Tcp) 20 bytes lower if packets must fit ([`Cofuso::tcp`]).
+//! Coding takes no time (COF-A18). A parity is as large as the largest packet of its block and 20
+//! bytes more, whatever the MSS: set [`Tcp::mss`](crate::Tcp) 20 bytes lower if packets must fit
+//! ([`Cofuso::tcp`]).
 
 use std::collections::VecDeque;
 
@@ -132,7 +135,8 @@ impl Buffer {
         (slot.0 == seq).then_some(&slot.1)
     }
 
-    /// The symbols of the block that starts at `first` which are missing here, if its parities suffice.
+    /// The symbols of the block that starts at `first` which are missing here, if its parities
+    /// suffice.
     fn decode(&self, first: u32, k: u16) -> Option<Vec<(u32, [u8; SYMBOL])>> {
         let sources: Vec<Option<&[u8]>> = (first..first + u32::from(k))
             .map(|seq| self.packet(seq).map(|symbol| symbol.as_slice()))
@@ -160,7 +164,8 @@ pub(crate) struct State {
     parameters: Cofuso,
     losses: Vec<PathLoss>,
     progress: Vec<BlockProgress>,
-    /// Symbols of each sub-flow's open block: its packets may be acknowledged before its last parity is built.
+    /// Symbols of each sub-flow's open block: its packets may be acknowledged before its last
+    /// parity is built.
     open: Vec<(u32, Vec<[u8; SYMBOL]>)>,
     buffers: Vec<Buffer>,
 }

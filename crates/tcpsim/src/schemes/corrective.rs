@@ -1,8 +1,9 @@
-//! Corrective, or TCP-IR: for the packets sent in a time bin, one XOR packet follows a quarter of a round trip later.
+//! Corrective, or TCP-IR: for the packets sent in a time bin, one XOR packet follows a quarter of a
+//! round trip later.
 //!
-//! FUSO section VI-A, CoFUSO section 6.2.1. The bin is half an RTT in one paper and a quarter in the other (BASE-A1); at
-//! most 16 packets per block; the receiver repairs one loss per block and says so, whereupon the sender reduces its window
-//! once, as for a mark.
+//! FUSO section VI-A, CoFUSO section 6.2.1. The bin is half an RTT in one paper and a quarter in
+//! the other (BASE-A1); at most 16 packets per block; the receiver repairs one loss per block and
+//! says so, whereupon the sender reduces its window once, as for a mark.
 //!
 //! Coded packets are outside the sequence space and the window, and are not themselves repaired.
 

@@ -1,6 +1,8 @@
-//! FUSO on MPTCP: when no new data is left, un-acknowledged packets of the worst sub-flow are copied over the best one.
+//! FUSO on MPTCP: when no new data is left, un-acknowledged packets of the worst sub-flow are
+//! copied over the best one.
 //!
-//! Sections III-B, III-C and V-A. The decisions are those of `recovery::fuso`, which the transport calls too.
+//! Sections III-B, III-C and V-A. The decisions are those of `recovery::fuso`, which the transport
+//! calls too.
 //!
 //! | paper                       | here                                     |
 //! |-----------------------------|------------------------------------------|
@@ -9,8 +11,8 @@
 //! | spare cwnd                  | window minus pipe, not after a timeout (FUSO-A5) |
 //! | receiver optimisation       | [`Mptcp::early_delivery`]                |
 //!
-//! A sub-flow keeps its own state whatever happened at the data level: it retransmits what was lost on it, and a hole stays
-//! until then (FUSO-A12).
+//! A sub-flow keeps its own state whatever happened at the data level: it retransmits what was lost
+//! on it, and a hole stays until then (FUSO-A12).
 
 use recovery::{PathId, PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 

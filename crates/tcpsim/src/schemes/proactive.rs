@@ -1,6 +1,7 @@
 //! Proactive: every data packet is sent twice on the same path, retransmissions too.
 //!
-//! FUSO section VI-A. The copy follows the original at once, outside the window: TCP below does not know of it.
+//! FUSO section VI-A. The copy follows the original at once, outside the window: TCP below does not
+//! know of it.
 
 use crate::{
     connection::{Connection, scheme::Scheme},

@@ -1,7 +1,9 @@
 //! SLP: a packet whose loss would probably cost a timeout is sent twice, inside the window.
 //!
-//! SLP sections II-C1 and II-C2: arbiter -> window rule -> duplicator -> pacing. The arbiter is `recovery::slp_arbiter`, its q may be learnt
-//! (`recovery::slp_odds`), the window rule is `recovery::slp_window`, and `recovery::slp_duplicates` keeps the one duplicate that may be under way.
+//! SLP sections II-C1 and II-C2: arbiter -> window rule -> duplicator -> pacing. The arbiter is
+//! `recovery::slp_arbiter`, its q may be learnt (`recovery::slp_odds`), the window rule is
+//! `recovery::slp_window`, and `recovery::slp_duplicates` keeps the one duplicate that may be under
+//! way.
 //!
 //! | paper            | here                                        |
 //! |------------------|---------------------------------------------|
@@ -11,9 +13,11 @@
 //! | SYN, PSH, FIN    | the handshake, the last segment of a write, the last of a connection |
 //!
 //! # Departures
-//! - For SYN and SYN/ACK the arbiter decides alone, with the initial RTO (SLP-A4); their gap is 1 ms (SLP-A9).
+//! - For SYN and SYN/ACK the arbiter decides alone, with the initial RTO (SLP-A4); their gap is 1
+//!   ms (SLP-A9).
 //! - Retransmissions and pure acknowledgements are never duplicated (SLP-A7).
-//! - The duplicate acknowledgement that a duplicate causes has no new SACK block, so loss detection does not see it (SLP-A10).
+//! - The duplicate acknowledgement that a duplicate causes has no new SACK block, so loss detection
+//!   does not see it (SLP-A10).
 //! - There is no tear-down: FIN is on the last data packet of a connection that ends with its flow.
 
 use recovery::{
@@ -35,7 +39,8 @@ use crate::{
 /// Parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slp {
-    /// q of each kind of packet. Default the prototype's: 1 for SYN, 0.1 for PSH, 0 for the rest (SLP-A5).
+    /// q of each kind of packet. Default the prototype's: 1 for SYN, 0.1 for PSH, 0 for the rest
+    /// (SLP-A5).
     pub odds: TimeoutOdds,
     /// Whether q follows what is seen. Default no: the prototype's values stay.
     pub learn: bool,

@@ -1,11 +1,13 @@
-//! CAPS as HTPC describes it: short flows are coded and sprayed; long flows are not coded, and keep to one way while there are short ones.
+//! CAPS as HTPC describes it: short flows are coded and sprayed; long flows are not coded, and keep
+//! to one way while there are short ones.
 //!
-//! HTPC, Fig. 1(c), equations 13 to 15 and HTPC-A18. The sender knows a flow's size and marks the packets of short ones
-//! ([`Class::ShortData`]).
+//! HTPC, Fig. 1(c), equations 13 to 15 and HTPC-A18. The sender knows a flow's size and marks the
+//! packets of short ones ([`Class::ShortData`]).
 //!
 //! # Departures
-//! - A switch counts short flows as present for 1 ms after it last chose a way for one of their packets, whichever of its ways that was
-//!   (HTPC-A18 asks per port; a leaf's ways up are one group).
+//! - A switch counts short flows as present for 1 ms after it last chose a way for one of their
+//!   packets, whichever of its ways that was (HTPC-A18 asks per port; a leaf's ways up are one
+//!   group).
 //! - Control packets are sprayed: they are of no flow class.
 
 use netsim::{

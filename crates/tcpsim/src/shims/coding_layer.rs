@@ -1,4 +1,5 @@
-//! A coding layer between TCP and IP: random linear combinations over units of one window of source packets.
+//! A coding layer between TCP and IP: random linear combinations over units of one window of source
+//! packets.
 //!
 //! HTPC, "Design overview" and "Redundancy adjustment".
 //!
@@ -11,11 +12,12 @@
 //! | network state from RTTs | [`NetworkState`], by the layer's own time stamps |
 //!
 //! # Departures
-//! - A unit takes its size from the window at its first packet, and ends early with a write, or after one average RTT (HTPC-A8). It has at most 255
-//!   packets, the code's limit.
+//! - A unit takes its size from the window at its first packet, and ends early with a write, or
+//!   after one average RTT (HTPC-A8). It has at most 255 packets, the code's limit.
 //! - Retransmissions pass uncoded; coded packets ignore TCP's window (HTPC-A9).
-//! - A stamp of a packet's sending time travels with it and returns with the acknowledgement that it causes, less what the receiving end held the
-//!   packet; like all of the layer's header it takes no bytes here.
+//! - A stamp of a packet's sending time travels with it and returns with the acknowledgement that
+//!   it causes, less what the receiving end held the packet; like all of the layer's header it
+//!   takes no bytes here.
 //! - SYN and pure ACKs pass as they are; FIN is on the last data packet, which is coded.
 
 use netsim::fabric::{Class, Ecn, Packet};
@@ -43,10 +45,11 @@ pub struct Common {
     pub sampling: Sampling,
     /// When the receiving end hands packets up.
     pub delivery: Delivery,
-    /// A unit stays open until it is full or a write ends, however long that takes (HTPC-A8). Default off.
+    /// A unit stays open until it is full or a write ends, however long that takes (HTPC-A8).
+    /// Default off.
     pub units_wait: bool,
-    /// b is that of all flows that the host sends together, where the paper leaves open whose acknowledgements n counts. Default off: each
-    /// flow its own.
+    /// b is that of all flows that the host sends together, where the paper leaves open whose
+    /// acknowledgements n counts. Default off: each flow its own.
     pub host_wide: bool,
 }
 
@@ -210,13 +213,15 @@ impl<R: Rule> CodingLayer<R> {
         self.hand_up(io, &packet, stamp, up);
     }
 
-    /// How long a hole is waited for: one average RTT, which in reality the sending end would have to tell.
+    /// How long a hole is waited for: one average RTT, which in reality the sending end would have
+    /// to tell.
     fn hole_timeout(&self) -> Duration {
         let rtt = self.state.mean_rtt();
         if rtt.is_zero() { UNKNOWN_RTT } else { rtt }
     }
 
-    /// Hands up what was rebuilt, as if it had come with `by` and its stamp, and what may go up in order.
+    /// Hands up what was rebuilt, as if it had come with `by` and its stamp, and what may go up in
+    /// order.
     fn hand_up(
         &mut self,
         io: &mut Io<'_>,
@@ -263,7 +268,8 @@ impl<R: Rule> Shim for CodingLayer<R> {
     fn on_send(&mut self, io: &mut Io<'_>, mut packet: Packet<Segment>, window: u32) {
         match packet.body.kind {
             Kind::Data => return self.send_data(io, packet, window),
-            // With one sub-flow the data level's number repeats the sub-flow's: the stamp travels in its place.
+            // With one sub-flow the data level's number repeats the sub-flow's: the stamp travels
+            // in its place.
             Kind::Ack => packet.body.dsn = self.echo.0,
             Kind::Syn | Kind::SynAck | Kind::Extra | Kind::Foreign => {}
         }

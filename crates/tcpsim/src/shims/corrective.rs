@@ -1,7 +1,9 @@
-//! Corrective as HTPC describes it: one coded packet over each congestion window, so that one loss per window is repaired.
+//! Corrective as HTPC describes it: one coded packet over each congestion window, so that one loss
+//! per window is repaired.
 //!
-//! HTPC, "Design motivation" and equation 11 (k -> k + 1 packets, no delay). The other reading of TCP-IR, by time bins and above TCP, is
-//! [`schemes::corrective`](crate::schemes::corrective) (BASE-A1). A combination with coefficients that are all non-zero repairs what an XOR does.
+//! HTPC, "Design motivation" and equation 11 (k -> k + 1 packets, no delay). The other reading of
+//! TCP-IR, by time bins and above TCP, is [`schemes::corrective`](crate::schemes::corrective)
+//! (BASE-A1). A combination with coefficients that are all non-zero repairs what an XOR does.
 
 use super::coding_layer::{Common, Rule, Unit};
 

@@ -4,7 +4,8 @@ use units::{Duration, Instant};
 
 use crate::segment::{Header, Words};
 
-/// When a packet was sent, in units of 256 ns, so that 32 bits last for 18 minutes. On packets of data.
+/// When a packet was sent, in units of 256 ns, so that 32 bits last for 18 minutes. On packets of
+/// data.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Stamp(pub u32);
 

@@ -1,4 +1,5 @@
-//! HTPC: redundancy that covers what is blocked while a flow is short, and fades with the bytes that it has sent.
+//! HTPC: redundancy that covers what is blocked while a flow is short, and fades with the bytes
+//! that it has sent.
 //!
 //! HTPC, "Redundancy adjustment". The decision is `recovery::htpc_redundancy`.
 

@@ -16,7 +16,8 @@ pub enum Delivery {
     /// At once, as the paper says: spraying makes TCP see duplicate acknowledgements.
     #[default]
     AsItComes,
-    /// In order: what is behind a hole waits until it is filled (by its packet, or by decoding), for one average RTT at most.
+    /// In order: what is behind a hole waits until it is filled (by its packet, or by decoding),
+    /// for one average RTT at most.
     InOrder,
 }
 

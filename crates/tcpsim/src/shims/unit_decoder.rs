@@ -1,7 +1,8 @@
-//! The receiving end's equations: which packets of which coding units are rebuilt from what arrived.
+//! The receiving end's equations: which packets of which coding units are rebuilt from what
+//! arrived.
 //!
-//! Payloads do not exist: every source is the empty symbol, and what counts is whether the coefficients of the packets that arrived have
-//! the rank that it takes (HTPC, equations 6 to 8).
+//! Payloads do not exist: every source is the empty symbol, and what counts is whether the
+//! coefficients of the packets that arrived have the rank that it takes (HTPC, equations 6 to 8).
 
 use std::collections::VecDeque;
 
@@ -32,7 +33,8 @@ impl UnitDecoder {
         self.arrived.around(seq).is_some()
     }
 
-    /// Source packet `seq` arrived. Adds to `rebuilt` what it completes. False if it was here before.
+    /// Source packet `seq` arrived. Adds to `rebuilt` what it completes. False if it was here
+    /// before.
     pub(super) fn on_source(&mut self, seq: u32, rebuilt: &mut Vec<u32>) -> bool {
         let mut fresh = false;
         self.arrived.insert(seq, seq.saturating_add(1), |_, _| fresh = true);

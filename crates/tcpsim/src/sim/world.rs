@@ -106,7 +106,8 @@ impl World {
         self.connections.iter().filter_map(Option::as_deref)
     }
 
-    /// Runs `act` on a connection, forgets it if it has ended, and plans what waited for the flows that arrived.
+    /// Runs `act` on a connection, forgets it if it has ended, and plans what waited for the flows
+    /// that arrived.
     #[inline]
     pub(super) fn with(
         &mut self,
@@ -144,8 +145,9 @@ impl World {
         self.wake(fabric, at);
     }
 
-    /// Has the writes looked at by `at`. A timer that is set cannot be taken back: one that an earlier one has overtaken
-    /// finds nothing to do, and must not set another, or they would multiply.
+    /// Has the writes looked at by `at`. A timer that is set cannot be taken back: one that an
+    /// earlier one has overtaken finds nothing to do, and must not set another, or they would
+    /// multiply.
     fn wake(&mut self, fabric: &mut Fabric<Segment>, at: Instant) {
         if at < self.next_wake {
             self.next_wake = at;

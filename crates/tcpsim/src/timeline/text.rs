@@ -1,7 +1,8 @@
 //! A timeline as text: a line for what a sub-flow does in one go.
 //!
-//! Numbers are segments; `data 7-9` are the connection's, where they differ from the sub-flow's own. Events of one kind on one sub-flow
-//! are one line if they follow each other within a fiftieth of the whole time and nothing else happens to the sub-flow in between.
+//! Numbers are segments; `data 7-9` are the connection's, where they differ from the sub-flow's
+//! own. Events of one kind on one sub-flow are one line if they follow each other within a fiftieth
+//! of the whole time and nothing else happens to the sub-flow in between.
 
 use std::fmt::Write as _;
 
@@ -200,7 +201,8 @@ fn lines(events: &[Event], gap: Duration) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for event in events {
         let saying = Saying::new(event.what);
-        // Lines that began long ago may still be open, but not behind a dividing one of the same sub-flow.
+        // Lines that began long ago may still be open, but not behind a dividing one of the same
+        // sub-flow.
         let same = |line: &&mut Line| (line.conn, line.sub) == (event.conn, event.sub);
         let open = lines.iter_mut().rev().filter(same).take_while(|line| !line.saying.divides()).take(8);
         let mut open = open.filter(|line| event.at.saturating_duration_since(line.to) <= gap);
@@ -219,8 +221,8 @@ fn lines(events: &[Event], gap: Duration) -> Vec<Line> {
     lines
 }
 
-/// The timeline as aligned text, times in ms since its first event; at most `most` lines, of which those in the middle are left
-/// out first.
+/// The timeline as aligned text, times in ms since its first event; at most `most` lines, of which
+/// those in the middle are left out first.
 pub fn text(timeline: &Timeline, ports: &PortNames, most: usize) -> String {
     let (Some(first), Some(last)) = (timeline.events.first(), timeline.events.last()) else {
         return "  (nothing happened)\n".to_owned();

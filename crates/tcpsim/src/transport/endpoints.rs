@@ -60,8 +60,8 @@ impl Endpoints {
         self.lifetime == Lifetime::OneFlow
     }
 
-    /// A packet of this connection, as large as its payload and a header, without ECN. Its label differs between connections,
-    /// and between the sub-flows of one.
+    /// A packet of this connection, as large as its payload and a header, without ECN. Its label
+    /// differs between connections, and between the sub-flows of one.
     #[inline]
     pub fn packet(&self, direction: Direction, class: Class, body: Segment) -> Packet<Segment> {
         let (src, dst) = match direction {

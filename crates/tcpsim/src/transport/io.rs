@@ -75,8 +75,8 @@ impl<'a> Io<'a> {
         self.books.records.get_mut(flow.0 as usize)
     }
 
-    /// Sends a packet; through the layer below if there is one, which is told the sender's `window` in segments, 0 at the
-    /// receiving end.
+    /// Sends a packet; through the layer below if there is one, which is told the sender's `window`
+    /// in segments, 0 at the receiving end.
     #[inline]
     pub fn send(&mut self, packet: Packet<Segment>, window: u32) {
         match &mut self.outbox {
@@ -85,8 +85,8 @@ impl<'a> Io<'a> {
         }
     }
 
-    /// Has [`Transport::on_timer`](super::Transport::on_timer) called with `timer` at `at`. There may be several; none can be
-    /// taken back.
+    /// Has [`Transport::on_timer`](super::Transport::on_timer) called with `timer` at `at`. There
+    /// may be several; none can be taken back.
     #[inline]
     pub fn set_timer(&mut self, at: Instant, timer: Timer) {
         self.fabric.set_timer(at, Token::Connection(self.conn, timer).pack());

@@ -1,9 +1,10 @@
 //! A network on which every event can be worked out by hand, to the nanosecond.
 //!
-//! Host 0 sends to host 1. Its link takes 1 ms per full segment and 10 ms of delay; everything else is 1,000 times
-//! faster. A segment that starts to be sent at `t` arrives at `t` + 11,001 us, and its acknowledgement is back 10,000.054 us
-//! later. All segments of the initial window are written at 0 and leave one per ms, so segment `k` arrives at
-//! `(k + 1) ms + 10,001 us`, and its acknowledgement at `(k + 1) ms + 20,001.054 us`.
+//! Host 0 sends to host 1. Its link takes 1 ms per full segment and 10 ms of delay; everything else
+//! is 1,000 times faster. A segment that starts to be sent at `t` arrives at `t` + 11,001 us, and
+//! its acknowledgement is back 10,000.054 us later. All segments of the initial window are written
+//! at 0 and leave one per ms, so segment `k` arrives at `(k + 1) ms + 10,001 us`, and its
+//! acknowledgement at `(k + 1) ms + 20,001.054 us`.
 
 use mendpath_tcpsim::{FlowRecord, Profile, Sim, Totals};
 use netsim::{
@@ -32,7 +33,8 @@ pub fn network() -> Topology {
     topology
 }
 
-/// One flow of `segments` full segments; the sender's packets with the indices `lost`, those of a handshake included, are lost.
+/// One flow of `segments` full segments; the sender's packets with the indices `lost`, those of a
+/// handshake included, are lost.
 pub fn run(profile: Profile, segments: u64, lost: &[u64]) -> (FlowRecord, Totals) {
     let loss = Loss::nth(lost.iter().copied());
     let failure = Failure::Loss { loss, data_only: false, before_rate: false };

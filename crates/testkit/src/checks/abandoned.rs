@@ -1,5 +1,6 @@
-//! Nothing is sent on a path that was abandoned (draft-ietf-quic-multipath-21 section 3.4): PATH_ABANDON, and ACKs of its late packets, take
-//! other paths. Whoever closes the connection may say so anywhere: no other path may be left.
+//! Nothing is sent on a path that was abandoned (draft-ietf-quic-multipath-21 section 3.4):
+//! PATH_ABANDON, and ACKs of its late packets, take other paths. Whoever closes the connection may
+//! say so anywhere: no other path may be left.
 
 use proto::{PathState, PathStats};
 

@@ -1,5 +1,5 @@
-//! Every packet and byte is accounted for: what the statistics say is what the network saw, and each packet of a path was acknowledged, lost,
-//! is in flight, or never was to be acknowledged.
+//! Every packet and byte is accounted for: what the statistics say is what the network saw, and
+//! each packet of a path was acknowledged, lost, is in flight, or never was to be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,8 @@ pub(super) struct Accounts {
     arrived: u64,
     /// Where datagrams came from. An entry per address of the scenario.
     sources: BTreeSet<NetworkPath>,
-    /// Where each path was seen to run when something was sent. An entry per address of the scenario and path.
+    /// Where each path was seen to run when something was sent. An entry per address of the
+    /// scenario and path.
     ran: BTreeMap<PathId, BTreeSet<NetworkPath>>,
 }
 
@@ -52,8 +53,8 @@ impl Accounts {
         after.iter().try_for_each(every_packet)
     }
 
-    /// A peer is answered where it probes from (RFC 9000 section 9.3), and challenged where it was. An abandoned path may have run there,
-    /// too: the client may open another in its place.
+    /// A peer is answered where it probes from (RFC 9000 section 9.3), and challenged where it was.
+    /// An abandoned path may have run there, too: the client may open another in its place.
     fn may_be_answered(&self, transmit: &Transmit, paths: &[PathStats]) -> bool {
         let runs_there = |p: &PathStats| p.network == transmit.path && p.state != PathState::Closing;
         self.sources.contains(&transmit.path) && !paths.iter().any(runs_there)
@@ -133,7 +134,8 @@ mod tests {
             accounts.on_transmit(&transmit(&before[0], 1_000), &before, &after).is_err(),
             "it never ran there"
         );
-        // The client lost its first path without our knowing, and opened the second from the same socket.
+        // The client lost its first path without our knowing, and opened the second from the same
+        // socket.
         let mut accounts = Accounts::default();
         let mut twins = before.clone();
         twins[1].network = there;

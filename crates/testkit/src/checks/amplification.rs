@@ -19,7 +19,8 @@ pub(super) struct Amplification {
 struct Address {
     received: u64,
     sent: u64,
-    /// A path ran there and was validated. Should it leave, the address may be asked whether the peer is still there.
+    /// A path ran there and was validated. Should it leave, the address may be asked whether the
+    /// peer is still there.
     was_validated: bool,
 }
 
@@ -46,7 +47,8 @@ impl Amplification {
         let address = self.addresses.entry(transmit.path).or_default();
         let left = address.was_validated && !paths.iter().any(|p| here(&p));
         if side == Side::Client || validated || left {
-            // Should the path be closed and opened again, its next validation has a budget of its own.
+            // Should the path be closed and opened again, its next validation has a budget of its
+            // own.
             address.sent = 0;
             return Ok(());
         }

@@ -1,4 +1,5 @@
-//! Every byte of a stream arrives once, in order and unchanged, up to the end that its sender chose; every datagram at most once.
+//! Every byte of a stream arrives once, in order and unchanged, up to the end that its sender
+//! chose; every datagram at most once.
 
 use std::collections::BTreeSet;
 

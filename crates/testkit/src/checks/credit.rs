@@ -1,7 +1,8 @@
 //! Neither side sends more, or opens more streams, than the other allows (RFC 9000 section 4).
 //!
-//! What a side may send follows from what the application at the other end has read, which is known here, and from its windows. The
-//! transport takes bytes from an application only as far as the peer allows, so what was written counts as sent.
+//! What a side may send follows from what the application at the other end has read, which is known
+//! here, and from its windows. The transport takes bytes from an application only as far as the
+//! peer allows, so what was written counts as sent.
 
 use std::collections::BTreeMap;
 

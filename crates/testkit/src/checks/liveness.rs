@@ -14,24 +14,28 @@ const PERIOD: Duration = Duration::from_millis(1);
 /// Timer calls at one and the same instant.
 const MAX_SAME_INSTANT: u32 = 8;
 
-/// What is under way must be looked after within this, or a few round trips of the slowest path if that is longer.
+/// What is under way must be looked after within this, or a few round trips of the slowest path if
+/// that is longer.
 const ATTENTION: Duration = Duration::from_secs(10);
 const ROUND_TRIPS: u64 = 10;
 
-/// Whether a deadline comes soon enough for whatever may be under way: then nothing more needs to be known.
+/// Whether a deadline comes soon enough for whatever may be under way: then nothing more needs to
+/// be known.
 pub(super) fn is_soon(now: Instant, next: Option<Instant>) -> bool {
     next.is_some_and(|next| next <= now + ATTENTION)
 }
 
-/// Whatever waits for an acknowledgement, or for a packet to leave, has a deadline. Bytes that a stream took from the application may be sent
-/// (flow control stops them before), so they wait for nothing but windows and pacing.
+/// Whatever waits for an acknowledgement, or for a packet to leave, has a deadline. Bytes that a
+/// stream took from the application may be sent (flow control stops them before), so they wait for
+/// nothing but windows and pacing.
 pub(super) fn attended(
     now: Instant,
     next: Option<Instant>,
     paths: &[PathStats],
     streams: &StreamsStats,
 ) -> Result<(), Broken> {
-    // What validates a path waits for leave to send more, which only the peer can give (RFC 9000 section 8.1).
+    // What validates a path waits for leave to send more, which only the peer can give (RFC 9000
+    // section 8.1).
     let carries = |p: &&PathStats| !matches!(p.state, PathState::Closing | PathState::Validating);
     let in_flight: u64 = paths.iter().filter(carries).map(|p| p.in_flight).sum();
     if in_flight == 0 && streams.send_buffered == 0 {

@@ -1,4 +1,5 @@
-//! Recovery, and everything else but probes and path validation, stays within the window of its path.
+//! Recovery, and everything else but probes and path validation, stays within the window of its
+//! path.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use super::Broken;
 
 /// Probes that one probe timeout allows regardless of the window (RFC 9002 section 6.2.4).
 const PROBES: u8 = 2;
-/// Size of a datagram that validates a path (RFC 9000 section 8.2.1); it may leave regardless of the window.
+/// Size of a datagram that validates a path (RFC 9000 section 8.2.1); it may leave regardless of
+/// the window.
 const VALIDATION_SIZE: usize = 1_200;
 
 /// Bytes in flight against the window.

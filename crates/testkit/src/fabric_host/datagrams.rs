@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-/// A window over all datagrams ever sent. Whether one was lost on its way is not known here, so lost ones stay until they are
-/// the oldest of as many as fit.
+/// A window over all datagrams ever sent. Whether one was lost on its way is not known here, so
+/// lost ones stay until they are the oldest of as many as fit.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     limit: usize,

@@ -1,4 +1,5 @@
-//! Both ends of one connection, with endpoints of their own and the applications that send and read.
+//! Both ends of one connection, with endpoints of their own and the applications that send and
+//! read.
 
 use std::{mem, net::SocketAddr, sync::Arc};
 
@@ -194,7 +195,8 @@ impl Pair {
         }
     }
 
-    /// Lets the application act on what happened, and sends what follows, until nothing follows any more.
+    /// Lets the application act on what happened, and sends what follows, until nothing follows any
+    /// more.
     pub(super) fn attend(&mut self, end: End, now: Instant, send: &mut dyn FnMut(Outgoing<'_>)) {
         let (from, to) = (self.from, self.to);
         let mut out = Vec::new();

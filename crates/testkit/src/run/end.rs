@@ -1,4 +1,5 @@
-//! The end of a run: everything comes to rest, the two sides' books agree, and the connection is forgotten.
+//! The end of a run: everything comes to rest, the two sides' books agree, and the connection is
+//! forgotten.
 
 use netsim::Loss;
 use proto::{PathState, PathStats, Side};
@@ -37,7 +38,8 @@ impl Run<'_> {
         }
     }
 
-    /// From here on the network is well: loss that takes the last ACKs time and again proves nothing.
+    /// From here on the network is well: loss that takes the last ACKs time and again proves
+    /// nothing.
     pub(super) fn heal(&mut self) {
         self.end_losses();
         for link in 0..self.links.len() {

@@ -71,7 +71,8 @@ impl Run<'_> {
                 if let (Some(id), Some(path)) = (self.id(side), self.path_id(side, path)) {
                     // The last path stays: that is an answer, too.
                     let _ = self.world.with(id, |c, now| c.close_path(now, path, 5u8.into()));
-                    // Known before the other side hears of it, which may be the next thing that happens.
+                    // Known before the other side hears of it, which may be the next thing that
+                    // happens.
                     self.events_of(side)?;
                 }
             }

@@ -1,7 +1,9 @@
-//! TLS without its expensive arithmetic: every message has its usual size and its usual place, but no curve is computed.
+//! TLS without its expensive arithmetic: every message has its usual size and its usual place, but
+//! no curve is computed.
 //!
-//! A run makes a connection of its own, and curves would be a sixth of what it costs. What is under test is the transport: it sees
-//! secrets, keys and handshake messages, and cannot tell where they come from. None of this protects anything.
+//! A run makes a connection of its own, and curves would be a sixth of what it costs. What is under
+//! test is the transport: it sees secrets, keys and handshake messages, and cannot tell where they
+//! come from. None of this protects anything.
 
 use std::sync::Arc;
 

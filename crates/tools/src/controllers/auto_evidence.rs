@@ -10,7 +10,8 @@ const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
 /// Runs per figure, each with another seed, unless the environment says otherwise.
 const SEEDS: u64 = 2;
 
-/// A bottleneck of `rate` Mbit/s with a buffer of `share` of the bandwidth-delay product, at least eight packets.
+/// A bottleneck of `rate` Mbit/s with a buffer of `share` of the bandwidth-delay product, at least
+/// eight packets.
 fn link(rate: u64, rtt_ms: u64, share: f64) -> Link {
     let product = (rate * 125_000 * rtt_ms / 1_000) as f64;
     Link::new(rate, ((product * share) as u64).max(8 * network::SIZE))
@@ -110,7 +111,8 @@ fn harm() {
     }
 }
 
-/// Packets of a lone flow that find the queue full, in per cent of those that reach it, from second 0 to 30.
+/// Packets of a lone flow that find the queue full, in per cent of those that reach it, from second
+/// 0 to 30.
 fn overflow(kind: ControllerKind, buffer: f64, path: Path) -> f64 {
     mean(|seed| {
         let mut network = Network::new(&[link(25, path.rtt.as_millis(), buffer)], seed);
@@ -175,7 +177,8 @@ const CHAINS: [Chain; 13] = [
     Chain::new(0.0025, 0.05, 1.0),
     Chain::new(0.005, 0.05, 1.0),
 ];
-/// Rates in Mbit/s, round-trip times in ms, and buffers in bandwidth-delay products that the chains are tried on.
+/// Rates in Mbit/s, round-trip times in ms, and buffers in bandwidth-delay products that the chains
+/// are tried on.
 const CHAINED: [(u64, u64, f64); 6] =
     [(50, 40, 1.0), (50, 40, 0.25), (10, 40, 1.0), (200, 40, 1.0), (50, 10, 1.0), (50, 150, 1.0)];
 
@@ -238,7 +241,8 @@ The environment's SEEDS is the number of runs per figure.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Tables (goodput, shares, harm, overflow, bursts, burst-harm, route) and controllers; all otherwise.
+    /// Tables (goodput, shares, harm, overflow, bursts, burst-harm, route) and controllers; all
+    /// otherwise.
     #[arg(value_name = "TABLE|CONTROLLER")]
     names: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! What jitter, loss and route changes do to `ctcp`: the figures of docs/decisions/0008-ctcp-delay-signal.md.
+//! What jitter, loss and route changes do to `ctcp`: the figures of
+//! docs/decisions/0008-ctcp-delay-signal.md.
 
 use super::network::{Link, Network, Path};
 use congestion::ControllerKind;

@@ -94,7 +94,8 @@ async fn flood(orders: &Orders) -> Outcome<()> {
         for handle in heard {
             tactics.on_word(&mut army, now(), handle);
         }
-        // Timers are for those who keep connections; a few milliseconds late is soon enough for them.
+        // Timers are for those who keep connections; a few milliseconds late is soon enough for
+        // them.
         if now() >= swept + Duration::from_millis(5) {
             swept = now();
             for handle in army.wake(swept) {

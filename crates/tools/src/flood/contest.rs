@@ -20,7 +20,8 @@ use crate::flood::{
     table::{self, Row},
 };
 
-/// From the attacker's first packet to the first request that counts, and from the last that counts to its end.
+/// From the attacker's first packet to the first request that counts, and from the last that counts
+/// to its end.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// Runs all contests that were asked for and prints the table.
@@ -156,7 +157,8 @@ async fn flooded(
     Ok((noticed, Cost { deeds, server_seconds, attacker_seconds, memory_mib, threads }))
 }
 
-/// A host that takes no connection and refuses none: its queue is full, so that Linux drops what else comes.
+/// A host that takes no connection and refuses none: its queue is full, so that Linux drops what
+/// else comes.
 struct DeadHost {
     address: SocketAddr,
     _listener: TcpListener,

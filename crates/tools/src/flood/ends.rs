@@ -59,7 +59,8 @@ impl Process {
     /// Processor time so far, in seconds.
     pub fn processor_seconds(&self) -> Outcome<f64> {
         let stat = self.proc("stat")?;
-        // The name in parentheses may hold anything; utime and stime are the 12th and 13th fields after it.
+        // The name in parentheses may hold anything; utime and stime are the 12th and 13th fields
+        // after it.
         let (_, fields) = stat.rsplit_once(')').ok_or("a strange /proc/PID/stat")?;
         let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
         let ticks: u64 = ticks.sum::<Result<u64, _>>()?;

@@ -30,7 +30,8 @@ pub fn start() -> Outcome<()> {
     Ok(())
 }
 
-/// The answer to a query (RFC 1035 section 4.1), if it is about [`QUICK_NAME`]; silence about the others.
+/// The answer to a query (RFC 1035 section 4.1), if it is about [`QUICK_NAME`]; silence about the
+/// others.
 fn answer(query: &[u8]) -> Option<Vec<u8>> {
     let mut name = Vec::new();
     for label in QUICK_NAME.split('.') {
@@ -43,7 +44,8 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let is_a = question[name.len()..] == [0, 1, 0, 1];
-    // The same identifier and question; a response, recursion available, no error; one answer if it is about A.
+    // The same identifier and question; a response, recursion available, no error; one answer if it
+    // is about A.
     let mut answer = query[..2].to_vec();
     answer.extend([0x81, 0x80, 0, 1, 0, u8::from(is_a), 0, 0, 0, 0]);
     answer.extend(question);
@@ -53,7 +55,8 @@ fn answer(query: &[u8]) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-/// Makes this process ask the name server at `address`: with a `resolv.conf` of its own, in a mount namespace of its own.
+/// Makes this process ask the name server at `address`: with a `resolv.conf` of its own, in a mount
+/// namespace of its own.
 #[cfg(target_os = "linux")]
 pub fn ask(address: Ipv4Addr) -> Outcome<()> {
     use nix::{

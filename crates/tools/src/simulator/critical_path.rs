@@ -1,8 +1,10 @@
-//! What the completion times of short flows are made of, on HTPC's fabric of 256 hosts under web-search traffic.
+//! What the completion times of short flows are made of, on HTPC's fabric of 256 hosts under
+//! web-search traffic.
 //!
-//! From the moment a flow is complete its history is walked back: the packet that completed it, the acknowledgement that let that packet go, the
-//! packet that caused the acknowledgement, and so on to the start. Every nanosecond of the completion time belongs to one step: on the way
-//! (sending and propagation), waiting in a queue, waiting for a timer, held by a layer below TCP.
+//! From the moment a flow is complete its history is walked back: the packet that completed it, the
+//! acknowledgement that let that packet go, the packet that caused the acknowledgement, and so on
+//! to the start. Every nanosecond of the completion time belongs to one step: on the way (sending
+//! and propagation), waiting in a queue, waiting for a timer, held by a layer below TCP.
 
 use std::{
     collections::BTreeMap,
@@ -27,7 +29,8 @@ Examples:
   mendpath-tools critical-path                  # load 0.8, 2,000 flows, one seed
   mendpath-tools critical-path 1.2 2000 htpc    # load, flows, one scheme";
 
-/// What the completion times of short flows are made of, on HTPC's fabric of 256 hosts under web-search traffic.
+/// What the completion times of short flows are made of, on HTPC's fabric of 256 hosts under
+/// web-search traffic.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -73,7 +76,8 @@ struct Port {
     free_at: u64,
 }
 
-/// A packet at a moment: when it reaches the next node, connection, what it is, its number, and which of several coded ones.
+/// A packet at a moment: when it reaches the next node, connection, what it is, its number, and
+/// which of several coded ones.
 type Key = (u64, u32, u8, u32, u32);
 
 /// Follows the packets of short flows.

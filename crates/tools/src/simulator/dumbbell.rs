@@ -1,10 +1,11 @@
-//! Long TCP flows over a dumbbell, for comparison with `bench/simulators/dumbbell.tcl` and `dumbbell.cc`, which take the same
-//! arguments.
+//! Long TCP flows over a dumbbell, for comparison with `bench/simulators/dumbbell.tcl` and
+//! `dumbbell.cc`, which take the same arguments.
 //!
-//! One line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what was sent again and timeouts in
-//! the whole run, and the mean of the packets that waited at the bottleneck after the warm-up. `linux=1` has the rest of TCP as in
-//! Linux: segments of 1,448 bytes, RACK, probes, delayed acknowledgements; with `quick=1` beside it every segment is acknowledged
-//! at once, with `rfc9438=1` CUBIC is not the kernel's but the specification's.
+//! One line of JSON: segments acknowledged after the warm-up, in all and of each flow, then what
+//! was sent again and timeouts in the whole run, and the mean of the packets that waited at the
+//! bottleneck after the warm-up. `linux=1` has the rest of TCP as in Linux: segments of 1,448
+//! bytes, RACK, probes, delayed acknowledgements; with `quick=1` beside it every segment is
+//! acknowledged at once, with `rfc9438=1` CUBIC is not the kernel's but the specification's.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -46,11 +47,13 @@ was sent again and timeouts in the whole run, and the mean of the packets that w
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Of flows, mbps, rtt_ms, queue, loss, seed, warmup, seconds, window, mark, min_rto_ms, linux, quick, rfc9438, tcp.
+    /// Of flows, mbps, rtt_ms, queue, loss, seed, warmup, seconds, window, mark, min_rto_ms, linux,
+    /// quick, rfc9438, tcp.
     ///
-    /// Queue and mark are in packets, window in segments, warmup and seconds in seconds. `tcp` is reno, dctcp, cubic or
-    /// another controller; `linux=1` has the rest of TCP as in Linux; with `quick=1` beside it every segment is
-    /// acknowledged at once, with `rfc9438=1` CUBIC is not the kernel's but the specification's.
+    /// Queue and mark are in packets, window in segments, warmup and seconds in seconds. `tcp` is
+    /// reno, dctcp, cubic or another controller; `linux=1` has the rest of TCP as in Linux; with
+    /// `quick=1` beside it every segment is acknowledged at once, with `rfc9438=1` CUBIC is not the
+    /// kernel's but the specification's.
     #[arg(value_name = "KEY=VALUE")]
     words: Vec<String>,
 }

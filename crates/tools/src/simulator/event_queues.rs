@@ -1,8 +1,9 @@
-//! Event queues beside each other, for docs/decisions/0009: the fabric's four-ary heap with a hole, the same without the
-//! hole, the standard library's binary heap, and a calendar queue (a timing wheel of sorted buckets).
+//! Event queues beside each other, for docs/decisions/0009: the fabric's four-ary heap with a hole,
+//! the same without the hole, the standard library's binary heap, and a calendar queue (a timing
+//! wheel of sorted buckets).
 //!
-//! The hold model: `size` events wait; each step takes the first and adds one, after a wait drawn like those of a fabric:
-//! a hop of 1-20 us (nineteen of twenty), or a timer of 1-200 ms.
+//! The hold model: `size` events wait; each step takes the first and adds one, after a wait drawn
+//! like those of a fabric: a hop of 1-20 us (nineteen of twenty), or a timer of 1-200 ms.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -49,7 +50,8 @@ impl Queue for EventQueue<u64> {
     }
 }
 
-/// Buckets of 512 ns over 2 ms, each sorted when its turn comes; what is later waits in a binary heap.
+/// Buckets of 512 ns over 2 ms, each sorted when its turn comes; what is later waits in a binary
+/// heap.
 struct Calendar {
     buckets: Vec<Vec<(Instant, u64)>>,
     /// The bucket whose turn it is, counted from time 0; its events are sorted, first last.

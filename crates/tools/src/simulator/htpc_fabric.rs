@@ -34,7 +34,8 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-/// 8 leaves, 8 spines, 32 hosts per leaf, 1 Gbit/s, 100 us, 100 packets (HTPC, "Simulation evaluation").
+/// 8 leaves, 8 spines, 32 hosts per leaf, 1 Gbit/s, 100 us, 100 packets (HTPC, "Simulation
+/// evaluation").
 pub fn network() -> LeafSpine {
     let rate = BitRate::from_mbps(1_000);
     let mut network = LeafSpine::new(8, 8, 32, (rate, rate), 100);

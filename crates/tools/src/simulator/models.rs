@@ -1,4 +1,5 @@
-//! The papers' curves that are worked out and not simulated, as tables: HTPC's Fig. 5, the theory of CTCP's Fig. 3, SLP's section II-A.
+//! The papers' curves that are worked out and not simulated, as tables: HTPC's Fig. 5, the theory
+//! of CTCP's Fig. 3, SLP's section II-A.
 
 use recovery::{
     ctcp_efficiency::{self, Rounding},
@@ -59,7 +60,8 @@ fn ctcp() {
     }
 }
 
-/// SLP section II-A: what is left of a link by retransmission and by coding groups of 20, and how often such a group fails.
+/// SLP section II-A: what is left of a link by retransmission and by coding groups of 20, and how
+/// often such a group fails.
 fn slp() {
     println!("\nSLP section II-A, groups of 20 packets\n");
     println!("| loss | ARQ | FEC | redundant packets | groups that fail |\n| --- | --- | --- | --- | --- |");

@@ -1,11 +1,14 @@
-//! One flow over 12 Mbit/s and 10 ms each way, with losses at given packets: the network of `tests/timelines.rs`, for
-//! comparison with `bench/simulators/single_flow.tcl`.
+//! One flow over 12 Mbit/s and 10 ms each way, with losses at given packets: the network of
+//! `tests/timelines.rs`, for comparison with `bench/simulators/single_flow.tcl`.
 //!
-//! The first argument is the flow's length in segments, the others are the data packets that the link loses, from 0. Prints when
-//! the last acknowledgement is back at the sender, in ms, and the timeouts. Words before the numbers: with `handshake`, time counts
-//! from the end of a handshake, which has given a first sample of the round-trip time; with `plain`, there is no Early Retransmit. With
-//! `linux` or `linux-reno`, TCP is Linux's, segments have 1,448 bytes, and what is printed is when the last byte is with a receiver that asked for it by a
-//! short request, as `mendpath lab` measures it. With `quick`, every segment is acknowledged at once. With `timeline`, what happened to every packet follows.
+//! The first argument is the flow's length in segments, the others are the data packets that the
+//! link loses, from 0. Prints when the last acknowledgement is back at the sender, in ms, and the
+//! timeouts. Words before the numbers: with `handshake`, time counts from the end of a handshake,
+//! which has given a first sample of the round-trip time; with `plain`, there is no Early
+//! Retransmit. With `linux` or `linux-reno`, TCP is Linux's, segments have 1,448 bytes, and what is
+//! printed is when the last byte is with a receiver that asked for it by a short request, as
+//! `mendpath lab` measures it. With `quick`, every segment is acknowledged at once. With
+//! `timeline`, what happened to every packet follows.
 
 use std::process::ExitCode;
 
@@ -31,11 +34,13 @@ const WORDS: [&str; 6] = ["handshake", "plain", "linux", "linux-reno", "quick", 
 pub struct Arguments {
     /// [handshake] [plain] [linux | linux-reno] [quick] [timeline] SEGMENTS [LOST_PACKET]...
     ///
-    /// The flow's length in segments, and the data packets that the link loses, from 0. Words before them: with
-    /// `handshake`, time counts from the end of a handshake, which has given a first sample of the round-trip time;
-    /// with `plain`, there is no Early Retransmit. With `linux` or `linux-reno`, TCP is Linux's, segments have 1,448
-    /// bytes, and what is printed is when the last byte is with a receiver that asked for it by a short request. With
-    /// `quick`, every segment is acknowledged at once. With `timeline`, what happened to every packet follows.
+    /// The flow's length in segments, and the data packets that the link loses, from 0. Words
+    /// before them: with `handshake`, time counts from the end of a handshake, which has given a
+    /// first sample of the round-trip time; with `plain`, there is no Early Retransmit. With
+    /// `linux` or `linux-reno`, TCP is Linux's, segments have 1,448 bytes, and what is printed is
+    /// when the last byte is with a receiver that asked for it by a short request. With `quick`,
+    /// every segment is acknowledged at once. With `timeline`, what happened to every packet
+    /// follows.
     #[arg(value_name = "WORD|NUMBER", required = true)]
     words: Vec<String>,
 }

@@ -1,4 +1,5 @@
-//! How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON per run.
+//! How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON
+//! per run.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -66,7 +67,8 @@ fn print_flows() {
     }
 }
 
-/// At least four leaves, at most 16 hosts on each, four spines; hosts of 10 Gbit/s, a fabric of 40 Gbit/s.
+/// At least four leaves, at most 16 hosts on each, four spines; hosts of 10 Gbit/s, a fabric of 40
+/// Gbit/s.
 fn leaf_spine(hosts: u32) -> Sim {
     let (host, fabric) = (HOST_RATE, BitRate::from_mbps(40_000));
     let leaves = (hosts / 16).max(4);
@@ -100,7 +102,8 @@ fn peak_memory() -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Seconds that this thread has been on a processor: what others run meanwhile does not count (Linux; elsewhere the wall clock).
+/// Seconds that this thread has been on a processor: what others run meanwhile does not count
+/// (Linux; elsewhere the wall clock).
 fn clock(start: std::time::Instant) -> f64 {
     let ran = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let nanos = ran.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
@@ -154,7 +157,8 @@ type Make = fn(u32) -> Sim;
 /// Topologies of the curve.
 const CURVES: [(&str, Make); 2] = [("leaf-spine", leaf_spine), ("fat-tree", fat_tree)];
 
-/// What a packet-hop costs in networks of 16 to 1,024 hosts; the best of three runs, of two for the largest. By topology: hosts, packet-hops, CPU seconds.
+/// What a packet-hop costs in networks of 16 to 1,024 hosts; the best of three runs, of two for the
+/// largest. By topology: hosts, packet-hops, CPU seconds.
 fn curve() -> [Vec<(f64, f64, f64)>; 2] {
     let mut found = [Vec::new(), Vec::new()];
     println!(
@@ -230,7 +234,8 @@ Examples:
   mendpath-tools simulator-speed curve cost.svg   # and a figure of it
   mendpath-tools simulator-speed flows            # the flows of leaf-spine, for other simulators";
 
-/// How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON per run.
+/// How fast the simulator is: packet-hops per second of a processor and memory, one line of JSON
+/// per run.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

@@ -1,10 +1,10 @@
-//! The share of flows with a timeout, beside FUSO's models: Fig. 2 (TCP on one lossy path) and Fig. 4 (three paths, one of
-//! them lossy).
+//! The share of flows with a timeout, beside FUSO's models: Fig. 2 (TCP on one lossy path) and Fig.
+//! 4 (three paths, one of them lossy).
 //!
-//! The network is FUSO's testbed (section VI-A), loss on data packets only, as the model's one-way loss. Every flow has a
-//! connection of its own with a handshake, and starts 5 ms (50 ms for
-//! 1 MB) after the one before. The models neglect lost whole windows, count
-//! some cases twice, and assume that one duplicate ACK is enough wherever a loss happens.
+//! The network is FUSO's testbed (section VI-A), loss on data packets only, as the model's one-way
+//! loss. Every flow has a connection of its own with a handshake, and starts 5 ms (50 ms for 1 MB)
+//! after the one before. The models neglect lost whole windows, count some cases twice, and assume
+//! that one duplicate ACK is enough wherever a loss happens.
 
 use clap::Args;
 use netsim::{

@@ -1,8 +1,10 @@
-//! Everything at once for a long time: whether every byte is right, nothing hangs, and memory stays where it is.
+//! Everything at once for a long time: whether every byte is right, nothing hangs, and memory stays
+//! where it is.
 //!
-//! Programs of every kind work all the time, each with pauses of its own. Meanwhile a path is cut now and then, never both at once, and
-//! each end is killed (`kill -9`) four times and started again, the server with its state. So each end has five lives. All choices come from
-//! the seed; how they meet does not.
+//! Programs of every kind work all the time, each with pauses of its own. Meanwhile a path is cut
+//! now and then, never both at once, and each end is killed (`kill -9`) four times and started
+//! again, the server with its state. So each end has five lives. All choices come from the seed;
+//! how they meet does not.
 
 mod figure;
 mod growth;
@@ -31,7 +33,8 @@ const LIVES: u32 = 5;
 const LOOK: Duration = Duration::from_secs(1);
 /// What is under way at the end may take this long to finish.
 const FINISH: Duration = Duration::from_secs(90);
-/// After everything has ended, until descriptors must be closed: a server forgets a client that was killed after a minute.
+/// After everything has ended, until descriptors must be closed: a server forgets a client that was
+/// killed after a minute.
 const SETTLE: Duration = Duration::from_secs(75);
 /// Descriptors that may be open at the end beyond those at the beginning: runtimes keep a few.
 const SPARE_DESCRIPTORS: usize = 8;
@@ -78,7 +81,8 @@ pub async fn endure(args: &Args) -> Outcome<ExitCode> {
     Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What the ends look like when all is over: as soon as they have closed what they opened, or when they had time enough.
+/// What the ends look like when all is over: as soon as they have closed what they opened, or when
+/// they had time enough.
 async fn settled(stage: &Stage, idle: &[stage::Look; 2]) -> Outcome<[stage::Look; 2]> {
     let end = Instant::now() + SETTLE;
     loop {
@@ -115,7 +119,8 @@ async fn cut(stage: &Stage, path: PathId, length: Duration) -> Outcome<()> {
 /// Kills the ends in turn, so that neither is ever young when the other dies.
 async fn restart(stage: Arc<Stage>, ledger: Arc<Ledger>, began: Instant, total: Duration) {
     for half in 1..2 * LIVES {
-        // Lives of the server end at fifths of the time, those of the client between them; the first of these is short.
+        // Lives of the server end at fifths of the time, those of the client between them; the
+        // first of these is short.
         let role = if half % 2 == 0 { Role::Server } else { Role::Client };
         if half == 1 {
             continue;

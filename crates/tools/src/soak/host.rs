@@ -35,7 +35,8 @@ pub async fn source() -> io::Result<SocketAddr> {
 /// What a [`sink`] answers if it got what it expected.
 pub const AS_EXPECTED: u8 = b'y';
 
-/// A host that is told a seed and a size, reads that many bytes to the end of the stream, and says whether they were right.
+/// A host that is told a seed and a size, reads that many bytes to the end of the stream, and says
+/// whether they were right.
 pub async fn sink() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(ANY).await?;
     let address = listener.local_addr()?;
@@ -75,7 +76,8 @@ pub async fn echo() -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The bytes of stream `seed` from `offset` on: different everywhere, so that lost, doubled, moved and crossed ones show.
+/// The bytes of stream `seed` from `offset` on: different everywhere, so that lost, doubled, moved
+/// and crossed ones show.
 pub fn fill(seed: u64, offset: u64, bytes: &mut [u8]) {
     let mut place = offset;
     let mut rest = bytes;

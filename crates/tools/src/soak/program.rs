@@ -9,7 +9,8 @@ use tokio::{
 
 use crate::soak::Outcome;
 
-/// Asks a SOCKS5 proxy for something (RFC 1928); returns the connection and the address that it names.
+/// Asks a SOCKS5 proxy for something (RFC 1928); returns the connection and the address that it
+/// names.
 pub async fn socks5(proxy: SocketAddr, command: u8, host: SocketAddr) -> Outcome<(TcpStream, SocketAddr)> {
     let mut tcp = TcpStream::connect(proxy).await?;
     tcp.write_all(&[5, 1, 0]).await?;

@@ -1,8 +1,10 @@
-//! Flow completion times of the transport's schemes and of the TCP family over FUSO's parallel paths (section VI-A), with the same
-//! losses: FUSO Fig. 6(a) with the code that ships beside the models.
+//! Flow completion times of the transport's schemes and of the TCP family over FUSO's parallel
+//! paths (section VI-A), with the same losses: FUSO Fig. 6(a) with the code that ships beside the
+//! models.
 //!
-//! Every flow has a connection of its own, opened before it starts. The first path loses packets in both directions. TCP has FUSO's
-//! timeout of at least 5 ms and 16 segments of initial window; the transport has the timers of RFC 9002 and ten packets per path.
+//! Every flow has a connection of its own, opened before it starts. The first path loses packets in
+//! both directions. TCP has FUSO's timeout of at least 5 ms and 16 segments of initial window; the
+//! transport has the timers of RFC 9002 and ten packets per path.
 
 use clap::Args;
 use netsim::{

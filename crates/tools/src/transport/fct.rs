@@ -1,4 +1,5 @@
-//! The demo's default scenario in virtual time: completion times of short responses under each recovery scheme.
+//! The demo's default scenario in virtual time: completion times of short responses under each
+//! recovery scheme.
 
 use std::sync::Arc;
 
@@ -192,7 +193,8 @@ pub fn run(arguments: &Arguments) {
             sum(|r| r.stats.repair_symbols_sent),
             sum(|r| r.stats.packets_rebuilt_by_peer),
             extra * 100.0,
-            // Nearly all that a server receives are ACKs; the set-up counts too, so only long responses give the bare share.
+            // Nearly all that a server receives are ACKs; the set-up counts too, so only long
+            // responses give the bare share.
             sum(|r| r.stats.packets_received) as f64 / sum(|r| r.stats.packets_sent) as f64
         );
     }

@@ -1,6 +1,8 @@
-//! CTCP's lab (section 6.1) in virtual time: goodput of one transfer through a bottleneck behind a lossy link.
+//! CTCP's lab (section 6.1) in virtual time: goodput of one transfer through a bottleneck behind a
+//! lossy link.
 //!
-//! With `--chain` losses come in bursts instead: chances per packet that the good and the bad state end, and the loss rate in the bad one.
+//! With `--chain` losses come in bursts instead: chances per packet that the good and the bad state
+//! end, and the loss rate in the bad one.
 
 use std::str::FromStr;
 
@@ -28,7 +30,8 @@ pub struct Arguments {
     /// Round-trip time without queues.
     #[arg(long, default_value = "25ms")]
     rtt: Duration,
-    /// Buffer in front of the bottleneck, in packets of 1,480 bytes; the default is one and a quarter BDP.
+    /// Buffer in front of the bottleneck, in packets of 1,480 bytes; the default is one and a
+    /// quarter BDP.
     #[arg(long, default_value_t = 66)]
     buffer: u64,
     /// Loss rates, before the bottleneck.

@@ -11,7 +11,8 @@ Examples:
   mendpath-tools never-worse --swap --size 60000    # short, either path first
   mendpath-tools never-worse --random 30 --seeds 1  # pairs drawn from a seed";
 
-/// Responses over two paths, and over each alone: how much faster are both, and how near to the sum?
+/// Responses over two paths, and over each alone: how much faster are both, and how near to the
+/// sum?
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

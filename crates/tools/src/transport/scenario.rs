@@ -1,4 +1,5 @@
-//! Runs random scenarios by their seeds, or one from a file; prints what breaks, as small as it can be made.
+//! Runs random scenarios by their seeds, or one from a file; prints what breaks, as small as it can
+//! be made.
 
 use std::{
     io::{IsTerminal, Write, stderr},
@@ -20,7 +21,8 @@ Examples:
   mendpath-tools scenario --seed 123 --verbose
   mendpath-tools scenario --file broken.scenario --verbose";
 
-/// Random scenarios of the transport on a simulated network. Exit code 0: all passed; 1: some failed; 2: a file could not be read.
+/// Random scenarios of the transport on a simulated network. Exit code 0: all passed; 1: some
+/// failed; 2: a file could not be read.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {

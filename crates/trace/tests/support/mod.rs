@@ -1,4 +1,5 @@
-//! Captures with known truth: a model of TCP connections over lossy paths, and writers of capture formats.
+//! Captures with known truth: a model of TCP connections over lossy paths, and writers of capture
+//! formats.
 
 #![allow(dead_code, reason = "every test uses a part of it")]
 

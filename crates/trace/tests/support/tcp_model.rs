@@ -1,6 +1,7 @@
-//! TCP connections over lossy paths, as a capture point in the middle sees them: every packet that was sent, before it may
-//! be lost. Selective acknowledgements, three of them for a fast retransmission, Linux's retransmission timer (SRTT + 200 ms or more)
-//! with backoff, slow start after it. Every packet carries the truth of why it was sent.
+//! TCP connections over lossy paths, as a capture point in the middle sees them: every packet that
+//! was sent, before it may be lost. Selective acknowledgements, three of them for a fast
+//! retransmission, Linux's retransmission timer (SRTT + 200 ms or more) with backoff, slow start
+//! after it. Every packet carries the truth of why it was sent.
 
 use std::{
     cmp::Reverse,
@@ -61,7 +62,8 @@ pub fn mix(plans: &[Plan]) -> Vec<(Packet, Why)> {
     packets
 }
 
-/// An ordinary mix: round trips of 10 to 120 ms, responses of 1 to 200 packets, starts spread over `count` times 20 ms.
+/// An ordinary mix: round trips of 10 to 120 ms, responses of 1 to 200 packets, starts spread over
+/// `count` times 20 ms.
 pub fn ordinary(count: u32, loss: f64, seed: u64) -> Vec<Plan> {
     let mut random = Random(seed);
     let plan = |number| Plan {
@@ -134,7 +136,8 @@ struct Side {
 enum Event {
     /// Unit `.1` arrives at side `.0`.
     Unit(usize, usize),
-    /// An acknowledgement arrives at side `.0`: units of it that are delivered, as of `.1` units cumulatively and all marked.
+    /// An acknowledgement arrives at side `.0`: units of it that are delivered, as of `.1` units
+    /// cumulatively and all marked.
     Ack(usize, u64),
     Timer(usize, u64),
 }
@@ -273,7 +276,8 @@ impl Model {
         self.release(to, through);
         let before = self.out.len();
         self.send(to);
-        // Data carries the acknowledgement, but the model's receiver always sends one of its own as well unless it opens.
+        // Data carries the acknowledgement, but the model's receiver always sends one of its own as
+        // well unless it opens.
         if self.out.len() == before || self.sides[to].units[0].acked {
             let next =
                 self.sides[to].units.iter().rev().find(|unit| unit.sent.is_some()).map_or(0, Unit::end);

@@ -21,7 +21,8 @@ use tokio::{
 
 use super::{origin::Lease, visit::Turn};
 
-/// For an origin server to say whether it wants a body, before it gets it unasked (RFC 9110 section 10.1.1).
+/// For an origin server to say whether it wants a body, before it gets it unasked (RFC 9110
+/// section 10.1.1).
 const EXPECTATION: Duration = Duration::from_secs(1);
 
 /// A request's body on its way to the origin server.
@@ -33,7 +34,8 @@ pub(super) struct Upload {
     complete: Arc<AtomicBool>,
 }
 
-/// What `Expect: 100-continue` waits for. As long as nobody reads the body, hyper does not ask the program for it either.
+/// What `Expect: 100-continue` waits for. As long as nobody reads the body, hyper does not ask the
+/// program for it either.
 struct Permission {
     granted: oneshot::Receiver<()>,
     unasked: Pin<Box<Sleep>>,

@@ -44,7 +44,8 @@ impl Chunks {
         Self { at: At::Size(None), line: 0 }
     }
 
-    /// How many of `bytes`, which go on where the last ones ended, belong to the body, and whether it ends there.
+    /// How many of `bytes`, which go on where the last ones ended, belong to the body, and whether
+    /// it ends there.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> Result<(usize, bool), BadChunk> {
         let mut i = 0;
         while let Some(&byte) = bytes.get(i) {

@@ -1,4 +1,5 @@
-//! Fields that are about one connection, and that the other side of the proxy must not see (RFC 9110 section 7.6.1).
+//! Fields that are about one connection, and that the other side of the proxy must not see (RFC
+//! 9110 section 7.6.1).
 
 use hyper::{
     HeaderMap,
@@ -8,7 +9,8 @@ use hyper::{
     },
 };
 
-/// Those that have names of their own. Trailers are not passed on, which is every recipient's right (RFC 9110 section 6.5.1).
+/// Those that have names of their own. Trailers are not passed on, which is every recipient's right
+/// (RFC 9110 section 6.5.1).
 const HOP_BY_HOP: [HeaderName; 11] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),

@@ -1,9 +1,12 @@
-//! Stands between a program's connection and hyper: lets through what is well-formed, in time and not too long.
+//! Stands between a program's connection and hyper: lets through what is well-formed, in time and
+//! not too long.
 //!
-//! It follows where each message begins and ends, and judges every head before hyper sees it. A head that is refused is replaced by a
-//! harmless request, the service answers that with the reason, and nothing more is let through. So every refusal comes in its
-//! turn behind the answers to earlier requests, and in words. If guard and hyper should ever disagree about where a message ends, the
-//! service finds no ruling for what hyper read, or another one than hyper's request, and ends the connection.
+//! It follows where each message begins and ends, and judges every head before hyper sees it. A
+//! head that is refused is replaced by a harmless request, the service answers that with the
+//! reason, and nothing more is let through. So every refusal comes in its turn behind the answers
+//! to earlier requests, and in words. If guard and hyper should ever disagree about where a message
+//! ends, the service finds no ruling for what hyper read, or another one than hyper's request, and
+//! ends the connection.
 
 use std::{
     future::Future as _,
@@ -174,8 +177,8 @@ impl<T> Guard<T> {
     }
 }
 
-/// Whether a head may end in `buffer`, of which `looked` bytes have been tried. The first piece is always tried: what is no HTTP
-/// is refused at once.
+/// Whether a head may end in `buffer`, of which `looked` bytes have been tried. The first piece is
+/// always tried: what is no HTTP is refused at once.
 fn is_worth_parsing(buffer: &[u8], looked: usize) -> bool {
     if looked == 0 || buffer.len() >= MAX_HEAD {
         return !buffer.is_empty();

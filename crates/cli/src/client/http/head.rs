@@ -1,7 +1,8 @@
 //! The head of a request to the proxy: where it wants to go, and how long it is.
 //!
-//! `hyper` reads requests as well, and is as lenient as the standard allows. Here is what it would forgive and we do not: whatever two
-//! programs could understand differently is refused, so that no request can hide in another (RFC 9112 section 11.2).
+//! `hyper` reads requests as well, and is as lenient as the standard allows. Here is what it would
+//! forgive and we do not: whatever two programs could understand differently is refused, so that no
+//! request can hide in another (RFC 9112 section 11.2).
 
 use hyper::Uri;
 
@@ -124,7 +125,8 @@ impl Head {
         let (method, uri) = (request.method.unwrap_or_default(), request.path.unwrap_or_default());
         let is_http_11 = request.version == Some(1);
         let fields = Fields(request.headers);
-        // RFC 9112 section 3.2: more than one Host is refused; one that differs from the target is replaced (section 3.2.2).
+        // RFC 9112 section 3.2: more than one Host is refused; one that differs from the target is
+        // replaced (section 3.2.2).
         if fields.all("host").count() > 1 {
             return Err(HeadError::Hosts);
         }
@@ -205,7 +207,8 @@ fn split_absolute(uri: &str, method: &str) -> Result<(Target, String), HeadError
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // RFC 9110 section 4.2.4: it has no place in http targets, and may be there to hide what the host is.
+    // RFC 9110 section 4.2.4: it has no place in http targets, and may be there to hide what the
+    // host is.
     if authority.contains('@') {
         return Err(HeadError::UserInfo);
     }

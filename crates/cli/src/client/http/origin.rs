@@ -1,4 +1,5 @@
-//! Connections to origin servers: each belongs to one connection of a program, and serves one request after the other.
+//! Connections to origin servers: each belongs to one connection of a program, and serves one
+//! request after the other.
 
 use std::{
     error::Error as _,
@@ -37,13 +38,15 @@ use crate::{
     target::Target,
 };
 
-/// Idle connections to origin servers, per connection of a program. Browsers open several connections to a proxy.
+/// Idle connections to origin servers, per connection of a program. Browsers open several
+/// connections to a proxy.
 const KEPT: usize = 4;
 /// For how long one of them stays open without a request.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 /// For a connection to end after its program has gone.
 const GRACE: Duration = Duration::from_secs(10);
-/// The longest head of a response, in bytes, and its most fields; origin servers say more than programs.
+/// The longest head of a response, in bytes, and its most fields; origin servers say more than
+/// programs.
 const MAX_HEAD: usize = 64 * 1024;
 const MAX_FIELDS: usize = 256;
 
@@ -100,8 +103,9 @@ impl Origins {
     }
 }
 
-/// Has `target` answer a request, over a kept connection or a new one. `again` makes the request once more where that does no harm
-/// (RFC 9110 section 9.2.2): an origin server may close a kept connection just when a request is on its way.
+/// Has `target` answer a request, over a kept connection or a new one. `again` makes the request
+/// once more where that does no harm (RFC 9110 section 9.2.2): an origin server may close a kept
+/// connection just when a request is on its way.
 pub(super) async fn ask(
     origins: &std::sync::Mutex<Origins>,
     uplink: &Uplink,
@@ -137,7 +141,8 @@ pub(super) async fn ask(
 }
 
 impl Origin {
-    /// Asks the server for a connection. What is sent over it need not wait for the server's answer.
+    /// Asks the server for a connection. What is sent over it need not wait for the server's
+    /// answer.
     async fn open(uplink: &Uplink, target: &Target) -> Result<Self, Reply> {
         let (send, asked) = tunnel::ask(uplink, target.clone()).await?;
         let idle = Idle(Arc::new(watch::Sender::new(None)));
@@ -212,8 +217,8 @@ impl OriginIo {
 }
 
 impl Drop for OriginIo {
-    /// Between two requests this is a connection's proper end; in the middle of one the origin server must not take it for the end of
-    /// a request.
+    /// Between two requests this is a connection's proper end; in the middle of one the origin
+    /// server must not take it for the end of a request.
     fn drop(&mut self) {
         let Some(send) = &mut self.send else { return };
         if self.finished {
@@ -250,7 +255,8 @@ impl AsyncWrite for OriginIo {
             return Poll::Ready(Err(gone()));
         };
         match ready!(Pin::new(send).poll_write(cx, data)) {
-            // When a server refuses, that it takes no more may arrive before it says why. Reading tells.
+            // When a server refuses, that it takes no more may arrive before it says why. Reading
+            // tells.
             Err(_) if !receive.is_granted() => Poll::Ready(Ok(data.len())),
             written => Poll::Ready(written),
         }

@@ -1,5 +1,5 @@
-//! What the two sides of a program's connection know of each other: the [guard](super::guard), which judges what comes in, and
-//! the service, which hyper calls for each request.
+//! What the two sides of a program's connection know of each other: the [guard](super::guard),
+//! which judges what comes in, and the service, which hyper calls for each request.
 
 use std::{
     collections::VecDeque,
@@ -62,7 +62,8 @@ impl Visit {
         books.open += 1;
     }
 
-    /// The ruling on the request that hyper has read; `None` if there is none, so that hyper read something else than the guard.
+    /// The ruling on the request that hyper has read; `None` if there is none, so that hyper read
+    /// something else than the guard.
     pub(super) fn begin(self: &Arc<Self>) -> Option<(Ruling, Turn)> {
         let ruling = self.books().rulings.pop_front()?;
         Some((ruling, Turn(Arc::clone(self))))

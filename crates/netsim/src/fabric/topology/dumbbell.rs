@@ -1,10 +1,12 @@
-//! Pairs of hosts on either side of one bottleneck: the first half of the hosts left, the other half right.
+//! Pairs of hosts on either side of one bottleneck: the first half of the hosts left, the other
+//! half right.
 
 use units::{BitRate, Duration};
 
 use super::{Line, LinkId, Topology};
 
-/// A dumbbell. Host `i` and host `pairs + i` are a pair; link 0 is the bottleneck, from left to right.
+/// A dumbbell. Host `i` and host `pairs + i` are a pair; link 0 is the bottleneck, from left to
+/// right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dumbbell {
     /// Pairs of hosts.
@@ -19,8 +21,9 @@ impl Dumbbell {
     /// The bottleneck.
     pub const BOTTLENECK: LinkId = LinkId(0);
 
-    /// `pairs` pairs over a bottleneck of `rate` with a queue of `packets`, at a round-trip time of `rtt` without load
-    /// and serialisation. The access links have ten times the rate, a tenth of the delay each, and roomy queues.
+    /// `pairs` pairs over a bottleneck of `rate` with a queue of `packets`, at a round-trip time of
+    /// `rtt` without load and serialisation. The access links have ten times the rate, a tenth of
+    /// the delay each, and roomy queues.
     pub fn new(pairs: u32, rate: BitRate, rtt: Duration, packets: u32) -> Self {
         let side = rtt / 20;
         let access = Line::new(BitRate(rate.bits_per_second().saturating_mul(10)), side, 10_000);

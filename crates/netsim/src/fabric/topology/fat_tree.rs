@@ -5,10 +5,11 @@ use units::{BitRate, Duration};
 use super::{Line, Topology};
 use crate::fabric::{Mark, QueueLimit};
 
-/// Pods of ToRs and aggregation switches; aggregation switch `j` of every pod is joined to the `j`-th group of spines.
+/// Pods of ToRs and aggregation switches; aggregation switch `j` of every pod is joined to the
+/// `j`-th group of spines.
 ///
-/// Switches are numbered ToRs first (by pod), then aggregation switches (by pod), then spines. Levels: 0 host-ToR,
-/// 1 ToR-Agg, 2 Agg-Spine.
+/// Switches are numbered ToRs first (by pod), then aggregation switches (by pod), then spines.
+/// Levels: 0 host-ToR, 1 ToR-Agg, 2 Agg-Spine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FatTree {
     /// Pods.
@@ -30,9 +31,10 @@ pub struct FatTree {
 }
 
 impl FatTree {
-    /// FUSO's: 4 spines, 4 pods of 2 + 2 switches, 64 hosts of 10 Gbit/s, fabric ports of 40 Gbit/s, 1 MB per port, marks
-    /// from 300 KB (hosts' ports) and 1,200 KB (fabric ports; above the queue, so it never marks there) on, base
-    /// round-trip time 240 us between pods: 20 us per link.
+    /// FUSO's: 4 spines, 4 pods of 2 + 2 switches, 64 hosts of 10 Gbit/s, fabric ports of 40
+    /// Gbit/s, 1 MB per port, marks from 300 KB (hosts' ports) and 1,200 KB (fabric ports; above
+    /// the queue, so it never marks there) on, base round-trip time 240 us between pods: 20 us per
+    /// link.
     pub fn fuso() -> Self {
         let line = |mbps| Line::new(BitRate::from_mbps(mbps), Duration::from_micros(20), 10_000);
         let switch =

@@ -24,7 +24,8 @@ pub struct LeafSpine {
 }
 
 impl LeafSpine {
-    /// Any size with one rate for hosts and one for the fabric, 5 us per link, switch queues of `packets`.
+    /// Any size with one rate for hosts and one for the fabric, 5 us per link, switch queues of
+    /// `packets`.
     pub fn new(
         leaves: u32,
         spines: u32,

@@ -5,7 +5,8 @@ use units::{BitRate, Duration};
 use super::{Line, LinkId, Topology};
 use crate::fabric::{Mark, QueueLimit};
 
-/// Hosts `0..per_rack` under the first switch, the others under the second; links `0..paths` join the switches.
+/// Hosts `0..per_rack` under the first switch, the others under the second; links `0..paths` join
+/// the switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParallelPaths {
     /// Links between the switches: P1, P2, ...
@@ -21,8 +22,9 @@ pub struct ParallelPaths {
 }
 
 impl ParallelPaths {
-    /// FUSO's testbed: three hosts per rack, three paths, 1 Gbit/s everywhere, 128 KB per switch port with marks from
-    /// 32 KB on (1,024 bytes per KB), and delays of 46.67 us per link that make a base round-trip time of 280 us.
+    /// FUSO's testbed: three hosts per rack, three paths, 1 Gbit/s everywhere, 128 KB per switch
+    /// port with marks from 32 KB on (1,024 bytes per KB), and delays of 46.67 us per link that
+    /// make a base round-trip time of 280 us.
     pub fn fuso() -> Self {
         let line = Line::new(BitRate::from_mbps(1_000), Duration::from_nanos(280_000 / 6), 10_000);
         let switch = line.with_queue(QueueLimit::Bytes(128 * 1_024)).with_mark(Mark::Bytes(32 * 1_024));

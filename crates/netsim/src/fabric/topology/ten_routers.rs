@@ -1,4 +1,5 @@
-//! CoFUSO's simulation network: ten routers between ten receivers and ten senders (section 6.2, Fig. 12).
+//! CoFUSO's simulation network: ten routers between ten receivers and ten senders (section 6.2,
+//! Fig. 12).
 //!
 //! The wiring is only in the paper's drawing (COF-A5), so both readings are here.
 
@@ -10,10 +11,12 @@ use crate::fabric::QueueLimit;
 /// How the ten routers are joined.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum Wiring {
-    /// R1 - {R2..R5} - {R6..R9} - R10 with a full mesh in the middle: 16 paths, five links per direction.
+    /// R1 - {R2..R5} - {R6..R9} - R10 with a full mesh in the middle: 16 paths, five links per
+    /// direction.
     #[default]
     Mesh4x4,
-    /// R1 - {R2,R3} - {R4..R7} - {R8,R9} - R10, neighbouring layers fully meshed: 16 paths, six links per direction.
+    /// R1 - {R2,R3} - {R4..R7} - {R8,R9} - R10, neighbouring layers fully meshed: 16 paths, six
+    /// links per direction.
     Layers242,
 }
 

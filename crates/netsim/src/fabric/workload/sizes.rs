@@ -29,14 +29,15 @@ pub enum TableError {
     },
 }
 
-/// A distribution: values with their shares P(x <= value), linear in between. Two rows with the same value are an atom,
-/// and so is a first row whose share is above 0.
+/// A distribution: values with their shares P(x <= value), linear in between. Two rows with the
+/// same value are an atom, and so is a first row whose share is above 0.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SizeTable {
     rows: Vec<(f64, f64)>,
 }
 
-/// The tables of the folder `data`, by the name of their file without its ending. Sources and grades: `data/README.md`.
+/// The tables of the folder `data`, by the name of their file without its ending. Sources and
+/// grades: `data/README.md`.
 pub const TABLES: &[(&str, &str)] = &[
     ("websearch_dctcp", include_str!("../../../data/websearch_dctcp.csv")),
     ("websearch_pfabric_pkts", include_str!("../../../data/websearch_pfabric_pkts.csv")),
@@ -120,8 +121,8 @@ impl SizeTable {
         (self.quantile(rng.next_f64()).round() as u64).max(1)
     }
 
-    /// The part of the distribution at or below `limit`: what remains if larger values are not taken. `None` if nothing
-    /// remains.
+    /// The part of the distribution at or below `limit`: what remains if larger values are not
+    /// taken. `None` if nothing remains.
     pub fn at_most(&self, limit: f64) -> Option<Self> {
         let mut rows: Vec<(f64, f64)> = self.rows.iter().copied().take_while(|row| row.0 <= limit).collect();
         let last = *rows.last()?;

@@ -1,6 +1,8 @@
-//! Data in blocks (scheme 2, docs/wire-format.md): which packet of which block is next, and what its fate means.
+//! Data in blocks (scheme 2, docs/wire-format.md): which packet of which block is next, and what
+//! its fate means.
 //!
-//! `sender` keeps the blocks that we send, `receiver` those that the peer sends. Here they meet paths, streams and the wire.
+//! `sender` keeps the blocks that we send, `receiver` those that the peer sends. Here they meet
+//! paths, streams and the wire.
 
 pub(in crate::connection::repair) mod receiver;
 mod sender;
@@ -85,8 +87,8 @@ impl Connection {
         }
     }
 
-    /// Whether the next packet of `path` can be a member of `block`: the names of all members must fit the headroom. If not, the block is
-    /// closed, and the next packet begins another.
+    /// Whether the next packet of `path` can be a member of `block`: the names of all members must
+    /// fit the headroom. If not, the block is closed, and the next packet begins another.
     pub(in crate::connection) fn may_join(&mut self, now: Instant, block: u64, path: PathId) -> bool {
         let Some(on) = self.paths.get(&path) else { return true };
         let named = self.repair.blocks.naming_len(block, path, on.space().next_number());
@@ -99,7 +101,8 @@ impl Connection {
         false
     }
 
-    /// The place of the packet with `frames` that is about to leave on `path`, if it has one; then its plaintext is kept.
+    /// The place of the packet with `frames` that is about to leave on `path`, if it has one; then
+    /// its plaintext is kept.
     pub(in crate::connection) fn place_of(
         &mut self,
         next: Next,
@@ -123,7 +126,8 @@ impl Connection {
         place
     }
 
-    /// A data packet has been built that was to be a source. `None` if there was no memory for another.
+    /// A data packet has been built that was to be a source. `None` if there was no memory for
+    /// another.
     pub(in crate::connection) fn on_source_built(
         &mut self,
         path: PathId,
@@ -148,8 +152,8 @@ impl Connection {
         SHORT_HEADER + self.repair.blocks.frame_len(block, index) + TAG_LEN
     }
 
-    /// Whether any path carries a packet with a combination of the block. One that is a backup, or silent, while another works does not:
-    /// nobody knows how long the block would wait for it.
+    /// Whether any path carries a packet with a combination of the block. One that is a backup, or
+    /// silent, while another works does not: nobody knows how long the block would wait for it.
     fn has_path_for(&self, block: u64, index: u32) -> bool {
         let (size, usable) = (self.combination_size(block, index), self.usable());
         self.paths.values().any(|p| usable(p) && p.datagram_size() >= size)
@@ -201,7 +205,8 @@ impl Connection {
         Some(built)
     }
 
-    /// A combination as a probe of a path, of at most `size` bytes: it tells the peer more than any packet sent before.
+    /// A combination as a probe of a path, of at most `size` bytes: it tells the peer more than any
+    /// packet sent before.
     pub(in crate::connection) fn send_coded_probe(
         &mut self,
         now: Instant,
@@ -245,7 +250,8 @@ impl Connection {
         }
     }
 
-    /// The sender does not seem to know that we have the block: the RECOVERED that told it may be lost.
+    /// The sender does not seem to know that we have the block: the RECOVERED that told it may be
+    /// lost.
     fn report_again(&mut self, combination: &Combination<'_>) -> Result<(), TransportError> {
         for (id, packets) in combination.members.iter() {
             let Some(path) = self.paths.get_mut(&id) else { continue };
@@ -309,7 +315,8 @@ impl Connection {
         }
     }
 
-    /// The peer has the content of a packet, without its path having delivered it in time: it was rebuilt, or came late.
+    /// The peer has the content of a packet, without its path having delivered it in time: it was
+    /// rebuilt, or came late.
     pub(in crate::connection) fn cover_in_blocks(
         &mut self,
         now: Instant,
@@ -329,7 +336,8 @@ impl Connection {
         waited
     }
 
-    /// Makes pending again what a packet carried beside a block's stream ranges, which wait for the block.
+    /// Makes pending again what a packet carried beside a block's stream ranges, which wait for the
+    /// block.
     pub(in crate::connection) fn requeue_for_other_paths(
         &mut self,
         packet_block: Option<u64>,
@@ -345,7 +353,8 @@ impl Connection {
 
     // ---- the end of blocks
 
-    /// Whether the peer may lack anything of a block that it still needs: a stream may have been reset, or delivered by other packets.
+    /// Whether the peer may lack anything of a block that it still needs: a stream may have been
+    /// reset, or delivered by other packets.
     fn is_needed(&self, block: u64) -> bool {
         let Some(held) = self.repair.blocks.get(block) else { return false };
         held.members().iter().filter(|m| !m.covered).any(|member| {
@@ -364,7 +373,8 @@ impl Connection {
         }
     }
 
-    /// A block cannot be decoded: what its lost packets carried becomes pending again, and the others are packets as any.
+    /// A block cannot be decoded: what its lost packets carried becomes pending again, and the
+    /// others are packets as any.
     fn fail_block(&mut self, now: Instant, block: u64) {
         let Some(removed) = self.repair.blocks.remove(block) else { return };
         self.repair.on_event(now, &RecoveryEvent::BlockSettled { block });
@@ -384,7 +394,8 @@ impl Connection {
         }
     }
 
-    /// A path is given up, and with it what the receiver keeps of it: no block with a packet of it can be decoded.
+    /// A path is given up, and with it what the receiver keeps of it: no block with a packet of it
+    /// can be decoded.
     pub(in crate::connection) fn fail_blocks_of(&mut self, now: Instant, path: PathId) {
         for block in self.repair.blocks.on_path(path) {
             self.fail_block(now, block);

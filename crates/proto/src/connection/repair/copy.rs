@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Connection {
-    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since. `None` if nothing was left.
+    /// Sends the frames of an un-ACKed packet once more, minus what has been acknowledged since.
+    /// `None` if nothing was left.
     pub(in crate::connection) fn send_copy(
         &mut self,
         now: Instant,
@@ -80,7 +81,8 @@ impl Connection {
         builder.ack_eliciting |= wrote;
     }
 
-    /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once more, for a probe.
+    /// Appends the frames of the oldest un-ACKed packet, or of one `newer` packets after it, once
+    /// more, for a probe.
     pub(in crate::connection) fn write_oldest_again(
         &mut self,
         id: PathId,
@@ -105,7 +107,8 @@ impl Connection {
         }
     }
 
-    /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all the same.
+    /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all
+    /// the same.
     pub(in crate::connection) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
         let Some(path) = self.paths.get_mut(&of) else { return };
         match path.sent_mut(number) {
@@ -114,7 +117,8 @@ impl Connection {
         }
     }
 
-    /// A packet was declared lost. If recovery has protected it, the answer may still show that it was in time.
+    /// A packet was declared lost. If recovery has protected it, the answer may still show that it
+    /// was in time.
     pub(in crate::connection) fn note_lost_for_recovery(
         &mut self,
         of: PathId,
@@ -125,7 +129,8 @@ impl Connection {
         self.stats.packets_mended += u64::from(mended);
     }
 
-    /// The data of a packet that is not on record has arrived. True if it was a loss that this mends.
+    /// The data of a packet that is not on record has arrived. True if it was a loss that this
+    /// mends.
     pub(super) fn note_mended(&mut self, of: PathId, number: u64) -> bool {
         let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_mended(number));
         self.stats.packets_mended += u64::from(mended);

@@ -1,13 +1,15 @@
 //! What decoding may cost: work in proportion to the bytes that arrive.
 //!
-//! A REPAIR frame of sixty bytes may name a hundred packets, and one of a full packet makes as many of them be multiplied and added. Honest
-//! symbols are a part of what arrives, so that a credit for every byte that arrives never runs out for them; for whoever sends nothing else, it
-//! bounds what a byte of theirs costs us (docs/wire-format.md).
+//! A REPAIR frame of sixty bytes may name a hundred packets, and one of a full packet makes as many
+//! of them be multiplied and added. Honest symbols are a part of what arrives, so that a credit for
+//! every byte that arrives never runs out for them; for whoever sends nothing else, it bounds what
+//! a byte of theirs costs us (docs/wire-format.md).
 
-/// What looking up a member costs, in bytes multiplied and added. It happens twice: when a symbol comes, and when its block is decoded.
+/// What looking up a member costs, in bytes multiplied and added. It happens twice: when a symbol
+/// comes, and when its block is decoded.
 pub(super) const LOOKUP: u64 = 64;
-/// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the largest blocks, should every packet that they
-/// protect have been lost.
+/// Credit that is saved up at most, and that a connection starts with: a hundred symbols over the
+/// largest blocks, should every packet that they protect have been lost.
 const LARGEST: u64 = 32 << 20;
 /// Credit for a received byte, at least.
 const LEAST_PER_BYTE: u64 = 32;
@@ -20,7 +22,8 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    /// For blocks of at most `largest_block` members: enough for symbols over the largest ones if these are half of all that arrives.
+    /// For blocks of at most `largest_block` members: enough for symbols over the largest ones if
+    /// these are half of all that arrives.
     pub(super) fn new(largest_block: u8) -> Self {
         Self { left: LARGEST, per_byte: (u64::from(largest_block) / 2).max(LEAST_PER_BYTE) }
     }
@@ -30,8 +33,8 @@ impl Credit {
         self.left = (self.left + bytes * self.per_byte).min(LARGEST);
     }
 
-    /// Pays for a symbol of `len` bytes over so many members, whatever it may come to cost; `coefficients` are those that an equation over them
-    /// has. False if the credit is used up.
+    /// Pays for a symbol of `len` bytes over so many members, whatever it may come to cost;
+    /// `coefficients` are those that an equation over them has. False if the credit is used up.
     pub(super) fn spend(&mut self, members: u64, len: usize, coefficients: u64) -> bool {
         let cost = members * (len as u64 + 2 * LOOKUP + coefficients);
         let paid = self.left >= cost;
@@ -46,7 +49,8 @@ impl Credit {
 mod tests {
     use super::*;
 
-    /// Blocks of `k` packets of `len` bytes, of which a part is lost, with as many symbols as are needed and a tenth more: none is refused.
+    /// Blocks of `k` packets of `len` bytes, of which a part is lost, with as many symbols as are
+    /// needed and a tenth more: none is refused.
     #[test]
     fn honest_symbols_are_always_paid_for() {
         for (k, len, symbols) in

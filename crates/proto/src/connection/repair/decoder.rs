@@ -1,13 +1,15 @@
-//! The receiving side: recent plaintexts per path, blocks that wait, and decoding as soon as enough is there.
+//! The receiving side: recent plaintexts per path, blocks that wait, and decoding as soon as enough
+//! is there.
 //!
-//! CoFUSO sections 4.3 and 5.3. A block waits while more of its packets are missing than repair symbols have come. It is
-//! given up when it turns out that one of its received members is no longer kept (COF-A12), when a newer block needs its place, or
-//! when its path is closed.
+//! CoFUSO sections 4.3 and 5.3. A block waits while more of its packets are missing than repair
+//! symbols have come. It is given up when it turns out that one of its received members is no
+//! longer kept (COF-A12), when a newer block needs its place, or when its path is closed.
 //!
 //! # Bounds
-//! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks wait. What a hostile peer can
-//! make us compute is bounded by the bytes it sends: a block is decoded once at most, and each symbol is paid for out of a
-//! [`Credit`] before anything is done about it.
+//! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks
+//! wait. What a hostile peer can make us compute is bounded by the bytes it sends: a block is
+//! decoded once at most, and each symbol is paid for out of a [`Credit`] before anything is done
+//! about it.
 
 use std::collections::VecDeque;
 
@@ -35,7 +37,8 @@ pub(crate) struct Counters {
     pub(crate) rebuilt: u64,
     /// Symbols that nothing was done about, because more had come than the peer's bytes pay for.
     pub(crate) refused: u64,
-    /// Bytes that were multiplied and added, and [`LOOKUP`] for each packet looked up: what decoding has cost, counted where it is done.
+    /// Bytes that were multiplied and added, and [`LOOKUP`] for each packet looked up: what
+    /// decoding has cost, counted where it is done.
     pub(crate) work: u64,
     pub(crate) memory_peak: u64,
 }
@@ -105,7 +108,8 @@ impl Decoder {
         self.credit.earn(bytes);
     }
 
-    /// Pays for a REPAIR frame. If the credit is used up, it counts as received and wasted, and nothing is to be done about it.
+    /// Pays for a REPAIR frame. If the credit is used up, it counts as received and wasted, and
+    /// nothing is to be done about it.
     pub(crate) fn admits_repair(&mut self, repair: &Repair<'_>) -> bool {
         let paid = self.credit.spend(repair.members.packet_count(), repair.symbol.len(), 0);
         self.count_unless(paid)
@@ -209,8 +213,8 @@ impl Decoder {
         rebuilt
     }
 
-    /// Takes a combination; `is_settled` tells which packets have arrived or were rebuilt. `None`: all of the block's are, so it comes too
-    /// late.
+    /// Takes a combination; `is_settled` tells which packets have arrived or were rebuilt. `None`:
+    /// all of the block's are, so it comes too late.
     pub(crate) fn on_combination(
         &mut self,
         frame: &Combination<'_>,
@@ -235,7 +239,8 @@ impl Decoder {
         self.counters.wasted += 1;
     }
 
-    /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is missing or it cannot be decoded.
+    /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is
+    /// missing or it cannot be decoded.
     fn find_or_open(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Option<usize> {
         self.counters.work += LOOKUP * repair.members.packet_count();
         let digest = digest(repair.members.packets());
@@ -259,7 +264,8 @@ impl Decoder {
             }
             missing += 1;
         }
-        // More may be missing than the block has symbols: a repair symbol that took a faster path is here before its sources.
+        // More may be missing than the block has symbols: a repair symbol that took a faster path
+        // is here before its sources.
         if missing == 0 {
             return None;
         }
@@ -323,13 +329,15 @@ impl Decoder {
         self.make_room();
     }
 
-    /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2 relies on; then the oldest blocks, also if so
-    /// little of the plaintexts is free to go that moving the others costs more than that gains. A
-    /// block of scheme 1 that needs a plaintext which is gone is found out when it is to be decoded.
+    /// Keeps to the budget: the oldest plaintexts go first, but for those that a block of scheme 2
+    /// relies on; then the oldest blocks, also if so little of the plaintexts is free to go that
+    /// moving the others costs more than that gains. A block of scheme 1 that needs a plaintext
+    /// which is gone is found out when it is to be decoded.
     fn make_room(&mut self) {
         let mut slabs = self.sources.slabs();
         while self.memory() > self.budget {
-            // Pinned plaintexts move to the end: once around is enough to know that the rest is pinned.
+            // Pinned plaintexts move to the end: once around is enough to know that the rest is
+            // pinned.
             if slabs > 0 && self.sources.is_mostly_free() && self.sources.evict_oldest() {
                 slabs -= 1;
                 continue;
@@ -388,7 +396,8 @@ mod tests {
         decoder.on_repair(&repair, &ReceivedPackets::default())
     }
 
-    /// Making room for the symbol drops an older block; the index of the one that is ready then named nothing.
+    /// Making room for the symbol drops an older block; the index of the one that is ready then
+    /// named nothing.
     #[test]
     fn a_ready_block_is_decoded_although_the_memory_is_full() {
         let mut decoder = Decoder::new(3_600, 128);

@@ -1,7 +1,8 @@
 //! The handshake's flights once more: SLP for SYN and SYN/ACK (section II-C1, SLP-A4).
 //!
-//! Nothing is known of the path yet, and a lost flight costs a probe timeout of a second or more. If the policy says so, what a flight carried
-//! and nobody has acknowledged leaves again a moment later, once, within the window and the amplification limit.
+//! Nothing is known of the path yet, and a lost flight costs a probe timeout of a second or more.
+//! If the policy says so, what a flight carried and nobody has acknowledged leaves again a moment
+//! later, once, within the window and the amplification limit.
 
 use units::Instant;
 
@@ -20,7 +21,8 @@ pub(super) struct FlightCopy {
 }
 
 impl Connection {
-    /// A datagram of the handshake with `bytes` is about to leave; `fresh` if it carries something for the first time.
+    /// A datagram of the handshake with `bytes` is about to leave; `fresh` if it carries something
+    /// for the first time.
     pub(in crate::connection) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
         if fresh {
             let path = self.path_zero();
@@ -43,7 +45,8 @@ impl Connection {
         }
     }
 
-    /// Makes what is un-ACKed of the flight pending again, if it fits the window and the amplification limit.
+    /// Makes what is un-ACKed of the flight pending again, if it fits the window and the
+    /// amplification limit.
     fn copy_flight(&mut self) {
         self.repair.flight_copy = FlightCopy::default();
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent().iter());
@@ -69,7 +72,8 @@ impl Connection {
         }
     }
 
-    /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes; returns how many.
+    /// Makes the oldest un-ACKed CRYPTO data of a level pending again, at most so many bytes;
+    /// returns how many.
     pub(in crate::connection) fn oldest_again(&mut self, level: Level, most: u64) -> u64 {
         let Some(space) = self.handshake.space(level) else { return 0 };
         let ranges: Vec<_> = space.space.sent().iter().flat_map(|(_, p)| p.frames.crypto.clone()).collect();

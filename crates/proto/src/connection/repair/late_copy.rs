@@ -1,5 +1,6 @@
-//! Late re-injection: data stuck on a slow or dead path goes again over the better one, within its window, when nothing else is to be
-//! sent. The scheduler's counterpart to recovery: it works with every scheme, `none` included.
+//! Late re-injection: data stuck on a slow or dead path goes again over the better one, within its
+//! window, when nothing else is to be sent. The scheduler's counterpart to recovery: it works with
+//! every scheme, `none` included.
 
 use units::{Duration, Instant};
 
@@ -15,7 +16,8 @@ use crate::{
 const MAX_VOID_ATTEMPTS: usize = 64;
 
 impl Connection {
-    /// Builds a copy of the packet that is most worth it; `Some` is the path it is for. If there is none, notes when to ask again.
+    /// Builds a copy of the packet that is most worth it; `Some` is the path it is for. If there is
+    /// none, notes when to ask again.
     pub(in crate::connection) fn build_reinjection(
         &mut self,
         now: Instant,
@@ -45,8 +47,8 @@ impl Connection {
         None
     }
 
-    /// The oldest packet, among those of all paths that are late, on the path that keeps it longest; the path for its copy, and how long
-    /// that one's pacer holds it back.
+    /// The oldest packet, among those of all paths that are late, on the path that keeps it
+    /// longest; the path for its copy, and how long that one's pacer holds it back.
     fn most_late(
         &mut self,
         now: Instant,

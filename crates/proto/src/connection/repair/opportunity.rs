@@ -11,10 +11,12 @@ use crate::{
     wire::PathId,
 };
 
-/// Records that are looked at for each source symbol that a block may hold: others lie between those that can be coded.
+/// Records that are looked at for each source symbol that a block may hold: others lie between
+/// those that can be coded.
 const MAX_RECORDS_PER_SYMBOL: usize = 8;
 
-/// Attempts per opportunity that may come to nothing, because what they wanted to send was delivered meanwhile.
+/// Attempts per opportunity that may come to nothing, because what they wanted to send was
+/// delivered meanwhile.
 const MAX_VOID_ATTEMPTS: usize = 64;
 
 /// The un-ACKed packets of all paths, as the pure algorithms ask for them.
@@ -69,8 +71,9 @@ impl UnackedView for Unacked<'_> {
 const PLENTY: u64 = 1 << 20;
 
 impl Connection {
-    /// Whether new data lasts at least twice as long as it takes to hear of what is sent now: then no spare window comes in time to
-    /// protect that. What is in flight is a round trip's worth at the rate that the paths really have.
+    /// Whether new data lasts at least twice as long as it takes to hear of what is sent now: then
+    /// no spare window comes in time to protect that. What is in flight is a round trip's worth at
+    /// the rate that the paths really have.
     fn has_data_for_long(&self) -> bool {
         let waiting = self.streams.sendable_bytes();
         if waiting < PLENTY {
@@ -142,7 +145,8 @@ impl Connection {
         None
     }
 
-    /// Tells the policy of a packet with data that has just left. The snapshots are those that the scheduler has seen.
+    /// Tells the policy of a packet with data that has just left. The snapshots are those that the
+    /// scheduler has seen.
     pub(in crate::connection) fn tell_policy(&mut self, now: Instant, packet: &SentData) {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         if let Some(path) = snapshots.iter_mut().find(|s| s.id == packet.path) {

@@ -1,4 +1,5 @@
-//! Packets that were rebuilt: those of the peer here, and those of ours there (RECOVERED, docs/wire-format.md).
+//! Packets that were rebuilt: those of the peer here, and those of ours there (RECOVERED,
+//! docs/wire-format.md).
 
 use units::Instant;
 
@@ -77,7 +78,8 @@ impl Connection {
             if packet.as_ref().is_some_and(|packet| packet.is_rebuilt()) {
                 continue;
             }
-            // A report may come twice; what is no longer on record shows by what was waiting for it.
+            // A report may come twice; what is no longer on record shows by what was waiting for
+            // it.
             let news = match packet {
                 Some(packet) => {
                     packet.on_arrived(Content::Rebuilt);

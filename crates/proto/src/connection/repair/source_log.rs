@@ -1,15 +1,18 @@
 //! The plaintexts that arrived most recently, of all paths together: a log in slabs.
 //!
-//! Packets arrive by the hundred thousand a second and few of them are ever needed to decode, so keeping one must cost no more than
-//! copying it: plaintexts are appended to the newest slab, and the oldest slab is given up as a whole.
+//! Packets arrive by the hundred thousand a second and few of them are ever needed to decode, so
+//! keeping one must cost no more than copying it: plaintexts are appended to the newest slab, and
+//! the oldest slab is given up as a whole.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::wire::PathId;
 
-/// Sizes of slabs, bytes: small while little is kept, so that a quiet connection holds little memory; at most an eighth of the budget.
+/// Sizes of slabs, bytes: small while little is kept, so that a quiet connection holds little
+/// memory; at most an eighth of the budget.
 const SLAB_SIZES: core::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
-/// What keeping a plaintext costs beyond its bytes: its places in a slab's list and in its path's index.
+/// What keeping a plaintext costs beyond its bytes: its places in a slab's list and in its path's
+/// index.
 const ENTRY_OVERHEAD: usize = 64;
 
 /// A piece of the log.
@@ -101,7 +104,8 @@ impl SourceLog {
         self.pinned
     }
 
-    /// Whether giving up the oldest slabs is worth moving what blocks rely on: at most four bytes for each that is gained.
+    /// Whether giving up the oldest slabs is worth moving what blocks rely on: at most four bytes
+    /// for each that is gained.
     pub(super) fn is_mostly_free(&self) -> bool {
         (self.memory - self.pinned.min(self.memory)) * 4 >= self.pinned
     }
@@ -151,7 +155,8 @@ impl SourceLog {
         slab.bytes.get(place.at as usize..place.at as usize + usize::from(place.len))
     }
 
-    /// For looking up a path's packets in ascending order, each search beginning where the last one ended.
+    /// For looking up a path's packets in ascending order, each search beginning where the last one
+    /// ended.
     pub(super) fn walk(&self, path: PathId) -> Walk<'_> {
         Walk { places: self.index.get(&path), at: 0 }
     }
@@ -185,7 +190,8 @@ impl SourceLog {
         self.slabs.len()
     }
 
-    /// Gives up the oldest slab; `false` if there is none. Of its plaintexts, those that blocks rely on start again as the newest.
+    /// Gives up the oldest slab; `false` if there is none. Of its plaintexts, those that blocks
+    /// rely on start again as the newest.
     pub(super) fn evict_oldest(&mut self) -> bool {
         let Some(mut slab) = self.slabs.pop_front() else { return false };
         self.memory -= slab.memory();
@@ -261,7 +267,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a plain map: what is found is right, the newest is always found, and eviction goes by age.
+        /// Against a plain map: what is found is right, the newest is always found, and eviction
+        /// goes by age.
         #[test]
         fn behaves_as_a_map_that_forgets_the_oldest(
             steps in prop::collection::vec((0..3u32, 0..40u64, 0..9_000usize, 0..20u8), 1..200),

@@ -57,7 +57,8 @@ impl Connection {
         Some(built)
     }
 
-    /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room` are left out.
+    /// Codes the block's packets. Members whose numbers lie too scattered to be named within `room`
+    /// are left out.
     fn make_block(&mut self, block: &Block, of: PathId, room: usize) -> bool {
         let Some(path) = self.paths.get_mut(&of) else { return false };
         let in_block = |(n, p): &(u64, &SentPacket)| *n <= block.last.0 && p.is_codable();

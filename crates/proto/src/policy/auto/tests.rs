@@ -4,7 +4,8 @@ use recovery::{SourceRun, loss_history::LossHistory};
 
 use super::*;
 
-/// Un-ACKed packets of path 0, with the size of each; those in `protected` have a copy or are in a block.
+/// Un-ACKed packets of path 0, with the size of each; those in `protected` have a copy or are in a
+/// block.
 #[derive(Default)]
 struct Packets {
     numbers: BTreeSet<PacketNumber>,

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A client with `len` bytes written and the stream finished, which sent them in packets of 100 bytes.
+/// A client with `len` bytes written and the stream finished, which sent them in packets of 100
+/// bytes.
 fn sent_in_packets(len: usize) -> (Streams, StreamId, Vec<SentStreamFrames>) {
     let (mut client, _) = pair(&config(), &config());
     let id = client.open(Dir::Uni).unwrap();

@@ -1,5 +1,5 @@
-//! Two endpoints, a channel that loses, reorders and duplicates packets, random acknowledgements, spurious losses and
-//! copies: every byte is checked, and so is every promise of [`Streams`].
+//! Two endpoints, a channel that loses, reorders and duplicates packets, random acknowledgements,
+//! spurious losses and copies: every byte is checked, and so is every promise of [`Streams`].
 
 use std::collections::BTreeMap;
 
@@ -329,7 +329,8 @@ fn run(seed: u64, client: &StreamsConfig, server: &StreamsConfig, aborts: bool) 
     }
 }
 
-/// Both sides do all they can, every packet arrives and is acknowledged; what was sent earlier and did not is lost.
+/// Both sides do all they can, every packet arrives and is acknowledged; what was sent earlier and
+/// did not is lost.
 fn orderly_round(ends: &mut [Endpoint; 2], rng: &mut Rng) {
     for who in [0, 1] {
         let end = &mut ends[who];

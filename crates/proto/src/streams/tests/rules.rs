@@ -71,7 +71,8 @@ fn stream_limit_error() {
 
 #[test]
 fn stream_state_error() {
-    // Streams that only the server sends on, streams that only the client sends on, streams that do not exist yet.
+    // Streams that only the server sends on, streams that only the client sends on, streams that do
+    // not exist yet.
     let mut s = server();
     s.open(Dir::Uni).unwrap();
     assert_eq!(code(s.on_stream(SERVER_UNI, 0, &[1], false)), Code::STREAM_STATE_ERROR);

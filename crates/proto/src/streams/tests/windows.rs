@@ -33,7 +33,8 @@ impl Uploads {
         self.client.open(Dir::Bi).expect("the server allows it")
     }
 
-    /// One round trip: the client sends up to `rate` bytes on a stream, the server reads them if it `reads`; returns what arrived.
+    /// One round trip: the client sends up to `rate` bytes on a stream, the server reads them if it
+    /// `reads`; returns what arrived.
     fn round(&mut self, id: StreamId, rate: usize, reads: bool) -> u64 {
         let sent = self.client.write(id, &vec![7; rate]).unwrap_or(0);
         self.server.note_network(Network { now: self.now, rtt: RTT, need: 0 });
@@ -81,7 +82,8 @@ fn streams_that_nobody_reads_take_nothing_from_the_others() {
     assert_eq!(uploads.speed(last, RATE), RATE as u64);
 }
 
-/// What each had when it stopped stays promised: later ones get less, but always something, and memory holds.
+/// What each had when it stopped stays promised: later ones get less, but always something, and
+/// memory holds.
 #[test]
 fn readers_that_stop_at_full_speed_leave_a_share_for_the_next() {
     let mut uploads = Uploads::new(&limits(128 * MIB, 64));

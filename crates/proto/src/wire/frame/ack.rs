@@ -7,7 +7,8 @@ use super::super::ids::PathId;
 use super::field::Field;
 use super::{FrameProblem, frame_types};
 
-/// How many packets arrived with each ECN codepoint, counted from the start of the packet number space.
+/// How many packets arrived with each ECN codepoint, counted from the start of the packet number
+/// space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnCounts {
     /// Packets marked ECT(0).
@@ -18,16 +19,17 @@ pub struct EcnCounts {
     pub ce: u64,
 }
 
-/// ACK, or PATH_ACK if it names a path. Its ranges have been validated and are still in their encoded form.
+/// ACK, or PATH_ACK if it names a path. Its ranges have been validated and are still in their
+/// encoded form.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// The path whose packets are acknowledged; `None` in an ACK, which is about path 0 (and the handshake's
-    /// spaces).
+    /// The path whose packets are acknowledged; `None` in an ACK, which is about path 0 (and the
+    /// handshake's spaces).
     pub path: Option<PathId>,
     /// The largest packet number acknowledged.
     pub largest: u64,
-    /// Time between the arrival of `largest` and the sending of this frame, in microseconds divided by 2 to
-    /// the power of the sender's ack_delay_exponent.
+    /// Time between the arrival of `largest` and the sending of this frame, in microseconds divided
+    /// by 2 to the power of the sender's ack_delay_exponent.
     pub delay: u64,
     /// ECN counts, in frames of the type that has them.
     pub ecn: Option<EcnCounts>,
@@ -36,8 +38,8 @@ pub struct Ack<'a> {
 }
 
 impl<'a> Ack<'a> {
-    /// Reads and validates what follows the type, in time proportional to the length of the frame and without
-    /// allocation.
+    /// Reads and validates what follows the type, in time proportional to the length of the frame
+    /// and without allocation.
     pub(super) fn decode(frame_type: u64, reader: &mut Reader<'a>) -> Result<Self, FrameProblem> {
         let has_path = matches!(frame_type, frame_types::PATH_ACK | frame_types::PATH_ACK_ECN);
         let path = if has_path { Some(PathId::read(reader)?) } else { None };
@@ -63,8 +65,9 @@ impl<'a> Ack<'a> {
         Ok(Self { path, largest, delay, ecn, smallest_of_first, further })
     }
 
-    /// The acknowledged packet numbers, newest range first. The number of ranges is bounded by the size of
-    /// the packet; their lengths are whatever the peer claims, so walk ranges, not packet numbers.
+    /// The acknowledged packet numbers, newest range first. The number of ranges is bounded by the
+    /// size of the packet; their lengths are whatever the peer claims, so walk ranges, not packet
+    /// numbers.
     pub fn ranges(&self) -> impl Iterator<Item = RangeInclusive<u64>> + Clone + use<'a> {
         let mut reader = Reader::new(self.further);
         let mut next = Some(self.smallest_of_first..=self.largest);
@@ -116,12 +119,12 @@ const fn frame_type(path: bool, ecn: bool) -> u64 {
     }
 }
 
-/// Appends an ACK (or a PATH_ACK, if `path` is given) of at most `limit` bytes and returns how many of
-/// `ranges` it holds.
+/// Appends an ACK (or a PATH_ACK, if `path` is given) of at most `limit` bytes and returns how many
+/// of `ranges` it holds.
 ///
-/// `ranges` come newest first and neither touch nor overlap; the oldest are dropped if they do not fit. If
-/// not even the first fits, or there are none, nothing is appended and the answer is 0. `delay` is the raw
-/// value of the field.
+/// `ranges` come newest first and neither touch nor overlap; the oldest are dropped if they do not
+/// fit. If not even the first fits, or there are none, nothing is appended and the answer is 0.
+/// `delay` is the raw value of the field.
 pub fn encode_ack(
     path: Option<PathId>,
     delay: u64,
@@ -157,8 +160,8 @@ pub fn encode_ack(
     1 + count
 }
 
-/// How many of the `further` ranges fit `limit` beside `fixed` bytes and their own count; `None` if the fixed
-/// part does not.
+/// How many of the `further` ranges fit `limit` beside `fixed` bytes and their own count; `None` if
+/// the fixed part does not.
 fn ranges_that_fit(
     smallest: u64,
     further: impl Iterator<Item = RangeInclusive<u64>>,

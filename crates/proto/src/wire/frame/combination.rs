@@ -1,4 +1,5 @@
-//! COMBINATION of the repair extension: a random linear combination over a block of packets, on whatever paths they were sent.
+//! COMBINATION of the repair extension: a random linear combination over a block of packets, on
+//! whatever paths they were sent.
 //!
 //! ```text
 //! COMBINATION Frame {
@@ -13,8 +14,9 @@
 //! }
 //! ```
 //!
-//! Paths come in ascending order. Source i of the block is the i-th member by path id, then packet number; K is how many there are. The
-//! generator's Symbol Identifier is seed x 2^32 + Index, where the seed is Block modulo 2^30.
+//! Paths come in ascending order. Source i of the block is the i-th member by path id, then packet
+//! number; K is how many there are. The generator's Symbol Identifier is seed x 2^32 + Index, where
+//! the seed is Block modulo 2^30.
 
 use core::ops::RangeInclusive;
 
@@ -159,7 +161,8 @@ pub const fn block_seed(block: u64) -> u32 {
 
 /// What stands in front of the symbol of a COMBINATION frame. The caller appends the symbol.
 ///
-/// Members are given by path in ascending order, each with ascending ranges that do not touch, as [`super::super::Runs`] makes them.
+/// Members are given by path in ascending order, each with ascending ranges that do not touch, as
+/// [`super::super::Runs`] makes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CombinationHeader {
     /// The block's number, below 2^62.

@@ -1,5 +1,5 @@
-//! Frames about the connection as a whole: tokens, connection ids, path validation and the end (RFC 9000
-//! sections 19.7 and 19.15 to 19.19, draft-ietf-quic-multipath-21 sections 4.4 and 4.5).
+//! Frames about the connection as a whole: tokens, connection ids, path validation and the end (RFC
+//! 9000 sections 19.7 and 19.15 to 19.19, draft-ietf-quic-multipath-21 sections 4.4 and 4.5).
 
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::error::{TransportError, TransportErrorCode};
@@ -204,8 +204,8 @@ impl<'a> ConnectionClose<'a> {
         }
     }
 
-    /// The same frame with its reason cut, at a character boundary if it is UTF-8, so that it takes at most
-    /// `limit` bytes where that is possible. A `limit` of 18 or more always is.
+    /// The same frame with its reason cut, at a character boundary if it is UTF-8, so that it takes
+    /// at most `limit` bytes where that is possible. A `limit` of 18 or more always is.
     #[must_use]
     pub fn fitted(mut self, limit: usize) -> Self {
         let excess = self.encoded_len().saturating_sub(limit);

@@ -1,5 +1,5 @@
-//! Frames that carry bytes: STREAM, CRYPTO and DATAGRAM (RFC 9000 sections 19.6 and 19.8, RFC 9221 section
-//! 4).
+//! Frames that carry bytes: STREAM, CRYPTO and DATAGRAM (RFC 9000 sections 19.6 and 19.8, RFC 9221
+//! section 4).
 
 use super::super::coding::{MAX_VARINT, Reader, put_varint, varint_len};
 use super::super::ids::StreamId;
@@ -89,7 +89,8 @@ impl StreamHeader {
             + if explicit_length { varint_len(data_len as u64) } else { 0 }
     }
 
-    /// The most data that fits `space` bytes together with its header; `None` if not even the header fits.
+    /// The most data that fits `space` bytes together with its header; `None` if not even the
+    /// header fits.
     pub fn max_data(id: StreamId, offset: u64, space: usize, explicit_length: bool) -> Option<usize> {
         let room = space.checked_sub(Self::len(id, offset, 0, false))?;
         if explicit_length { max_prefixed(room) } else { Some(room) }
@@ -99,8 +100,8 @@ impl StreamHeader {
 /// CRYPTO: a piece of the TLS handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crypto<'a> {
-    /// Where `data` begins in the handshake of this packet number space; `offset + data.len()` is at most
-    /// 2^62 - 1.
+    /// Where `data` begins in the handshake of this packet number space; `offset + data.len()` is
+    /// at most 2^62 - 1.
     pub offset: u64,
     /// The piece.
     pub data: &'a [u8],
@@ -148,7 +149,8 @@ impl CryptoHeader {
         1 + varint_len(offset) + varint_len(data_len as u64)
     }
 
-    /// The most data that fits `space` bytes together with its header; `None` if not even the header fits.
+    /// The most data that fits `space` bytes together with its header; `None` if not even the
+    /// header fits.
     pub fn max_data(offset: u64, space: usize) -> Option<usize> {
         max_prefixed(space.checked_sub(1 + varint_len(offset))?)
     }

@@ -1,4 +1,5 @@
-//! Frames that start, stop, limit and unblock streams (RFC 9000 sections 19.4, 19.5, 19.9 to 19.14).
+//! Frames that start, stop, limit and unblock streams (RFC 9000 sections 19.4, 19.5, 19.9
+//! to 19.14).
 
 use super::super::coding::{Reader, put_varint, varint_len};
 use super::super::ids::{Dir, StreamId};

@@ -34,8 +34,8 @@ varint_frame! {
 }
 
 varint_frame! {
-    /// PATH_CIDS_BLOCKED: the lack of an unused connection id keeps a path from being opened or from changing
-    /// its id.
+    /// PATH_CIDS_BLOCKED: the lack of an unused connection id keeps a path from being opened or
+    /// from changing its id.
     pub struct PathCidsBlocked = PATH_CIDS_BLOCKED {
         /// The path.
         pub path: PathId,
@@ -49,7 +49,8 @@ varint_frame! {
 pub struct PathStatus {
     /// The path.
     pub path: PathId,
-    /// Orders the status frames of this path, whichever type they have: only the largest number counts.
+    /// Orders the status frames of this path, whichever type they have: only the largest number
+    /// counts.
     pub sequence: u64,
     /// True for PATH_STATUS_BACKUP: please do not send here while an available path works.
     pub backup: bool,

@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! Members and Packets have the form that `ranges` describes. A block's K source symbols are the payloads of
-//! its members in the order of their packet numbers.
+//! Members and Packets have the form that `ranges` describes. A block's K source symbols are the
+//! payloads of its members in the order of their packet numbers.
 
 use core::ops::RangeInclusive;
 
@@ -28,7 +28,8 @@ use super::{FrameProblem, frame_types};
 /// The code that made a repair symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CodeScheme {
-    /// Scheme 1: systematic Reed-Solomon over GF(2^8); index 0 is the XOR of the block. K + M is at most 256.
+    /// Scheme 1: systematic Reed-Solomon over GF(2^8); index 0 is the XOR of the block. K + M is at
+    /// most 256.
     ReedSolomon,
     /// Scheme 2: systematic random linear code over GF(2^8); its symbols travel in COMBINATION.
     RandomLinear,
@@ -132,7 +133,8 @@ pub struct RepairHeader {
     pub scheme: CodeScheme,
     /// M, the repair symbols made for this block; at least 1.
     pub repair_count: u8,
-    /// Reed-Solomon: the index of the symbol, below `repair_count`. Random linear: the seed, below 2^62.
+    /// Reed-Solomon: the index of the symbol, below `repair_count`. Random linear: the seed, below
+    /// 2^62.
     pub symbol_id: u64,
     /// Bytes of the symbol, at least 1.
     pub symbol_len: usize,
@@ -154,8 +156,8 @@ impl RepairHeader {
         self.len_before_symbol_len(members) + varint_len(self.symbol_len as u64)
     }
 
-    /// The longest symbol that fits `space` bytes together with its header (`symbol_len` is not looked at);
-    /// `None` if not even the header fits.
+    /// The longest symbol that fits `space` bytes together with its header (`symbol_len` is not
+    /// looked at); `None` if not even the header fits.
     pub fn max_symbol(
         &self,
         members: impl Iterator<Item = RangeInclusive<u64>>,
@@ -173,8 +175,8 @@ impl RepairHeader {
     }
 }
 
-/// RECOVERED: packets of a path that were rebuilt from repair symbols. It acknowledges their contents, not
-/// their arrival.
+/// RECOVERED: packets of a path that were rebuilt from repair symbols. It acknowledges their
+/// contents, not their arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered<'a> {
     /// The path on which the packets were sent and lost.
@@ -199,8 +201,8 @@ impl<'a> Recovered<'a> {
     }
 }
 
-/// Appends a RECOVERED frame for packets of `path`, given as ascending ranges that do not touch; at least
-/// one.
+/// Appends a RECOVERED frame for packets of `path`, given as ascending ranges that do not touch; at
+/// least one.
 pub fn encode_recovered(
     path: PathId,
     packets: impl Iterator<Item = RangeInclusive<u64>> + Clone,

@@ -417,7 +417,8 @@ fn acks_never_exceed_their_limit() {
         let mut out = Vec::new();
         let written = encode_ack(None, 0, None, ranges.clone(), limit, &mut out);
         assert!(out.len() <= limit);
-        // Type, largest, delay, count and first range take 6 or 7 bytes, every further range takes 2.
+        // Type, largest, delay, count and first range take 6 or 7 bytes, every further range
+        // takes 2.
         let fits =
             if limit < 6 { 0 } else { (1 + (limit - 6) / 2).min(64).max(1 + limit.saturating_sub(7) / 2) };
         assert_eq!(written, fits.min(100), "{limit}");

@@ -26,8 +26,8 @@ pub enum HeaderError {
         /// Its length in bytes.
         len: usize,
     },
-    /// A Retry without a token (RFC 9000 section 17.2.5.2), or a Version Negotiation without a version or
-    /// with part of one.
+    /// A Retry without a token (RFC 9000 section 17.2.5.2), or a Version Negotiation without a
+    /// version or with part of one.
     #[error("malformed Retry or Version Negotiation packet")]
     Malformed,
 }
@@ -64,8 +64,8 @@ pub enum HeaderKind<'a> {
         /// What the server speaks; not empty.
         versions: Versions<'a>,
     },
-    /// A long header of a version we do not speak: only RFC 8999 holds, and the packet takes the rest of the
-    /// datagram.
+    /// A long header of a version we do not speak: only RFC 8999 holds, and the packet takes the
+    /// rest of the datagram.
     UnknownVersion {
         /// Where the packet goes, up to 255 bytes.
         dcid: &'a [u8],
@@ -98,14 +98,14 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// A header as it arrives. What header protection covers is not here: the low bits of the first byte and the
-/// packet number.
+/// A header as it arrives. What header protection covers is not here: the low bits of the first
+/// byte and the packet number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtectedHeader<'a> {
     /// What kind of packet this is.
     pub kind: HeaderKind<'a>,
-    /// The version field of a long header, 0 in Version Negotiation; [`VERSION_1`] for a short header, which
-    /// has none.
+    /// The version field of a long header, 0 in Version Negotiation; [`VERSION_1`] for a short
+    /// header, which has none.
     pub version: u32,
     /// Where the packet goes; empty if the version is unknown.
     pub dcid: ConnectionId,
@@ -118,11 +118,11 @@ pub struct ProtectedHeader<'a> {
 }
 
 impl<'a> ProtectedHeader<'a> {
-    /// Reads the first packet of `datagram`. Short headers do not tell the length of their connection id: it
-    /// is `short_cid_len`.
+    /// Reads the first packet of `datagram`. Short headers do not tell the length of their
+    /// connection id: it is `short_cid_len`.
     ///
-    /// For packets that carry frames, success means that a sample for header protection exists and that the
-    /// packet ends within the datagram.
+    /// For packets that carry frames, success means that a sample for header protection exists and
+    /// that the packet ends within the datagram.
     pub fn decode(datagram: &'a [u8], short_cid_len: usize) -> Result<Self, HeaderError> {
         let mut reader = Reader::new(datagram);
         let first = reader.u8()?;

@@ -11,8 +11,8 @@ const KEY_PHASE: u8 = 0x04;
 const SPIN: u8 = 0x20;
 const PN_LEN: u8 = 0x03;
 
-/// The parts of a packet that header protection reads and changes, borrowed at once: a cipher that protects
-/// in place needs all three.
+/// The parts of a packet that header protection reads and changes, borrowed at once: a cipher that
+/// protects in place needs all three.
 #[derive(Debug)]
 pub struct HeaderParts<'a> {
     /// The first byte.
@@ -24,8 +24,8 @@ pub struct HeaderParts<'a> {
 }
 
 impl<'a> HeaderParts<'a> {
-    /// The parts of `packet`, whose packet number begins at `pn_offset`; `None` if the packet is too short or
-    /// `pn_offset` is 0.
+    /// The parts of `packet`, whose packet number begins at `pn_offset`; `None` if the packet is
+    /// too short or `pn_offset` is 0.
     pub fn of(packet: &'a mut [u8], pn_offset: usize) -> Option<Self> {
         let (first, rest) = packet.split_first_mut()?;
         let (packet_number, rest) = rest.get_mut(pn_offset.checked_sub(1)?..)?.split_first_chunk_mut()?;
@@ -53,8 +53,8 @@ pub struct PacketNumberField {
     pub len: usize,
     /// The key phase bit of a short header; false in long headers.
     pub key_phase: bool,
-    /// Whether the reserved bits are 0. If not, and only once the packet has been authenticated, the
-    /// connection fails with PROTOCOL_VIOLATION (RFC 9000 sections 17.2 and 17.3.1).
+    /// Whether the reserved bits are 0. If not, and only once the packet has been authenticated,
+    /// the connection fails with PROTOCOL_VIOLATION (RFC 9000 sections 17.2 and 17.3.1).
     pub reserved_bits_are_zero: bool,
 }
 
@@ -71,8 +71,8 @@ impl PacketNumberField {
     }
 }
 
-/// Puts header protection on a sealed packet, in place. False, and nothing changed, if the packet is too
-/// short to be sampled.
+/// Puts header protection on a sealed packet, in place. False, and nothing changed, if the packet
+/// is too short to be sampled.
 pub fn apply_header_protection(packet: &mut [u8], pn_offset: usize, mask: [u8; 5]) -> bool {
     let Some(mut parts) = HeaderParts::of(packet, pn_offset) else { return false };
     let len = pn_len(*parts.first);
@@ -81,8 +81,8 @@ pub fn apply_header_protection(packet: &mut [u8], pn_offset: usize, mask: [u8; 5
     true
 }
 
-/// Takes header protection off, in place; `None`, and nothing changed, if the packet is too short to be
-/// sampled.
+/// Takes header protection off, in place; `None`, and nothing changed, if the packet is too short
+/// to be sampled.
 pub fn remove_header_protection(
     packet: &mut [u8],
     pn_offset: usize,

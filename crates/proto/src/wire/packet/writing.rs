@@ -23,9 +23,9 @@ impl HeaderPositions {
     /// The largest value that the 2-byte Length field holds.
     pub const MAX_LENGTH: usize = 0x3fff;
 
-    /// Sets the Length field, once the whole plaintext payload stands at the end of `out` and `tag_len` bytes
-    /// of AEAD tag are still to come. Does nothing to a short header. A packet above
-    /// [`HeaderPositions::MAX_LENGTH`] is a bug of the caller.
+    /// Sets the Length field, once the whole plaintext payload stands at the end of `out` and
+    /// `tag_len` bytes of AEAD tag are still to come. Does nothing to a short header. A packet
+    /// above [`HeaderPositions::MAX_LENGTH`] is a bug of the caller.
     pub fn patch_length(&self, out: &mut [u8], tag_len: usize) {
         let Some(at) = self.length_offset else { return };
         let length = out.len() - self.pn_offset + tag_len;
@@ -49,8 +49,8 @@ pub struct LongHeader<'a> {
 }
 
 impl LongHeader<'_> {
-    /// Appends the header, with a Length of 0 that [`HeaderPositions::patch_length`] sets later, and the last
-    /// `pn_len` (1 to 4) bytes of the packet number.
+    /// Appends the header, with a Length of 0 that [`HeaderPositions::patch_length`] sets later,
+    /// and the last `pn_len` (1 to 4) bytes of the packet number.
     pub fn encode(&self, packet_number: u64, pn_len: usize, out: &mut Vec<u8>) -> HeaderPositions {
         let start = out.len();
         let type_bits = match self.kind {
@@ -104,16 +104,17 @@ impl ShortHeader {
     }
 }
 
-/// Appends a Retry packet of version 1 except for its integrity tag, 16 bytes that the caller computes over
-/// [`retry_pseudo_packet`] and appends (RFC 9000 section 17.2.5). `token` must not be empty.
+/// Appends a Retry packet of version 1 except for its integrity tag, 16 bytes that the caller
+/// computes over [`retry_pseudo_packet`] and appends (RFC 9000 section 17.2.5). `token` must not be
+/// empty.
 pub fn encode_retry(dcid: &ConnectionId, scid: &ConnectionId, token: &[u8], out: &mut Vec<u8>) {
     out.push(LONG | FIXED | 3 << 4);
     put_version_and_ids(out, VERSION_1, dcid, scid);
     out.extend_from_slice(token);
 }
 
-/// What the integrity tag of a Retry packet is computed over (RFC 9001 section 5.8): the destination
-/// connection id of the client's first Initial, then the packet without its tag.
+/// What the integrity tag of a Retry packet is computed over (RFC 9001 section 5.8): the
+/// destination connection id of the client's first Initial, then the packet without its tag.
 pub fn retry_pseudo_packet(original_dcid: &ConnectionId, retry_without_tag: &[u8]) -> Vec<u8> {
     let mut pseudo = Vec::with_capacity(1 + original_dcid.len() + retry_without_tag.len());
     put_id(&mut pseudo, original_dcid);
@@ -121,10 +122,10 @@ pub fn retry_pseudo_packet(original_dcid: &ConnectionId, retry_without_tag: &[u8
     pseudo
 }
 
-/// Appends a Version Negotiation packet (RFC 9000 section 17.2.1) that answers one of an unknown version:
-/// `dcid` is that packet's source, `scid` its destination, either up to 255 bytes (longer ones are a bug of
-/// the caller and are cut). The low 7 bits of `random` go into the first byte, except that the fixed bit is
-/// set.
+/// Appends a Version Negotiation packet (RFC 9000 section 17.2.1) that answers one of an unknown
+/// version: `dcid` is that packet's source, `scid` its destination, either up to 255 bytes (longer
+/// ones are a bug of the caller and are cut). The low 7 bits of `random` go into the first byte,
+/// except that the fixed bit is set.
 pub fn encode_version_negotiation(random: u8, dcid: &[u8], scid: &[u8], versions: &[u32], out: &mut Vec<u8>) {
     out.push(LONG | FIXED | random);
     put_version_and_ids(out, 0, dcid, scid);

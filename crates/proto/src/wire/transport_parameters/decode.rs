@@ -27,9 +27,10 @@ impl TransportParameters {
     /// Reads the parameters that `from` sent. Unknown ones are ignored.
     ///
     /// # Errors
-    /// TRANSPORT_PARAMETER_ERROR if the bytes cannot be read, a known parameter stands there twice or has a
-    /// value out of its range, or a client sent what only servers may (RFC 9000 sections 7.4 and 18.2).
-    /// Of unknown parameters, the first 32 are compared: more would need memory in proportion to their number.
+    /// TRANSPORT_PARAMETER_ERROR if the bytes cannot be read, a known parameter stands there twice
+    /// or has a value out of its range, or a client sent what only servers may (RFC 9000
+    /// sections 7.4 and 18.2). Of unknown parameters, the first 32 are compared: more would need
+    /// memory in proportion to their number.
     pub fn decode(bytes: &[u8], from: Side) -> Result<Self, TransportError> {
         let mut reader = Reader::new(bytes);
         let mut parameters = Self::default();

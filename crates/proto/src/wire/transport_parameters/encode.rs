@@ -6,8 +6,8 @@ use super::super::coding::{put_varint, varint_len};
 use super::{PreferredAddress, RepairParameters, TransportParameters, ids};
 
 impl TransportParameters {
-    /// The parameters as the TLS extension carries them. What equals its default is left out. Values out of
-    /// their documented ranges are bugs of the caller.
+    /// The parameters as the TLS extension carries them. What equals its default is left out.
+    /// Values out of their documented ranges are bugs of the caller.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256);
         self.put_ids(&mut out);

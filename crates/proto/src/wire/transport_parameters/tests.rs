@@ -97,7 +97,8 @@ fn duplicates_are_refused() {
     assert_eq!(refusal(&unknown, Side::Client), "transport parameter 0x1b: given twice");
 }
 
-/// The memory for it is bounded; known parameters are told apart however many unknown ones come first.
+/// The memory for it is bounded; known parameters are told apart however many unknown ones come
+/// first.
 #[test]
 fn duplicates_behind_many_unknown_parameters() {
     let many: Vec<u8> = (0..40).flat_map(|n| integer(31 * n + 27, n)).collect();

@@ -126,7 +126,8 @@ impl Army {
         }
     }
 
-    /// Gives what has arrived to those whom it is for, if `lets` says so; returns who heard something.
+    /// Gives what has arrived to those whom it is for, if `lets` says so; returns who heard
+    /// something.
     pub fn hear(&mut self, now: Instant, lets: impl Fn(&[u8]) -> bool) -> Vec<ConnectionHandle> {
         let mut heard = Vec::new();
         let Self { endpoint, soldiers, wire, out, .. } = self;
@@ -156,7 +157,8 @@ impl Army {
         .collect()
     }
 
-    /// Lets a connection send at most `most` bytes or a little more, and forgets it if it has ended; whether it still has something to say.
+    /// Lets a connection send at most `most` bytes or a little more, and forgets it if it has
+    /// ended; whether it still has something to say.
     pub fn attend(&mut self, now: Instant, handle: ConnectionHandle, most: u64) -> bool {
         let Self { endpoint, soldiers, wire, out, .. } = self;
         let Some(Soldier { connection, says, .. }) = soldiers.get_mut(&handle) else { return false };

@@ -107,7 +107,8 @@ impl Tactics {
         }
     }
 
-    /// Reads what there is to know about a connection that is kept, and gives back streams that were answered.
+    /// Reads what there is to know about a connection that is kept, and gives back streams that
+    /// were answered.
     fn listen(&mut self, army: &mut Army, handle: ConnectionHandle) {
         let Some(soldier) = army.soldiers.get_mut(&handle) else { return };
         let connection = &mut soldier.connection;
@@ -203,8 +204,8 @@ impl Tactics {
         Ok(army.wire.sent_bytes > before)
     }
 
-    /// Sends a packet full of repair symbols over blocks that differ in their last member alone, so that each has to be compared to the
-    /// end with all that wait.
+    /// Sends a packet full of repair symbols over blocks that differ in their last member alone, so
+    /// that each has to be compared to the end with all that wait.
     fn send_repairs(&mut self, army: &mut Army, now: Instant) -> Outcome<bool> {
         let Some(handle) = self.admitted(army, now, self.kind == Kind::Repairs)? else { return Ok(false) };
         let Some(soldier) = army.soldiers.get_mut(&handle) else { return Ok(false) };
@@ -249,7 +250,8 @@ impl Tactics {
         Ok(true)
     }
 
-    /// The one client, once it is connected; with a token it has shown that. A new one if the server has ended the last.
+    /// The one client, once it is connected; with a token it has shown that. A new one if the
+    /// server has ended the last.
     fn admitted(&mut self, army: &mut Army, now: Instant, token: bool) -> Outcome<Option<ConnectionHandle>> {
         let Some((handle, soldier)) =
             self.client.and_then(|handle| Some((handle, army.soldiers.get_mut(&handle)?)))

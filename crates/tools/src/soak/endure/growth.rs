@@ -1,8 +1,9 @@
 //! Whether memory grows while an end lives.
 //!
-//! A process that starts takes what it needs; what counts is what comes after. So the first quarter of every life is left out, a line is laid
-//! through the rest of each (least squares), and the lives are compared: their slopes are independent of each other, which samples a
-//! second apart are not, so that their spread says how sure the mean is.
+//! A process that starts takes what it needs; what counts is what comes after. So the first quarter
+//! of every life is left out, a line is laid through the rest of each (least squares), and the
+//! lives are compared: their slopes are independent of each other, which samples a second apart are
+//! not, so that their spread says how sure the mean is.
 
 use std::time::Duration;
 

@@ -99,14 +99,16 @@ impl Ledger {
         books.outages[outage].role = Some(role);
     }
 
-    /// Operations for the figure: when each ended, its kind, its bytes and how long it took, if nothing was wrong with it.
+    /// Operations for the figure: when each ended, its kind, its bytes and how long it took, if
+    /// nothing was wrong with it.
     pub fn successes(&self) -> Vec<(Instant, Kind, u64, Duration)> {
         let books = self.books();
         let good = books.done.iter().filter(|done| done.wrong.is_none());
         good.map(|done| (done.ended, done.kind, done.bytes, done.ended - done.began)).collect()
     }
 
-    /// Prints the books; whether all is as it should be: nothing corrupt, nothing hung, and broken only what an end's death broke.
+    /// Prints the books; whether all is as it should be: nothing corrupt, nothing hung, and broken
+    /// only what an end's death broke.
     pub fn print(&self) -> bool {
         let books = self.books();
         let mut rows: BTreeMap<Kind, Row> = BTreeMap::new();

@@ -151,7 +151,8 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
                     if n == datagram.len() && heard[..n] == datagram {
                         return Outcome::Ok(());
                     }
-                    // An echo of an earlier attempt has the length of its own packet and its bytes: another that has neither is a fault.
+                    // An echo of an earlier attempt has the length of its own packet and its bytes:
+                    // another that has neither is a fault.
                     if n == datagram.len() {
                         return Err("a byte of an echo is wrong".into());
                     }
@@ -164,7 +165,8 @@ async fn associate(stage: &Stage, echo: SocketAddr, seed: u64) -> Outcome<u64> {
                     answered = true;
                     break;
                 },
-                // The end of this connection is the association's (RFC 1928 section 6); nothing else is ever said on it.
+                // The end of this connection is the association's (RFC 1928 section 6); nothing
+                // else is ever said on it.
                 _ = control.read(&mut nothing) => return Err("the association ended".into()),
             }
         }

@@ -1,13 +1,15 @@
 //! The receiving side of scheme 2: blocks of random linear combinations (docs/wire-format.md).
 //!
-//! A block is opened by the first combination that arrives while any of its packets is missing, and closed when nothing is. In between
-//! its decoder holds equations over what is missing, and asks the log of sources for the rest: what it refers to is pinned there.
+//! A block is opened by the first combination that arrives while any of its packets is missing, and
+//! closed when nothing is. In between its decoder holds equations over what is missing, and asks
+//! the log of sources for the rest: what it refers to is pinned there.
 //!
 //! # Bounds
-//! At most [`MAX_BLOCKS`] blocks, and what they rely on is at most three quarters of the decoder's budget, so that making room always finds
-//! something to give up; the oldest block goes first. Their memory is part of the budget. Work per combination is one pass over the block's
-//! received packets, which the peer has sent, and over the equations, of which there is one for every combination: the decoder's credit
-//! pays for both ahead of time.
+//! At most [`MAX_BLOCKS`] blocks, and what they rely on is at most three quarters of the decoder's
+//! budget, so that making room always finds something to give up; the oldest block goes first.
+//! Their memory is part of the budget. Work per combination is one pass over the block's received
+//! packets, which the peer has sent, and over the equations, of which there is one for every
+//! combination: the decoder's credit pays for both ahead of time.
 
 use std::collections::VecDeque;
 
@@ -18,7 +20,8 @@ use crate::{
     wire::{Combination, PathId},
 };
 
-/// Blocks that may be incomplete at once; as many as a sender with the default limits has open, and some.
+/// Blocks that may be incomplete at once; as many as a sender with the default limits has open, and
+/// some.
 const MAX_BLOCKS: usize = 128;
 
 /// A packet that was rebuilt: its path, its number and its plaintext.
@@ -75,7 +78,8 @@ impl LinearBlock {
         (self.decoder.memory() + self.members.len() * size_of::<Member>()) as u64
     }
 
-    /// Moves what the equations have come to determine to `rebuilt`; false if it was nothing that a sender can have sent.
+    /// Moves what the equations have come to determine to `rebuilt`; false if it was nothing that a
+    /// sender can have sent.
     fn harvest(&mut self, rebuilt: &mut Vec<RebuiltPacket>, counters: &mut Counters) -> bool {
         while let Some(next) = self.decoder.next_rebuilt() {
             let Ok((i, plaintext)) = next else { return false };
@@ -172,7 +176,8 @@ impl LinearBlocks {
         rebuilt
     }
 
-    /// The block that a combination is of. A block is known by its number, but only by the same members.
+    /// The block that a combination is of. A block is known by its number, but only by the same
+    /// members.
     fn find_or_open(
         &mut self,
         frame: &Combination<'_>,

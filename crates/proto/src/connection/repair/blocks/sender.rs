@@ -1,8 +1,8 @@
 //! The sender's blocks of random linear combinations: what is in them, and what has become of it.
 //!
 //! When to send what is the policy's business. This module keeps what a combination is made from
-//! and what a lost source carried: its stream ranges stay with the block, and are not pending, until
-//! the peer has the block or the block fails.
+//! and what a lost source carried: its stream ranges stay with the block, and are not pending,
+//! until the peer has the block or the block fails.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::{
     wire::{CombinationHeader, PathId, Runs, block_seed},
 };
 
-/// Combinations of a block beyond this many times its size, and [`MORE_COMBINATIONS`], are not sent: whoever could not decode it with those
-/// never will.
+/// Combinations of a block beyond this many times its size, and [`MORE_COMBINATIONS`], are not
+/// sent: whoever could not decode it with those never will.
 const COMBINATIONS_PER_SOURCE: u32 = 4;
 const MORE_COMBINATIONS: u32 = 16;
 
@@ -91,12 +91,14 @@ impl Blocks {
         with.map(|(block, _)| *block).collect()
     }
 
-    /// Bytes in front of the symbol of a combination, if packet `number` of `path` were in the block too: what grows with the members.
+    /// Bytes in front of the symbol of a combination, if packet `number` of `path` were in the
+    /// block too: what grows with the members.
     pub(crate) fn naming_len(&self, block: u64, path: PathId, number: u64) -> usize {
         let header = CombinationHeader { block, index: 1 << 13, symbol_len: 1 << 13 };
         let one = [(path, core::iter::once(number..=number))];
         let Some(held) = self.blocks.get(&block) else { return header.encoded_len(one.into_iter()) };
-        // Another path, or a run of its own, takes as much as it takes alone; going on with a run takes at most one byte more.
+        // Another path, or a run of its own, takes as much as it takes alone; going on with a run
+        // takes at most one byte more.
         let goes_on = number.checked_sub(1).is_some_and(|last| held.position(path, last).is_some());
         let more =
             if goes_on { 1 } else { header.encoded_len(one.into_iter()) - header.encoded_len(no_paths()) };
@@ -165,7 +167,8 @@ impl Blocks {
         }
     }
 
-    /// The peer has the content of a source. Returns what it carried if it was lost, and whether the peer has the whole block.
+    /// The peer has the content of a source. Returns what it carried if it was lost, and whether
+    /// the peer has the whole block.
     pub(crate) fn cover(
         &mut self,
         block: u64,

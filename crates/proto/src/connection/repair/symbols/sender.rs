@@ -12,8 +12,8 @@ pub(crate) struct EncodedBlock {
 }
 
 impl EncodedBlock {
-    /// Codes `count` repair symbols over `sources`, the plaintexts of the packets `members` (ascending). False if such a
-    /// block is not possible.
+    /// Codes `count` repair symbols over `sources`, the plaintexts of the packets `members`
+    /// (ascending). False if such a block is not possible.
     pub(crate) fn encode(&mut self, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
         self.members.clear();
         for &number in members {
