@@ -267,8 +267,10 @@ impl Auto {
     fn doubt(&mut self, ack: &Ack) {
         let (lost, all) = self.floor.remembered();
         let index = self.chance.low_index().max(self.floor.dispersion(self.chance.index()));
-        let is_exceeded = self.half.is_exceeded(lost, all, index);
-        let Some(share) = self.half.share(index).filter(|_| is_exceeded) else { return };
+        if !self.half.is_exceeded(lost, all, index) {
+            return;
+        }
+        let Some(share) = self.half.share(index) else { return };
         self.floor.correct(share);
         self.chance.take_back();
         self.base.probe_soon(ack.now);

@@ -89,7 +89,7 @@ impl Queueing {
     /// The smallest of the latest eight samples: what slow start goes by, where a round trip is too
     /// long to wait for. `None` before there are so many.
     pub(crate) fn recent(&self) -> Option<Duration> {
-        self.latest.iter().min().copied().filter(|_| self.taken >= LAG)
+        if self.taken >= LAG { self.latest.iter().min().copied() } else { None }
     }
 
     /// Slow start is over: round trips from before the queue say nothing about it any more.

@@ -92,9 +92,10 @@ impl Summary {
             }
             for model in &plan.models {
                 let value = model.value(&point)?;
-                let found = cell(&model.name, &point, &model.metric, &[value]);
-                let found = found.filter(|_| value.is_finite());
-                cells.extend(found.map(|cell| Cell { seeds: 0, ..cell }));
+                if value.is_finite() {
+                    let found = cell(&model.name, &point, &model.metric, &[value]);
+                    cells.extend(found.map(|cell| Cell { seeds: 0, ..cell }));
+                }
             }
         }
         Ok(Self {

@@ -137,7 +137,9 @@ impl Attack {
         let mut data = Vec::new();
         let known = self.seen.iter().rev().find(|flight| flight.to_server == to_server);
         let header = known.and_then(|flight| ProtectedHeader::decode(&flight.data, CID_LEN).ok());
-        if let Some(header) = header.filter(|_| choice & 1 == 1) {
+        if choice & 1 == 1
+            && let Some(header) = header
+        {
             if choice & 2 == 0 {
                 data.push(0x40 | input.u8());
                 data.extend_from_slice(&header.dcid);

@@ -40,7 +40,7 @@ mod routes;
 mod tests;
 
 pub use balance::{Balancer, Balancing};
-pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, RunError, Sight, Tap, Watcher};
+pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, PacketEvent, RunError, Tap, Watcher};
 pub use event_heap::EventHeap;
 pub use failure::{Direction, Failure, Fault};
 pub use packet::{Class, Ecn, HostId, LinkId, Node, Packet, PortId, SwitchId};

@@ -205,7 +205,7 @@ impl Subflow {
             rack.on_acked(now, &taken, &self.rtt);
         }
         let (newly, first) = if ack.sacks > 0 { self.on_sack(now, ack) } else { (0, None) };
-        let first = first.filter(|_| tcp.sack_timing && taken.segments == 0);
+        let first = if tcp.sack_timing && taken.segments == 0 { first } else { None };
         if let Some(sent_at) = first {
             self.rtt.sample(now - sent_at);
         }

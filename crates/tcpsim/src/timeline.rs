@@ -11,7 +11,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use netsim::fabric::{Packet, PortId, Sight};
+use netsim::fabric::{Packet, PacketEvent, PortId};
 use units::Instant;
 
 use crate::{
@@ -206,7 +206,7 @@ impl Log {
     }
 
     /// The network took a packet, or lost it.
-    pub(crate) fn on_sight(&mut self, at: Instant, sight: Sight, packet: &Packet<Segment>) {
+    pub(crate) fn on_packet_event(&mut self, at: Instant, sight: PacketEvent, packet: &Packet<Segment>) {
         let body = &packet.body;
         let (conn, sub) = (body.conn, body.sub);
         if body.kind == Kind::Foreign || !self.carried.contains_key(&conn) {
@@ -214,11 +214,11 @@ impl Log {
         }
         let data = matches!(body.kind, Kind::Data | Kind::Extra);
         let what = match sight {
-            Sight::Sent if data => self.sent(body),
-            Sight::Sent if body.kind == Kind::Syn => What::Opening,
-            Sight::Sent => return,
-            Sight::Dropped(port) | Sight::Lost(port) => {
-                let (seq, dropped) = (body.seq, matches!(sight, Sight::Dropped(_)));
+            PacketEvent::Sent if data => self.sent(body),
+            PacketEvent::Sent if body.kind == Kind::Syn => What::Opening,
+            PacketEvent::Sent => return,
+            PacketEvent::Dropped(port) | PacketEvent::Lost(port) => {
+                let (seq, dropped) = (body.seq, matches!(sight, PacketEvent::Dropped(_)));
                 if data { What::Lost { seq, port, dropped } } else { What::ReplyLost { seq, port, dropped } }
             }
         };

@@ -78,7 +78,7 @@ pub type Tap<B> = Box<dyn FnMut(Instant, &Packet<B>) + Send>;
 
 /// What became of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sight {
+pub enum PacketEvent {
     /// A host hands it to its port, which may still drop or lose it.
     Sent,
     /// A port's queue had no room for it.
@@ -88,7 +88,7 @@ pub enum Sight {
 }
 
 /// Sees what hosts send and what does not arrive, on all ports: for timelines of single flows.
-pub type Watcher<B> = Box<dyn FnMut(Instant, Sight, &Packet<B>) + Send>;
+pub type Watcher<B> = Box<dyn FnMut(Instant, PacketEvent, &Packet<B>) + Send>;
 
 /// Totals over the whole fabric.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -290,10 +290,10 @@ impl<B: Default> Fabric<B> {
         }
         if lost {
             self.stats.lost += 1;
-            self.see(Sight::Lost(PortId(port)), slot);
+            self.see(PacketEvent::Lost(PortId(port)), slot);
         } else if offered == Offered::Gone {
             self.stats.dropped += 1;
-            self.see(Sight::Dropped(PortId(port)), slot);
+            self.see(PacketEvent::Dropped(PortId(port)), slot);
         }
         if offered == Offered::Gone {
             self.pool.remove(slot);
@@ -304,7 +304,7 @@ impl<B: Default> Fabric<B> {
     }
 
     /// Tells the watcher, if there is one, what became of a packet.
-    fn see(&mut self, sight: Sight, slot: u32) {
+    fn see(&mut self, sight: PacketEvent, slot: u32) {
         if let Some(watcher) = &mut self.watcher {
             let packet = self.pool.flight(slot).head.with(self.pool.take(slot));
             watcher(self.now, sight, &packet);
@@ -329,7 +329,7 @@ impl<B: Default> Fabric<B> {
             return false;
         };
         if let Some(watcher) = &mut self.watcher {
-            watcher(self.now, Sight::Sent, &packet);
+            watcher(self.now, PacketEvent::Sent, &packet);
         }
         let (head, body) = packet.split();
         let Some(slot) = self.pool.insert(head, body) else {

@@ -268,8 +268,8 @@ fn a_watcher_sees_what_is_sent_and_what_does_not_arrive() {
     let of = |wanted| -> Vec<u32> {
         seen.iter().filter(|(sight, _)| *sight == wanted).map(|(_, body)| *body).collect()
     };
-    assert_eq!(of(Sight::Sent), [0, 1, 2, 3, 4]);
-    assert_eq!(of(Sight::Lost(port)), [1]);
-    assert_eq!(of(Sight::Dropped(port)), [3, 4]);
+    assert_eq!(of(PacketEvent::Sent), [0, 1, 2, 3, 4]);
+    assert_eq!(of(PacketEvent::Lost(port)), [1]);
+    assert_eq!(of(PacketEvent::Dropped(port)), [3, 4]);
     assert_eq!((arrived, seen.len()), (2, 8));
 }

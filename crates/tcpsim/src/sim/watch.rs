@@ -24,7 +24,7 @@ impl Sim {
     pub fn watch(&mut self, flows: &[FlowId]) -> Timelines {
         let timelines = Timelines::new(flows);
         let own = timelines.clone();
-        self.fabric.watch(Box::new(move |at, sight, packet| own.log().on_sight(at, sight, packet)));
+        self.fabric.watch(Box::new(move |at, sight, packet| own.log().on_packet_event(at, sight, packet)));
         self.world.timelines = Some(timelines.clone());
         timelines
     }

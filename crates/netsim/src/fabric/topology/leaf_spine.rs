@@ -51,7 +51,8 @@ impl LeafSpine {
         }
         for leaf in 0..self.leaves {
             for spine in 0..self.spines {
-                let line = self.first_spine.filter(|_| spine == 0).unwrap_or(self.fabric);
+                let first = if spine == 0 { self.first_spine } else { None };
+                let line = first.unwrap_or(self.fabric);
                 topology.join(leaf, self.leaves + spine, line, 1);
             }
         }
