@@ -20,6 +20,8 @@ use rustls::{
     version::TLS13,
 };
 
+pub use shortcuts::Trusting;
+
 const CERTIFICATE: &[u8] = include_bytes!("../fixtures/server.cert.der");
 
 /// The name in the certificate.
@@ -52,7 +54,7 @@ fn make_client() -> Arc<rustls::ClientConfig> {
     let provider = shortcuts::provider();
     let builder = rustls::ClientConfig::builder_with_details(provider.clone(), Arc::new(FixedTime));
     let builder = builder.with_protocol_versions(&[&TLS13]).expect("ring speaks TLS 1.3");
-    let verifier = Arc::new(shortcuts::Trusting(provider));
+    let verifier = Arc::new(Trusting(provider));
     let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
     config.resumption = Resumption::disabled();
     Arc::new(config)

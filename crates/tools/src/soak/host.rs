@@ -4,32 +4,26 @@ use std::{io, net::SocketAddr};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{TcpListener, UdpSocket},
+    net::{TcpListener, TcpStream, UdpSocket},
 };
 
 use crate::soak::ANY;
 
 /// A host that sends as many pseudo-random bytes as it is asked for.
 pub async fn source() -> io::Result<SocketAddr> {
-    let listener = TcpListener::bind(ANY).await?;
-    let address = listener.local_addr()?;
-    tokio::spawn(async move {
-        while let Ok((mut tcp, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (seed, size) = (tcp.read_u64().await?, tcp.read_u64().await?);
-                let mut chunk = vec![0; 64 * 1_024];
-                let mut sent = 0;
-                while sent < size {
-                    let n = (size - sent).min(chunk.len() as u64) as usize;
-                    fill(seed, sent, &mut chunk[..n]);
-                    tcp.write_all(&chunk[..n]).await?;
-                    sent += n as u64;
-                }
-                tcp.shutdown().await
-            });
+    serve(|mut tcp| async move {
+        let (seed, size) = (tcp.read_u64().await?, tcp.read_u64().await?);
+        let mut chunk = vec![0; 64 * 1_024];
+        let mut sent = 0;
+        while sent < size {
+            let n = (size - sent).min(chunk.len() as u64) as usize;
+            fill(seed, sent, &mut chunk[..n]);
+            tcp.write_all(&chunk[..n]).await?;
+            sent += n as u64;
         }
-    });
-    Ok(address)
+        tcp.shutdown().await
+    })
+    .await
 }
 
 /// What a [`sink`] answers if it got what it expected.
@@ -38,26 +32,35 @@ pub const AS_EXPECTED: u8 = b'y';
 /// A host that is told a seed and a size, reads that many bytes to the end of the stream, and says
 /// whether they were right.
 pub async fn sink() -> io::Result<SocketAddr> {
+    serve(|mut tcp| async move {
+        let (seed, size) = (tcp.read_u64().await?, tcp.read_u64().await?);
+        let (mut chunk, mut expected) = (vec![0; 64 * 1_024], vec![0; 64 * 1_024]);
+        let (mut received, mut right) = (0, true);
+        loop {
+            let n = tcp.read(&mut chunk).await?;
+            if n == 0 {
+                break;
+            }
+            fill(seed, received, &mut expected[..n]);
+            right &= chunk[..n] == expected[..n];
+            received += n as u64;
+        }
+        let verdict = if right && received == size { AS_EXPECTED } else { b'n' };
+        tcp.write_all(&[verdict]).await
+    })
+    .await
+}
+
+/// A host that does this with every connection.
+async fn serve<F>(host: fn(TcpStream) -> F) -> io::Result<SocketAddr>
+where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
     let listener = TcpListener::bind(ANY).await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {
-        while let Ok((mut tcp, _)) = listener.accept().await {
-            tokio::spawn(async move {
-                let (seed, size) = (tcp.read_u64().await?, tcp.read_u64().await?);
-                let (mut chunk, mut expected) = (vec![0; 64 * 1_024], vec![0; 64 * 1_024]);
-                let (mut received, mut right) = (0, true);
-                loop {
-                    let n = tcp.read(&mut chunk).await?;
-                    if n == 0 {
-                        break;
-                    }
-                    fill(seed, received, &mut expected[..n]);
-                    right &= chunk[..n] == expected[..n];
-                    received += n as u64;
-                }
-                let verdict = if right && received == size { AS_EXPECTED } else { b'n' };
-                tcp.write_all(&[verdict]).await
-            });
+        while let Ok((tcp, _)) = listener.accept().await {
+            tokio::spawn(host(tcp));
         }
     });
     Ok(address)

@@ -9,13 +9,8 @@ use proto::{
     TransportConfig,
     wire::{HeaderKind, ProtectedHeader},
 };
-use rustls::{
-    DigitallySignedStruct, SignatureScheme,
-    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-    crypto::{CryptoProvider, ring::default_provider},
-    pki_types::{CertificateDer, ServerName, UnixTime},
-    version::TLS13,
-};
+use rustls::{crypto::ring::default_provider, version::TLS13};
+use testkit::tls::Trusting;
 use units::{Duration, Instant};
 
 use super::wire::Wire;
@@ -207,46 +202,8 @@ fn tls() -> Outcome<Arc<rustls::ClientConfig>> {
     let builder = rustls::ClientConfig::builder_with_provider(provider.clone());
     let builder = builder.with_protocol_versions(&[&TLS13])?.dangerous();
     let mut config =
-        builder.with_custom_certificate_verifier(Arc::new(Believes(provider))).with_no_client_auth();
+        builder.with_custom_certificate_verifier(Arc::new(Trusting(provider))).with_no_client_auth();
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
-}
-
-#[derive(Debug)]
-struct Believes(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Believes {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _: &[u8],
-        _: &CertificateDer<'_>,
-        _: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
