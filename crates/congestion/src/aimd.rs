@@ -1,5 +1,6 @@
-//! What the controllers of Reno's family share: a window with a slow start threshold, one reduction
-//! per recovery period, and its undoing. How much to add and by what to multiply is theirs.
+//! What the controllers of Reno's family and CUBIC share: a window with a slow start threshold, one
+//! reduction per recovery period, and its undoing. How much to add and by what to multiply is
+//! theirs.
 //!
 //! # Invariants
 //! The window is never below the minimum, and is reduced at most once per recovery period.
@@ -72,6 +73,11 @@ impl Aimd {
         self.window = (self.window + bytes).max(self.config.minimum_window() as f64);
     }
 
+    /// Grows to `window` bytes, if that is more.
+    pub(crate) fn raise(&mut self, window: f64) {
+        self.window = self.window.max(window);
+    }
+
     /// Whether a loss of a packet sent at `sent_at` belongs to the reduction that was made last.
     pub(crate) fn covers(&self, sent_at: Instant) -> bool {
         self.recovery.covers(sent_at)
@@ -80,14 +86,19 @@ impl Aimd {
     /// Multiplies the window by `factor`, because of a packet sent at `sent_at`. Returns whether it
     /// did: within a recovery period it does not.
     pub(crate) fn reduce(&mut self, now: Instant, sent_at: Instant, factor: f64) -> bool {
+        self.reduce_to(now, sent_at, self.window * factor)
+    }
+
+    /// The same, to `window` bytes.
+    pub(crate) fn reduce_to(&mut self, now: Instant, sent_at: Instant, window: f64) -> bool {
         self.fresh = false;
         if self.recovery.covers(sent_at) {
             return false;
         }
         self.undo = Some(Undo { window: self.window, ssthresh: self.ssthresh, recovery: self.recovery });
         self.recovery.begin(now);
-        self.ssthresh = Some(self.window * factor);
-        self.window = (self.window * factor).max(self.config.minimum_window() as f64);
+        self.ssthresh = Some(window);
+        self.window = window.max(self.floor());
         true
     }
 
@@ -158,6 +169,11 @@ impl Aimd {
     /// One packet in bytes.
     pub(crate) fn segment(&self) -> f64 {
         self.config.max_datagram_size as f64
+    }
+
+    /// Whether slow start has ended before, so that it has a threshold now.
+    pub(crate) fn has_threshold(&self) -> bool {
+        self.ssthresh.is_some()
     }
 
     /// Whether the window is below the threshold.

@@ -26,8 +26,8 @@
 use units::{Duration, Instant};
 
 use crate::{
-    Ack, Config, Controller, ControllerKind, CubicRules, Loss, PathWindow, Phase, State, hystart::HyStart,
-    original_hystart::OriginalHyStart, recovery_period::RecoveryPeriod,
+    Ack, Config, Controller, ControllerKind, CubicRules, Loss, PathWindow, State, aimd::Aimd,
+    hystart::HyStart, original_hystart::OriginalHyStart,
 };
 
 /// Aggressiveness of the cubic function, in segments per cubic second (RFC 9438 section 5.1).
@@ -42,20 +42,22 @@ const UNBOUNDED_GROWTH: f64 = 0.05;
 /// RFC 9438's controller: the window follows a cubic function of the time since the last reduction.
 #[derive(Clone, Debug)]
 pub struct Cubic {
-    config: Config,
-    window: f64,
-    ssthresh: Option<f64>,
+    rules: CubicRules,
+    window: Aimd,
+    curve: Curve,
+    /// What the latest reduction overwrote of the curve (section 4.9).
+    undo: Option<Curve>,
+    hystart: Option<SlowStartWatch>,
+}
+
+/// What the cubic function grows from.
+#[derive(Clone, Copy, Default, Debug)]
+struct Curve {
     /// Where the last reduction began; `None` if congestion avoidance is (or will be) entered
     /// without one.
     w_max: Option<f64>,
     window_prior: f64,
     epoch: Option<Epoch>,
-    recovery: RecoveryPeriod,
-    hystart: Option<SlowStartWatch>,
-    undo: Option<Undo>,
-    /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial
-    /// window.
-    fresh: bool,
 }
 
 /// What may end the first slow start without a loss.
@@ -102,51 +104,31 @@ struct Epoch {
     limited_since: Option<Instant>,
 }
 
-/// What a reduction overwrote (section 4.9).
-#[derive(Clone, Copy, Debug)]
-struct Undo {
-    window: f64,
-    ssthresh: Option<f64>,
-    w_max: Option<f64>,
-    window_prior: f64,
-    epoch: Option<Epoch>,
-    recovery: RecoveryPeriod,
-}
-
 impl Cubic {
     /// A controller in slow start with the initial window.
     pub fn new(config: &Config) -> Self {
         Self {
-            config: *config,
-            window: config.initial_window() as f64,
-            ssthresh: None,
-            w_max: None,
-            window_prior: 0.0,
-            epoch: None,
-            recovery: RecoveryPeriod::default(),
-            hystart: SlowStartWatch::new(config),
+            rules: config.cubic_rules,
+            window: Aimd::new(config),
+            curve: Curve::default(),
             undo: None,
-            fresh: true,
+            hystart: SlowStartWatch::new(config),
         }
     }
 
-    fn segment(&self) -> f64 {
-        self.config.max_datagram_size as f64
-    }
-
     pub(crate) fn in_slow_start(&self) -> bool {
-        self.ssthresh.is_none_or(|ssthresh| self.window < ssthresh)
+        self.window.in_slow_start()
     }
 
     /// Whether a loss of a packet sent at `sent_at` belongs to the reduction that was made last.
     pub(crate) fn covers(&self, sent_at: Instant) -> bool {
-        self.recovery.covers(sent_at)
+        self.window.covers(sent_at)
     }
 
     /// Goes on with slow start, without a threshold.
     pub(crate) fn resume_slow_start(&mut self) {
-        self.ssthresh = None;
-        self.epoch = None;
+        self.window.resume_slow_start();
+        self.curve.epoch = None;
     }
 
     /// Multiplicative decrease and fast convergence, sections 4.6 and 4.7.
@@ -156,78 +138,64 @@ impl Cubic {
 
     /// The same with another factor.
     pub(crate) fn reduce(&mut self, now: Instant, sent_at: Instant, factor: f64) {
-        self.fresh = false;
-        if self.recovery.covers(sent_at) {
+        let window = self.counted(self.window.window());
+        let reduced = self.counted(window * factor).max(self.window.floor());
+        if !self.window.reduce_to(now, sent_at, reduced) {
             return;
         }
-        self.undo = Some(Undo {
-            window: self.window,
-            ssthresh: self.ssthresh,
-            w_max: self.w_max,
-            window_prior: self.window_prior,
-            epoch: self.epoch,
-            recovery: self.recovery,
-        });
-        self.recovery.begin(now);
-        self.window = self.counted(self.window);
-        let yields = self.w_max.is_some_and(|w_max| self.window < w_max);
-        self.w_max = Some(if yields { self.window * (1.0 + factor) / 2.0 } else { self.window });
-        self.window_prior = self.window;
-        self.window = self.counted(self.window * factor).max(self.config.minimum_window() as f64);
-        self.ssthresh = Some(self.window);
-        self.epoch = None;
+        self.undo = Some(self.curve);
+        let yields = self.curve.w_max.is_some_and(|w_max| window < w_max);
+        let w_max = if yields { window * (1.0 + factor) / 2.0 } else { window };
+        self.curve = Curve { w_max: Some(w_max), window_prior: window, epoch: None };
     }
 
     /// The kernel counts its window in whole segments, and reduces it to two at least: at ten
     /// segments that is a tenth less on average.
     fn counted(&self, window: f64) -> f64 {
-        match self.config.cubic_rules {
+        match self.rules {
             CubicRules::Rfc9438 => window,
-            CubicRules::Linux => (window / self.segment()).floor().max(2.0) * self.segment(),
+            CubicRules::Linux => (window / self.window.segment()).floor().max(2.0) * self.window.segment(),
         }
     }
 
     /// Slow start, with HyStart++ while the first one lasts. Returns the bytes that belong to
     /// congestion avoidance.
-    fn slow_start(&mut self, ack: &Ack) -> f64 {
-        let bytes = ack.bytes as f64;
-        if let Some(ssthresh) = self.ssthresh {
-            let used = bytes.min(ssthresh - self.window).max(0.0);
-            self.window += used;
-            return bytes - used;
+    fn slow_start(&mut self, bytes: f64) -> f64 {
+        if self.window.has_threshold() {
+            return self.window.slow_start(bytes);
         }
         let divisor = self.hystart.as_ref().map_or(1.0, SlowStartWatch::growth_divisor);
-        self.window += bytes / divisor;
-        0.0
+        self.window.slow_start(bytes / divisor)
     }
 
     /// Leaves the first slow start without a loss (RFC 9406; section 4.10).
     pub(crate) fn leave_first_slow_start(&mut self) {
         self.hystart = None;
-        self.ssthresh = Some(self.window);
-        self.window_prior = self.window;
+        self.window.leave_slow_start();
+        self.curve.window_prior = self.window.window();
     }
 
     /// Sections 4.2 to 4.5: the Reno-friendly, the concave and the convex region.
     fn congestion_avoidance(&mut self, ack: &Ack, bytes: f64) {
-        let (segment, window, w_max) = (self.segment(), self.window, self.w_max);
-        let epoch = self.epoch.get_or_insert_with(|| Epoch::new(ack.now, window, w_max, segment));
+        let (segment, window) = (self.window.segment(), self.window.window());
+        let Curve { w_max, window_prior, epoch } = &mut self.curve;
+        let epoch = epoch.get_or_insert_with(|| Epoch::new(ack.now, window, *w_max, segment));
         epoch.resume(ack.now);
         epoch.last_ack = ack.now;
-        self.w_max = Some(epoch.w_max);
+        *w_max = Some(epoch.w_max);
 
-        let linux = self.config.cubic_rules == CubicRules::Linux;
-        let alpha = if epoch.w_est >= self.window_prior && !linux { 1.0 } else { ALPHA };
+        let linux = self.rules == CubicRules::Linux;
+        let alpha = if epoch.w_est >= *window_prior && !linux { 1.0 } else { ALPHA };
         epoch.w_est += alpha * segment * bytes / window;
         let elapsed = ack.now - epoch.start;
         if epoch.w_cubic(elapsed, segment) < epoch.w_est {
-            self.window = window.max(epoch.w_est);
+            self.window.raise(epoch.w_est);
         } else {
             let target = epoch.w_cubic(elapsed + ack.rtt.smoothed, segment).clamp(window, 1.5 * window);
-            self.window = window + (target - window) * (bytes / window).min(1.0);
+            self.window.raise(window + (target - window) * (bytes / window).min(1.0));
         }
         if linux && epoch.unbounded {
-            self.window = self.window.max(window + UNBOUNDED_GROWTH * bytes);
+            self.window.raise(window + UNBOUNDED_GROWTH * bytes);
         }
     }
 }
@@ -266,7 +234,7 @@ impl Controller for Cubic {
         if in_flight > bytes {
             return;
         }
-        if let Some(epoch) = &mut self.epoch {
+        if let Some(epoch) = &mut self.curve.epoch {
             epoch.pause(epoch.last_ack);
             epoch.resume(now);
             epoch.last_ack = now;
@@ -274,27 +242,26 @@ impl Controller for Cubic {
     }
 
     fn on_ack(&mut self, ack: &Ack, _group: &[PathWindow]) {
-        self.fresh = false;
-        self.recovery.on_ack(ack.largest_sent_at);
-        let segments = self.window / self.segment();
+        self.window.note_ack(ack);
+        let segments = self.window.window() / self.window.segment();
         let leaves = match &mut self.hystart {
-            Some(hystart) if self.ssthresh.is_none() => hystart.on_ack(ack, segments),
+            Some(hystart) if !self.window.has_threshold() => hystart.on_ack(ack, segments),
             _ => false,
         };
         if leaves {
             self.leave_first_slow_start();
         }
         if ack.app_limited {
-            if let Some(epoch) = &mut self.epoch {
+            if let Some(epoch) = &mut self.curve.epoch {
                 epoch.pause(ack.now);
                 epoch.last_ack = ack.now;
             }
             return;
         }
-        if self.recovery.covers(ack.largest_sent_at) {
+        if self.window.covers(ack.largest_sent_at) {
             return;
         }
-        let rest = if self.in_slow_start() { self.slow_start(ack) } else { ack.bytes as f64 };
+        let rest = self.slow_start(ack.bytes as f64);
         if rest > 0.0 {
             self.congestion_avoidance(ack, rest);
         }
@@ -305,50 +272,33 @@ impl Controller for Cubic {
     }
 
     fn on_persistent_congestion(&mut self, _now: Instant) {
-        self.window = self.config.minimum_window() as f64;
-        self.w_max = None;
-        self.epoch = None;
+        self.window.collapse();
+        self.curve = Curve { w_max: None, epoch: None, ..self.curve };
         self.undo = None;
-        self.recovery.clear();
     }
 
     fn on_spurious_loss(&mut self, _now: Instant) {
-        let Some(undo) = self.undo.take() else { return };
-        self.window = self.window.max(undo.window);
-        self.ssthresh = undo.ssthresh;
-        self.w_max = undo.w_max;
-        self.window_prior = undo.window_prior;
-        self.epoch = undo.epoch;
-        self.recovery = undo.recovery;
+        let Some(curve) = self.undo.take() else { return };
+        self.window.undo();
+        self.curve = curve;
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
         self.congestion_event(now, largest_sent);
-        self.undo = None; // a mark is never a mistake, even if the losses beside it were
+        self.window.confirm();
+        self.undo = None;
     }
 
     fn on_mtu(&mut self, max_datagram_size: u64) {
-        self.config.max_datagram_size = max_datagram_size;
-        if self.fresh {
-            self.window = self.config.initial_window() as f64;
-        } else {
-            self.window = self.window.max(self.config.minimum_window() as f64);
-        }
+        self.window.on_mtu(max_datagram_size);
     }
 
     fn window(&self) -> u64 {
-        self.window as u64
+        self.window.window() as u64
     }
 
     fn state(&self) -> State {
-        let phase = if self.recovery.is_open() {
-            Phase::Recovery
-        } else if self.in_slow_start() {
-            Phase::SlowStart
-        } else {
-            Phase::CongestionAvoidance
-        };
-        State { phase, ssthresh: self.ssthresh.map(|ssthresh| ssthresh as u64), window: self.window() }
+        self.window.state()
     }
 
     fn kind(&self) -> ControllerKind {

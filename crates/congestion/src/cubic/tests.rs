@@ -1,7 +1,7 @@
 use units::{Duration, Instant};
 
 use super::*;
-use crate::{NewReno, Rtt, test_loop};
+use crate::{NewReno, Phase, Rtt, test_loop};
 
 const SIZE: u64 = 1_000;
 
@@ -61,7 +61,7 @@ fn loss_multiplies_by_seven_tenths_once_per_period() {
     cubic.on_loss(&loss(11, 10), &[]);
     cubic.on_ack(&ack(12, 10, SIZE), &[]);
     assert_eq!(cubic.window(), 70_000);
-    assert_eq!(cubic.w_max, Some(100_000.0));
+    assert_eq!(cubic.curve.w_max, Some(100_000.0));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn fast_convergence_gives_room_to_new_flows() {
     cubic.on_loss(&loss(10, 5), &[]);
     cubic.on_loss(&loss(200, 100), &[]); // again, below the old W_max
     assert_eq!(cubic.window(), 49_000);
-    assert_eq!(cubic.w_max, Some(70_000.0 * 0.85));
+    assert_eq!(cubic.curve.w_max, Some(70_000.0 * 0.85));
 }
 
 /// Acknowledges one window per RTT of 100 ms from `from` to `to`.
@@ -132,12 +132,12 @@ fn spurious_loss_is_undone() {
     cubic.on_loss(&loss(10, 5), &[]);
     run_rounds(&mut cubic, 200, 600);
     let before = cubic.state();
-    let k = cubic.epoch.unwrap().k;
+    let k = cubic.curve.epoch.unwrap().k;
     cubic.on_loss(&loss(650, 600), &[]);
     assert!(cubic.window() < before.window);
     cubic.on_spurious_loss(at(660));
     assert_eq!(cubic.state(), before);
-    assert_eq!(cubic.epoch.unwrap().k, k);
+    assert_eq!(cubic.curve.epoch.unwrap().k, k);
     cubic.on_spurious_loss(at(670)); // there is nothing left to undo
     assert_eq!(cubic.state(), before);
 
@@ -154,7 +154,7 @@ fn persistent_congestion_starts_over_with_a_plateau_at_the_threshold() {
     cubic.on_persistent_congestion(at(10));
     assert_eq!(cubic.state(), State { phase: Phase::SlowStart, ssthresh: Some(70_000), window: 2_000 });
     cubic.on_ack(&ack(300, 200, 69_000), &[]);
-    let epoch = cubic.epoch.unwrap();
+    let epoch = cubic.curve.epoch.unwrap();
     assert_eq!((epoch.k, epoch.w_max), (0.0, 70_000.0));
 }
 

@@ -1,7 +1,7 @@
 use units::{BitRate, Duration, Instant};
 
 use super::*;
-use crate::{Rtt, test_loop};
+use crate::{Phase, Rtt, test_loop};
 
 const SIZE: u64 = 1_000;
 
