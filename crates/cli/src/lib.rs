@@ -29,6 +29,7 @@ mod listener;
 pub mod protocol;
 pub mod secret;
 pub mod server;
+mod socket_options;
 pub mod splice;
 pub mod target;
 pub mod token;

@@ -19,7 +19,10 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::failure::{Failure, io_reason};
+use crate::{
+    failure::{Failure, io_reason},
+    socket_options,
+};
 
 /// Connections that are being served, per listener, at a time; more wait.
 const SEATS: usize = 1_024;
@@ -68,7 +71,7 @@ impl Listener {
             match self.tcp.accept().await {
                 Ok((tcp, from)) => {
                     debug!(%from, at = %self.address, "local connection");
-                    let _ = tcp.set_nodelay(true);
+                    socket_options::prepare(&tcp);
                     let (place, out) = room.enter(Instant::now());
                     let served = serve(tcp, place, shared.clone());
                     tokio::spawn(async move {

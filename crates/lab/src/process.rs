@@ -62,10 +62,10 @@ impl Process {
         let output = Output::default();
         // Only the first line of stdout is ever asked for; both go into the last lines.
         if let Some(stdout) = child.stdout.take() {
-            output.follow(stdout, true);
+            output.follow(stdout, Source::Stdout);
         }
         if let Some(stderr) = child.stderr.take() {
-            output.follow(stderr, false);
+            output.follow(stderr, Source::Stderr);
         }
         let name = program.rsplit('/').next().unwrap_or(program).to_owned();
         Ok(Self { name, child, output })
@@ -129,9 +129,16 @@ fn ticks_of_group(stat: &str, group: u32) -> Option<u64> {
     Some((11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum())
 }
 
+/// Where a program wrote a line.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Stdout,
+    Stderr,
+}
+
 impl Output {
     /// Reads to the end, on a thread of its own.
-    fn follow(&self, from: impl Read + Send + 'static, is_stdout: bool) {
+    fn follow(&self, from: impl Read + Send + 'static, source: Source) {
         let lines = Arc::clone(&self.0);
         let read = move || {
             let mut reader = BufReader::new(from);
@@ -140,7 +147,7 @@ impl Output {
                 line.clear();
                 match reader.by_ref().take(LINE).read_until(b'\n', &mut line) {
                     Ok(0) | Err(_) => return,
-                    Ok(_) => keep(&lines, &line, is_stdout),
+                    Ok(_) => keep(&lines, &line, source),
                 }
             }
         };
@@ -149,10 +156,10 @@ impl Output {
     }
 }
 
-fn keep(lines: &Mutex<Lines>, line: &[u8], is_stdout: bool) {
+fn keep(lines: &Mutex<Lines>, line: &[u8], source: Source) {
     let text = String::from_utf8_lossy(line).trim().to_owned();
     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-    if is_stdout && lines.first.is_none() {
+    if source == Source::Stdout && lines.first.is_none() {
         lines.first = Some(text.clone());
     }
     if !text.is_empty() {
@@ -178,9 +185,9 @@ mod tests {
     #[test]
     fn only_the_first_and_the_last_lines_are_kept() {
         let lines = Mutex::new(Lines::default());
-        keep(&lines, b"warning\n", false);
+        keep(&lines, b"warning\n", Source::Stderr);
         for n in 0..100 {
-            keep(&lines, format!("line {n}\n").as_bytes(), true);
+            keep(&lines, format!("line {n}\n").as_bytes(), Source::Stdout);
         }
         let lines = lines.into_inner().unwrap();
         assert_eq!(lines.first.as_deref(), Some("line 0"));

@@ -28,7 +28,7 @@ use crate::{
     migrate::rebind,
     receive,
     shared::Shared,
-    socket::Socket,
+    socket::{Socket, UsedBy},
     sockets::Sockets,
 };
 
@@ -238,7 +238,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn rebind(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        let new = self.inner.add_socket(socket, false)?;
+        let new = self.inner.add_socket(socket, UsedBy::All)?;
         let old = self.inner.sockets.replace(&new);
         let connections: Vec<Arc<Shared>> = self.inner.lock().connections.values().cloned().collect();
         for connection in &connections {
@@ -253,7 +253,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn add_socket(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        Ok(self.inner.add_socket(socket, false)?.local())
+        Ok(self.inner.add_socket(socket, UsedBy::All)?.local())
     }
 }
 
@@ -407,9 +407,9 @@ impl Inner {
         self.runtime.spawn(Driver::new(connecting.shared().clone()));
     }
 
-    fn add_socket(self: &Arc<Self>, socket: UdpSocket, dedicated: bool) -> io::Result<Arc<Socket>> {
+    fn add_socket(self: &Arc<Self>, socket: UdpSocket, used_by: UsedBy) -> io::Result<Arc<Socket>> {
         let _within = self.runtime.enter();
-        let socket = Arc::new(Socket::new(socket, dedicated)?);
+        let socket = Arc::new(Socket::new(socket, used_by)?);
         debug!(local = %socket.local(), "socket bound");
         self.sockets.add(socket.clone());
         self.runtime.spawn(receive::receive(self.clone(), socket.clone()));
@@ -430,7 +430,8 @@ impl Inner {
         }
         let socket = bind_path(options, remote)?;
         let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
-        let socket = self.add_socket(socket, true).map_err(|source| BindError::Io { local, source })?;
+        let socket =
+            self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
         Ok(PathSocket { socket, fresh: true })
     }
 

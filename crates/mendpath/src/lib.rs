@@ -58,6 +58,7 @@
 //! | send and receive bytes                              | [`SendStream`], [`RecvStream`]                       |
 //! | add, watch, demote, move and close paths            | [`PathOptions`], [`Path`], [`PathUpdates`]           |
 //! | choose what is done about loss, and how fast to send | [`RecoveryKind`], [`ControllerKind`], [`TransportConfig`] |
+//! | bring a recovery scheme of your own                 | [`policy`], [`RecoveryKind::Custom`]                 |
 //! | know what happened                                  | [`PathStats`], [`ConnectionStats`], [`QlogDirectory`] |
 //!
 //! Names are those of `quinn` where the thing is the same; docs/library.md lists what differs. The
@@ -124,6 +125,7 @@ pub use incoming::{Incoming, IncomingFuture, RetryError};
 pub use path::Path;
 pub use path_options::PathOptions;
 pub use path_updates::{PathUpdate, PathUpdates};
+pub use proto::policy;
 pub use proto::{
     AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
     EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus,

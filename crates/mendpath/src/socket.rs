@@ -28,27 +28,35 @@ enum Life {
     Closed,
 }
 
+/// Who may send through a socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum UsedBy {
+    /// Any connection of the endpoint.
+    All,
+    /// It was bound for one path of one connection: others do not choose it by themselves.
+    OnePath,
+}
+
 /// A bound UDP socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
     io: UdpSocket,
     udp: UdpSocketState,
     local: SocketAddr,
-    /// Bound for one path of one connection: connections do not choose it by themselves.
-    dedicated: bool,
+    used_by: UsedBy,
     life: watch::Sender<Life>,
 }
 
 impl Socket {
     /// Takes over a bound socket; must be called within the runtime.
-    pub(crate) fn new(socket: std::net::UdpSocket, dedicated: bool) -> io::Result<Self> {
+    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> io::Result<Self> {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
         let _ = udp.set_recv_buffer_size((&socket).into(), BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), BUFFER_SIZE);
         let io = UdpSocket::from_std(socket)?;
-        Ok(Self { io, udp, local, dedicated, life: watch::Sender::new(Life::Open) })
+        Ok(Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) })
     }
 
     /// The address it is bound to.
@@ -62,7 +70,7 @@ impl Socket {
     }
 
     pub(crate) fn is_dedicated(&self) -> bool {
-        self.dedicated
+        self.used_by == UsedBy::OnePath
     }
 
     /// How well it fits a path's local address: 3 bound exactly there, 2 bound to any address with

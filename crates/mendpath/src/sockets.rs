@@ -82,7 +82,10 @@ mod tests {
     use quinn_udp::RecvMeta;
 
     use super::*;
-    use crate::{bind::bind, socket};
+    use crate::{
+        bind::bind,
+        socket::{self, UsedBy},
+    };
 
     fn bound(local: &str) -> Arc<Socket> {
         Arc::new(Socket::new(bind(local.parse().unwrap()).unwrap(), false).unwrap())
@@ -183,7 +186,7 @@ mod tests {
 
     fn bind_dual() -> std::io::Result<Arc<Socket>> {
         let socket = bind("[::]:0".parse().unwrap()).map_err(std::io::Error::other)?;
-        Socket::new(socket, false).map(Arc::new)
+        Socket::new(socket, UsedBy::All).map(Arc::new)
     }
 
     #[tokio::test(start_paused = true)]

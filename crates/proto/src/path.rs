@@ -15,7 +15,7 @@
 pub(crate) mod addresses;
 mod delivery;
 pub(crate) mod ecn;
-mod lifecycle;
+pub(crate) mod lifecycle;
 pub(crate) mod loss;
 pub(crate) mod loss_store;
 mod measured;

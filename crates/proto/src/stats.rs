@@ -161,68 +161,56 @@ pub struct ConnectionStats {
     pub malformed_packets: u64,
 }
 
-/// What recovery did and why: packets sent for each reason, and how often nothing was sent. `slp`
-/// and `auto` keep these books; for the other schemes only the counts of copies and symbols tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RecoveryReasons {
+/// Makes [`RecoveryReasons`] of one list of its fields.
+macro_rules! recovery_reasons {
+    ($($(#[$doc:meta])* $reason:ident,)*) => {
+        /// What recovery did and why: packets sent for each reason, and how often nothing was sent.
+        /// `slp` and `auto` keep these books; for the other schemes only the counts of copies and
+        /// symbols tell.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct RecoveryReasons {
+            $($(#[$doc])* pub $reason: u64,)*
+        }
+
+        impl core::ops::AddAssign for RecoveryReasons {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$reason += other.$reason;)*
+            }
+        }
+
+        impl RecoveryReasons {
+            /// Every reason by its field's name, and how often it counted.
+            pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+                [$((stringify!($reason), self.$reason)),*].into_iter()
+            }
+        }
+    };
+}
+
+recovery_reasons! {
     /// Datagrams of the handshake's flights that left once more, because their loss would cost a
     /// timeout.
-    pub handshake: u64,
+    handshake,
     /// Copies of packets that ended a write of the application (`slp`).
-    pub end_of_write: u64,
+    end_of_write,
     /// Copies of packets that ended a stream, but no write (`slp`).
-    pub end_of_stream: u64,
+    end_of_stream,
     /// Copies of other packets, since losses of their kind have led to timeouts (`slp`).
-    pub learnt: u64,
+    learnt,
     /// Copies of all that was un-ACKed, since it fits one packet (`auto`).
-    pub single: u64,
+    single,
     /// Repair symbols, because a block of un-ACKed packets might have stayed incomplete (`auto`).
-    pub block: u64,
+    block,
     /// Copies instead of symbols, because the peer does not decode or the payloads were not kept
     /// (`auto`).
-    pub uncoded: u64,
+    uncoded,
     /// Times that a silent path's data moved to another at its probe timeout (`auto`).
-    pub moved: u64,
+    moved,
     /// Times that un-ACKed packets were probable enough to arrive as they were (`auto`).
-    pub not_needed: u64,
+    not_needed,
     /// Times that repair was wanted and the budget for it was used up (`auto`).
-    pub no_budget: u64,
+    no_budget,
     /// Times that repair was wanted and no path had room in its window (`auto`).
-    pub no_window: u64,
-}
-
-impl core::ops::AddAssign for RecoveryReasons {
-    fn add_assign(&mut self, other: Self) {
-        self.handshake += other.handshake;
-        self.end_of_write += other.end_of_write;
-        self.end_of_stream += other.end_of_stream;
-        self.learnt += other.learnt;
-        self.single += other.single;
-        self.block += other.block;
-        self.uncoded += other.uncoded;
-        self.moved += other.moved;
-        self.not_needed += other.not_needed;
-        self.no_budget += other.no_budget;
-        self.no_window += other.no_window;
-    }
-}
-
-impl RecoveryReasons {
-    /// Every reason by its field's name, and how often it counted.
-    pub const fn named(&self) -> [(&'static str, u64); 11] {
-        [
-            ("handshake", self.handshake),
-            ("end_of_write", self.end_of_write),
-            ("end_of_stream", self.end_of_stream),
-            ("learnt", self.learnt),
-            ("single", self.single),
-            ("block", self.block),
-            ("uncoded", self.uncoded),
-            ("moved", self.moved),
-            ("not_needed", self.not_needed),
-            ("no_budget", self.no_budget),
-            ("no_window", self.no_window),
-        ]
-    }
+    no_window,
 }

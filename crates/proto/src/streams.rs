@@ -576,7 +576,9 @@ impl Streams {
                 self.advance(&mut half);
             }
             let first = self.config.first_window();
-            let most = (first + self.memory.share(half.grown)).min(self.config.stream_receive_window);
+            let earned = self.memory.earned(half.window.consumed());
+            let most = first.saturating_add(self.memory.share(half.grown).min(earned));
+            let most = most.min(self.config.stream_receive_window);
             let size = half.window.size();
             match demand {
                 Some(demand) if demand > size && most > size => {

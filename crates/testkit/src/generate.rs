@@ -96,7 +96,7 @@ fn path(draw: &mut Draw) -> PathPlan {
         .delay(Duration::from_micros(draw.scale(1_000, 150_000)));
     if draw.chance(0.3) {
         let jitter = draw.micros(0, link.delay.as_micros());
-        link = link.jitter(jitter, draw.chance(0.6));
+        link = link.jitter(jitter).reordering(draw.chance(0.6));
     }
     if draw.chance(0.3) {
         link = link.queue(QueueSize::Packets(draw.scale(2, 30)));

@@ -55,7 +55,7 @@ impl Quality {
         let link = LinkConfig::new()
             .rate(self.rate)
             .delay(self.rtt / 2)
-            .jitter(self.jitter, false)
+            .jitter(self.jitter)
             .queue(QueueSize::Bytes(Bytes(queue.max(SMALLEST_QUEUE))));
         let loss = LossRate::new(self.loss).map_or(Loss::None, Loss::Bernoulli);
         let loss = if self.loss > 0.0 { loss } else { Loss::None };

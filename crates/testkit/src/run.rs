@@ -117,7 +117,7 @@ fn path_event_name(event: PathEvent) -> &'static str {
     match event {
         PathEvent::Validated(_) => "~ path validated",
         PathEvent::Suspect(_) => "~ path suspected (probe timeout)",
-        PathEvent::Recovered(_) => "~ path recovered",
+        PathEvent::Resumed(_) => "~ path resumed",
         PathEvent::Moved(_) => "~ path moved to another address",
         PathEvent::Closed { by_peer: false, .. } => "~ path closed",
         PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",

@@ -226,6 +226,25 @@ fn a_download_beside_999_that_were_read_for_a_while_is_as_fast_as_alone() {
     assert!(speed >= 0.9, "{speed}");
 }
 
+/// As programs do that stop reading: the sockets before them take some data at first, each while it
+/// has the path for itself.
+#[test]
+fn a_download_beside_999_whose_sockets_are_full_is_as_fast_as_alone() {
+    let link = link(2_000, Duration::from_micros(500), 0.0);
+    let mut load = Load::new(1, &link, 1_024, |_| {});
+    load.time(50_000_000);
+    let alone = load.time(50_000_000);
+    for _ in 0..999 {
+        load.ask(10_000_000, 300_000);
+        load.run(Duration::from_millis(5), |_| false);
+    }
+    load.run(Duration::from_secs(1), |_| false);
+    let beside = load.time(50_000_000);
+    println!("{alone} alone, {beside} beside 999; {:?}", load.buffered(load.client));
+    let speed = alone.as_secs_f64() / beside.as_secs_f64();
+    assert!(speed >= 0.9, "{speed}");
+}
+
 /// A long fat path: what flow control costs against limits that are never reached.
 #[test]
 fn one_stream_fills_a_gigabit_over_300_ms() {

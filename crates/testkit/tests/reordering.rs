@@ -14,7 +14,7 @@ fn path(jitter: Duration) -> PathPlan {
         .rate(BitRate::from_mbps(20))
         .delay(Duration::from_millis(25))
         .queue(QueueSize::Packets(400));
-    let link = if jitter.is_zero() { link } else { link.jitter(jitter, true) };
+    let link = if jitter.is_zero() { link } else { link.jitter(jitter).reordering(true) };
     PathPlan { up: link.clone(), down: link, loss: Loss::None }
 }
 

@@ -144,7 +144,7 @@ impl Keeper {
         let PathUpdate::Event(event) = update else { return };
         match event {
             PathEvent::Suspect(id) => _ = self.silent.entry(*id).or_insert((Instant::now(), false)),
-            PathEvent::Recovered(id) => {
+            PathEvent::Resumed(id) => {
                 if let Some((_, true)) = self.silent.remove(id) {
                     say(format_args!("path {} answers again", self.name(*id)));
                 }

@@ -94,7 +94,7 @@ impl PathSpec {
     }
 
     fn link(&self, loss: LossRate) -> Result<LinkConfig, InvalidBurst> {
-        let mut link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).jitter(self.jitter, false);
+        let mut link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).jitter(self.jitter);
         if let Some(queue) = self.queue {
             link = link.queue(QueueSize::Bytes(queue));
         }

@@ -11,6 +11,7 @@ use crate::{
     destination::{Destinations, NotPublic},
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
+    socket_options,
     splice::splice_tcp,
     target::{Host, Target},
 };
@@ -60,8 +61,7 @@ async fn connect(
                 return Err(forbidden(target, NotPublic::ThisMachine));
             }
             Ok(Ok(tcp)) => {
-                // The transport below decides what belongs together; waiting here only adds delay.
-                let _ = tcp.set_nodelay(true);
+                socket_options::prepare(&tcp);
                 return Ok((tcp, room));
             }
             Ok(Err(error)) => last = Some(error),

@@ -127,9 +127,14 @@ impl LinkConfig {
         self
     }
 
-    /// Sets the jitter, with or without reordering.
-    pub fn jitter(mut self, jitter: Duration, reorder: bool) -> Self {
+    /// Sets the jitter: each packet's delay grows by up to this much.
+    pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
+        self
+    }
+
+    /// Whether a packet may overtake another through jitter; else those behind it wait.
+    pub fn reordering(mut self, reorder: bool) -> Self {
         self.reorder = reorder;
         self
     }

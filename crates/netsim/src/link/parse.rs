@@ -287,7 +287,7 @@ mod tests {
             Ok(LinkConfig::new()
                 .rate(BitRate::from_mbps(50))
                 .delay(ms(20))
-                .jitter(ms(2), false)
+                .jitter(ms(2))
                 .queue(QueueSize::Bytes(Bytes(100_000)))
                 .bursty_loss(percent(1.0), 3.0)
                 .unwrap())
@@ -295,7 +295,8 @@ mod tests {
         assert_eq!(
             parse("jitter=5ms,reorder,loss=2%,loss-at=after,queue=64p,ecn=20p,duplicate=0.5%"),
             Ok(LinkConfig::new()
-                .jitter(ms(5), true)
+                .jitter(ms(5))
+                .reordering(true)
                 .random_loss(percent(2.0))
                 .loss_point(LossPoint::AfterRate)
                 .queue(QueueSize::Packets(64))

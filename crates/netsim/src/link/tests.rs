@@ -268,8 +268,10 @@ fn a_zero_rate_holds_until_there_is_one_again() {
 #[test]
 fn jitter_stays_in_bounds_and_in_order_unless_reordering_is_on() {
     for reorder in [false, true] {
-        let config =
-            LinkConfig::new().delay(Duration::from_millis(10)).jitter(Duration::from_millis(3), reorder);
+        let config = LinkConfig::new()
+            .delay(Duration::from_millis(10))
+            .jitter(Duration::from_millis(3))
+            .reordering(reorder);
         let mut link = Link::new(&config, Seed(4), Instant::ORIGIN);
         let n = 2_000u64;
         (0..n).for_each(|i| _ = link.offer(us(i * 100), i, 100));
@@ -345,7 +347,8 @@ fn every_packet_is_accounted_for_in_random_links() {
         let mut config = LinkConfig::new()
             .rate(BitRate(1_000_000 + rng.below(100_000_000)))
             .delay(Duration::from_micros(rng.below(20_000)))
-            .jitter(Duration::from_micros(rng.below(5_000)), rng.chance(0.5))
+            .jitter(Duration::from_micros(rng.below(5_000)))
+            .reordering(rng.chance(0.5))
             .random_loss(probability(rng.next_f64() * 0.3))
             .duplicate(probability(rng.next_f64() * 0.1))
             .queue(QueueSize::Packets(1 + rng.below(50)));

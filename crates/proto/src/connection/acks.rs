@@ -98,7 +98,7 @@ impl Connection {
         let Some((path, space)) = self.path_and_space(level, id) else { return };
         let answer = path.on_newly_acked(now, space, ack.ecn, delay, backoff, newly);
         if answer == Answer::AfterSilence && path.is_open() && level == Level::OneRtt {
-            self.events.push_back(Event::Path(PathEvent::Recovered(id)));
+            self.events.push_back(Event::Path(PathEvent::Resumed(id)));
         }
         for (number, packet) in newly.packets.drain(..) {
             self.on_packet_acked(now, level, id, number, packet);

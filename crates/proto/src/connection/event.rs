@@ -39,7 +39,7 @@ pub enum PathEvent {
     /// The path has stopped answering. It is probed; data goes elsewhere while another path works.
     Suspect(PathId),
     /// A suspect path answered again.
-    Recovered(PathId),
+    Resumed(PathId),
     /// The path runs between other addresses now: the peer or we moved, or a NAT between us forgot
     /// a binding.
     Moved(PathId),

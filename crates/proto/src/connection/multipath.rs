@@ -16,6 +16,7 @@ use crate::{
     crypto::TAG_LEN,
     path::{
         Path,
+        lifecycle::AbandonedBy,
         sent::ControlFrame,
         validation::{Unanswered, Width},
     },
@@ -161,7 +162,7 @@ impl Connection {
         if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
             return Err(PathError::LastPath);
         }
-        self.abandon(now, id, TransportErrorCode(code), false);
+        self.abandon(now, id, TransportErrorCode(code), AbandonedBy::Us);
         Ok(())
     }
 
@@ -270,7 +271,7 @@ impl Connection {
         let Some(path) = self.paths.get_mut(&id) else { return };
         match path.on_challenge_timeout(last) {
             Unanswered::Patience => {}
-            Unanswered::Abandon => self.abandon(now, id, UNSTABLE_OR_POOR, false),
+            Unanswered::Abandon => self.abandon(now, id, UNSTABLE_OR_POOR, AbandonedBy::Us),
         }
     }
 
@@ -292,7 +293,7 @@ impl Connection {
             }
             Some(_) => {
                 let last = self.is_last_path(id);
-                self.abandon(now, id, code, true);
+                self.abandon(now, id, code, AbandonedBy::Peer);
                 if !last {
                     return Ok(());
                 }
@@ -306,17 +307,18 @@ impl Connection {
         }
     }
 
-    fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by_peer: bool) {
+    fn abandon(&mut self, now: Instant, id: PathId, code: TransportErrorCode, by: AbandonedBy) {
         self.fail_blocks_of(now, id);
         self.move_data_off(id);
         let Some(path) = self.paths.get_mut(&id) else { return };
-        path.close(now, by_peer);
+        path.close(now, by);
         self.path_ids.abandon_codes.insert(id, code);
         self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
             self.on_abandon_told(id);
         }
+        let by_peer = by == AbandonedBy::Peer;
         self.events.push_back(Event::Path(PathEvent::Closed { path: id, by_peer, code }));
     }
 

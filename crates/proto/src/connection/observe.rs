@@ -97,7 +97,7 @@ impl Connection {
         }
         let reasons = self.reasons();
         let before = core::mem::replace(&mut self.watcher.reasons, reasons);
-        for ((reason, count), (_, earlier)) in reasons.named().into_iter().zip(before.named()) {
+        for ((reason, count), (_, earlier)) in reasons.named().zip(before.named()) {
             if count > earlier {
                 self.watcher.tell(now, &Observed::Recovery { reason, count: count - earlier });
             }

@@ -8,6 +8,13 @@ use crate::stats::PathState;
 /// Probe timeouts for which late packets of an abandoned path are awaited.
 const CLOSING_PTOS: u64 = 3;
 
+/// Who abandoned a path first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AbandonedBy {
+    Us,
+    Peer,
+}
+
 /// Why a path may or may not carry data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
@@ -40,10 +47,10 @@ impl Path {
         self.lifecycle = Lifecycle::Open;
     }
 
-    /// Either side has abandoned the path. `told`: the peer knows, since it was the peer.
-    pub(crate) fn close(&mut self, now: Instant, told: bool) {
+    /// Somebody has abandoned the path. If it was the peer, it needs no telling.
+    pub(crate) fn close(&mut self, now: Instant, by: AbandonedBy) {
         let until = now + self.rtt().pto_base() * CLOSING_PTOS;
-        self.lifecycle = Lifecycle::Closing { until, told };
+        self.lifecycle = Lifecycle::Closing { until, told: by == AbandonedBy::Peer };
         self.recovery.timeouts.cancel_probes();
     }
 

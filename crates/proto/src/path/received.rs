@@ -208,11 +208,11 @@ impl ReceivedPackets {
         }
     }
 
-    /// A packet has left that carried `an_ack`, and that the peer acknowledges if `asks`.
-    pub(crate) fn on_sent(&mut self, now: Instant, an_ack: bool, asks: bool) {
-        if asks && an_ack {
+    /// An ACK has left, in a packet that the peer acknowledges if it is `ack_eliciting`.
+    pub(crate) fn on_packet_with_ack(&mut self, now: Instant, ack_eliciting: bool) {
+        if ack_eliciting {
             (self.acks_unasked, self.asked_at) = (0, Some(now));
-        } else if an_ack {
+        } else {
             self.acks_unasked = self.acks_unasked.saturating_add(1);
         }
     }
@@ -270,7 +270,7 @@ mod tests {
         let newest = 4 * MAX_RANGES as u64 - 2;
         assert_eq!(ranges(&received).len(), RANGES_REVIEWED);
         assert_eq!(ranges(&received)[0], newest..=newest);
-        received.on_sent(at(0), true, true);
+        received.on_packet_with_ack(at(0), true);
         assert_eq!(ranges(&received).len(), RANGES_SENT, "a frame names the newest");
         assert_eq!(received.classify(0), Arrival::Duplicate);
         assert_eq!(received.classify(1), Arrival::Duplicate, "below the floor nothing is new");
@@ -310,11 +310,10 @@ mod tests {
         let mut asked = Vec::new();
         for ms in 0..100 {
             let asks = received.is_ack_wanted(at(ms), rtt);
-            received.on_sent(at(ms), true, asks);
-            received.on_sent(at(ms), false, true);
+            received.on_packet_with_ack(at(ms), asks);
             asked.extend(asks.then_some(ms));
         }
-        assert_eq!(asked, [16, 56, 96], "a packet that asks without an ACK tells nothing about ACKs");
+        assert_eq!(asked, [16, 56, 96]);
     }
 
     #[test]

@@ -13,6 +13,9 @@
 //! A stream may take all growth but the last third, and of that an eighth of what is left: a single
 //! one gets half of the whole window, and however many stop reading with all that they were given,
 //! there is something for the next.
+//!
+//! Once a quarter of growth is given away, a stream must have been read for longer than what sockets
+//! behind it swallow before anybody stops: until then it earns an eighth of what was read.
 
 /// The least that a stream is promised from the start, unless its maximum is less.
 const MIN_INITIAL: u64 = 4 << 10;
@@ -24,6 +27,10 @@ const MAX_INITIAL: u64 = 64 << 10;
 pub fn initial_stream_window(receive_window: u64, peer_streams: u64) -> u64 {
     (receive_window / 8 / peer_streams.max(1)).clamp(MIN_INITIAL, MAX_INITIAL)
 }
+
+/// Whoever has read more than this of a stream does not only fill the buffers behind it: a socket
+/// takes a few hundred kilobytes without a program that reads.
+const PROVEN: u64 = 512 << 10;
 
 /// Books on growth.
 #[derive(Clone, Debug)]
@@ -64,6 +71,12 @@ impl Memory {
         share(self.free() + own, self.window / 4)
     }
 
+    /// What a stream may have grown by of which so many bytes have been read.
+    pub(super) fn earned(&self, consumed: u64) -> u64 {
+        let is_ample = self.free() >= self.growth() / 4 * 3;
+        if is_ample || consumed >= PROVEN { u64::MAX } else { consumed / 8 }
+    }
+
     /// What a stream may have before anybody has read it: all of them together an eighth of the
     /// window.
     pub(super) fn advance(&self) -> u64 {
@@ -76,7 +89,12 @@ impl Memory {
     }
 
     fn free(&self) -> u64 {
-        (self.window / 4 * 3).saturating_sub(self.grown)
+        self.growth().saturating_sub(self.grown)
+    }
+
+    /// What all streams together may grow by.
+    fn growth(&self) -> u64 {
+        self.window / 4 * 3
     }
 }
 
@@ -106,6 +124,14 @@ mod tests {
         memory.replace_grown(64 * MIB, 0);
         assert_eq!(memory.share(0), memory.free() - 32 * MIB);
         assert_eq!(memory.share(5 * MIB), memory.free() + 5 * MIB - 32 * MIB, "what it has counts");
+    }
+
+    #[test]
+    fn growth_is_earned_by_reading_once_it_is_scarce() {
+        let mut memory = Memory::new(128 * MIB);
+        assert_eq!(memory.earned(0), u64::MAX);
+        memory.replace_grown(0, 25 * MIB);
+        assert_eq!([0, 80_000, PROVEN].map(|consumed| memory.earned(consumed)), [0, 10_000, u64::MAX]);
     }
 
     #[test]

@@ -1,16 +1,14 @@
-//! Whether memory grows while an end lives.
+//! Whether memory grows while both ends live.
 //!
-//! A process that starts takes what it needs; what counts is what comes after. So the first quarter
-//! of every life is left out, a line is laid through the rest of each (least squares), and the
-//! lives are compared: their slopes are independent of each other, which samples a second apart are
-//! not, so that their spread says how sure the mean is.
+//! A process that starts takes what it needs, and one whose peer has died holds the dead connection
+//! beside the new one for a while; what counts is what comes after. So time is cut where either end
+//! died, the first quarter of each stretch is left out, a line is laid through the rest (least
+//! squares), and the stretches are compared: their slopes are independent of each other, which
+//! samples a second apart are not, so that their spread says how sure the mean is.
 
 use std::time::Duration;
 
-use super::{
-    LIVES,
-    stage::{Look, Role},
-};
+use super::stage::{Look, Role};
 use crate::soak::print;
 
 /// What was seen at some time.
@@ -22,21 +20,27 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// How often each end had been started.
+    fn lives(&self) -> [u32; 2] {
+        self.ends.each_ref().map(|look| look.life)
+    }
+
     /// Resident memory of an end in MiB.
     pub fn mib(&self, role: Role) -> f64 {
         self.ends[role as usize].memory.get() as f64 / f64::from(1 << 20)
     }
 }
 
-/// Samples that a life must have after its first quarter for its slope to count.
+/// Samples that a stretch must have after its first quarter for its slope to count.
 const ENOUGH: usize = 10;
 
-/// Quantiles of Student's distribution, 97.5 %, for 1 to 7 degrees of freedom.
-const STUDENT: [f64; 7] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365];
+/// Quantiles of Student's distribution, 97.5 %, for 1 to 8 degrees of freedom: two ends that die
+/// four times each leave nine stretches.
+const STUDENT: [f64; 8] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306];
 
 /// How an end's memory went.
 pub struct Growth {
-    /// MiB per hour, of each life.
+    /// MiB per hour, of each stretch.
     slopes: Vec<f64>,
     /// MiB at 10 %, 50 % and 100 % of the time.
     at: [f64; 3],
@@ -45,18 +49,17 @@ pub struct Growth {
 impl Growth {
     /// Of the samples of one end.
     pub fn of(samples: &[Sample], role: Role) -> Self {
-        let lives = (0..LIVES).map(|life| {
-            let of_life = samples.iter().filter(|sample| sample.ends[role as usize].life == life);
-            let points: Vec<_> =
-                of_life.map(|sample| (sample.at.as_secs_f64() / 3_600.0, sample.mib(role))).collect();
-            let later = points.split_off_quarter();
-            (later.len() >= ENOUGH).then(|| slope(&later))
+        let stretches = samples.chunk_by(|a, b| a.lives() == b.lives());
+        let slopes = stretches.filter_map(|stretch| {
+            let later = &stretch[stretch.len() / 4..];
+            let point = |sample: &Sample| (sample.at.as_secs_f64() / 3_600.0, sample.mib(role));
+            (later.len() >= ENOUGH).then(|| slope(&later.iter().map(point).collect::<Vec<_>>()))
         });
         let place = |share: f64| {
             let index = ((samples.len().saturating_sub(1)) as f64 * share) as usize;
             samples.get(index).map_or(f64::NAN, |sample| sample.mib(role))
         };
-        Self { slopes: lives.flatten().collect(), at: [0.1, 0.5, 1.0].map(place) }
+        Self { slopes: slopes.collect(), at: [0.1, 0.5, 1.0].map(place) }
     }
 
     /// The mean slope in MiB per hour, and half the width of its 95 % interval.
@@ -81,21 +84,10 @@ impl Growth {
         let [early, middle, late] = self.at;
         let (mean, half) = self.estimate();
         print(format_args!(
-            "{}: {early:.1} MiB at 10 % of the time, {middle:.1} at 50 %, {late:.1} at the end; grows by {mean:+.1} +- {half:.1} MiB an hour (95 %, {} lives)",
+            "{}: {early:.1} MiB at 10 % of the time, {middle:.1} at 50 %, {late:.1} at the end; grows by {mean:+.1} +- {half:.1} MiB an hour (95 %, {} stretches)",
             role.name(),
             self.slopes.len()
         ));
-    }
-}
-
-trait Later {
-    /// What comes after the first quarter.
-    fn split_off_quarter(self) -> Self;
-}
-
-impl Later for Vec<(f64, f64)> {
-    fn split_off_quarter(mut self) -> Self {
-        self.split_off(self.len() / 4)
     }
 }
 
