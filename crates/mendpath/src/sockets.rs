@@ -88,7 +88,7 @@ mod tests {
     };
 
     fn bound(local: &str) -> Arc<Socket> {
-        Arc::new(Socket::new(bind(local.parse().unwrap()).unwrap(), false).unwrap())
+        Arc::new(Socket::new(bind(local.parse().unwrap()).unwrap(), UsedBy::All).unwrap())
     }
 
     #[tokio::test]
