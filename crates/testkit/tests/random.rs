@@ -66,7 +66,7 @@ fn random_scenarios() {
         "~ loss mended before it was noticed",
         "~ packet unprotected for want of memory",
         "~ path suspected (probe timeout)",
-        "~ path recovered",
+        "~ path resumed",
         "~ path closed by the peer",
         "~ malformed packet received",
         "~ datagram dropped unread",
