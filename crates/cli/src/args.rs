@@ -15,7 +15,7 @@ use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
 use units::Bytes;
 
 #[cfg(feature = "experiment")]
-pub use self::experiment::{ExperimentCommand, ListArgs, RunArgs};
+pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
 #[cfg(feature = "lab")]
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 #[cfg(feature = "trace")]

@@ -1,6 +1,7 @@
 //! All runs of a plan: over the cores, each kept when it is finished, none done twice.
 
 use std::{
+    collections::BTreeMap,
     io,
     path::{Path, PathBuf},
     sync::{
@@ -16,9 +17,10 @@ use thiserror::Error;
 use crate::{
     journal::Journal,
     plan::Plan,
-    point::Point,
+    point::{Point, Setting},
     row::Row,
     run::{Scenario, ScenarioError},
+    shard::Shard,
 };
 
 /// Most runs of a plan.
@@ -67,20 +69,37 @@ pub struct Progress {
 
 /// One run to be done.
 #[derive(Debug)]
-struct Job {
-    point: usize,
-    scheme: usize,
-    seed: u64,
+pub(crate) struct Job {
+    pub(crate) point: usize,
+    pub(crate) scheme: usize,
+    pub(crate) seed: u64,
+}
+
+/// Where in the plan the run of a row is.
+pub(crate) struct Places(BTreeMap<String, usize>);
+
+impl Places {
+    /// `None` if the plan does not ask for it.
+    pub(crate) fn of(&self, row: &Row) -> Option<usize> {
+        self.0.get(&key(&row.point, &row.scheme, &row.version, row.seed)).copied()
+    }
+}
+
+/// What tells a run from every other.
+fn key(point: &[(String, Setting)], scheme: &str, version: &str, seed: u64) -> String {
+    format!("{point:?} {scheme} {version} {seed}")
 }
 
 /// A plan and where its rows are kept.
 #[derive(Debug)]
 pub struct Campaign<'a> {
-    plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
     points: Vec<Point>,
     scenarios: Vec<Vec<Scenario>>,
     versions: Vec<Vec<String>>,
-    journal: PathBuf,
+    folder: PathBuf,
+    pub(crate) journal: PathBuf,
+    shard: Shard,
 }
 
 impl<'a> Campaign<'a> {
@@ -101,29 +120,47 @@ impl<'a> Campaign<'a> {
             scenarios.iter().map(|scenarios| scenarios.iter().map(Scenario::version).collect()).collect();
         std::fs::create_dir_all(folder)
             .map_err(|error| CampaignError::File { file: folder.to_owned(), error })?;
-        let journal = folder.join(format!("rows-{:016x}.jsonl", plan.hash));
-        Ok(Self { plan, points, scenarios, versions, journal })
+        let (folder, journal) = (folder.to_owned(), PathBuf::new());
+        let whole = Self { plan, points, scenarios, versions, folder, journal, shard: Shard::WHOLE };
+        Ok(whole.shard(Shard::WHOLE))
     }
 
-    fn jobs(&self) -> Vec<Job> {
+    /// Only this part of the runs, in a file of its own.
+    #[must_use]
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.journal = self.folder.join(format!("rows-{}{}.jsonl", self.plan.hash_text(), shard.suffix()));
+        self.shard = shard;
+        self
+    }
+
+    /// The file of the rows.
+    pub fn journal(&self) -> &Path {
+        &self.journal
+    }
+
+    /// The runs of the shard, in the order of the plan.
+    pub(crate) fn jobs(&self) -> Vec<Job> {
         let mut jobs = Vec::new();
         for point in 0..self.points.len() {
             for scheme in 0..self.plan.schemes.len() {
                 jobs.extend((1..=u64::from(self.plan.seeds)).map(|seed| Job { point, scheme, seed }));
             }
         }
+        let mut place = 0..;
+        jobs.retain(|_| place.next().is_some_and(|place| self.shard.has(place)));
         jobs
     }
 
-    fn is_row_of(&self, row: &Row, job: &Job) -> bool {
-        row.seed == job.seed
-            && row.scheme == self.plan.schemes[job.scheme].name
-            && row.point == self.points[job.point].values
-            && row.version == self.versions[job.point][job.scheme]
+    pub(crate) fn places(&self, jobs: &[Job]) -> Places {
+        let key = |job: &Job| {
+            let (point, version) = (&self.points[job.point], &self.versions[job.point][job.scheme]);
+            key(&point.values, &self.plan.schemes[job.scheme].name, version, job.seed)
+        };
+        Places(jobs.iter().map(key).zip(0..).collect())
     }
 
-    /// Does what is left to do with `threads` threads and answers with all rows, in the order of
-    /// the plan. `look` sees every step; it may be called from any thread.
+    /// Does what is left to do with `threads` threads and answers with all rows (of the shard), in
+    /// the order of the plan. `look` sees every step; it may be called from any thread.
     ///
     /// # Errors
     /// At the first run or file that fails; what was finished is kept.
@@ -132,8 +169,9 @@ impl<'a> Campaign<'a> {
         let (journal, known) = Journal::open(&self.journal).map_err(failed)?;
         let jobs = self.jobs();
         let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
+        let places = self.places(&jobs);
         for row in known {
-            if let Some(place) = jobs.iter().position(|job| self.is_row_of(&row, job)) {
+            if let Some(place) = places.of(&row) {
                 rows[place] = Some(row);
             }
         }
@@ -176,7 +214,7 @@ impl<'a> Campaign<'a> {
         let metric = |metric: &crate::metrics::MetricUse| (metric.name.clone(), metric.compute(&outcome));
         Ok(Row {
             plan: self.plan.name.clone(),
-            plan_hash: format!("{:016x}", self.plan.hash),
+            plan_hash: self.plan.hash_text(),
             version: self.versions[job.point][job.scheme].clone(),
             scheme: scheme.clone(),
             point: point.values.clone(),

@@ -28,13 +28,20 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        let rows = text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-        let rows = rows.collect();
+        let rows = rows(&text);
         let mut file = OpenOptions::new().append(true).create(true).open(path)?;
         if !text.is_empty() && !text.ends_with(b"\n") {
             file.write_all(b"\n")?;
         }
         Ok((Self { file, path: path.to_owned() }, rows))
+    }
+
+    /// The rows of the journal at `path`, which must be there, as [`open`](Self::open) reads them.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(path: &Path) -> io::Result<Vec<Row>> {
+        Ok(rows(&std::fs::read(path)?))
     }
 
     /// Where it is.
@@ -51,6 +58,10 @@ impl Journal {
         line.push(b'\n');
         self.file.write_all(&line)
     }
+}
+
+fn rows(text: &[u8]) -> Vec<Row> {
+    text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 #[cfg(test)]

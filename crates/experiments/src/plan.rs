@@ -77,6 +77,11 @@ pub struct Plan {
 const SHOWN: [&str; 8] = ["title", "claims", "notes", "figure", "scale", "seeds", "model", "paper"];
 
 impl Plan {
+    /// The hash as rows and files have it: 16 hexadecimal digits.
+    pub fn hash_text(&self) -> String {
+        format!("{:016x}", self.hash)
+    }
+
     /// Reads `file` for a scale.
     ///
     /// # Errors

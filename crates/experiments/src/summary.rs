@@ -106,7 +106,7 @@ impl Summary {
             notes: plan.notes.clone(),
             scale: plan.scale.name(),
             seeds: plan.seeds,
-            plan_hash: format!("{:016x}", plan.hash),
+            plan_hash: plan.hash_text(),
             cells,
         })
     }

@@ -1,8 +1,8 @@
 //! The same plan and seed give the same rows and files, however they are run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use mendpath_experiments::{Campaign, Plan, Row, Scale, write_all};
+use mendpath_experiments::{Campaign, MergeError, Plan, Row, Scale, write_all};
 
 /// Every scheme on FUSO's testbed, with random losses, requests and responses.
 const PLAN: &str = r#"
@@ -191,4 +191,50 @@ fn a_plan_may_be_worked_out_alone() {
     assert!(error(&text.replace("'$loss'", "0.1")).contains("`sweep.loss` is not used"));
     let neither = "title = 'x'\nmetrics = ['goodput_share']";
     assert!(error(neither).contains("at least one `[[scheme]]`, or a `[[model]]`"));
+}
+
+fn shard(plan: &Plan, folder: &Path, which: &str) -> PathBuf {
+    let campaign = Campaign::new(plan, folder).unwrap().shard(which.parse().unwrap());
+    campaign.run(1, &|_| {}).unwrap();
+    campaign.journal().to_owned()
+}
+
+#[test]
+fn shards_put_together_are_one_run() {
+    let plan = Plan::parse("everything", PLAN, Scale::Quick).unwrap();
+    let [one, merged, machine] = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let alone = rows(&plan, one.path(), 2);
+    write_all(&plan, &alone, one.path()).unwrap();
+
+    let shards = ["1/3", "2/3", "3/3"].map(|which| shard(&plan, machine.path(), which));
+    let campaign = Campaign::new(&plan, merged.path()).unwrap();
+    let error = campaign.merge(&shards[..2]).unwrap_err();
+    assert!(matches!(error, MergeError::Missing { missing: 21, runs: 64, .. }), "{error}");
+    // A shard twice is no harm.
+    campaign.merge(&[&shards[..], &shards[..1]].concat()).unwrap();
+    let again = campaign.run(1, &|progress| assert_eq!(progress.done, 64, "nothing is left to do")).unwrap();
+    assert_eq!(again, alone);
+    write_all(&plan, &again, merged.path()).unwrap();
+    assert_eq!(files(one.path()), files(merged.path()));
+}
+
+#[test]
+fn rows_that_are_not_of_the_plan_are_refused() {
+    let plan = Plan::parse("everything", PLAN, Scale::Quick).unwrap();
+    let [folder, machine] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let journal = shard(&plan, machine.path(), "7/20");
+    let text = std::fs::read_to_string(&journal).unwrap();
+    let refusal = |from: &str, to: &str| {
+        let other = machine.path().join("other.jsonl");
+        std::fs::write(&other, text.replacen(from, to, 1)).unwrap();
+        let campaign = Campaign::new(&plan, folder.path()).unwrap();
+        let error = campaign.merge(&[journal.clone(), other]).unwrap_err();
+        assert!(!campaign.journal().exists(), "nothing is kept");
+        error
+    };
+    let hash = plan.hash_text();
+    assert!(matches!(refusal(&hash, "0123456789abcdef"), MergeError::OtherPlan { .. }));
+    assert!(matches!(refusal("\"everything\"", "\"nothing\""), MergeError::OtherPlan { .. }));
+    assert!(matches!(refusal("\"version\":\"", "\"version\":\"9."), MergeError::OtherRun { .. }));
+    assert!(matches!(refusal("\"hops\":", "\"hops\":1"), MergeError::Disagree { .. }));
 }

@@ -14,6 +14,13 @@ pub enum ExperimentCommand {
                   Every finished run is kept; after an interruption the same command goes on, and with more --seeds only the new ones are \
                   run. Results depend on plan and seed, not on --jobs.")]
     Run(RunArgs),
+    /// Put rows of several machines together, and write tables and figures.
+    #[command(
+        long_about = "Put rows of several machines together, and write tables and figures, the same as one machine would have made.\n\n\
+                  Rows of another plan, scale or version of the program are refused, and so are results that contradict each other or \
+                  are not complete."
+    )]
+    Merge(MergeArgs),
 }
 
 /// Arguments of `experiment list`.
@@ -37,6 +44,7 @@ pub struct ListArgs {
                   mendpath experiment run fuso-fig6ab\n  \
                   mendpath experiment run fuso-fig6ab cofuso-fig10 --scale paper --jobs 8\n  \
                   mendpath experiment run my/plan.toml --seeds 20 --out my/results\n  \
+                  mendpath experiment run fuso-fig6ab --scale paper --shard 3/8    on the third of eight machines\n  \
                   mendpath experiment run cofuso-fig10 --tail 2 --at sizes=mid    why are the slowest flows slow?")]
 pub struct RunArgs {
     /// Names of plans, their folders or files.
@@ -64,6 +72,10 @@ pub struct RunArgs {
     /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
     #[arg(long)]
     pub publish: bool,
+    /// Only every Nth run, from the Ith on, for one of N machines; put together by `experiment
+    /// merge`.
+    #[arg(long, value_name = "I/N", conflicts_with_all = ["json", "publish", "tail"])]
+    pub shard: Option<experiments::Shard>,
     /// Instead: run one point, and tell packet by packet what happened to the N slowest flows of
     /// each scheme.
     #[arg(long, value_name = "N", conflicts_with_all = ["jobs", "seeds", "json", "publish"],
@@ -79,6 +91,32 @@ pub struct RunArgs {
     /// With --tail: only this scheme.
     #[arg(long, value_name = "NAME", requires = "tail")]
     pub scheme: Option<String>,
+}
+
+/// Arguments of `experiment merge`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath experiment merge machine1/results machine2/results\n  \
+                  mendpath experiment merge shards/ --plan my/plan.toml --out my/results")]
+pub struct MergeArgs {
+    /// Folders with rows: what --out was, or a plan's folder in it.
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// The plan's file or folder [default: of the name that the rows have, in --plans].
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
+    /// Seeds of every point and scheme [default: the plan's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub seeds: Option<u32>,
+    /// Where results go, in a folder per plan and scale.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Folder of the plans.
+    #[arg(long, value_name = "DIR", default_value = "plans")]
+    pub plans: PathBuf,
+    /// Print the summaries as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

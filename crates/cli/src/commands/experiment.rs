@@ -1,11 +1,15 @@
 //! `mendpath experiment`.
 
+mod merge;
+
 use std::{
     fmt::Write as _,
     path::{Path, PathBuf},
 };
 
-use experiments::{Campaign, CampaignError, Plan, Progress, Tail, TailError, publish, tables, write_all};
+use experiments::{
+    Campaign, CampaignError, Plan, Progress, Row, Shard, Summary, Tail, TailError, publish, tables, write_all,
+};
 
 use super::print;
 use crate::{
@@ -18,6 +22,7 @@ pub(super) fn run(command: ExperimentCommand) -> Result<(), Failure> {
     match command {
         ExperimentCommand::List(args) => list(&args),
         ExperimentCommand::Run(args) => run_all(&args),
+        ExperimentCommand::Merge(args) => merge::run(&args),
     }
 }
 
@@ -71,8 +76,8 @@ fn load(file: &Path, scale: experiments::Scale) -> Result<Plan, Failure> {
 }
 
 /// A plan's file: a path to it or to its folder, or the name of a plan.
-fn plan_file(args: &RunArgs, plan: &Path) -> PathBuf {
-    let named = args.plans.join(plan).join("plan.toml");
+fn plan_file(plans: &Path, plan: &Path) -> PathBuf {
+    let named = plans.join(plan).join("plan.toml");
     if plan.is_file() {
         plan.to_owned()
     } else if plan.join("plan.toml").is_file() || !named.is_file() {
@@ -85,7 +90,7 @@ fn plan_file(args: &RunArgs, plan: &Path) -> PathBuf {
 fn run_all(args: &RunArgs) -> Result<(), Failure> {
     let mut plans = Vec::new();
     for plan in &args.plan {
-        let mut plan = load(&plan_file(args, plan), args.scale)?;
+        let mut plan = load(&plan_file(&args.plans, plan), args.scale)?;
         plan.seeds = args.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }
@@ -95,32 +100,70 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut summaries = Vec::new();
     for plan in &plans {
-        let folder = args.out.join(format!("{}-{}", plan.name, plan.scale.name()));
-        let failed = |error: CampaignError| {
-            let tried = format!("cannot run {}", plan.name);
-            Failure::new(tried, error, "Finished runs are kept in --out: the same command goes on from there")
-        };
-        let bar = console::progress(0, &format!("{} {{wide_bar}} {{pos}}/{{len}} {{eta}}", plan.name));
-        let look = |progress: Progress| {
-            bar.set_length(progress.runs as u64);
-            bar.set_position(progress.done as u64);
-        };
-        let rows = Campaign::new(plan, &folder).and_then(|campaign| campaign.run(jobs, &look));
-        bar.finish_and_clear();
-        let (summary, files) = write_all(plan, &rows.map_err(failed)?, &folder).map_err(failed)?;
+        let folder = results(&args.out, plan);
+        let campaign = Campaign::new(plan, &folder).map_err(|error| failed(plan, error))?;
+        if let Some(shard) = args.shard {
+            run_shard(plan, &campaign.shard(shard), shard, jobs)?;
+            continue;
+        }
+        let rows = simulate(plan, &campaign, jobs)?;
+        let (summary, files) = write_all(plan, &rows, &folder).map_err(|error| failed(plan, error))?;
         if args.publish {
-            publish(plan, &summary, &files).map_err(failed)?;
+            publish(plan, &summary, &files).map_err(|error| failed(plan, error))?;
         }
-        if !args.json {
-            print(&format!("{}\nFiles are in {}.\n\n", tables(plan, &summary), folder.display()));
-        }
-        summaries.push(summary);
+        show(plan, summary, &folder, args.json, &mut summaries);
     }
     if args.json {
-        let all = serde_json::json!({ "schema": "mendpath-experiments/1", "results": summaries });
-        print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
+        print_json(&summaries);
     }
     Ok(())
+}
+
+/// The folder of a plan's results.
+fn results(out: &Path, plan: &Plan) -> PathBuf {
+    out.join(format!("{}-{}", plan.name, plan.scale.name()))
+}
+
+fn failed(plan: &Plan, error: CampaignError) -> Failure {
+    let tried = format!("cannot run {}", plan.name);
+    Failure::new(tried, error, "Finished runs are kept in --out: the same command goes on from there")
+}
+
+/// Does what is left to do.
+fn simulate(plan: &Plan, campaign: &Campaign<'_>, jobs: usize) -> Result<Vec<Row>, Failure> {
+    let bar = console::progress(0, &format!("{} {{wide_bar}} {{pos}}/{{len}} {{eta}}", plan.name));
+    let look = |progress: Progress| {
+        bar.set_length(progress.runs as u64);
+        bar.set_position(progress.done as u64);
+    };
+    let rows = campaign.run(jobs, &look);
+    bar.finish_and_clear();
+    rows.map_err(|error| failed(plan, error))
+}
+
+fn run_shard(plan: &Plan, campaign: &Campaign<'_>, shard: Shard, jobs: usize) -> Result<(), Failure> {
+    let rows = simulate(plan, campaign, jobs)?;
+    print(&format!(
+        "{}: the {} runs of shard {shard} are in {}. Put all shards together with `mendpath experiment merge DIR...`.\n",
+        plan.name,
+        rows.len(),
+        campaign.journal().display()
+    ));
+    Ok(())
+}
+
+/// Prints a result, or keeps it for the JSON of all.
+fn show(plan: &Plan, summary: Summary, folder: &Path, as_json: bool, summaries: &mut Vec<Summary>) {
+    if as_json {
+        summaries.push(summary);
+    } else {
+        print(&format!("{}\nFiles are in {}.\n\n", tables(plan, &summary), folder.display()));
+    }
+}
+
+fn print_json(summaries: &[Summary]) {
+    let all = serde_json::json!({ "schema": "mendpath-experiments/1", "results": summaries });
+    print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
 }
 
 /// What happened to the slowest flows of a point.
