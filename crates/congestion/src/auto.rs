@@ -158,7 +158,8 @@ impl Auto {
     /// Ends a trial that is through.
     fn try_load(&mut self, ack: &Ack) {
         let Some(trial) = self.trial.take_if(|trial| trial.on_ack(ack)) else { return };
-        match trial.verdict(self.packets(self.cubic.window()), self.chance.index()) {
+        let packets = self.packets(self.cubic.window());
+        match trial.verdict(packets, self.chance.index()) {
             Some(beta) => {
                 let young = self.cubic.in_slow_start()
                     && self.cubic.window() <= SMALL_WINDOWS * self.config.initial_window();
@@ -170,7 +171,8 @@ impl Auto {
                     self.rounds.confirm();
                 }
             }
-            None => self.chance.on_acquitted(&trial.meanwhile),
+            None if trial.teaches(packets) => self.chance.on_acquitted(&trial.meanwhile),
+            None => {}
         }
     }
 
@@ -229,6 +231,7 @@ impl Auto {
             self.base.on_round(delay);
         }
         self.learn(ended);
+        self.notice_rise(ack);
         self.doubt(ack);
         self.confirm_exit();
     }
@@ -259,6 +262,13 @@ impl Auto {
             trial.meanwhile.on_round(delivered, lost);
         } else {
             self.chance.on_round(delivered, lost, window);
+        }
+    }
+
+    /// Losses without a queue that have become many more are answered once.
+    fn notice_rise(&mut self, ack: &Ack) {
+        if !self.cubic.in_slow_start() && self.trial.is_none() && self.floor.has_risen(self.chance.index()) {
+            self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
         }
     }
 
@@ -303,7 +313,7 @@ impl Controller for Auto {
         // that would hide the route's delay.
         let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
         self.base.on_ack(ack, may_probe);
-        self.half.watch(ack.now, self.base.is_probing());
+        self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
         let ended = self.queueing.on_ack(ack);
         self.rounds.on_ack(&Ack { app_limited: ack.app_limited || self.trial.is_some(), ..*ack });

@@ -5,8 +5,9 @@
 //! in bursts as well. So a round trip teaches something only if
 //!
 //! - it had at most half as much under way as the path has carried lately (in the first slow start:
-//!   as the path carried later); or
+//!   as the path delivered later); or
 //! - the same load lost nothing more afterwards ([`Trial`](crate::trial::Trial)); or
+//! - it lost a smaller share than is known; or
 //! - bursts are known already, and it lost no more than they explain.
 //!
 //! [`HalfLoad`](crate::half_load::HalfLoad) checks it later on, and takes it back.
@@ -18,33 +19,36 @@ use crate::dispersion::Dispersion;
 
 /// What is left of the most that the path has carried after a round trip with less.
 const CARRIED_DECAY: f64 = 0.99;
+/// Round trips of slow start that may wait for a larger one.
+const MOST_YOUNG: usize = 32;
 
 /// The losses that are known to be chance.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Chance {
     known: Dispersion,
     /// Those of them that met at most half the load.
     low: Dispersion,
     /// The most that a round trip without a queue has delivered lately, in packets.
     carried: f64,
-    /// Slow start: the round trips since the load last doubled, and the load then.
-    young: Dispersion,
-    doubled: f64,
+    /// Slow start: what round trips delivered and lost that have yet to prove a low load.
+    young: Vec<(f64, f64)>,
 }
 
 impl Chance {
-    /// A round trip of slow start that showed no queue.
+    /// A round trip of slow start that showed no queue. It teaches once the path has delivered twice
+    /// its load in another: what was merely sent says nothing of what the path carries.
     pub(crate) fn on_young_round(&mut self, delivered: f64, lost: f64) {
         self.carry(delivered);
-        let all = delivered + lost;
-        if all >= 2.0 * self.doubled {
-            // Those before had at most half the load of now.
-            let young = core::mem::take(&mut self.young);
-            self.known.add(&young);
-            self.low.add(&young);
-            self.doubled = all;
+        if self.young.len() == MOST_YOUNG {
+            self.young.remove(0);
         }
-        self.young.on_round(delivered, lost);
+        self.young.push((delivered, lost));
+        let low = self.carried / 2.0;
+        for &(delivered, lost) in self.young.iter().filter(|(delivered, lost)| delivered + lost <= low) {
+            self.known.on_round(delivered, lost);
+            self.low.on_round(delivered, lost);
+        }
+        self.young.retain(|(delivered, lost)| delivered + lost > low);
     }
 
     /// A later round trip that showed no queue and exceeded nothing, with a window of `window`
@@ -52,7 +56,10 @@ impl Chance {
     pub(crate) fn on_round(&mut self, delivered: f64, lost: f64, window: f64) {
         self.carry(delivered);
         let is_low = self.is_low(window);
-        if is_low || self.known.is_established() {
+        // Who loses less under any load than what is known shows that as well: it was another's load,
+        // or is over.
+        let is_less = lost <= self.share() * (delivered + lost);
+        if is_low || is_less || self.known.is_established() {
             self.known.on_round(delivered, lost);
         }
         if is_low {

@@ -22,13 +22,22 @@ const UNCERTAIN: f64 = 0.3;
 pub(crate) struct HalfLoad {
     lost: f64,
     all: f64,
+    /// The largest window that these were sent with, in packets.
+    load: f64,
     /// When the latest probe began, and when it ended if it has.
     probe: Option<(Instant, Option<Instant>)>,
 }
 
 impl HalfLoad {
-    /// It is `now`, and a probe is under way or not.
-    pub(crate) fn watch(&mut self, now: Instant, is_probing: bool) {
+    /// It is `now`, and a probe is under way or not; the window, halved while probing, is `window`
+    /// packets. What was measured with more than that is no measure of half of it: the path is not
+    /// what it was, or has others on it now.
+    pub(crate) fn watch(&mut self, now: Instant, is_probing: bool, window: f64) {
+        if is_probing {
+            self.load = self.load.max(window);
+        } else if window < self.load {
+            (self.lost, self.all, self.load) = (0.0, 0.0, 0.0);
+        }
         match self.probe {
             Some((from, None)) if !is_probing => self.probe = Some((from, Some(now))),
             Some((_, None)) => {}
@@ -79,11 +88,11 @@ mod tests {
     /// again before and after.
     fn probed(delivered: f64, lost: f64) -> HalfLoad {
         let mut half = HalfLoad::default();
-        half.watch(at(100), true);
+        half.watch(at(100), true, 50.0);
         half.count(at(100), 0.0, 100.0);
         half.count(at(150), delivered, lost);
-        half.watch(at(200), false);
-        half.watch(at(250), false);
+        half.watch(at(200), false, 100.0);
+        half.watch(at(250), false, 100.0);
         half.count(at(201), 0.0, 100.0);
         half
     }
@@ -115,9 +124,18 @@ mod tests {
     }
 
     #[test]
+    fn a_larger_window_than_now_is_no_half() {
+        let mut half = probed(60.0, 0.0);
+        half.watch(at(300), false, 50.0);
+        assert!(half.is_exceeded(45.0, 300.0, 1.0));
+        half.watch(at(301), false, 49.0);
+        assert!(half.share(1.0).is_none());
+    }
+
+    #[test]
     fn remembers_a_few_hundred_packets() {
         let mut half = probed(0.0, 300.0);
-        half.watch(at(300), true);
+        half.watch(at(300), true, 50.0);
         half.count(at(400), 3_000.0, 0.0);
         assert!(half.share(1.0).is_some_and(|share| share < 0.12), "{half:?}");
     }

@@ -9,6 +9,12 @@
 
 use crate::{chance::Chance, dispersion::Dispersion};
 
+/// How fast the share that has been answered for follows one that falls, per round trip.
+const PAID_GAIN: f64 = 1.0 / 16.0;
+/// What the share that has been answered for is multiplied by, and what is added, before more than
+/// that asks for an answer.
+const RISE: f64 = 2.0;
+const LEAST_RISE: f64 = 0.03;
 /// Least number of packets that are remembered.
 const LEAST_MEMORY: f64 = 300.0;
 /// Windows that are remembered, if that is more.
@@ -36,6 +42,8 @@ pub(crate) fn is_more_than_chance(lost: f64, expected: f64, dispersion: f64) -> 
 pub(crate) struct LossFloor {
     lost: f64,
     all: f64,
+    /// The share that has been answered for; `None` before the memory was full.
+    paid: Option<f64>,
     /// The round trips that these are the losses of.
     rounds: Dispersion,
 }
@@ -51,6 +59,9 @@ impl LossFloor {
             self.rounds.scale(memory / self.all);
             self.lost *= memory / self.all;
             self.all = memory;
+            let share = self.share();
+            let paid = self.paid.get_or_insert(share);
+            *paid += (share - *paid).min(0.0) * PAID_GAIN;
         }
         self.rounds.on_round(delivered, lost);
     }
@@ -65,6 +76,21 @@ impl LossFloor {
     pub(crate) fn dispersion(&self, known: f64) -> f64 {
         let index = self.rounds.index().max(known);
         if index < LEAST_INDEX { 1.0 } else { index }
+    }
+
+    /// Whether far more is lost than has been answered for; from then on it has been. A load that
+    /// grows beyond what a path carries loses more and more, too slowly for one round trip to tell,
+    /// and where several flows do that half the load of one of them makes no difference. Losses
+    /// have the index `known` or that of those remembered.
+    pub(crate) fn has_risen(&mut self, known: f64) -> bool {
+        let (share, index) = (self.share(), self.rounds.index().max(known));
+        let has_risen = self.paid.is_some_and(|paid| {
+            share > RISE * paid + LEAST_RISE && is_more_than_chance(self.lost, paid * self.all, index)
+        });
+        if has_risen {
+            self.paid = Some(share);
+        }
+        has_risen
     }
 
     /// What was remembered was the load's doing: the path itself loses `share`.
@@ -128,6 +154,24 @@ mod tests {
         (0..100).for_each(|_| floor.on_quiet_round(100.0, 0.0, 100.0));
         (0..5).for_each(|_| floor.on_quiet_round(90.0, 10.0, 100.0));
         assert!(floor.share() > 0.03, "{}", floor.share());
+    }
+
+    #[test]
+    fn a_rise_is_answered_once() {
+        let mut floor = LossFloor::default();
+        let mut rounds = |share: f64, n: usize| {
+            let mut answers = 0;
+            for _ in 0..n {
+                floor.on_quiet_round(100.0 * (1.0 - share), 100.0 * share, 100.0);
+                answers += usize::from(floor.has_risen(1.0));
+            }
+            answers
+        };
+        assert_eq!((rounds(0.05, 50), rounds(0.08, 50)), (0, 0), "what is there from the start, or about");
+        assert_eq!((rounds(0.2, 50), rounds(0.05, 100)), (1, 0));
+        let creeping: usize = (5..40).map(|percent| rounds(f64::from(percent) / 100.0, 2)).sum();
+        assert!((2..=4).contains(&creeping), "{creeping}");
+        assert_eq!(rounds(0.0, 100) + rounds(0.02, 20), 0, "two per cent are a few packets");
     }
 
     #[test]

@@ -67,6 +67,12 @@ impl Trial {
         ack.largest_sent_at > *self.until.get_or_insert(ack.now)
     }
 
+    /// Whether what went on meanwhile says what chance does. Who loses a good part of a trial for
+    /// having lost more than that has not been found guilty, but is not innocent either.
+    pub(crate) fn teaches(&self, packets: f64) -> bool {
+        self.charge != Charge::MostlyLost || self.lost <= packets / 4.0
+    }
+
     /// What the window is multiplied by if the load was the reason; `None` if it was not. The trial
     /// was one of `packets` packets, and bursts by chance have the index `index`.
     pub(crate) fn verdict(&self, packets: f64, index: f64) -> Option<f64> {
@@ -111,6 +117,15 @@ mod tests {
         trial.on_loss(at(120), 3.0);
         assert_eq!(trial.verdict(100.0, 1.0), Some(0.7));
         assert_eq!(trial.verdict(100.0, 10.0), None, "bursts of ten are known of");
+    }
+
+    #[test]
+    fn who_loses_nearly_as_much_again_proves_nothing() {
+        let mut trial = Trial::new(at(100), Charge::MostlyLost);
+        trial.on_loss(at(120), 5.0);
+        assert!(trial.teaches(20.0));
+        trial.on_loss(at(121), 1.0);
+        assert!(!trial.teaches(20.0) && trial.verdict(20.0, 1.0).is_none());
     }
 
     #[test]

@@ -152,6 +152,23 @@ fn shares_a_loss_free_link_with_others_and_itself() {
     }
 }
 
+/// Where jitter hides the queue, each of two flows takes the other's overflow for chance, unless it
+/// asks again (docs/decisions/0017-late-flows.md).
+#[test]
+fn shares_a_queue_that_nobody_sees_with_itself() {
+    let larger = |seed| {
+        let mut network = lab(1, seed);
+        let path = Path::new(25).jitter(5, false);
+        network.flow(Auto, &[path], Duration::ZERO);
+        network.flow(Auto, &[path], Duration::from_secs(5));
+        let rates = network.goodput(15, 45);
+        let (a, b) = (rates[0][0], rates[1][0]);
+        a.max(b) / (a + b)
+    };
+    let mean = (1..=8).map(larger).sum::<f64>() / 8.0;
+    assert!(mean <= 0.58, "{mean}");
+}
+
 #[test]
 fn takes_hardly_anything_from_tcp_on_a_lossy_link() {
     for loss in [0.01, 0.05] {

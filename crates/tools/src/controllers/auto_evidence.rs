@@ -7,6 +7,11 @@ use congestion::ControllerKind::{self, Auto, Ctcp, Cubic, NewReno};
 use units::Duration;
 
 const KINDS: [ControllerKind; 4] = [Auto, Ctcp, Cubic, NewReno];
+/// Rates in Mbit/s, round-trip times in ms, buffers in bandwidth-delay products and jitter in ms
+/// that losses are tried on.
+const CASES: [(u64, u64, f64, u64); 5] =
+    [(25, 25, 1.25, 0), (25, 25, 1.25, 5), (25, 25, 0.25, 5), (5, 20, 1.0, 0), (100, 50, 1.0, 0)];
+const LOSSES: [f64; 5] = [0.0, 0.01, 0.05, 0.1, 0.2];
 /// Runs per figure, each with another seed, unless the environment says otherwise.
 const SEEDS: u64 = 2;
 
@@ -47,10 +52,9 @@ fn goodputs(kinds: &[ControllerKind]) {
     println!("\nOne flow, 30 s from its start: goodput in per cent of the capacity\n");
     println!("| Mbit/s, RTT | buffer | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    let cases = [(25, 25, 1.25, 0), (25, 25, 1.25, 5), (25, 25, 0.25, 5), (5, 20, 1.0, 0), (100, 50, 1.0, 0)];
-    for (rate, rtt, buffer, jitter) in cases {
+    for (rate, rtt, buffer, jitter) in CASES {
         for &kind in kinds {
-            let cells: Vec<String> = [0.0, 0.01, 0.05, 0.1, 0.2]
+            let cells: Vec<String> = LOSSES
                 .into_iter()
                 .map(|loss| {
                     let path = Path::new(rtt).loss(loss).jitter(jitter, false);
@@ -82,6 +86,45 @@ fn shares() {
                     d / (c + d)
                 );
             }
+        }
+    }
+}
+
+/// The larger share of two flows of one kind, of which the second starts at second 5: from second
+/// 15 to 25 and from 15 to 45.
+fn larger_shares(kind: ControllerKind, rate: u64, buffer: f64, path: Path) -> [f64; 2] {
+    let run = |seed| {
+        let mut network = Network::new(&[link(rate, path.rtt.as_millis(), buffer)], seed);
+        network.flow(kind, &[path], Duration::ZERO);
+        network.flow(kind, &[path], Duration::from_secs(5));
+        let (early, late) = (network.goodput(15, 25), network.goodput(25, 45));
+        let larger = |a: f64, b: f64| a.max(b) / (a + b);
+        let sum = |flow: usize| early[flow][0] + 2.0 * late[flow][0];
+        [larger(early[0][0], early[1][0]), larger(sum(0), sum(1))]
+    };
+    [mean(|seed| run(seed)[0]), mean(|seed| run(seed)[1])]
+}
+
+/// How soon a flow that comes later has its half.
+fn convergence(kinds: &[ControllerKind]) {
+    println!(
+        "\nTwo flows of one controller: the larger one's share in the 10 s / the 30 s from 10 s after the second's start on\n"
+    );
+    println!("| Mbit/s, RTT | buffer | jitter | controller | loss 0 % | 1 % | 5 % | 10 % | 20 % |");
+    println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
+    let plain = [(25, 25, 0.25, 0), (25, 25, 0.5, 0), (25, 25, 1.0, 0), (25, 25, 4.0, 0), (25, 25, 1.0, 5)];
+    for (rate, rtt, buffer, jitter) in plain.into_iter().chain(CASES) {
+        for &kind in kinds {
+            let losses =
+                if CASES.contains(&(rate, rtt, buffer, jitter)) { &LOSSES[..] } else { &LOSSES[..1] };
+            let cell = |&loss: &f64| {
+                let path = Path::new(rtt).loss(loss).jitter(jitter, false);
+                let [early, all] = larger_shares(kind, rate, buffer, path);
+                format!("{early:.2} / {all:.2}")
+            };
+            let mut cells: Vec<String> = losses.iter().map(cell).collect();
+            cells.resize(LOSSES.len(), String::new());
+            println!("| {rate}, {rtt} ms | {buffer} | {jitter} ms | {kind} | {} |", cells.join(" | "));
         }
     }
 }
@@ -241,7 +284,7 @@ The environment's SEEDS is the number of runs per figure.";
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Tables (goodput, shares, harm, overflow, bursts, burst-harm, route) and controllers; all
+    /// Tables (goodput, shares, convergence, harm, overflow, bursts, burst-harm, route) and controllers; all
     /// otherwise.
     #[arg(value_name = "TABLE|CONTROLLER")]
     names: Vec<String>,
@@ -264,6 +307,9 @@ pub fn run(arguments: &Arguments) {
     }
     if wanted("shares") {
         shares();
+    }
+    if wanted("convergence") {
+        convergence(&kinds);
     }
     if wanted("harm") {
         harm();
