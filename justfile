@@ -26,6 +26,10 @@ scenarios seed="0" count="20000":
 fuzz *arguments:
     fuzz/run {{arguments}}
 
+# The live page in Chromium, or its pictures: `just browser pictures`
+browser *what:
+    .ci/browser {{what}}
+
 # The demo: what it gains, on this machine
 demo *arguments:
     cargo run --release -p mendpath-cli -- demo {{arguments}}

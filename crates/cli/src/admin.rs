@@ -1,33 +1,39 @@
 //! `--admin`: what connections are doing, as JSON and for Prometheus; `docs/json.md` describes the
-//! fields. Here is what client and server have in common: a small HTTP server on loopback, and the
-//! counters.
+//! fields; and a page that shows them live. Here is what client and server have in common: a small
+//! HTTP server on loopback, the page, and the counters.
 
+mod body;
 mod counters;
+mod page;
 
 pub(crate) use counters::Counters;
 
 use std::{
     convert::Infallible,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
     time::Duration,
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN},
+    header::{
+        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+        X_CONTENT_TYPE_OPTIONS,
+    },
     server::conn::http1,
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
 
+use self::body::{Body, Watch};
 use crate::{
     failure::Failure,
     listener::{Listener, Place},
+    status::{Feed, MAX_VIEWERS},
 };
 
 /// For a program to ask, and to read the answer.
@@ -47,28 +53,37 @@ pub(crate) async fn bind(address: Option<SocketAddr>) -> Result<Option<Listener>
     Listener::bind(address, "statistics", "--admin").await.map(Some)
 }
 
-/// Code, content type and body.
-pub(crate) type Answer = (u16, &'static str, String);
+/// What is answered.
+pub(crate) enum Answer {
+    /// Code, content type and body.
+    Text(u16, &'static str, String),
+    /// A snapshot once a second, for as long as somebody reads.
+    Events(Arc<Feed>),
+}
 
-/// Answers one request with what `answer` says about its path; it says nothing about paths that do
-/// not exist.
+/// Answers one request: with the page, or with what `answer` says about its path; it says nothing
+/// about paths that do not exist.
 pub(crate) async fn serve(
     tcp: TcpStream,
     place: Place,
     usage: &str,
     answer: impl Fn(&str) -> Option<Answer>,
 ) {
-    let (place, answer) = (&place, &answer);
+    let watch = Watch::new(2 * TIMEOUT);
+    let (place, answer, watching) = (&place, &answer, &watch);
     let service = service_fn(move |request: Request<Incoming>| async move {
-        let refusal = |code| (code, "text/plain", format!("mendpath: {usage}\n"));
-        let answer = match check(&request) {
-            Ok(()) => {
+        let refusal = |code| Answer::Text(code, "text/plain", format!("mendpath: {usage}\n"));
+        let answer = match (check(&request), request.uri().path()) {
+            (Ok(()), path) => {
                 place.occupy().await;
-                answer(request.uri().path()).unwrap_or_else(|| refusal(404))
+                match path {
+                    "/" => Answer::Text(200, "text/html", page::PAGE.clone()),
+                    path => answer(path).unwrap_or_else(|| refusal(404)),
+                }
             }
-            Err(code) => refusal(code),
+            (Err(code), _) => refusal(code),
         };
-        Ok::<_, Infallible>(respond(answer))
+        Ok::<_, Infallible>(respond(answer, request.method() == Method::HEAD, watching))
     });
     let connection = http1::Builder::new()
         .keep_alive(false)
@@ -77,17 +92,36 @@ pub(crate) async fn serve(
         .max_header_size(MAX_HEAD)
         .max_buf_size(MAX_HEAD)
         .serve_connection(TokioIo::new(tcp), service);
-    // A program that asks and does not read is no reason to keep the answer.
-    let _ = timeout(2 * TIMEOUT, connection).await;
+    tokio::select! {
+        _ = connection => {}
+        // A program that asks and does not read is no reason to keep the answer.
+        () = watch.stalled() => {}
+    }
 }
 
-fn respond((code, kind, body): Answer) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::from(body));
+fn respond(answer: Answer, head_only: bool, watch: &Watch) -> Response<Body> {
+    let (code, kind, body) = match answer {
+        Answer::Text(code, kind, text) => (code, kind, Body::Text(Some(text.into()))),
+        Answer::Events(_) if head_only => (200, "text/event-stream", Body::Text(None)),
+        Answer::Events(feed) => match feed.watch() {
+            Some(viewer) => (200, "text/event-stream", Body::Events(viewer, watch.clone())),
+            None => {
+                let text = format!("mendpath: {MAX_VIEWERS} are watching already: close one of them\n");
+                (503, "text/plain", Body::Text(Some(text.into())))
+            }
+        },
+    };
+    let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let kind = HeaderValue::try_from(format!("{kind}; charset=utf-8")).expect("kinds are ours");
     let fields = response.headers_mut();
     fields.insert(CONTENT_TYPE, kind);
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    fields.insert(CONTENT_SECURITY_POLICY, page::POLICY.clone());
+    for (name, value) in page::PROTECTION {
+        fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
     if code == 405 {
         fields.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
@@ -96,7 +130,8 @@ fn respond((code, kind, body): Answer) -> Response<Full<Bytes>> {
 
 /// An answer in JSON.
 pub(crate) fn json(value: &impl Serialize) -> Answer {
-    (200, "application/json", serde_json::to_string_pretty(value).unwrap_or_default() + "\n")
+    let text = serde_json::to_string_pretty(value).unwrap_or_default() + "\n";
+    Answer::Text(200, "application/json", text)
 }
 
 /// Whether a program on this machine asks, and not a page from elsewhere in its browser.

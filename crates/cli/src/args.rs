@@ -204,9 +204,13 @@ pub struct ServerArgs {
     /// and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
-    /// Show statistics over HTTP here, on loopback: /stats (JSON), the sum over all clients.
+    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /stats
+    /// as JSON, the sum over all clients.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
+    /// Leave the hosts that clients connect to out of statistics and events.
+    #[arg(long)]
+    pub hide_names: bool,
 }
 
 fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
@@ -274,9 +278,13 @@ pub struct ClientArgs {
     /// The same on the command line, where other users of this machine can read it.
     #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
     pub proxy_auth: Option<String>,
-    /// Show statistics here: /paths and /stats as JSON, /metrics for Prometheus.
+    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
+    /// and /stats as JSON, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
+    /// Leave the hosts that programs connect to out of statistics and events.
+    #[arg(long)]
+    pub hide_names: bool,
     /// Seconds without an answer on any path until the connection is made anew.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
     pub give_up: u64,

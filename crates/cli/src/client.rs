@@ -20,14 +20,16 @@ mod uplink;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
-pub use keeper::keep_paths;
+pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
-use crate::{admin as statistics, console::say, failure::Failure, listener::Listener, target::Target};
+use crate::{
+    admin as statistics, console::say, failure::Failure, listener::Listener, status::Live, target::Target,
+};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct ClientOptions {
     pub admin: Option<SocketAddr>,
     /// What programs must show before they may use the proxies.
     pub credentials: Option<Credentials>,
+    /// Whether statistics name the hosts that programs connect to.
+    pub show_names: bool,
     /// Whether to keep trying when the server does not answer at the start.
     pub wait_for_server: bool,
 }
@@ -137,7 +141,9 @@ impl Client {
         }
 
         let mut tasks = JoinSet::new();
-        let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server).await?;
+        let server = options.dial.invitation.server.to_string();
+        let live = Arc::new(Live::new(options.show_names));
+        let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
         let shared = Arc::new(Shared { uplink: uplink.clone(), credentials: options.credentials });
         let mut addresses = Addresses::default();
@@ -159,7 +165,8 @@ impl Client {
         }
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
-            tasks.spawn(listener.serve(shared.clone(), admin::serve));
+            let statistics = admin::Statistics::new(uplink.clone(), server);
+            tasks.spawn(listener.serve(statistics, admin::Statistics::serve));
         }
         for (what, address) in [
             ("SOCKS5 proxy", addresses.socks5),

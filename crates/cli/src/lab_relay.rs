@@ -22,6 +22,7 @@ use crate::{
     protocol::CloseCode,
     server::{Statistics, Tally},
     splice::splice_tcp,
+    status::Live,
     transport::Choice,
 };
 
@@ -45,10 +46,10 @@ pub async fn server(
     let config = ServerConfig::with_identity(&identity.server).map_err(|error| failed(&error))?;
     let config = config.transport(choice(args).config(IDLE, 1));
     let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
-    let tally = Arc::new(Tally::default());
+    let tally = Tally::new(Arc::new(Live::new(false)));
     if let Some(listener) = admin::bind(admin).await? {
-        let statistics = Statistics { tally: Arc::clone(&tally), endpoint: endpoint.clone() };
-        tokio::spawn(listener.serve(Arc::new(statistics), Statistics::serve));
+        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone());
+        tokio::spawn(listener.serve(statistics, Statistics::serve));
     }
     let places = Arc::new(Semaphore::new(MOST));
     while let Some(incoming) = endpoint.accept().await {
@@ -65,11 +66,11 @@ pub async fn server(
 
 async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
     let connection = incoming.await.ok()?;
-    let _entry = tally.enter(&connection, None);
+    let _entry = tally.enter(&connection, None, &Arc::from("lab"));
     let (send, receive) = connection.accept_bi().await.ok()?;
     let tcp = TcpStream::connect(origin).await.ok()?;
     tcp.set_nodelay(true).ok()?;
-    splice_tcp(tcp, (receive, send), IDLE).await;
+    splice_tcp(tcp, (receive, send), IDLE, &()).await;
     connection.closed().await;
     Some(())
 }
@@ -120,7 +121,7 @@ async fn carry(
         tokio::spawn(async move { connection.add_path(path).await });
     }
     let (send, receive) = connection.open_bi().await.ok()?;
-    splice_tcp(tcp, (receive, send), IDLE).await;
+    splice_tcp(tcp, (receive, send), IDLE, &()).await;
     connection.close(CloseCode::Done.into(), b"");
     Some(())
 }

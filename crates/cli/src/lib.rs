@@ -31,6 +31,7 @@ pub mod secret;
 pub mod server;
 mod socket_options;
 pub mod splice;
+mod status;
 pub mod target;
 pub mod token;
 pub mod transfer;

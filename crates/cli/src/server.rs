@@ -8,12 +8,14 @@ mod means;
 mod names;
 mod session;
 mod shares;
+mod statistics;
 mod tally;
 
 pub use advertise::advertised;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
-pub(crate) use tally::{Statistics, Tally};
+pub(crate) use statistics::Statistics;
+pub(crate) use tally::Tally;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,6 +29,7 @@ use crate::{
     identity::Identity,
     invitation::Invitation,
     protocol::ALPN,
+    status::Live,
     target::Target,
     token::Service,
     transport::Choice,
@@ -47,6 +50,8 @@ pub struct ServerOptions {
     pub dns: Vec<SocketAddr>,
     /// What clients may use up.
     pub limits: Limits,
+    /// Whether statistics name the hosts that clients connect to.
+    pub show_names: bool,
     /// How the server sends.
     pub transport: Choice,
 }
@@ -97,6 +102,8 @@ struct Shared {
     means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
+    /// On whose account clients are: everybody has the owner's invitation.
+    account: Arc<str>,
 }
 
 /// A server that listens.
@@ -126,8 +133,10 @@ impl ProxyServer {
         let destinations = Destinations::new(options.policy);
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
-        let (limits, tally) = (options.limits, Arc::default());
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
+        let limits = options.limits;
+        let tally = Tally::new(Arc::new(Live::new(options.show_names)));
+        let shared =
+            Arc::new(Shared { gate, destinations, means, limits, tally, account: Arc::from("owner") });
         Ok(Self { endpoint, invitation, shared })
     }
 
@@ -143,7 +152,7 @@ impl ProxyServer {
 
     /// What its clients' connections have sent and received, and how strangers were dealt with.
     pub(crate) fn statistics(&self) -> Arc<Statistics> {
-        Arc::new(Statistics { tally: self.shared.tally.clone(), endpoint: self.endpoint.clone() })
+        Statistics::new(self.shared.tally.clone(), self.endpoint.clone())
     }
 
     /// Serves until the endpoint is closed.
@@ -201,6 +210,7 @@ pub fn listen(
 fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
-    let (limits, tally) = (Limits::default(), Arc::default());
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
+    let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
+    let account = Arc::from("owner");
+    Shared { gate, destinations: Destinations::new(policy), means, limits, tally, account }
 }

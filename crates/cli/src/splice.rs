@@ -76,6 +76,26 @@ impl Abort for WriteHalf<'_> {
     }
 }
 
+/// Which way bytes pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the first side to the second.
+    Forth,
+    /// From the second side to the first.
+    Back,
+}
+
+/// Hears of what passes.
+pub trait Witness {
+    /// So many bytes have passed.
+    fn passed(&self, direction: Direction, bytes: usize);
+}
+
+/// Nobody wants to know.
+impl Witness for () {
+    fn passed(&self, _: Direction, _: usize) {}
+}
+
 /// How a splice ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -100,7 +120,12 @@ pub struct Summary {
 
 /// Connects a TCP connection and a stream, and closes the former: plainly if both directions
 /// reached their ends, else with a reset.
-pub async fn splice_tcp<R, W>(mut tcp: TcpStream, stream: (R, W), idle: Duration) -> Summary
+pub async fn splice_tcp<R, W>(
+    mut tcp: TcpStream,
+    stream: (R, W),
+    idle: Duration,
+    witness: &impl Witness,
+) -> Summary
 where
     R: AsyncRead + Abort + Unpin,
     W: AsyncWrite + Abort + Unpin,
@@ -108,7 +133,7 @@ where
     // Before anything passes: whoever kills this process, or drops this future, leaves a broken
     // transfer.
     resets_on_close(&tcp);
-    let summary = splice(tcp.split(), stream, idle).await;
+    let summary = splice(tcp.split(), stream, idle, witness).await;
     if let Ended::Complete = summary.ended {
         ends_on_close(&tcp);
     }
@@ -117,7 +142,12 @@ where
 
 /// Connects `one` and `other`, each a reading and a writing half, until both directions have ended
 /// or one side breaks.
-pub async fn splice<R1, W1, R2, W2>(one: (R1, W1), other: (R2, W2), idle: Duration) -> Summary
+pub async fn splice<R1, W1, R2, W2>(
+    one: (R1, W1),
+    other: (R2, W2),
+    idle: Duration,
+    witness: &impl Witness,
+) -> Summary
 where
     R1: AsyncRead + Abort + Unpin,
     W1: AsyncWrite + Abort + Unpin,
@@ -127,8 +157,15 @@ where
     let ((mut read1, mut write1), (mut read2, mut write2)) = (one, other);
     let (forth, back) = (AtomicU64::new(0), AtomicU64::new(0));
     let ended = {
+        let count = |counter: &AtomicU64, direction, bytes: usize| {
+            counter.fetch_add(bytes as u64, Relaxed);
+            witness.passed(direction, bytes);
+        };
         let copying = async {
-            tokio::try_join!(copy(&mut read1, &mut write2, &forth), copy(&mut read2, &mut write1, &back))
+            tokio::try_join!(
+                copy(&mut read1, &mut write2, |bytes| count(&forth, Direction::Forth, bytes)),
+                copy(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes))
+            )
         };
         tokio::select! {
             result = copying => match result {
@@ -155,7 +192,7 @@ where
 async fn copy(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-    moved: &AtomicU64,
+    moved: impl Fn(usize),
 ) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -168,7 +205,7 @@ async fn copy(
             };
         }
         to.write_all(&chunk[..n]).await?;
-        moved.fetch_add(n as u64, Relaxed);
+        moved(n);
     }
 }
 
@@ -260,7 +297,7 @@ mod tests {
             client.read_to_end(&mut heard).await.unwrap();
             assert_eq!(heard, b"answer after the end");
         };
-        let (summary, ()) = tokio::join!(splice(one, other, Duration::from_secs(60)), talk);
+        let (summary, ()) = tokio::join!(splice(one, other, Duration::from_secs(60), &()), talk);
         assert!(matches!(summary.ended, Ended::Complete), "{summary:?}");
         assert_eq!((summary.forth, summary.back), (8, 20));
         assert_eq!(one_code.get(), None);
@@ -270,8 +307,10 @@ mod tests {
     async fn a_broken_side_resets_the_other() {
         let ((mut client, one, one_code), (server, other, other_code)) = (side(), side());
         drop(server);
-        let (summary, _) =
-            tokio::join!(splice(one, other, Duration::from_secs(60)), client.write_all(b"into the void"));
+        let (summary, _) = tokio::join!(
+            splice(one, other, Duration::from_secs(60), &()),
+            client.write_all(b"into the void")
+        );
         assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
         assert_eq!((one_code.get(), other_code.get()), (Some(StreamCode::Reset), Some(StreamCode::Reset)));
     }
@@ -287,7 +326,7 @@ mod tests {
             }
             std::future::pending::<()>().await;
         };
-        let summary = tokio::select! { summary = splice(one, other, Duration::from_secs(60)) => summary, () = talk => unreachable!() };
+        let summary = tokio::select! { summary = splice(one, other, Duration::from_secs(60), &()) => summary, () = talk => unreachable!() };
         assert!(matches!(summary.ended, Ended::Idle));
         assert_eq!(summary.forth, 3);
         // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and

@@ -11,7 +11,7 @@ use std::{
 const ROOMS: [&str; 3] = ["crates/proto/src", "crates/mendpath/src", "crates/cli/src"];
 
 /// Structs that must be among those found.
-const KNOWN: [&str; 8] = [
+const KNOWN: [&str; 11] = [
     "PathStats",
     "ConnectionStats",
     "RecoveryReasons",
@@ -20,6 +20,9 @@ const KNOWN: [&str; 8] = [
     "PathRow",
     "StatsRow",
     "DoorRow",
+    "EventRow",
+    "PeerRow",
+    "TrafficRow",
 ];
 
 #[test]
@@ -111,8 +114,12 @@ fn fields() -> BTreeMap<String, BTreeSet<String>> {
 
 /// The name of the statistics that this line begins to declare.
 fn statistics<'a>(line: &'a str, file: &Path) -> Option<&'a str> {
+    if line == "recovery_reasons! {" {
+        return Some("RecoveryReasons");
+    }
     let name = without_visibility(line).strip_prefix("struct ")?.strip_suffix(" {")?;
-    let is_shown = ["admin.rs", "tally.rs"].iter().any(|shown| file.ends_with(shown));
+    let is_shown = ["client/admin.rs", "server/statistics.rs"].iter().any(|shown| file.ends_with(shown))
+        || file.parent().is_some_and(|folder| folder.ends_with("cli/src/status"));
     let is_public = line.starts_with("pub ") && ["Stats", "Reasons"].iter().any(|end| name.ends_with(end));
     let is_json = is_shown && name.ends_with("Row");
     (is_public || is_json).then_some(name)
@@ -124,7 +131,9 @@ fn without_visibility(line: &str) -> &str {
 }
 
 fn field(line: &str) -> Option<&str> {
-    let (name, _) = without_visibility(line.strip_prefix("    ")?).split_once(": ")?;
+    let line = without_visibility(line.strip_prefix("    ")?);
+    // A macro's list of fields has their names alone.
+    let name = line.split_once(": ").map(|(name, _)| name).or_else(|| line.strip_suffix(','))?;
     // `counters` are fields of `ConnectionStats`, which stand in its place.
     let is_name = name != "counters" && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     is_name.then_some(name)

@@ -13,7 +13,7 @@ use mendpath_cli::{
 };
 use support::*;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream, UdpSocket},
 };
 
@@ -315,6 +315,55 @@ async fn statistics_are_served() {
         assert_eq!(stats["recovery"], "auto");
         assert!(get("/metrics").await.1.contains("\nmendpath_up 1\n"));
         assert_eq!(get("/secret").await.0, "404");
+    })
+    .await;
+}
+
+/// What one event of `/events` says.
+async fn event(lines: &mut tokio::io::Lines<BufReader<TcpStream>>) -> serde_json::Value {
+    loop {
+        let line = lines.next_line().await.unwrap().expect("events have no end");
+        if let Some(event) = line.strip_prefix("data: ") {
+            return serde_json::from_str(event).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_page_is_told_what_passes_once_a_second() {
+    within(async {
+        let (server, echo) = (Server::start(AllowPrivate), echo_server().await);
+        let mut options = client_options(server.invitation.clone());
+        (options.admin, options.show_names) = (Some(ANY), false);
+        let addresses = client(options).await;
+        let (admin, proxy) = (addresses.admin.unwrap(), addresses.socks5.unwrap());
+        let mut page = TcpStream::connect(admin).await.unwrap();
+        let head = converse(&mut page, format!("GET / HTTP/1.1\r\nHost: {admin}\r\n\r\n").as_bytes()).await;
+        let head = String::from_utf8(head).unwrap().to_lowercase();
+        assert!(head.contains("\r\ncontent-security-policy: default-src 'none';"), "{head}");
+
+        let mut tcp = TcpStream::connect(admin).await.unwrap();
+        let request = format!("GET /events HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+        tcp.write_all(request.as_bytes()).await.unwrap();
+        let mut lines = BufReader::new(tcp).lines();
+        let first = event(&mut lines).await;
+        assert_eq!(first["schema"], "mendpath-status/1");
+        assert_eq!((&first["client"]["connected"], &first["traffic"]["count"]), (&true.into(), &0.into()));
+        assert_eq!(first["paths"][0]["name"], "lo (127.0.0.1)");
+
+        let (mut program, code, _) = socks5(proxy, CONNECT, echo).await;
+        assert_eq!(code, 0);
+        program.write_all(b"twelve bytes").await.unwrap();
+        program.read_exact(&mut [0; 12]).await.unwrap();
+        let passed = loop {
+            let traffic = event(&mut lines).await["traffic"].take();
+            if traffic["destinations"][0]["bytes_received"] == 12 {
+                break traffic;
+            }
+        };
+        let destination = &passed["destinations"][0];
+        assert_eq!((&destination["host"], &destination["port"]), (&().into(), &echo.port().into()));
+        assert_eq!((&destination["open"], &destination["bytes_sent"]), (&1.into(), &12.into()));
     })
     .await;
 }

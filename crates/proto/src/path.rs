@@ -366,6 +366,7 @@ impl Path {
             mtu: measured.mtu.current(),
             packets_sent: c.packets_sent,
             packets_received: c.packets_received,
+            packets_missing: self.space.received.missing(),
             bytes_sent: c.bytes_sent,
             bytes_received: c.bytes_received,
             packets_lost: c.packets_lost,

@@ -48,6 +48,10 @@ pub struct PathStats {
     pub packets_sent: u64,
     /// Packets received and authenticated.
     pub packets_received: u64,
+    /// Packets of the peer that have not arrived, though later ones have: lost, late, or numbers
+    /// that it skipped on purpose, which are one in some hundreds. What was rebuilt counts, since
+    /// the network lost it.
+    pub packets_missing: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
     /// Bytes received.

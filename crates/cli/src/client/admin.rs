@@ -2,83 +2,78 @@
 
 use std::sync::Arc;
 
-use mendpath::{ConnectionStats, PathStats};
+use mendpath::ConnectionStats;
 use serde::Serialize;
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 
-use super::{Shared, metrics};
+use super::{Session, Uplink, metrics};
 use crate::{
     admin::{self, Answer, Counters, json},
     listener::Place,
+    status::{ClientRow, Feed, PathRow, Role, Snapshot},
 };
 
-/// Answers one request.
-pub(super) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>) {
-    admin::serve(tcp, place, "GET /paths, /stats or /metrics", |path| answer(path, &shared)).await;
+/// What is shown, and to whom.
+pub(super) struct Statistics {
+    uplink: Uplink,
+    feed: Arc<Feed>,
 }
 
-fn answer(path: &str, shared: &Shared) -> Option<Answer> {
-    let session = shared.uplink.now();
-    let paths: Vec<PathRow> = session
-        .as_ref()
-        .map(|session| session.connection.path_stats().iter().map(PathRow::from).collect())
-        .unwrap_or_default();
-    let stats =
-        session.as_ref().map(|session| StatsRow::new(&session.connection.stats(), session.reconnects));
-    match path {
-        "/paths" => Some(json(&paths)),
-        "/stats" => Some(json(&stats)),
-        "/metrics" => Some((200, metrics::KIND, metrics::metrics(paths, stats))),
-        _ => None,
+impl Statistics {
+    /// Of the connection to the server that `invitation` names.
+    pub(super) fn new(uplink: Uplink, server: String) -> Arc<Self> {
+        let feed = {
+            let uplink = uplink.clone();
+            Feed::new(move || snapshot(&uplink, &server))
+        };
+        Arc::new(Self { uplink, feed })
     }
-}
 
-/// A path as `/paths` shows it.
-#[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct PathRow {
-    pub(super) id: u32,
-    pub(super) local: String,
-    pub(super) remote: String,
-    pub(super) state: String,
-    pub(super) rtt_ms: f64,
-    pub(super) rtt_min_ms: f64,
-    pub(super) window_bytes: u64,
-    pub(super) in_flight_bytes: u64,
-    pub(super) packets_sent: u64,
-    pub(super) packets_received: u64,
-    pub(super) bytes_sent: u64,
-    pub(super) bytes_received: u64,
-    pub(super) packets_lost: u64,
-    pub(super) packets_mended: u64,
-    pub(super) loss_estimate: f64,
-    pub(super) repair_symbols_sent: u64,
-    pub(super) packets_rebuilt_by_peer: u64,
-    pub(super) copies_sent: u64,
-}
+    /// Answers one request.
+    pub(super) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
+        let answer = |path: &str| statistics.answer(path);
+        admin::serve(tcp, place, "GET /, /paths, /stats or /metrics", answer).await;
+    }
 
-impl From<&PathStats> for PathRow {
-    fn from(path: &PathStats) -> Self {
-        Self {
-            id: path.id.0,
-            local: path.network.local.to_string(),
-            remote: path.network.remote.to_string(),
-            state: format!("{:?}", path.state).to_lowercase(),
-            rtt_ms: units::Duration::from(path.rtt).as_millis_f64(),
-            rtt_min_ms: units::Duration::from(path.rtt_min).as_millis_f64(),
-            window_bytes: path.window,
-            in_flight_bytes: path.in_flight,
-            packets_sent: path.packets_sent,
-            packets_received: path.packets_received,
-            bytes_sent: path.bytes_sent,
-            bytes_received: path.bytes_received,
-            packets_lost: path.packets_lost,
-            packets_mended: path.packets_mended,
-            loss_estimate: path.loss_estimate,
-            repair_symbols_sent: path.repair_symbols_sent,
-            packets_rebuilt_by_peer: path.packets_rebuilt_by_peer,
-            copies_sent: path.copies_sent,
+    fn answer(&self, path: &str) -> Option<Answer> {
+        let session = self.uplink.now();
+        let paths = session.as_ref().map(paths).unwrap_or_default();
+        let stats =
+            session.as_ref().map(|session| StatsRow::new(&session.connection.stats(), session.reconnects));
+        match path {
+            "/paths" => Some(json(&paths)),
+            "/stats" => Some(json(&stats)),
+            "/metrics" => Some(Answer::Text(200, metrics::KIND, metrics::metrics(paths, stats))),
+            "/events" => Some(Answer::Events(self.feed.clone())),
+            _ => None,
         }
     }
+}
+
+fn paths(session: &Session) -> Vec<PathRow> {
+    let names = session.live.path_names();
+    let name = |path: &mendpath::PathStats| {
+        names.get(&path.id).cloned().unwrap_or_else(|| path.network.local.ip().to_string())
+    };
+    session.connection.path_stats().iter().map(|path| PathRow::new(path, name(path))).collect()
+}
+
+fn snapshot(uplink: &Uplink, server: &str) -> Snapshot {
+    let session = uplink.now();
+    let stats = session.as_ref().map(|session| session.connection.stats());
+    let role = ClientRow {
+        server: server.to_owned(),
+        connected: session.is_some(),
+        reconnects: session.as_ref().map_or(0, |session| session.reconnects),
+        recovery: stats.as_ref().map(|stats| stats.recovery.clone()).unwrap_or_default(),
+    };
+    let saved = session.as_ref().zip(stats.as_ref()).map(|(session, stats)| {
+        let paths: Vec<_> = session.connection.path_stats().iter().map(Into::into).collect();
+        session.saved().look(Instant::now(), &paths, stats.packets_rebuilt)
+    });
+    let counters = stats.as_ref().map(Counters::from);
+    let paths = session.as_ref().map(paths).unwrap_or_default();
+    uplink.live().snapshot(Role::Client(role), counters.as_ref(), saved.unwrap_or_default(), paths)
 }
 
 /// The connection as `/stats` shows it; `null` while there is none.

@@ -73,7 +73,8 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, tar
             return reset(tcp);
         }
     };
-    let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT).await;
+    let flow = shared.uplink.live().traffic.begin(&target);
+    let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT, &flow).await;
     debug!(%target, ?summary, "forwarded connection ended");
     if let Some(reply) = early.refusal().await {
         say(format_args!("cannot reach {target}: {}", reply.text));

@@ -58,6 +58,7 @@ use crate::{
     listener::Place,
     protocol::Reply,
     splice::{reset, splice_tcp},
+    status::Flow,
     target::Target,
 };
 
@@ -168,7 +169,7 @@ struct Tunnel {
 /// The other end of a tunnel.
 enum Far {
     /// Of CONNECT.
-    Stream(RecvStream, SendStream),
+    Stream(RecvStream, SendStream, Flow),
     /// An origin server that agreed to another protocol.
     Origin(OnUpgrade),
 }
@@ -221,7 +222,8 @@ impl Proxy {
         };
         match opened.await {
             Ok((receive, send)) => {
-                self.become_tunnel(Tunnel { target, far: Far::Stream(receive, send), _turn: turn });
+                let flow = self.shared.uplink.live().traffic.begin(&target);
+                self.become_tunnel(Tunnel { target, far: Far::Stream(receive, send, flow), _turn: turn });
                 let mut answer = Response::new(Download::words("", None));
                 answer.extensions_mut().insert(ReasonPhrase::from_static(b"Connection established"));
                 answer
@@ -253,13 +255,15 @@ impl Tunnel {
     /// Connects both ends; `unread` is what the program has said already.
     async fn carry(self, mut tcp: TcpStream, unread: [Bytes; 2]) {
         let _ = SockRef::from(&tcp).set_linger(None);
-        let (receive, mut send, said) = match self.far {
-            Far::Stream(receive, send) => (receive, send, Bytes::new()),
+        let (receive, mut send, flow, said) = match self.far {
+            Far::Stream(receive, send, flow) => (receive, send, flow, Bytes::new()),
             Far::Origin(origin) => {
                 let Ok(origin) = origin.await else { return reset(tcp) };
                 let Ok(origin) = origin.downcast::<TokioIo<OriginIo>>() else { return reset(tcp) };
-                let Some((receive, send)) = origin.io.into_inner().into_streams() else { return reset(tcp) };
-                (receive, send, origin.read_buf)
+                let Some((receive, send, flow)) = origin.io.into_inner().into_parts() else {
+                    return reset(tcp);
+                };
+                (receive, send, flow, origin.read_buf)
             }
         };
         for bytes in unread {
@@ -268,7 +272,7 @@ impl Tunnel {
         if tcp.write_all(&said).await.is_err() {
             return reset(tcp);
         }
-        let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
+        let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT, &flow).await;
         debug!(target = %self.target, ?summary, "connection ended");
     }
 }

@@ -1,6 +1,6 @@
 //! Keeps a connection's paths as they should be while interfaces come and go.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, net::SocketAddr, time::Duration};
 
 use mendpath::{Connection, OpenPathError, Path, PathEvent, PathId, PathUpdate};
 use tokio::{
@@ -10,20 +10,23 @@ use tokio::{
 use tracing::debug;
 
 use super::interfaces::{PathSpec, WantedPath, usable_paths};
-use crate::{backoff::Backoff, console::say};
+use crate::{
+    backoff::Backoff,
+    console::say,
+    status::{EventKind, Live, Silences},
+};
 
 /// How often the machine's interfaces are looked at.
 const LOOK: Duration = Duration::from_secs(1);
 /// Between attempts to open a path that does not answer.
 const FIRST_WAIT: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// For how long a path must be silent before anybody is told: one late packet is no news.
-const SILENCE: Duration = Duration::from_secs(2);
 
 type Added = (WantedPath, Result<Path, OpenPathError>);
 
 /// The paths of one connection as the keeper knows them.
-struct Keeper {
+struct Keeper<'a> {
+    live: &'a Live,
     connection: Connection,
     server: SocketAddr,
     open: BTreeMap<WantedPath, PathId>,
@@ -33,14 +36,20 @@ struct Keeper {
     adding: JoinSet<Added>,
     under_way: Vec<WantedPath>,
     waiting: BTreeMap<WantedPath, (Instant, Backoff)>,
-    /// Paths without an answer, since when, and whether that was told.
-    silent: BTreeMap<PathId, (Instant, bool)>,
+    silences: Silences,
     multipath: bool,
 }
 
 /// Opens and removes paths until the connection ends. `first` is the path it began with.
-pub async fn keep_paths(connection: Connection, first: WantedPath, server: SocketAddr, specs: Vec<PathSpec>) {
-    let mut keeper = Keeper::new(connection.clone(), first, server);
+/// What happens is written down in `live`.
+pub(crate) async fn keep_paths(
+    connection: Connection,
+    first: WantedPath,
+    server: SocketAddr,
+    specs: Vec<PathSpec>,
+    live: &Live,
+) {
+    let mut keeper = Keeper::new(connection.clone(), first, server, live);
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = connection.path_updates();
@@ -51,8 +60,8 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
                     Ok(wanted) => keeper.adjust(&wanted),
                     Err(error) => debug!(%error, "cannot list interfaces"),
                 }
-                keeper.tell_of_silence();
             }
+            id = keeper.silences.overdue() => keeper.tell_of_silence(id),
             Some(added) = keeper.adding.join_next() => match added {
                 Ok(added) => keeper.added(added),
                 Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
@@ -65,10 +74,12 @@ pub async fn keep_paths(connection: Connection, first: WantedPath, server: Socke
     }
 }
 
-impl Keeper {
-    fn new(connection: Connection, first: WantedPath, server: SocketAddr) -> Self {
+impl<'a> Keeper<'a> {
+    fn new(connection: Connection, first: WantedPath, server: SocketAddr, live: &'a Live) -> Self {
         let id = connection.paths().first().map_or(PathId(0), Path::id);
+        *live.path_names() = BTreeMap::from([(id, first.to_string())]);
         Self {
+            live,
             multipath: connection.multipath_negotiated(),
             connection,
             server,
@@ -77,7 +88,7 @@ impl Keeper {
             adding: JoinSet::new(),
             under_way: Vec::new(),
             waiting: BTreeMap::new(),
-            silent: BTreeMap::new(),
+            silences: Silences::default(),
         }
     }
 
@@ -85,6 +96,7 @@ impl Keeper {
         let known: Vec<PathId> = self.connection.paths().iter().map(Path::id).collect();
         self.open.retain(|_, id| known.contains(id));
         self.stale.retain(|id| known.contains(id));
+        self.live.path_names().retain(|id, _| known.contains(id));
         self.remove_unwanted(wanted);
         if self.multipath {
             self.add_missing(wanted);
@@ -94,7 +106,7 @@ impl Keeper {
     fn remove_unwanted(&mut self, wanted: &[WantedPath]) {
         let gone: Vec<_> = self.open.keys().filter(|path| !wanted.contains(path)).cloned().collect();
         for path in gone {
-            say(format_args!("path {path} is gone"));
+            self.note(EventKind::Down, format_args!("path {path} is gone"));
             self.stale.extend(self.open.remove(&path));
         }
         self.waiting.retain(|path, _| wanted.contains(path));
@@ -120,8 +132,9 @@ impl Keeper {
         self.under_way.retain(|other| *other != path);
         match result {
             Ok(open) => {
-                say(format_args!("path {path} is open"));
+                self.note(EventKind::Up, format_args!("path {path} is open"));
                 self.waiting.remove(&path);
+                self.live.path_names().insert(open.id(), path.to_string());
                 self.open.insert(path, open.id());
             }
             Err(error) => {
@@ -132,7 +145,8 @@ impl Keeper {
                     entry.or_insert_with(|| (Instant::now(), Backoff::new(FIRST_WAIT, LONGEST_WAIT)));
                 *at = Instant::now() + backoff.next_wait();
                 if first_time {
-                    say(format_args!("path {name} does not work: {error}; trying again from time to time"));
+                    let text = format!("path {name} does not work: {error}; trying again from time to time");
+                    self.note(EventKind::Down, text);
                 }
                 debug!(path = name, %error, "cannot open");
             }
@@ -143,29 +157,33 @@ impl Keeper {
         debug!(?update, "path update");
         let PathUpdate::Event(event) = update else { return };
         match event {
-            PathEvent::Suspect(id) => _ = self.silent.entry(*id).or_insert((Instant::now(), false)),
-            PathEvent::Resumed(id) => {
-                if let Some((_, true)) = self.silent.remove(id) {
-                    say(format_args!("path {} answers again", self.name(*id)));
+            PathEvent::Suspect(id) => self.silences.begin(*id),
+            PathEvent::Resumed(id) if self.silences.end(*id) => {
+                self.note(EventKind::Up, format_args!("path {} answers again", self.name(*id)));
+            }
+            PathEvent::Closed { path, .. } => {
+                self.silences.end(*path);
+                // Those that the keeper has closed were told of already.
+                if self.open.values().any(|open| open == path) {
+                    self.note(EventKind::Down, format_args!("path {} has ended", self.name(*path)));
                 }
             }
-            PathEvent::Closed { path, .. } => _ = self.silent.remove(path),
             _ => {}
         }
     }
 
-    fn tell_of_silence(&mut self) {
-        let overdue = |(since, told): &(Instant, bool)| !told && since.elapsed() >= SILENCE;
-        let ids: Vec<PathId> =
-            self.silent.iter().filter(|(_, state)| overdue(state)).map(|(id, _)| *id).collect();
-        for id in ids {
-            self.silent.insert(id, (Instant::now(), true));
-            // What is known to be gone was told already.
-            if self.open.values().any(|open| *open == id) {
-                let others = if self.open.len() > 1 { "; the others carry its traffic" } else { "" };
-                say(format_args!("path {} does not answer{others}", self.name(id)));
-            }
+    fn tell_of_silence(&self, id: PathId) {
+        // What is known to be gone was told already.
+        if self.open.values().any(|open| *open == id) {
+            let others = if self.open.len() > 1 { "; the others carry its traffic" } else { "" };
+            self.note(EventKind::Down, format_args!("path {} does not answer{others}", self.name(id)));
         }
+    }
+
+    /// Tells the user, and those who look later.
+    fn note(&self, kind: EventKind, text: impl Display) {
+        self.live.journal.note(kind, &text);
+        say(text);
     }
 
     fn name(&self, id: PathId) -> String {

@@ -9,7 +9,8 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::admin::{PathRow, StatsRow};
+use super::admin::StatsRow;
+use crate::status::PathRow;
 
 /// The content type.
 pub(super) const KIND: &str = "application/openmetrics-text; version=1.0.0";

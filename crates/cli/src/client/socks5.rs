@@ -65,7 +65,8 @@ async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
     match tunnel::connect(&shared.uplink, target.clone()).await {
         Ok((send, receive)) => {
             let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
-            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT).await;
+            let flow = shared.uplink.live().traffic.begin(&target);
+            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT, &flow).await;
             debug!(%target, ?summary, "connection ended");
         }
         Err(reply) => {

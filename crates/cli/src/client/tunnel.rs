@@ -1,12 +1,13 @@
 //! Asks the server for a connection to another host.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
 
 use super::{Session, Uplink};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
+    status::{EventKind, Live},
     target::Target,
 };
 
@@ -16,6 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A request that is made, and whose answer has not been read.
 pub(crate) struct Asked {
     receive: RecvStream,
+    live: Arc<Live>,
 }
 
 impl Asked {
@@ -31,7 +33,15 @@ impl Asked {
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
         let reply = answered
             .unwrap_or_else(|_| Err(Reply::new(Status::TimedOut, "the server did not answer in time")))?;
-        if reply.status == Status::Ok { Ok(self.receive) } else { Err(reply) }
+        if reply.status == Status::Ok {
+            return Ok(self.receive);
+        }
+        if self.live.traffic.names() {
+            self.live.journal.note(EventKind::Refused, &reply.text);
+        } else {
+            self.live.journal.note(EventKind::Refused, format_args!("a connection: {:?}", reply.status));
+        }
+        Err(reply)
     }
 }
 
@@ -62,7 +72,7 @@ pub(crate) async fn request(session: &Session, request: &Request) -> Result<(Sen
     let asked = async {
         let (mut send, receive) = session.connection.open_bi().await.map_err(|_| lost())?;
         write_frame(&mut send, &request.encode()).await.map_err(|_| lost())?;
-        Ok((send, Asked { receive }))
+        Ok((send, Asked { receive, live: session.live.clone() }))
     };
     let asked = tokio::time::timeout(ANSWER_TIMEOUT, asked).await;
     asked.unwrap_or_else(|_| Err(Reply::new(Status::TimedOut, "the server takes no requests")))

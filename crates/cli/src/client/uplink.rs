@@ -1,9 +1,14 @@
 //! The connection to the server, made anew whenever it is lost.
 
-use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use mendpath::Connection;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tracing::info;
 
 use super::{
@@ -16,6 +21,7 @@ use crate::{
     console::say,
     failure::Failure,
     protocol::{Reply, Status},
+    status::{EventKind, Journal, Live, Saved},
     transport::{Retry, explain},
 };
 
@@ -33,12 +39,22 @@ pub struct Session {
     pub hub: Arc<Hub>,
     /// How many connections there were before.
     pub reconnects: u64,
+    pub(crate) live: Arc<Live>,
+    saved: Arc<Mutex<Saved>>,
 }
 
 /// The connection as its users see it: there, or being made anew. Clones are handles of the same.
 #[derive(Clone, Debug)]
 pub struct Uplink {
     session: watch::Receiver<Option<Session>>,
+    live: Arc<Live>,
+}
+
+impl Session {
+    /// The books of what mending saved.
+    pub(crate) fn saved(&self) -> MutexGuard<'_, Saved> {
+        self.saved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Uplink {
@@ -47,9 +63,10 @@ impl Uplink {
     ///
     /// # Errors
     /// When the server cannot be reached or used, unless `wait_for_server` says to keep trying.
-    pub async fn start(
+    pub(crate) async fn start(
         options: DialOptions,
         wait_for_server: bool,
+        live: Arc<Live>,
     ) -> Result<(Self, impl Future<Output = Failure> + Send + 'static), Failure> {
         let dialled = match dial(&options).await {
             Ok(dialled) => dialled,
@@ -60,7 +77,7 @@ impl Uplink {
             Err((failure, _)) => return Err(failure),
         };
         let (publish, session) = watch::channel(None);
-        Ok((Self { session }, keep(options, dialled, publish)))
+        Ok((Self { session, live: live.clone() }, keep(options, dialled, publish, live)))
     }
 
     /// The present connection, or the next one if it comes soon.
@@ -78,6 +95,11 @@ impl Uplink {
         }
     }
 
+    /// What is written down for those who look.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
     /// The present connection, if there is one.
     pub fn now(&self) -> Option<Session> {
         self.session.borrow().clone()
@@ -89,16 +111,23 @@ async fn keep(
     options: DialOptions,
     mut dialled: Dialled,
     publish: watch::Sender<Option<Session>>,
+    live: Arc<Live>,
 ) -> Failure {
     let mut reconnects = 0;
     loop {
         let Dialled { connection, first_path, server, control } = dialled;
-        announce(&connection, &first_path.to_string(), server, reconnects);
+        announce(&connection, &first_path.to_string(), server, reconnects, &live.journal);
         let hub = Arc::new(Hub::new(connection.clone()));
-        publish.send_replace(Some(Session { connection: connection.clone(), hub: hub.clone(), reconnects }));
+        publish.send_replace(Some(Session {
+            connection: connection.clone(),
+            hub: hub.clone(),
+            reconnects,
+            live: live.clone(),
+            saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
+        }));
         let error = tokio::select! {
             error = connection.closed() => error,
-            () = keep_paths(connection.clone(), first_path, server, options.paths.clone()) => connection.closed().await,
+            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), &live) => connection.closed().await,
             () = hub.run() => connection.closed().await,
         };
         drop(control);
@@ -108,6 +137,7 @@ async fn keep(
             return failure;
         }
         say(format_args!("lost the connection: {error}; reconnecting"));
+        live.journal.note(EventKind::Down, format_args!("lost the connection: {error}"));
         dialled = match redial(&options).await {
             Ok(dialled) => dialled,
             Err(failure) => return failure,
@@ -116,9 +146,11 @@ async fn keep(
     }
 }
 
-fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects: u64) {
+fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects: u64, journal: &Journal) {
     let again = if reconnects == 0 { "" } else { " again" };
-    say(format_args!("connected{again} to {server} over {path}"));
+    let text = format!("connected{again} to {server} over {path}");
+    journal.note(EventKind::Up, &text);
+    say(text);
     if !connection.multipath_negotiated() {
         say("the server does not speak multipath: one path is used");
     }

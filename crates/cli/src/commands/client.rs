@@ -30,6 +30,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         forwards: args.forwards,
         admin: args.admin,
         credentials,
+        show_names: !args.hide_names,
         wait_for_server: args.wait,
     };
     let client = tokio::select! {

@@ -28,6 +28,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
             streams: args.max_streams as usize,
             ..Limits::default()
         },
+        show_names: !args.hide_names,
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
     let statistics = admin::bind(args.admin).await?;

@@ -40,7 +40,8 @@ pub(super) async fn serve(
     if write_frame(&mut send, &Reply::ok().encode()).await.is_err() {
         return;
     }
-    let summary = splice_tcp(tcp, (receive, send), shared.limits.tcp_idle).await;
+    let flow = shared.tally.live().traffic.begin(target);
+    let summary = splice_tcp(tcp, (receive, send), shared.limits.tcp_idle, &flow).await;
     debug!(%target, ?summary, "proxied connection ended");
 }
 

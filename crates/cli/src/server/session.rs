@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use mendpath::{ConnectionError, Incoming, RecvStream, SendStream};
+use mendpath::{
+    Connection, ConnectionError, Incoming, PathEvent, PathId, PathUpdate, RecvStream, SendStream,
+};
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{debug, info};
 
@@ -11,6 +13,7 @@ use crate::{
     association::Hub,
     protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
     splice::Abort as _,
+    status::{EventKind, Journal, Silences},
 };
 
 /// Serves one client until it is gone. Who is not let in is no news: strangers would fill the log.
@@ -25,10 +28,12 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         Err(CloseCode::Unavailable) => return shared.tally.turned_away(from),
         Err(code) => return debug!(%from, "not let in: {code:?}"),
     };
-    info!(%from, "client let in");
     let Admitted { control: (_send, mut control), seat: _seat } = admitted;
     let hub = Arc::new(Hub::new(connection.clone()));
-    let _entry = shared.tally.enter(&connection, Some(hub.clone()));
+    let entry = shared.tally.enter(&connection, Some(hub.clone()), &shared.account);
+    let (number, journal) = (entry.number(), &shared.tally.live().journal);
+    info!(%from, client = number, "client let in");
+    journal.note(EventKind::Up, format_args!("client {number} is here, from {}", from.ip()));
     let streams = Arc::new(Semaphore::new(shared.limits.streams));
     let allowance = Arc::new(shared.means.allowance());
     let accept = async {
@@ -49,9 +54,44 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         error = accept => error,
         error = goodbye => error,
         () = hub.run() => ConnectionError::LocallyClosed,
+        () = tell_of_paths(&connection, number, journal) => connection.closed().await,
     };
     connection.close(CloseCode::Done.into(), b"");
-    info!(%from, "client gone: {error}");
+    info!(%from, client = number, "client gone: {error}");
+    journal.note(EventKind::Down, format_args!("client {number} is gone: {error}"));
+}
+
+/// Writes down what becomes of a client's paths, until its connection ends.
+async fn tell_of_paths(connection: &Connection, number: u64, journal: &Journal) {
+    let note = |kind, id: PathId, what| {
+        journal.note(kind, format_args!("client {number}: path {id} {what}"));
+    };
+    let mut updates = connection.path_updates();
+    let mut silences = Silences::default();
+    loop {
+        let update = tokio::select! {
+            update = updates.next() => update,
+            id = silences.overdue() => {
+                note(EventKind::Down, id, "does not answer");
+                continue;
+            }
+        };
+        match update {
+            None => return,
+            Some(PathUpdate::Event(event)) => match event {
+                PathEvent::Validated(id) => note(EventKind::Up, id, "is open"),
+                PathEvent::Suspect(id) => silences.begin(id),
+                PathEvent::Resumed(id) if silences.end(id) => note(EventKind::Up, id, "answers again"),
+                PathEvent::Moved(id) => note(EventKind::Changed, id, "has moved"),
+                PathEvent::Closed { path, .. } => {
+                    silences.end(path);
+                    note(EventKind::Down, path, "is closed");
+                }
+                _ => {}
+            },
+            Some(_) => {}
+        }
+    }
 }
 
 /// Answers one stream's request.

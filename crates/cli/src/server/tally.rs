@@ -1,43 +1,51 @@
-//! What all clients' connections together have sent and received, for `--admin`.
+//! The books of a server's clients: what their connections have sent and received, for `--admin`
+//! and `mendpath status`.
 
 use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
-use mendpath::{Connection, Endpoint, EndpointStats};
-use serde::Serialize;
-use tokio::net::TcpStream;
+use mendpath::Connection;
+use tokio::time::Instant;
 use tracing::info;
 
 use crate::{
-    admin::{self, Counters, json},
+    admin::Counters,
     association::Hub,
-    listener::Place,
+    status::{AccountRow, EventKind, Live, PathRow, PeerRow, Saved},
 };
 
 /// The counters of ended connections, and the connections that there are; as many as the server
 /// admits.
-#[derive(Default)]
-pub(crate) struct Tally(Mutex<Books>);
-
-/// What `--admin` shows.
-pub(crate) struct Statistics {
-    /// The clients'.
-    pub(crate) tally: Arc<Tally>,
-    /// Knows of those who are not let in.
-    pub(crate) endpoint: Endpoint,
+pub(crate) struct Tally {
+    books: Mutex<Books>,
+    live: Arc<Live>,
 }
 
 #[derive(Default)]
 struct Books {
-    ended: Counters,
-    ended_dropped: u64,
+    ended: Sum,
+    /// What ended connections of each account used.
+    accounts: BTreeMap<Arc<str>, AccountRow>,
     /// Numbered in the order of their arrival.
-    open: BTreeMap<u64, (Connection, Option<Arc<Hub>>)>,
+    open: BTreeMap<u64, Client>,
     next: u64,
-    turned_away: u64,
+}
+
+/// One that is connected.
+struct Client {
+    connection: Connection,
+    hub: Option<Arc<Hub>>,
+    account: Arc<str>,
+    since: Instant,
+    saved: Saved,
+    /// Bytes in both directions at the last look.
+    moved: u64,
+    /// Packets mended and rebuilt at the last look.
+    mended: u64,
 }
 
 /// A connection on the books; dropping this ends its account.
@@ -46,91 +54,187 @@ pub(crate) struct Entry {
     number: u64,
 }
 
-/// `/stats` of a server.
-#[derive(Serialize)]
-struct StatsRow {
-    clients: usize,
-    /// Clients with a token for whom there was no seat.
-    turned_away: u64,
-    door: DoorRow,
-    association_packets_dropped: u64,
-    #[serde(flatten)]
-    counters: Counters,
+/// What connections add up to.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sum {
+    pub(crate) clients: usize,
+    pub(crate) turned_away: u64,
+    pub(crate) association_packets_dropped: u64,
+    pub(crate) counters: Counters,
+    pub(crate) saved: Duration,
 }
 
-/// How strangers are dealt with.
-#[derive(Serialize)]
-struct DoorRow {
-    waiting: usize,
-    evicted: u64,
-    evicted_by_network: u64,
-    refused: u64,
-    retries_sent: u64,
-}
-
-impl From<EndpointStats> for DoorRow {
-    fn from(stats: EndpointStats) -> Self {
-        Self {
-            waiting: stats.half_open,
-            evicted: stats.evicted,
-            evicted_by_network: stats.evicted_by_network,
-            refused: stats.refused,
-            retries_sent: stats.retries_sent,
-        }
-    }
-}
-
-impl Statistics {
-    /// Answers one request.
-    pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
-        let row = || json(&statistics.tally.row(statistics.endpoint.stats()));
-        admin::serve(tcp, place, "GET /stats", |path| (path == "/stats").then(row)).await;
-    }
+/// All clients at one moment.
+pub(crate) struct Look {
+    pub(crate) sum: Sum,
+    /// The busiest since the last look, the busiest first.
+    pub(crate) busiest: Vec<PeerRow>,
+    /// Theirs.
+    pub(crate) paths: Vec<PathRow>,
+    pub(crate) accounts: Vec<AccountRow>,
 }
 
 impl Tally {
+    /// Empty books, and where events and traffic are written down.
+    pub(crate) fn new(live: Arc<Live>) -> Arc<Self> {
+        Arc::new(Self { books: Mutex::default(), live })
+    }
+
+    /// What else is written down.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
     /// A client had a token, but there was no seat.
     pub(crate) fn turned_away(&self, from: SocketAddr) {
         info!(%from, "client turned away: all seats are taken");
-        self.books().turned_away += 1;
+        self.live.journal.note(
+            EventKind::Refused,
+            format_args!("a client at {} turned away: all seats are taken", from.ip()),
+        );
+        self.books().ended.turned_away += 1;
     }
 
-    /// Counts a connection, and its associations if it has any, from now on.
-    pub(crate) fn enter(self: &Arc<Self>, connection: &Connection, hub: Option<Arc<Hub>>) -> Entry {
+    /// Counts a connection of this account, and its associations if it has any, from now on.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        connection: &Connection,
+        hub: Option<Arc<Hub>>,
+        account: &Arc<str>,
+    ) -> Entry {
         let mut books = self.books();
         let number = books.next;
         books.next += 1;
-        books.open.insert(number, (connection.clone(), hub));
+        let since = Instant::now();
+        let client = Client {
+            connection: connection.clone(),
+            hub,
+            account: account.clone(),
+            since,
+            saved: Saved::new(since),
+            moved: 0,
+            mended: 0,
+        };
+        books.open.insert(number, client);
         Entry { tally: Arc::clone(self), number }
     }
 
-    fn row(&self, door: EndpointStats) -> StatsRow {
+    /// What all connections add up to.
+    pub(crate) fn sum(&self) -> Sum {
         let books = self.books();
-        let (mut counters, mut dropped) = (books.ended, books.ended_dropped);
-        for (connection, hub) in books.open.values() {
-            counters += (&connection.stats()).into();
-            dropped += hub.as_ref().map_or(0, |hub| hub.dropped());
+        let mut sum = books.ended;
+        for client in books.open.values() {
+            client.add_to(&mut sum);
         }
-        StatsRow {
-            clients: books.open.len(),
-            turned_away: books.turned_away,
-            door: door.into(),
-            association_packets_dropped: dropped,
-            counters,
+        sum
+    }
+
+    /// Looks at all clients, closely at `clients` of them. What it costs for each of the others is
+    /// a copy of its counters, and of its paths' if something was mended.
+    pub(crate) fn look(&self, now: Instant, clients: usize) -> Look {
+        let mut books = self.books();
+        let books = &mut *books;
+        let mut look =
+            Look { sum: books.ended, busiest: Vec::new(), paths: Vec::new(), accounts: Vec::new() };
+        let mut accounts = books.accounts.clone();
+        let mut moved = Vec::with_capacity(books.open.len());
+        for (number, client) in &mut books.open {
+            moved.push((
+                client.look(
+                    now,
+                    &mut look.sum,
+                    accounts.entry(client.account.clone()).or_insert_with(|| account(&client.account)),
+                ),
+                *number,
+            ));
         }
+        moved.sort_unstable_by(|one, other| other.cmp(one));
+        for (_, number) in moved.into_iter().take(clients) {
+            books.open[&number].show(number, now, &mut look);
+        }
+        look.accounts = accounts.into_values().collect();
+        look
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn account(name: &str) -> AccountRow {
+    AccountRow { account: name.to_owned(), ..AccountRow::default() }
+}
+
+impl Client {
+    fn add_to(&self, sum: &mut Sum) {
+        sum.clients += 1;
+        sum.counters += (&self.connection.stats()).into();
+        sum.association_packets_dropped += self.hub.as_ref().map_or(0, |hub| hub.dropped());
+        sum.saved += self.saved.total();
+    }
+
+    /// Adds what the client did, and returns the bytes that it moved since the last look.
+    fn look(&mut self, now: Instant, sum: &mut Sum, account: &mut AccountRow) -> u64 {
+        let stats = self.connection.stats();
+        let mended = stats.packets_mended + stats.packets_rebuilt;
+        if mended > self.mended {
+            self.mended = mended;
+            let paths: Vec<_> = self.connection.path_stats().iter().map(Into::into).collect();
+            self.saved.look(now, &paths, stats.packets_rebuilt);
+        }
+        sum.clients += 1;
+        sum.counters += (&stats).into();
+        sum.association_packets_dropped += self.hub.as_ref().map_or(0, |hub| hub.dropped());
+        sum.saved += self.saved.total();
+        account.clients += 1;
+        account.bytes_sent += stats.bytes_sent;
+        account.bytes_received += stats.bytes_received;
+        let before = std::mem::replace(&mut self.moved, stats.bytes_sent + stats.bytes_received);
+        self.moved - before
+    }
+
+    /// Puts it and its paths into view.
+    fn show(&self, number: u64, now: Instant, look: &mut Look) {
+        let (stats, paths) = (self.connection.stats(), self.connection.path_stats());
+        let fastest = paths.iter().map(|path| path.rtt).min().unwrap_or_default();
+        look.busiest.push(PeerRow {
+            id: number,
+            account: self.account.to_string(),
+            remote: self.connection.remote_address().ip().to_string(),
+            age_ms: u64::try_from(now.duration_since(self.since).as_millis()).unwrap_or(u64::MAX),
+            rtt_ms: units::Duration::from(fastest).as_millis_f64(),
+            paths: paths.len(),
+            bytes_sent: stats.bytes_sent,
+            bytes_received: stats.bytes_received,
+            packets_lost: stats.packets_lost,
+            packets_mended: stats.packets_mended,
+            packets_sent: stats.packets_sent,
+        });
+        look.paths.extend(paths.iter().map(|path| PathRow {
+            client: Some(number),
+            ..PathRow::new(path, path.network.remote.ip().to_string())
+        }));
+    }
+}
+
+impl Entry {
+    /// The client's number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut books = self.tally.books();
-        if let Some((connection, hub)) = books.open.remove(&self.number) {
-            books.ended += (&connection.stats()).into();
-            books.ended_dropped += hub.map_or(0, |hub| hub.dropped());
+        if let Some(client) = books.open.remove(&self.number) {
+            client.add_to(&mut books.ended);
+            books.ended.clients = 0;
+            let stats = client.connection.stats();
+            let ended =
+                books.accounts.entry(client.account.clone()).or_insert_with(|| account(&client.account));
+            ended.bytes_sent += stats.bytes_sent;
+            ended.bytes_received += stats.bytes_received;
         }
     }
 }

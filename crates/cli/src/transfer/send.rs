@@ -16,6 +16,7 @@ use crate::{
     console::progress,
     failure::{Failure, io_reason},
     protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
+    status::Live,
     transport::explain,
 };
 
@@ -68,7 +69,10 @@ pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
     let server = options.dial.invitation.server.clone();
     let Dialled { connection, first_path, server: address, control } =
         dial(&options.dial).await.map_err(|(failure, _)| failure)?;
-    let keeper = tokio::spawn(keep_paths(connection.clone(), first_path, address, specs));
+    let keeper = tokio::spawn({
+        let (connection, live) = (connection.clone(), Live::new(true));
+        async move { keep_paths(connection, first_path, address, specs, &live).await }
+    });
 
     let delivered = async {
         let (mut send, mut receive) =

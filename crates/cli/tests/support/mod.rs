@@ -41,6 +41,7 @@ pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions 
         policy,
         dns: Vec::new(),
         limits: Limits::default(),
+        show_names: true,
         transport: Choice::default(),
     }
 }
@@ -86,6 +87,7 @@ pub fn client_options(invitation: Invitation) -> ClientOptions {
         forwards: Vec::new(),
         admin: None,
         credentials: None,
+        show_names: true,
         wait_for_server: false,
     }
 }

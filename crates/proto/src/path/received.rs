@@ -36,6 +36,8 @@ pub(crate) struct ReceivedPackets {
     gaps: RangeSet,
     largest: Option<u64>,
     largest_at: Instant,
+    /// Numbers that arrived, each counted once.
+    count: u64,
     /// Ack-eliciting packets since the last ACK was sent.
     unacknowledged: u32,
     ack_deadline: Option<Instant>,
@@ -99,6 +101,7 @@ impl ReceivedPackets {
         max_ack_delay: Duration,
     ) {
         let in_order = self.largest.is_none_or(|largest| number == largest + 1);
+        self.count += 1;
         self.arrived.insert(number..number + 1);
         self.rebuilt.remove(number..number + 1);
         if self.largest.is_none_or(|largest| number > largest) {
@@ -115,6 +118,11 @@ impl ReceivedPackets {
         let at_once = !in_order || ecn == Some(Ecn::Ce) || self.unacknowledged >= ACK_EVERY;
         let deadline = if at_once { now } else { now + max_ack_delay };
         self.ack_deadline = Some(self.ack_deadline.map_or(deadline, |d| d.min(deadline)));
+    }
+
+    /// How many numbers below the largest have not arrived.
+    pub(crate) fn missing(&self) -> u64 {
+        self.largest.map_or(0, |largest| (largest + 1).saturating_sub(self.count))
     }
 
     pub(crate) fn on_rebuilt(&mut self, number: u64) {
@@ -275,6 +283,19 @@ mod tests {
         assert_eq!(received.classify(0), Arrival::Duplicate);
         assert_eq!(received.classify(1), Arrival::Duplicate, "below the floor nothing is new");
         assert_eq!(received.classify(4 * MAX_RANGES as u64), Arrival::New);
+    }
+
+    #[test]
+    fn what_has_not_arrived_is_missing_until_it_comes() {
+        let mut received = ReceivedPackets::default();
+        assert_eq!(received.missing(), 0);
+        for n in [0, 1, 4] {
+            received.on_packet(at(0), n, true, None, DELAY);
+        }
+        received.on_rebuilt(2);
+        assert_eq!(received.missing(), 2, "the network lost what was rebuilt");
+        received.on_packet(at(0), 3, true, None, DELAY);
+        assert_eq!(received.missing(), 1);
     }
 
     #[test]

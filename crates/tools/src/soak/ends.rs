@@ -43,6 +43,7 @@ pub async fn client_process(args: Args) -> Outcome<ExitCode> {
         http: None,
         forwards: Vec::new(),
         admin: Some(ANY),
+        show_names: true,
         credentials: None,
         wait_for_server: args.wait,
     };

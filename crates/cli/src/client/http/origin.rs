@@ -34,7 +34,8 @@ use crate::{
         tunnel,
     },
     protocol::{Reply, Status, StreamCode},
-    splice::Abort as _,
+    splice::{Abort as _, Direction, Witness as _},
+    status::Flow,
     target::Target,
 };
 
@@ -151,6 +152,7 @@ impl Origin {
             send: Some(send),
             finished: false,
             idle: idle.0.subscribe(),
+            flow: Some(uplink.live().traffic.begin(target)),
         };
         let handshake = http1::Builder::new()
             .preserve_header_case(true)
@@ -207,12 +209,20 @@ pub(super) struct OriginIo {
     send: Option<SendStream>,
     finished: bool,
     idle: watch::Receiver<Option<Instant>>,
+    /// There as long as `send`.
+    flow: Option<Flow>,
 }
 
 impl OriginIo {
     /// Both directions, for another protocol.
-    pub(super) fn into_streams(mut self) -> Option<(RecvStream, SendStream)> {
-        self.receive.take()?.into_granted().zip(self.send.take())
+    pub(super) fn into_parts(mut self) -> Option<(RecvStream, SendStream, Flow)> {
+        Some((self.receive.take()?.into_granted()?, self.send.take()?, self.flow.take()?))
+    }
+
+    fn passed(&self, direction: Direction, bytes: usize) {
+        if let Some(flow) = &self.flow {
+            flow.passed(direction, bytes);
+        }
     }
 }
 
@@ -242,9 +252,11 @@ impl AsyncRead for OriginIo {
         cx: &mut Context<'_>,
         out: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.receive
-            .as_mut()
-            .map_or_else(|| Poll::Ready(Err(gone())), |early| Pin::new(early).poll_read(cx, out))
+        let Some(receive) = self.receive.as_mut() else { return Poll::Ready(Err(gone())) };
+        let before = out.filled().len();
+        let read = ready!(Pin::new(receive).poll_read(cx, out));
+        self.passed(Direction::Back, out.filled().len() - before);
+        Poll::Ready(read)
     }
 }
 
@@ -258,7 +270,10 @@ impl AsyncWrite for OriginIo {
             // When a server refuses, that it takes no more may arrive before it says why. Reading
             // tells.
             Err(_) if !receive.is_granted() => Poll::Ready(Ok(data.len())),
-            written => Poll::Ready(written),
+            written => {
+                this.passed(Direction::Forth, *written.as_ref().unwrap_or(&0));
+                Poll::Ready(written)
+            }
         }
     }
 

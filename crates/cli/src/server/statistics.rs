@@ -1,0 +1,105 @@
+//! What a server shows: `/stats`, and the snapshots of its page and of `mendpath status`.
+
+use std::sync::Arc;
+
+use mendpath::{Endpoint, EndpointStats};
+use serde::Serialize;
+use tokio::{net::TcpStream, time::Instant};
+
+use super::{Tally, tally::Sum};
+use crate::{
+    admin::{self, Answer, Counters, json},
+    listener::Place,
+    status::{Feed, Role, ServerRow, Snapshot},
+};
+
+/// Clients that are shown one by one.
+const SHOWN: usize = 12;
+
+/// What is shown, and to whom.
+pub(crate) struct Statistics {
+    tally: Arc<Tally>,
+    /// Knows of those who are not let in.
+    endpoint: Endpoint,
+    feed: Arc<Feed>,
+}
+
+/// `/stats` of a server.
+#[derive(Serialize)]
+struct StatsRow {
+    clients: usize,
+    /// Clients with a token for whom there was no seat.
+    turned_away: u64,
+    door: DoorRow,
+    association_packets_dropped: u64,
+    #[serde(flatten)]
+    counters: Counters,
+}
+
+/// How strangers are dealt with.
+#[derive(Serialize)]
+struct DoorRow {
+    waiting: usize,
+    evicted: u64,
+    evicted_by_network: u64,
+    refused: u64,
+    retries_sent: u64,
+}
+
+impl Statistics {
+    /// Of the clients in `tally` and the strangers at `endpoint`.
+    pub(crate) fn new(tally: Arc<Tally>, endpoint: Endpoint) -> Arc<Self> {
+        let feed = {
+            let (tally, endpoint) = (tally.clone(), endpoint.clone());
+            Feed::new(move || snapshot(&tally, &endpoint))
+        };
+        Arc::new(Self { tally, endpoint, feed })
+    }
+
+    /// Answers one request.
+    pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
+        let answer = |path: &str| match path {
+            "/stats" => Some(json(&StatsRow::new(statistics.tally.sum(), statistics.endpoint.stats()))),
+            "/events" => Some(Answer::Events(statistics.feed.clone())),
+            _ => None,
+        };
+        admin::serve(tcp, place, "GET / or /stats", answer).await;
+    }
+}
+
+fn snapshot(tally: &Tally, endpoint: &Endpoint) -> Snapshot {
+    let look = tally.look(Instant::now(), SHOWN);
+    let role = ServerRow {
+        listen: endpoint.local_addrs().iter().map(ToString::to_string).collect(),
+        clients: look.sum.clients,
+        turned_away: look.sum.turned_away,
+        waiting: endpoint.stats().half_open,
+        busiest: look.busiest,
+        accounts: look.accounts,
+    };
+    tally.live().snapshot(Role::Server(role), Some(&look.sum.counters), look.sum.saved, look.paths)
+}
+
+impl StatsRow {
+    fn new(sum: Sum, door: EndpointStats) -> Self {
+        Self {
+            clients: sum.clients,
+            turned_away: sum.turned_away,
+            door: door.into(),
+            association_packets_dropped: sum.association_packets_dropped,
+            counters: sum.counters,
+        }
+    }
+}
+
+impl From<EndpointStats> for DoorRow {
+    fn from(stats: EndpointStats) -> Self {
+        Self {
+            waiting: stats.half_open,
+            evicted: stats.evicted,
+            evicted_by_network: stats.evicted_by_network,
+            refused: stats.refused,
+            retries_sent: stats.retries_sent,
+        }
+    }
+}

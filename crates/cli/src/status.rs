@@ -1,0 +1,97 @@
+//! What a running client or server shows of itself: on the page of `--admin`, and to `mendpath
+//! status`. Both get the same [`Snapshot`].
+//!
+//! [`Live`] is what the process writes down as it goes: what happened, and what is carried where.
+//! Everything else in a snapshot is asked of the transport when somebody looks.
+
+mod feed;
+mod journal;
+mod path_row;
+mod saved;
+mod silences;
+mod snapshot;
+mod traffic;
+
+pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
+pub(crate) use journal::Journal;
+pub use journal::{EventKind, EventRow};
+pub use path_row::PathRow;
+pub(crate) use saved::Saved;
+pub(crate) use silences::Silences;
+pub(crate) use snapshot::by_name;
+pub use snapshot::{AccountRow, ClientRow, PeerRow, Role, ServerRow, Snapshot};
+pub use traffic::TrafficRow;
+pub(crate) use traffic::{Flow, Traffic};
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use mendpath::PathId;
+use tokio::time::Instant;
+
+use crate::admin::Counters;
+
+/// Destinations in a snapshot.
+const DESTINATIONS: usize = 40;
+/// Events in a snapshot.
+const EVENTS: usize = 40;
+
+/// What a process writes down for those who look.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) journal: Journal,
+    pub(crate) traffic: Traffic,
+    names: Mutex<BTreeMap<PathId, String>>,
+    began: Instant,
+}
+
+impl Live {
+    /// Nothing yet. `names`: whether to write down the hosts that connections lead to.
+    pub(crate) fn new(names: bool) -> Self {
+        Self {
+            journal: Journal::default(),
+            traffic: Traffic::new(names),
+            names: Mutex::default(),
+            began: Instant::now(),
+        }
+    }
+
+    /// What the paths of a client's connection are called.
+    pub(crate) fn path_names(&self) -> MutexGuard<'_, BTreeMap<PathId, String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A snapshot with what is written down here and what the transport said.
+    pub(crate) fn snapshot(
+        &self,
+        role: Role,
+        counters: Option<&Counters>,
+        saved: Duration,
+        paths: Vec<PathRow>,
+    ) -> Snapshot {
+        Snapshot {
+            schema: Cow::Borrowed(snapshot::SCHEMA),
+            version: Cow::Borrowed(env!("CARGO_PKG_VERSION")),
+            unix_ms: unix_ms(),
+            uptime_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            role,
+            totals: counters.map(by_name).unwrap_or_default(),
+            saved_ms: saved.as_secs_f64() * 1e3,
+            paths,
+            traffic: self.traffic.row(DESTINATIONS),
+            events: self.journal.newest(EVENTS),
+        }
+    }
+}
+
+/// The wall clock, for people to read.
+#[allow(clippy::disallowed_methods, reason = "people want to know when something happened")]
+fn unix_ms() -> u64 {
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

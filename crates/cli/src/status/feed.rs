@@ -1,0 +1,148 @@
+//! Snapshots once a second, for as many as watch.
+//!
+//! Making one costs something, showing the same one to another viewer nearly nothing; while nobody
+//! looks, none is made.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, Interval, MissedTickBehavior, interval},
+};
+
+use super::Snapshot;
+
+/// Who may watch at a time. Each costs a connection and a few kilobytes a second.
+pub(crate) const MAX_VIEWERS: usize = 8;
+/// Between two snapshots for one viewer.
+const PERIOD: Duration = Duration::from_secs(1);
+/// Viewers need not look at the same moment to be shown the same snapshot.
+const FRESH: Duration = Duration::from_millis(500);
+
+/// Where snapshots come from.
+pub(crate) struct Feed {
+    make: Box<dyn Fn() -> Snapshot + Send + Sync>,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+    seats: Arc<Semaphore>,
+}
+
+/// Somebody who watches, until this is dropped.
+pub(crate) struct Viewer {
+    feed: Arc<Feed>,
+    ticks: Interval,
+    _seat: OwnedSemaphorePermit,
+}
+
+impl Feed {
+    pub(crate) fn new(make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Self> {
+        let seats = Arc::new(Semaphore::new(MAX_VIEWERS));
+        Arc::new(Self { make: Box::new(make), last: Mutex::default(), seats })
+    }
+
+    /// The present state as a line of JSON, at most half a second old.
+    pub(crate) fn line(&self) -> Arc<str> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match &*last {
+            Some((made, line)) if now.duration_since(*made) < FRESH => line.clone(),
+            _ => {
+                let line: Arc<str> =
+                    serde_json::to_string(&(self.make)()).expect("snapshots have plain keys").into();
+                *last = Some((now, line.clone()));
+                line
+            }
+        }
+    }
+
+    /// A seat to watch from, if one is free.
+    pub(crate) fn watch(self: &Arc<Self>) -> Option<Viewer> {
+        let seat = self.seats.clone().try_acquire_owned().ok()?;
+        let mut ticks = interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Some(Viewer { feed: self.clone(), ticks, _seat: seat })
+    }
+}
+
+impl Viewer {
+    /// The next line: the first at once, then one each second. Who is slow misses some.
+    pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Arc<str>> {
+        ready!(self.ticks.poll_tick(cx));
+        Poll::Ready(self.feed.line())
+    }
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        sync::atomic::{AtomicUsize, Ordering::Relaxed},
+    };
+
+    use super::*;
+    use crate::status::{ClientRow, Live, Role};
+
+    /// A feed, and how many snapshots it has made.
+    fn feed() -> (Arc<Feed>, Arc<AtomicUsize>) {
+        let made = Arc::new(AtomicUsize::new(0));
+        let (live, counted) = (Live::new(true), made.clone());
+        let feed = Feed::new(move || {
+            counted.fetch_add(1, Relaxed);
+            let row =
+                ClientRow { server: String::new(), connected: false, reconnects: 0, recovery: String::new() };
+            live.snapshot(Role::Client(row), None, Duration::ZERO, Vec::new())
+        });
+        (feed, made)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn viewers_share_snapshots_and_nobody_watching_costs_nothing() {
+        let (feed, made) = feed();
+        let mut viewers: Vec<Viewer> = (0..MAX_VIEWERS).map(|_| feed.watch().unwrap()).collect();
+        assert_eq!(made.load(Relaxed), 0);
+        for second in 1..=5 {
+            for viewer in &mut viewers {
+                let line = poll_fn(|cx| viewer.poll_line(cx)).await;
+                assert!(
+                    line.starts_with("{\"schema\":\"mendpath-status/1\"") && !line.contains('\n'),
+                    "{line}"
+                );
+            }
+            assert_eq!(made.load(Relaxed), second);
+        }
+        drop(viewers);
+        tokio::time::advance(100 * PERIOD).await;
+        assert_eq!(made.load(Relaxed), 5);
+    }
+
+    #[tokio::test]
+    async fn seats_are_few_and_come_back() {
+        let (feed, _) = feed();
+        let mut viewers: Vec<Viewer> = std::iter::from_fn(|| feed.watch()).collect();
+        assert_eq!(viewers.len(), MAX_VIEWERS);
+        viewers.pop();
+        assert!(feed.watch().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn asking_often_makes_few() {
+        let (feed, made) = feed();
+        for _ in 0..1_000 {
+            feed.line();
+        }
+        assert_eq!(made.load(Relaxed), 1);
+        tokio::time::advance(FRESH).await;
+        feed.line();
+        assert_eq!(made.load(Relaxed), 2);
+    }
+}
