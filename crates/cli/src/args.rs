@@ -22,7 +22,7 @@ pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 pub use self::trace::{AnalyzeArgs, TraceCommand};
 
 use crate::{
-    client::{Forward, PathSpec},
+    client::{EarlyAnswers, Forward, PathSpec},
     demo,
     server::DNS_PORT,
     transport::{parse_congestion, parse_qlog, parse_recovery},
@@ -278,6 +278,11 @@ pub struct ClientArgs {
     /// The same on the command line, where other users of this machine can read it.
     #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
     pub proxy_auth: Option<String>,
+    /// Tell programs that they are connected before the server has said so, which saves a round
+    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
+    /// within the last ten minutes) or always.
+    #[arg(long, value_name = "WHEN", default_value_t)]
+    pub answer_early: EarlyAnswers,
     /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
     /// and /stats as JSON, /metrics for Prometheus.
     #[arg(long, value_name = "ADDR")]

@@ -1,6 +1,7 @@
 //! `mendpath client`: proxies on this machine, carried by one connection over every usable path.
 
 mod admin;
+mod answers;
 mod dial;
 mod early;
 mod forward;
@@ -17,6 +18,7 @@ mod socks5_udp;
 mod tunnel;
 mod uplink;
 
+pub use answers::EarlyAnswers;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
@@ -27,6 +29,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tokio::task::JoinSet;
 
+use self::answers::Answers;
 use crate::{
     admin as statistics, console::say, failure::Failure, listener::Listener, status::Live, target::Target,
 };
@@ -48,6 +51,8 @@ pub struct ClientOptions {
     pub credentials: Option<Credentials>,
     /// Whether statistics name the hosts that programs connect to.
     pub show_names: bool,
+    /// Which programs are told that they are connected before the server has said so.
+    pub early_answers: EarlyAnswers,
     /// Whether to keep trying when the server does not answer at the start.
     pub wait_for_server: bool,
 }
@@ -95,6 +100,7 @@ impl Credentials {
 pub(crate) struct Shared {
     pub(crate) uplink: Uplink,
     pub(crate) credentials: Option<Credentials>,
+    pub(crate) answers: Arc<Answers>,
 }
 
 /// For a program to say what it wants; hung ones are dropped.
@@ -145,7 +151,11 @@ impl Client {
         let live = Arc::new(Live::new(options.show_names));
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
-        let shared = Arc::new(Shared { uplink: uplink.clone(), credentials: options.credentials });
+        let shared = Arc::new(Shared {
+            uplink: uplink.clone(),
+            credentials: options.credentials,
+            answers: Arc::new(Answers::new(options.early_answers)),
+        });
         let mut addresses = Addresses::default();
         if let Some(listener) = socks5 {
             addresses.socks5 = Some(listener.address);
@@ -165,7 +175,7 @@ impl Client {
         }
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
-            let statistics = admin::Statistics::new(uplink.clone(), server);
+            let statistics = admin::Statistics::new(uplink.clone(), shared.answers.clone(), server);
             tasks.spawn(listener.serve(statistics, admin::Statistics::serve));
         }
         for (what, address) in [

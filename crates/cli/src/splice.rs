@@ -6,12 +6,14 @@
 //! too: when the kernel closes it because this process was killed, there is nobody left to say so.
 
 use std::{
-    io,
+    future::Future,
+    io::{self, IoSlice},
     pin::pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
 };
 
+use bytes::{Buf as _, Bytes};
 use mendpath::{RecvStream, SendStream};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
@@ -24,8 +26,26 @@ use tokio::{
 
 use crate::protocol::StreamCode;
 
-/// Bytes read at a time and direction; with 1,024 streams 32 MiB at most.
-const CHUNK: usize = 16 * 1024;
+/// Bytes read from a TCP connection at a time; with 1,024 streams 32 MiB at most.
+const CHUNK: usize = 32 * 1024;
+/// Pieces of a stream that are written to a TCP connection at a time, of 4 KiB at most each.
+const PIECES: usize = 8;
+
+/// The reading half of a stream, whose bytes are lent and not copied.
+pub trait ReadPieces {
+    /// Fills `pieces` from the front with what is there, waiting for the first; returns how many
+    /// were filled, 0 at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// If the stream was reset, or its connection has ended.
+    fn read_pieces(&mut self, pieces: &mut [Bytes]) -> impl Future<Output = io::Result<usize>> + Send;
+}
+
+impl ReadPieces for RecvStream {
+    async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
+        Ok(self.read_chunks(pieces).await?.unwrap_or(0))
+    }
+}
 
 /// A half that can be given up in a way that the other end notices.
 pub trait Abort {
@@ -127,7 +147,7 @@ pub async fn splice_tcp<R, W>(
     witness: &impl Witness,
 ) -> Summary
 where
-    R: AsyncRead + Abort + Unpin,
+    R: ReadPieces + Abort,
     W: AsyncWrite + Abort + Unpin,
 {
     // Before anything passes: whoever kills this process, or drops this future, leaves a broken
@@ -151,7 +171,7 @@ pub async fn splice<R1, W1, R2, W2>(
 where
     R1: AsyncRead + Abort + Unpin,
     W1: AsyncWrite + Abort + Unpin,
-    R2: AsyncRead + Abort + Unpin,
+    R2: ReadPieces + Abort,
     W2: AsyncWrite + Abort + Unpin,
 {
     let ((mut read1, mut write1), (mut read2, mut write2)) = (one, other);
@@ -164,7 +184,7 @@ where
         let copying = async {
             tokio::try_join!(
                 copy(&mut read1, &mut write2, |bytes| count(&forth, Direction::Forth, bytes)),
-                copy(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes))
+                pass(&mut read2, &mut write1, |bytes| count(&back, Direction::Back, bytes))
             )
         };
         tokio::select! {
@@ -198,14 +218,62 @@ async fn copy(
     loop {
         let n = from.read(&mut chunk).await?;
         if n == 0 {
-            // A side that has closed meanwhile has no use for our end of stream.
-            return match to.shutdown().await {
-                Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
-                other => other,
-            };
+            return end(to).await;
         }
         to.write_all(&chunk[..n]).await?;
         moved(n);
+    }
+}
+
+/// As [`copy`], from a stream that lends its bytes.
+async fn pass(
+    from: &mut impl ReadPieces,
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: impl Fn(usize),
+) -> io::Result<()> {
+    let mut pieces: [Bytes; PIECES] = Default::default();
+    loop {
+        let n = from.read_pieces(&mut pieces).await?;
+        if n == 0 {
+            return end(to).await;
+        }
+        write_pieces(&mut pieces[..n], to, &moved).await?;
+    }
+}
+
+/// Writes all of `pieces`, and lets go of each once it is written.
+async fn write_pieces(
+    mut pieces: &mut [Bytes],
+    to: &mut (impl AsyncWrite + Unpin),
+    moved: &impl Fn(usize),
+) -> io::Result<()> {
+    while let Some(first) = pieces.iter().position(|piece| !piece.is_empty()) {
+        pieces = &mut pieces[first..];
+        let mut slices = [IoSlice::new(&[]); PIECES];
+        slices.iter_mut().zip(&*pieces).for_each(|(slice, piece)| *slice = IoSlice::new(piece));
+        let mut written = to.write_vectored(&slices[..pieces.len()]).await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        moved(written);
+        for piece in &mut *pieces {
+            let part = written.min(piece.len());
+            piece.advance(part);
+            written -= part;
+            if !piece.is_empty() {
+                break;
+            }
+            *piece = Bytes::new();
+        }
+    }
+    Ok(())
+}
+
+/// Passes an end of stream on. A side that has closed meanwhile has no use for it.
+async fn end(to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+    match to.shutdown().await {
+        Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(()),
+        other => other,
     }
 }
 
@@ -227,16 +295,18 @@ async fn silence(idle: Duration, progress: impl Fn() -> u64) {
 mod tests {
     use tokio::io::{self as tio, DuplexStream, duplex, split};
 
-    use std::cell::Cell;
+    use std::sync::{Arc, Mutex};
 
     use super::*;
 
     /// A half that remembers with which code it was given up.
-    struct Half<T>(T, std::rc::Rc<Cell<Option<StreamCode>>>);
+    struct Half<T>(T, Code);
+
+    type Code = Arc<Mutex<Option<StreamCode>>>;
 
     impl<T> Abort for Half<T> {
         fn abort(&mut self, code: StreamCode) {
-            self.1.set(Some(code));
+            *self.1.lock().unwrap() = Some(code);
         }
     }
 
@@ -247,6 +317,22 @@ mod tests {
             buf: &mut tokio::io::ReadBuf<'_>,
         ) -> std::task::Poll<io::Result<()>> {
             std::pin::Pin::new(&mut self.0).poll_read(cx, buf)
+        }
+    }
+
+    impl<T: AsyncRead + Unpin + Send> ReadPieces for Half<T> {
+        async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
+            let mut filled = 0;
+            while filled < pieces.len().min(3) {
+                let mut piece = [0; 7];
+                let n = self.0.read(&mut piece).await?;
+                pieces[filled] = Bytes::copy_from_slice(&piece[..n]);
+                filled += usize::from(n > 0);
+                if n < piece.len() {
+                    break;
+                }
+            }
+            Ok(filled)
         }
     }
 
@@ -275,10 +361,10 @@ mod tests {
     type Halves = (Half<tio::ReadHalf<DuplexStream>>, Half<tio::WriteHalf<DuplexStream>>);
 
     /// The far end, its halves for the splice, and the code with which they were given up.
-    fn side() -> (DuplexStream, Halves, std::rc::Rc<Cell<Option<StreamCode>>>) {
+    fn side() -> (DuplexStream, Halves, Code) {
         let (near, far) = duplex(64);
         let (read, write) = split(near);
-        let code = std::rc::Rc::new(Cell::new(None));
+        let code = Code::default();
         (far, (Half(read, code.clone()), Half(write, code.clone())), code)
     }
 
@@ -300,7 +386,24 @@ mod tests {
         let (summary, ()) = tokio::join!(splice(one, other, Duration::from_secs(60), &()), talk);
         assert!(matches!(summary.ended, Ended::Complete), "{summary:?}");
         assert_eq!((summary.forth, summary.back), (8, 20));
-        assert_eq!(one_code.get(), None);
+        assert_eq!(*one_code.lock().unwrap(), None);
+    }
+
+    /// Pieces meet a pipe that takes a part of them at a time.
+    #[tokio::test]
+    async fn pieces_are_written_whole_and_in_order() {
+        let (mut near, mut far) = duplex(5);
+        let said: Vec<u8> = (0..60).collect();
+        let mut pieces: Vec<Bytes> = said.chunks(9).map(Bytes::copy_from_slice).collect();
+        let (moved, mut heard) = (AtomicU64::new(0), Vec::new());
+        let write = async {
+            let count = |bytes: usize| _ = moved.fetch_add(bytes as u64, Relaxed);
+            write_pieces(&mut pieces, &mut near, &count).await.unwrap();
+            near.shutdown().await.unwrap();
+        };
+        tokio::join!(write, async { far.read_to_end(&mut heard).await.unwrap() });
+        assert_eq!((heard, moved.into_inner()), (said, 60));
+        assert!(pieces.iter().all(Bytes::is_empty));
     }
 
     #[tokio::test]
@@ -312,7 +415,9 @@ mod tests {
             client.write_all(b"into the void")
         );
         assert!(matches!(summary.ended, Ended::Broken(_)), "{summary:?}");
-        assert_eq!((one_code.get(), other_code.get()), (Some(StreamCode::Reset), Some(StreamCode::Reset)));
+        for code in [one_code, other_code] {
+            assert_eq!(*code.lock().unwrap(), Some(StreamCode::Reset));
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -332,6 +437,6 @@ mod tests {
         // Virtual time: the last byte passed at 150 s, so that the silence ends between 60 s and
         // 120 s later.
         assert!(start.elapsed() >= Duration::from_secs(210));
-        assert_eq!(code.get(), Some(StreamCode::Idle));
+        assert_eq!(*code.lock().unwrap(), Some(StreamCode::Idle));
     }
 }

@@ -6,7 +6,11 @@ use mendpath::ConnectionStats;
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{Session, Uplink, metrics};
+use super::{
+    Session, Uplink,
+    answers::{AnswerCounts, Answers},
+    metrics,
+};
 use crate::{
     admin::{self, Answer, Counters, json},
     listener::Place,
@@ -16,17 +20,18 @@ use crate::{
 /// What is shown, and to whom.
 pub(super) struct Statistics {
     uplink: Uplink,
+    answers: Arc<Answers>,
     feed: Arc<Feed>,
 }
 
 impl Statistics {
     /// Of the connection to the server that `invitation` names.
-    pub(super) fn new(uplink: Uplink, server: String) -> Arc<Self> {
+    pub(super) fn new(uplink: Uplink, answers: Arc<Answers>, server: String) -> Arc<Self> {
         let feed = {
             let uplink = uplink.clone();
             Feed::new(move || snapshot(&uplink, &server))
         };
-        Arc::new(Self { uplink, feed })
+        Arc::new(Self { uplink, answers, feed })
     }
 
     /// Answers one request.
@@ -38,8 +43,9 @@ impl Statistics {
     fn answer(&self, path: &str) -> Option<Answer> {
         let session = self.uplink.now();
         let paths = session.as_ref().map(paths).unwrap_or_default();
-        let stats =
-            session.as_ref().map(|session| StatsRow::new(&session.connection.stats(), session.reconnects));
+        let stats = session.as_ref().map(|session| {
+            StatsRow::new(&session.connection.stats(), session.reconnects, self.answers.counts())
+        });
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
@@ -81,12 +87,22 @@ fn snapshot(uplink: &Uplink, server: &str) -> Snapshot {
 pub(super) struct StatsRow {
     recovery: String,
     pub(super) reconnects: u64,
+    pub(super) early_answers: u64,
+    pub(super) early_answers_refused: u64,
+    pub(super) destinations_known: u64,
     #[serde(flatten)]
     pub(super) counters: Counters,
 }
 
 impl StatsRow {
-    pub(super) fn new(stats: &ConnectionStats, reconnects: u64) -> Self {
-        Self { recovery: stats.recovery.to_string(), reconnects, counters: stats.into() }
+    pub(super) fn new(stats: &ConnectionStats, reconnects: u64, answers: AnswerCounts) -> Self {
+        Self {
+            recovery: stats.recovery.to_string(),
+            reconnects,
+            early_answers: answers.early,
+            early_answers_refused: answers.refused,
+            destinations_known: answers.known,
+            counters: stats.into(),
+        }
     }
 }

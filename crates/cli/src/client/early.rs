@@ -1,19 +1,19 @@
 //! The server's direction of a stream that it may still refuse.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     pin::Pin,
     task::{Context, Poll, ready},
 };
 
+use bytes::Bytes;
 use mendpath::RecvStream;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::tunnel::Asked;
 use crate::{
     protocol::{Reply, StreamCode},
-    splice::Abort,
+    splice::{Abort, ReadPieces},
 };
 
 /// Reads what follows the server's answer, so that the other direction need not wait for it. A
@@ -28,8 +28,8 @@ pub(super) enum Early {
 }
 
 impl Early {
-    pub(super) fn new(asked: Asked) -> Self {
-        Self::Waiting(Box::pin(asked.granted()))
+    pub(super) fn new(granted: impl Future<Output = Result<RecvStream, Reply>> + Send + 'static) -> Self {
+        Self::Waiting(Box::pin(granted))
     }
 
     /// Whether the request was granted.
@@ -37,11 +37,23 @@ impl Early {
         matches!(self, Self::Granted(_))
     }
 
+    /// Waits for the answer.
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Waiting(answer) = self {
+            *self = match ready!(answer.as_mut().poll(cx)) {
+                Ok(receive) => Self::Granted(receive),
+                Err(reply) => Self::Refused(reply),
+            };
+        }
+        Poll::Ready(())
+    }
+
     /// The stream behind the answer, if the request was granted.
-    pub(super) fn into_granted(self) -> Option<RecvStream> {
+    fn stream(&mut self) -> io::Result<&mut RecvStream> {
         match self {
-            Self::Granted(receive) => Some(receive),
-            Self::Waiting(_) | Self::Refused(_) => None,
+            Self::Waiting(_) => Err(io::ErrorKind::WouldBlock.into()),
+            Self::Granted(receive) => Ok(receive),
+            Self::Refused(reply) => Err(io::Error::other(Refusal(reply.clone()))),
         }
     }
 
@@ -67,18 +79,15 @@ impl AsyncRead for Early {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        loop {
-            match &mut *self {
-                Self::Waiting(answer) => {
-                    *self = match ready!(answer.as_mut().poll(cx)) {
-                        Ok(receive) => Self::Granted(receive),
-                        Err(reply) => Self::Refused(reply),
-                    };
-                }
-                Self::Granted(receive) => return Pin::new(receive).poll_read(cx, buf),
-                Self::Refused(reply) => return Poll::Ready(Err(io::Error::other(Refusal(reply.clone())))),
-            }
-        }
+        ready!(self.poll_answer(cx));
+        Pin::new(self.stream()?).poll_read(cx, buf)
+    }
+}
+
+impl ReadPieces for &mut Early {
+    async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_answer(cx)).await;
+        self.stream()?.read_pieces(pieces).await
     }
 }
 

@@ -67,7 +67,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, tar
     // To connect is to ask.
     place.occupy().await;
     let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
-        Ok((send, asked)) => (send, Early::new(asked)),
+        Ok((send, asked)) => (send, Early::new(asked.granted())),
         Err(reply) => {
             say(format_args!("cannot reach {target}: {}", reply.text));
             return reset(tcp);

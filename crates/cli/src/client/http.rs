@@ -34,7 +34,6 @@ use hyper::{
     upgrade::OnUpgrade,
 };
 use hyper_util::rt::TokioIo;
-use mendpath::{RecvStream, SendStream};
 use socket2::SockRef;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -54,13 +53,7 @@ use self::{
     visit::{Turn, Visit},
 };
 use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
-use crate::{
-    listener::Place,
-    protocol::Reply,
-    splice::{reset, splice_tcp},
-    status::Flow,
-    target::Target,
-};
+use crate::{listener::Place, protocol::Reply, splice::reset, target::Target};
 
 /// How often it is looked whether anything moves.
 const TICK: Duration = Duration::from_secs(30);
@@ -161,7 +154,6 @@ struct Proxy {
 
 /// A connection that speaks HTTP no more.
 struct Tunnel {
-    target: Target,
     far: Far,
     _turn: Turn,
 }
@@ -169,9 +161,9 @@ struct Tunnel {
 /// The other end of a tunnel.
 enum Far {
     /// Of CONNECT.
-    Stream(RecvStream, SendStream, Flow),
+    Stream(tunnel::Tunnel),
     /// An origin server that agreed to another protocol.
-    Origin(OnUpgrade),
+    Origin(Target, OnUpgrade),
 }
 
 impl Proxy {
@@ -214,16 +206,9 @@ impl Proxy {
     /// RFC 9110 section 9.3.6. What came with the request goes out with it, and need not wait for
     /// the answer.
     async fn connect(&self, target: Target, early: Bytes, turn: Turn) -> Answer {
-        let opened = async {
-            let (mut send, asked) = tunnel::ask(&self.shared.uplink, target.clone()).await?;
-            // If the server takes no more, its answer says why.
-            let _ = send.write_all(&early).await;
-            Ok((asked.granted().await?, send))
-        };
-        match opened.await {
-            Ok((receive, send)) => {
-                let flow = self.shared.uplink.live().traffic.begin(&target);
-                self.become_tunnel(Tunnel { target, far: Far::Stream(receive, send, flow), _turn: turn });
+        match tunnel::open(&self.shared, target, &early).await {
+            Ok(tunnel) => {
+                self.become_tunnel(Tunnel { far: Far::Stream(tunnel), _turn: turn });
                 let mut answer = Response::new(Download::words("", None));
                 answer.extensions_mut().insert(ReasonPhrase::from_static(b"Connection established"));
                 answer
@@ -255,25 +240,22 @@ impl Tunnel {
     /// Connects both ends; `unread` is what the program has said already.
     async fn carry(self, mut tcp: TcpStream, unread: [Bytes; 2]) {
         let _ = SockRef::from(&tcp).set_linger(None);
-        let (receive, mut send, flow, said) = match self.far {
-            Far::Stream(receive, send, flow) => (receive, send, flow, Bytes::new()),
-            Far::Origin(origin) => {
+        let mut tunnel = match self.far {
+            Far::Stream(tunnel) => tunnel,
+            Far::Origin(target, origin) => {
                 let Ok(origin) = origin.await else { return reset(tcp) };
                 let Ok(origin) = origin.downcast::<TokioIo<OriginIo>>() else { return reset(tcp) };
-                let Some((receive, send, flow)) = origin.io.into_inner().into_parts() else {
+                let Some(tunnel) = origin.io.into_inner().into_tunnel(target) else { return reset(tcp) };
+                if tcp.write_all(&origin.read_buf).await.is_err() {
                     return reset(tcp);
-                };
-                (receive, send, flow, origin.read_buf)
+                }
+                tunnel
             }
         };
         for bytes in unread {
-            let _ = send.write_all(&bytes).await;
+            tunnel.say(&bytes).await;
         }
-        if tcp.write_all(&said).await.is_err() {
-            return reset(tcp);
-        }
-        let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT, &flow).await;
-        debug!(target = %self.target, ?summary, "connection ended");
+        tunnel.carry(tcp).await;
     }
 }
 

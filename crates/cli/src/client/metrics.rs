@@ -45,11 +45,22 @@ impl Collector for Scrape {
 
 fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let reconnects = ("reconnects", "Connections made after the first.", stats.reconnects);
+    let answers = [
+        ("early_answers", "Programs answered before the server had.", stats.early_answers),
+        (
+            "early_answers_refused",
+            "Those of them whose request the server then refused.",
+            stats.early_answers_refused,
+        ),
+    ];
     let counters = stats.counters.iter().map(|(counter, value)| (counter.name, counter.help, value));
-    for (name, help, value) in [reconnects].into_iter().chain(counters) {
+    for (name, help, value) in [reconnects].into_iter().chain(answers).chain(counters) {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(metric)?;
     }
+    let help = "Destinations connected to lately, whose programs are answered at once.";
+    let known = encoder.encode_descriptor("destinations_known", help, None, MetricType::Gauge)?;
+    ConstGauge::new(stats.destinations_known as f64).encode(known)?;
     let help = "Copies and repair symbols by why they were sent, and times that none were and why.";
     let mut reasons = encoder.encode_descriptor("recovery_reasons", help, None, MetricType::Counter)?;
     for (reason, count) in stats.counters.recovery_reasons().named() {
@@ -116,6 +127,7 @@ mod tests {
     use mendpath::ConnectionStats;
 
     use super::*;
+    use crate::client::answers::AnswerCounts;
 
     fn path() -> PathRow {
         PathRow {
@@ -151,11 +163,16 @@ mod tests {
     fn names_have_units_and_totals() {
         let mut stats = ConnectionStats::default();
         (stats.packets_rebuilt, stats.packets_mended, stats.reasons.block) = (5, 7, 2);
-        let text = metrics(vec![path()], Some(StatsRow::new(&stats, 1)));
+        let text = metrics(
+            vec![path()],
+            Some(StatsRow::new(&stats, 1, AnswerCounts { early: 3, ..AnswerCounts::default() })),
+        );
         let labels = "{path=\"1\",local=\"192.0.2.1:5000\"}";
         for line in [
             "mendpath_up 1",
             "mendpath_reconnects_total 1",
+            "mendpath_early_answers_total 3",
+            "mendpath_destinations_known 0.0",
             "mendpath_packets_rebuilt_total 5",
             "mendpath_packets_mended_total 7",
             "mendpath_recovery_reasons_total{reason=\"block\"} 2",

@@ -13,11 +13,10 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{Credentials, HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, Shared, socks5_udp, tunnel};
+use super::{Credentials, HANDSHAKE_TIMEOUT, Shared, socks5_udp, tunnel};
 use crate::{
     listener::Place,
     protocol::Reply,
-    splice::splice_tcp,
     target::{Host, Target, is_name},
 };
 
@@ -62,17 +61,12 @@ async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
     let Some(target) = target_of(address) else {
         return refuse(waiting, ReplyError::AddressTypeNotSupported).await;
     };
-    match tunnel::connect(&shared.uplink, target.clone()).await {
-        Ok((send, receive)) => {
+    match tunnel::open(shared, target, &[]).await {
+        Ok(tunnel) => {
             let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
-            let flow = shared.uplink.live().traffic.begin(&target);
-            let summary = splice_tcp(tcp, (receive, send), IDLE_TIMEOUT, &flow).await;
-            debug!(%target, ?summary, "connection ended");
+            tunnel.carry(tcp).await;
         }
-        Err(reply) => {
-            debug!(%target, reply.text, "refused");
-            refuse(waiting, reply_error(&reply)).await;
-        }
+        Err(reply) => refuse(waiting, reply_error(&reply)).await,
     }
 }
 

@@ -3,11 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
+use tokio::net::TcpStream;
+use tracing::debug;
 
-use super::{Session, Uplink};
+use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
-    status::{EventKind, Live},
+    splice::splice_tcp,
+    status::{EventKind, Flow, Live},
     target::Target,
 };
 
@@ -55,13 +58,61 @@ pub(crate) async fn ask(uplink: &Uplink, target: Target) -> Result<(SendStream, 
     request(&session, &Request::Connect(target)).await
 }
 
-/// Opens a stream that leads to `target`.
+/// A stream whose program may hear that it is connected.
+pub(super) struct Tunnel {
+    target: Target,
+    send: SendStream,
+    receive: Early,
+    flow: Flow,
+}
+
+/// Opens a stream that leads to `target`; `said` is what the program has said already. Whether that
+/// waits for the server's answer is for the [answers](super::answers) to decide.
 ///
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
-pub(crate) async fn connect(uplink: &Uplink, target: Target) -> Result<(SendStream, RecvStream), Reply> {
-    let (send, asked) = ask(uplink, target).await?;
-    Ok((send, asked.granted().await?))
+pub(super) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
+    let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
+    // If the server takes no more, its answer says why.
+    let _ = send.write_all(said).await;
+    let early = shared.answers.at_once(&target);
+    let (answers, to) = (shared.answers.clone(), target.clone());
+    let granted = async move {
+        let granted = asked.granted().await;
+        match &granted {
+            Ok(_) => answers.on_granted(to),
+            Err(reply) => {
+                debug!(target = %to, early, reply.text, "refused");
+                answers.on_refused(&to, early);
+            }
+        }
+        granted
+    };
+    let receive = if early { Early::new(granted) } else { Early::Granted(granted.await?) };
+    let flow = shared.uplink.live().traffic.begin(&target);
+    Ok(Tunnel::new(target, send, receive, flow))
+}
+
+impl Tunnel {
+    pub(super) fn new(target: Target, send: SendStream, receive: Early, flow: Flow) -> Self {
+        Self { target, send, receive, flow }
+    }
+
+    /// Passes on what the program has said, ahead of everything else. If the server takes no more,
+    /// its answer says why.
+    pub(super) async fn say(&mut self, bytes: &[u8]) {
+        let _ = self.send.write_all(bytes).await;
+    }
+
+    /// Connects it with its program. Where the server refuses a program that was told that it is
+    /// connected, `tcp` is reset.
+    pub(super) async fn carry(self, tcp: TcpStream) {
+        let Self { target, send, mut receive, flow } = self;
+        let summary = splice_tcp(tcp, (&mut receive, send), IDLE_TIMEOUT, &flow).await;
+        debug!(%target, ?summary, "connection ended");
+        // A refusal is worth waiting for, so that the next program hears of it.
+        let _ = receive.refusal().await;
+    }
 }
 
 /// Opens a stream and makes `request` on it.

@@ -31,6 +31,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         admin: args.admin,
         credentials,
         show_names: !args.hide_names,
+        early_answers: args.answer_early,
         wait_for_server: args.wait,
     };
     let client = tokio::select! {

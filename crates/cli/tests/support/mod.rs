@@ -12,7 +12,7 @@ use std::{
 };
 
 use mendpath_cli::{
-    client::{Client, ClientOptions, DialOptions},
+    client::{Client, ClientOptions, DialOptions, EarlyAnswers},
     destination::DestinationPolicy,
     failure::Failure,
     invitation::Invitation,
@@ -88,6 +88,7 @@ pub fn client_options(invitation: Invitation) -> ClientOptions {
         admin: None,
         credentials: None,
         show_names: true,
+        early_answers: EarlyAnswers::default(),
         wait_for_server: false,
     }
 }

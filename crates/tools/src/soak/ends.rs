@@ -10,7 +10,7 @@ use clap::Parser as _;
 use mendpath_cli::{
     args::Cli,
     backoff::pause,
-    client::{Client, ClientOptions, DialOptions},
+    client::{Client, ClientOptions, DialOptions, EarlyAnswers},
     commands,
     console::say,
     invitation::Invitation,
@@ -45,6 +45,7 @@ pub async fn client_process(args: Args) -> Outcome<ExitCode> {
         admin: Some(ANY),
         show_names: true,
         credentials: None,
+        early_answers: EarlyAnswers::default(),
         wait_for_server: args.wait,
     };
     let client = Client::start(options).await?;

@@ -174,7 +174,7 @@ impl Proxy {
         fields::strip(&mut parts.headers);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         protocol.and_then(|protocol| parts.headers.insert(UPGRADE, protocol));
-        self.become_tunnel(Tunnel { target, far: Far::Origin(origin), _turn: turn });
+        self.become_tunnel(Tunnel { far: Far::Origin(target, origin), _turn: turn });
         Response::from_parts(parts, Download::words("", None))
     }
 

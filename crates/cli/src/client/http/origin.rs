@@ -19,7 +19,7 @@ use hyper::{
     client::conn::{TrySendError, http1},
 };
 use hyper_util::rt::TokioIo;
-use mendpath::{RecvStream, SendStream};
+use mendpath::SendStream;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::watch,
@@ -31,7 +31,7 @@ use crate::{
     client::{
         Uplink,
         early::{Early, Refusal},
-        tunnel,
+        tunnel::{self, Tunnel},
     },
     protocol::{Reply, Status, StreamCode},
     splice::{Abort as _, Direction, Witness as _},
@@ -148,7 +148,7 @@ impl Origin {
         let (send, asked) = tunnel::ask(uplink, target.clone()).await?;
         let idle = Idle(Arc::new(watch::Sender::new(None)));
         let io = OriginIo {
-            receive: Some(Early::new(asked)),
+            receive: Some(Early::new(asked.granted())),
             send: Some(send),
             finished: false,
             idle: idle.0.subscribe(),
@@ -214,9 +214,10 @@ pub(super) struct OriginIo {
 }
 
 impl OriginIo {
-    /// Both directions, for another protocol.
-    pub(super) fn into_parts(mut self) -> Option<(RecvStream, SendStream, Flow)> {
-        Some((self.receive.take()?.into_granted()?, self.send.take()?, self.flow.take()?))
+    /// Both directions, for another protocol than HTTP.
+    pub(super) fn into_tunnel(mut self, target: Target) -> Option<Tunnel> {
+        let receive = self.receive.take().filter(Early::is_granted)?;
+        Some(Tunnel::new(target, self.send.take()?, receive, self.flow.take()?))
     }
 
     fn passed(&self, direction: Direction, bytes: usize) {
