@@ -73,6 +73,11 @@ pub enum Command {
                   When all are gone for too long, it reconnects by itself. Without --socks5, --http or --forward it offers SOCKS5 on \
                   127.0.0.1:1080.")]
     Client(ClientArgs),
+    /// Show what the clients and servers do that run on this machine.
+    #[command(long_about = "Show what the clients and servers do that run on this machine.\n\n\
+                  Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \
+                  that no other user can open.")]
+    Status(StatusArgs),
     /// Hand a file over to `mendpath receive`.
     Send(SendArgs),
     /// Wait for one file from `mendpath send`.
@@ -296,6 +301,24 @@ pub struct ClientArgs {
     /// Keep trying when the server does not answer at the start, as a service should.
     #[arg(long)]
     pub wait: bool,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath status                 one screen for each\n  \
+                  mendpath status --watch         go on, once a second\n  \
+                  mendpath status --json          for programs: docs/json.md")]
+pub struct StatusArgs {
+    /// Go on once a second until Ctrl-C.
+    #[arg(long)]
+    pub watch: bool,
+    /// Print each snapshot as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Ask the process with this socket only.
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
 }
 
 /// Arguments of `send`.

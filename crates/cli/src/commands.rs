@@ -9,13 +9,17 @@ mod lab;
 mod receive;
 mod send;
 mod server;
+mod status;
 #[cfg(feature = "trace")]
 mod trace_analyze;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
+
+use tracing::info;
 
 use crate::{
     args::{Cli, Command, DialArgs},
@@ -25,6 +29,7 @@ use crate::{
     invitation::Invitation,
     secret::Places,
     server::Advertise,
+    status::{Control, Feed, places},
     token::Service,
     transport::Choice,
 };
@@ -38,6 +43,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Demo(args) => demo::run(args).await,
         Command::Server(args) => server::run(args).await,
         Command::Client(args) => client::run(args).await,
+        Command::Status(args) => status::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         #[cfg(feature = "experiment")]
@@ -90,6 +96,18 @@ fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failur
     options.transport =
         Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() };
     Ok(options)
+}
+
+/// Lets `mendpath status` ask this process. A machine without a place for the socket is no reason
+/// not to work.
+fn show_status(role: &str, feed: Arc<Feed>) {
+    match Control::bind(&places(), role) {
+        Ok(control) => {
+            info!(socket = %control.path().display(), "`mendpath status` is answered");
+            tokio::spawn(control.serve(feed));
+        }
+        Err(error) => info!(%error, "no place for the socket of `mendpath status`"),
+    }
 }
 
 /// Returns when the user or the system wants the program to end.

@@ -38,6 +38,7 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
         client = Client::start(options) => client?,
         () = interrupted() => return Ok(()),
     };
+    super::show_status("client", client.feed.clone());
     let uplink = client.uplink.clone();
     tokio::select! {
         failure = client.run() => Err(failure),

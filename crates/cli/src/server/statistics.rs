@@ -56,6 +56,11 @@ impl Statistics {
         Arc::new(Self { tally, endpoint, feed })
     }
 
+    /// The snapshots.
+    pub(crate) fn feed(&self) -> Arc<Feed> {
+        self.feed.clone()
+    }
+
     /// Answers one request.
     pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| match path {

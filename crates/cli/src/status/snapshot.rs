@@ -61,7 +61,7 @@ pub struct ClientRow {
 }
 
 /// A server's clients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerRow {
     /// The addresses listened on.
     pub listen: Vec<String>,
