@@ -8,7 +8,7 @@ use tokio::{net::TcpStream, time::Instant};
 
 use super::{Session, Uplink, metrics};
 use crate::{
-    admin::{self, Answer, Counters, json},
+    admin::{self, Answer, Counters, METRICS_KIND, json},
     listener::Place,
     status::{ClientRow, Feed, PathRow, Role, Snapshot},
 };
@@ -43,7 +43,7 @@ impl Statistics {
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
-            "/metrics" => Some(Answer::Text(200, metrics::KIND, metrics::metrics(paths, stats))),
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, metrics::metrics(paths, stats))),
             "/events" => Some(Answer::Events(self.feed.clone())),
             _ => None,
         }

@@ -4,24 +4,20 @@ use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _, text},
+    encoding::{DescriptorEncoder, EncodeMetric as _},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::{Registry, Unit},
+    registry::Unit,
 };
 
 use super::admin::StatsRow;
-use crate::status::PathRow;
-
-/// The content type.
-pub(super) const KIND: &str = "application/openmetrics-text; version=1.0.0";
+use crate::{
+    admin::{encode_counters, metrics_text},
+    status::PathRow,
+};
 
 /// The text. Counters of a connection start again when it is made anew.
 pub(super) fn metrics(paths: Vec<PathRow>, stats: Option<StatsRow>) -> String {
-    let mut registry = Registry::with_prefix("mendpath");
-    registry.register_collector(Box::new(Scrape { paths, stats }));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a string takes everything");
-    out
+    metrics_text(Scrape { paths, stats })
 }
 
 /// What there is to tell at the moment.
@@ -44,18 +40,10 @@ impl Collector for Scrape {
 }
 
 fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let reconnects = ("reconnects", "Connections made after the first.", stats.reconnects);
-    let counters = stats.counters.iter().map(|(counter, value)| (counter.name, counter.help, value));
-    for (name, help, value) in [reconnects].into_iter().chain(counters) {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    let help = "Copies and repair symbols by why they were sent, and times that none were and why.";
-    let mut reasons = encoder.encode_descriptor("recovery_reasons", help, None, MetricType::Counter)?;
-    for (reason, count) in stats.counters.recovery_reasons().named() {
-        ConstCounter::new(count).encode(reasons.encode_family(&[("reason", reason)])?)?;
-    }
-    Ok(())
+    let help = "Connections made after the first.";
+    let reconnects = encoder.encode_descriptor("reconnects", help, None, MetricType::Counter)?;
+    ConstCounter::new(stats.reconnects).encode(reconnects)?;
+    encode_counters(&stats.counters, encoder)
 }
 
 /// A metric that each path has.
