@@ -4,9 +4,11 @@
 
 mod body;
 mod counters;
+mod metrics;
 mod page;
 
 pub(crate) use counters::Counters;
+pub(crate) use metrics::{METRICS_KIND, encode_counters, metrics_text};
 
 use std::{
     convert::Infallible,

@@ -1,8 +1,10 @@
 //! The command line. What `--help` prints is written to teach: what a command does, and how it is
 //! typed.
 
+mod config;
 #[cfg(feature = "experiment")]
 mod experiment;
+mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 #[cfg(feature = "trace")]
@@ -21,10 +23,18 @@ pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 #[cfg(feature = "trace")]
 pub use self::trace::{AnalyzeArgs, TraceCommand};
 
+pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
+pub use self::invite::{
+    AddArgs, ChangeArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
+    TermsArgs,
+};
+
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
+    config::Reload,
     demo,
-    server::DNS_PORT,
+    server::{Advertise, DNS_PORT},
+    target::TargetError,
     transport::{parse_congestion, parse_qlog, parse_recovery},
 };
 
@@ -50,6 +60,17 @@ pub struct Cli {
     /// Log what happens on stderr: -v the events, -vv the decisions, -vvv everything.
     #[arg(short, long, global = true, display_order = 100, action = ArgAction::Count)]
     pub verbose: u8,
+}
+
+impl Cli {
+    /// Where options that may change while the command runs were read from.
+    pub(crate) fn reload_mut(&mut self) -> Option<&mut Reload> {
+        match &mut self.command {
+            Command::Server(args) => Some(&mut args.reload),
+            Command::Client(args) => Some(&mut args.reload),
+            _ => None,
+        }
+    }
 }
 
 /// What the program can do.
@@ -78,12 +99,28 @@ pub enum Command {
                   Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \
                   that no other user can open.")]
     Status(StatusArgs),
+    /// Say who may use the server on this machine, and how much.
+    #[command(long_about = "Say who may use the server on this machine, and how much.\n\n\
+                  Each account has an invitation of its own, which can be limited and taken back; a running server follows within a second. \
+                  Run it as the user that the server runs as, or as root, with the same --state.")]
+    Invite(InviteArgs),
+    /// Check configuration files of `server` and `client`, and make one.
+    #[command(subcommand)]
+    Config(ConfigCommand),
     /// Hand a file over to `mendpath receive`.
     Send(SendArgs),
     /// Wait for one file from `mendpath send`.
     #[command(long_about = "Wait for one file from `mendpath send`.\n\n\
                   Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
+    /// Print what makes a shell complete our command lines.
+    #[command(after_help = "Examples:\n  \
+                  mendpath completions bash > ~/.local/share/bash-completion/completions/mendpath\n  \
+                  mendpath completions fish > ~/.config/fish/completions/mendpath.fish")]
+    Completions(CompletionsArgs),
+    /// Write manual pages of every command into a directory.
+    #[command(after_help = "Example:\n  mendpath manual ~/.local/share/man/man1")]
+    Manual(ManualArgs),
     #[cfg(feature = "lab")]
     /// Compare with the kernel's TCP and MPTCP and other programs over emulated links (Linux,
     /// root).
@@ -174,14 +211,17 @@ pub struct DemoArgs {
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
                   mendpath server --allow-private          clients may also reach this server's own network")]
 pub struct ServerArgs {
+    /// Read options from the table [server] of this file [default: the variable MENDPATH_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
     /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
     /// machine's].
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub advertise: Option<String>,
-    /// Directory of the key and the token secret [default: ~/.local/state/mendpath].
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_advertise)]
+    pub advertise: Option<Advertise>,
+    /// Directory of the keys, the token secret and the accounts [default: ~/.local/state/mendpath].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// Let clients reach private, loopback and link-local addresses as well.
@@ -210,12 +250,20 @@ pub struct ServerArgs {
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
     /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /stats
-    /// as JSON, the sum over all clients.
+    /// as JSON and /metrics for Prometheus, for all clients together and for each account.
     #[arg(long, value_name = "ADDR")]
     pub admin: Option<SocketAddr>,
     /// Leave the hosts that clients connect to out of statistics and events.
     #[arg(long)]
     pub hide_names: bool,
+    /// Where all this was read from.
+    #[arg(skip)]
+    pub reload: Reload,
+}
+
+fn parse_advertise(text: &str) -> Result<Advertise, String> {
+    let host = |_| text.parse().map(Advertise::Host);
+    text.parse().map(Advertise::Target).or_else(host).map_err(|error: TargetError| error.to_string())
 }
 
 fn parse_name_server(text: &str) -> Result<SocketAddr, String> {
@@ -266,6 +314,9 @@ pub struct ClientArgs {
     /// Where and how.
     #[command(flatten)]
     pub dial: DialArgs,
+    /// Read options from the table [client] of this file [default: the variable MENDPATH_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Offer a SOCKS5 proxy (CONNECT and UDP ASSOCIATE) here.
     #[arg(long, value_name = "ADDR")]
     pub socks5: Option<SocketAddr>,
@@ -301,6 +352,9 @@ pub struct ClientArgs {
     /// Keep trying when the server does not answer at the start, as a service should.
     #[arg(long)]
     pub wait: bool,
+    /// Where all this was read from.
+    #[arg(skip)]
+    pub reload: Reload,
 }
 
 /// Arguments of `status`.
@@ -343,8 +397,8 @@ pub struct ReceiveArgs {
     pub listen: SocketAddr,
     /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
     /// machine's].
-    #[arg(long, value_name = "HOST[:PORT]")]
-    pub advertise: Option<String>,
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_advertise)]
+    pub advertise: Option<Advertise>,
     /// Directory for the file.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub out: PathBuf,
@@ -354,6 +408,21 @@ pub struct ReceiveArgs {
     /// Replace a file of the same name.
     #[arg(long)]
     pub force: bool,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+/// Arguments of `manual`.
+#[derive(Debug, Args)]
+pub struct ManualArgs {
+    /// The directory, which is made if it is not there.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }
 
 #[cfg(test)]

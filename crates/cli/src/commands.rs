@@ -1,14 +1,18 @@
 //! From arguments to work and its result; one file per command.
 
 mod client;
+mod config;
 mod demo;
+mod documents;
 #[cfg(feature = "experiment")]
 mod experiment;
+mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 mod receive;
 mod send;
 mod server;
+mod service;
 mod status;
 #[cfg(feature = "trace")]
 mod trace_analyze;
@@ -28,7 +32,6 @@ use crate::{
     identity::default_state_dir,
     invitation::Invitation,
     secret::Places,
-    server::Advertise,
     status::{Control, Feed, places},
     token::Service,
     transport::Choice,
@@ -44,6 +47,10 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Server(args) => server::run(args).await,
         Command::Client(args) => client::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Completions(args) => documents::completions(&args),
+        Command::Manual(args) => documents::manual(&args),
+        Command::Config(command) => config::run(command),
+        Command::Invite(args) => invite::run(args),
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         #[cfg(feature = "experiment")]
@@ -57,14 +64,6 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
 
 fn state_dir(chosen: Option<PathBuf>) -> Result<PathBuf, Failure> {
     chosen.map_or_else(default_state_dir, Ok)
-}
-
-fn advertise(text: Option<&str>) -> Result<Option<Advertise>, Failure> {
-    let Some(text) = text else { return Ok(None) };
-    let parsed = text.parse().map(Advertise::Target).or_else(|_| text.parse().map(Advertise::Host));
-    parsed.map(Some).map_err(|error: crate::target::TargetError| {
-        Failure::usage("cannot use --advertise", error, "Write HOST or HOST:PORT as clients can reach it")
-    })
 }
 
 /// Where the invitation may be.

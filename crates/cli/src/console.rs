@@ -1,8 +1,9 @@
 //! What long-running commands tell their user on stderr, and where progress may be drawn.
 
-use std::io::IsTerminal as _;
+use std::{io::IsTerminal as _, sync::OnceLock};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tracing_subscriber::EnvFilter;
 
 /// Prints one line on stderr. Never fails: a closed terminal is no reason to stop a proxy.
 pub fn say(line: impl std::fmt::Display) {
@@ -22,18 +23,33 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
 /// Sends logs to stderr: warnings of our crates, with `-v` information, with `-vv` everything.
 /// `RUST_LOG` overrules.
 pub fn init_logs(verbose: u8) {
-    use tracing_subscriber::EnvFilter;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter(verbose))
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_filter_reloading();
+    let handle = builder.reload_handle();
+    // A second call (in tests) keeps the first subscriber.
+    if builder.try_init().is_ok() {
+        let _ = VERBOSITY.set(Box::new(move |verbose| _ = handle.reload(filter(verbose))));
+    }
+}
+
+/// Logs more or less from now on, as [`init_logs`] does from the start.
+pub fn set_verbosity(verbose: u8) {
+    if let Some(set) = VERBOSITY.get() {
+        set(verbose);
+    }
+}
+
+static VERBOSITY: OnceLock<Box<dyn Fn(u8) + Send + Sync>> = OnceLock::new();
+
+fn filter(verbose: u8) -> EnvFilter {
     let level = match verbose {
         0 => "error",
         1 => "mendpath=info",
         2 => "mendpath=debug",
         _ => "trace",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    // A second call (in tests) keeps the first subscriber.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .try_init();
+    EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level))
 }

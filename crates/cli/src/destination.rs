@@ -10,7 +10,10 @@ mod machine;
 
 pub use machine::source_towards;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use self::machine::Machine;
 
@@ -58,11 +61,17 @@ pub enum NotPublic {
 
 /// What a server lets its clients connect to: a policy, and the machine that it runs on.
 pub struct Destinations {
-    policy: DestinationPolicy,
+    /// [`DestinationPolicy::AllowPrivate`].
+    allow_private: AtomicBool,
     machine: Machine,
 }
 
 impl DestinationPolicy {
+    /// As `--allow-private` says.
+    pub fn new(allow_private: bool) -> Self {
+        if allow_private { Self::AllowPrivate } else { Self::PublicOnly }
+    }
+
     /// Whether `ip` may be connected to, as far as the address itself tells.
     ///
     /// # Errors
@@ -80,12 +89,23 @@ impl DestinationPolicy {
 impl Destinations {
     /// Destinations by `policy`, on this machine.
     pub fn new(policy: DestinationPolicy) -> Self {
-        Self { policy, machine: Machine::new() }
+        let destinations = Self { allow_private: AtomicBool::new(false), machine: Machine::new() };
+        destinations.set_policy(policy);
+        destinations
+    }
+
+    /// From now on `policy` counts.
+    pub fn set_policy(&self, policy: DestinationPolicy) {
+        self.allow_private.store(policy == DestinationPolicy::AllowPrivate, Relaxed);
+    }
+
+    fn policy(&self) -> DestinationPolicy {
+        DestinationPolicy::new(self.allow_private())
     }
 
     /// Whether clients may reach this machine and the networks around it.
     pub fn allow_private(&self) -> bool {
-        self.policy == DestinationPolicy::AllowPrivate
+        self.allow_private.load(Relaxed)
     }
 
     /// Whether `ip` may be connected to now. An address that stands for an IPv4 one is judged as
@@ -95,7 +115,7 @@ impl Destinations {
     /// The kind of address it is instead.
     pub fn check(&self, ip: IpAddr) -> Result<(), NotPublic> {
         let ip = ip.to_canonical();
-        self.policy.check(ip)?;
+        self.policy().check(ip)?;
         if self.allow_private() {
             return Ok(());
         }
@@ -267,6 +287,17 @@ mod tests {
         for never in ["0.0.0.0", "::", "224.0.0.1", "255.255.255.255", "ff02::1", "::ffff:224.0.0.1"] {
             assert!(check(never).is_err(), "{never}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_policy_can_change_its_mind() {
+        let inside = "10.0.0.1".parse().unwrap();
+        let destinations = Destinations::new(DestinationPolicy::PublicOnly);
+        assert_eq!(destinations.check(inside), Err(NotPublic::Private));
+        destinations.set_policy(DestinationPolicy::AllowPrivate);
+        assert_eq!(destinations.check(inside), Ok(()));
+        destinations.set_policy(DestinationPolicy::PublicOnly);
+        assert_eq!(destinations.check(inside), Err(NotPublic::Private));
     }
 
     #[tokio::test]

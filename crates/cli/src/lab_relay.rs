@@ -48,7 +48,7 @@ pub async fn server(
     let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
     let tally = Tally::new(Arc::new(Live::new(false)));
     if let Some(listener) = admin::bind(admin).await? {
-        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone());
+        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone(), None);
         tokio::spawn(listener.serve(statistics, Statistics::serve));
     }
     let places = Arc::new(Semaphore::new(MOST));

@@ -10,12 +10,14 @@
 //! [`commands::run`], which does what a [`Cli`](args::Cli) says, or with the two ends of the proxy,
 //! [`server::ProxyServer`] and [`client::Client`].
 
+pub mod accounts;
 mod admin;
 pub mod args;
 pub mod association;
 pub mod backoff;
 pub mod client;
 pub mod commands;
+pub mod config;
 pub mod console;
 pub mod demo;
 pub mod descriptors;

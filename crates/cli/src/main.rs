@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use mendpath_cli::{args::Cli, commands, console};
+use mendpath_cli::{
+    commands,
+    config::{Source, Unreadable},
+    console,
+};
 
 /// Gives memory back once a burst of traffic is over; the system's allocator keeps what the busiest
 /// moment needed (docs/decisions/0016).
@@ -11,7 +14,14 @@ use mendpath_cli::{args::Cli, commands, console};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Source::process().read() {
+        Ok(cli) => cli,
+        Err(Unreadable::CommandLine(error)) => error.exit(),
+        Err(Unreadable::Configuration(failure)) => {
+            console::say(format_args!("error: {failure}"));
+            return ExitCode::from(failure.exit_code());
+        }
+    };
     console::init_logs(cli.verbose);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

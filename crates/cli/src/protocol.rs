@@ -50,6 +50,12 @@ codes! {
         WrongService = 5,
         /// The server is about to stop or has as many clients as it takes.
         Unavailable = 6,
+        /// The invitation's account was revoked.
+        Revoked = 7,
+        /// The invitation's time is over.
+        Expired = 8,
+        /// The invitation's quota is used up.
+        UsedUp = 9,
     }
 }
 

@@ -1,5 +1,5 @@
-//! Where secrets come from: a file, standard input, the environment, or, least of all, the command
-//! line, which every user of the machine can read for as long as the program runs.
+//! Where secrets come from: a file, standard input, the environment, the service manager, or, least
+//! of all, the command line, which every user of the machine can read for as long as the program runs.
 
 use std::{
     fs::{self, File},
@@ -62,7 +62,27 @@ impl<'a> Places<'a> {
             return Ok(Some(Secret { text: text.trim().to_owned(), is_exposed: true }));
         }
         let text = std::env::var(self.variable).unwrap_or_default().trim().to_owned();
-        Ok((!text.is_empty()).then(|| hidden(text)))
+        if !text.is_empty() {
+            return Ok(Some(hidden(text)));
+        }
+        self.read_credential().map(|text| text.map(hidden))
+    }
+
+    /// What the service manager hands over (systemd's `LoadCredential`), under the variable's name
+    /// in small letters and without its beginning: `invitation`. It keeps others away by itself.
+    fn read_credential(&self) -> Result<Option<String>, Failure> {
+        let Some(directory) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
+        let name = self.variable.trim_start_matches("MENDPATH_").to_lowercase().replace('_', "-");
+        let path = Path::new(&directory).join(name);
+        let unreadable = |why: String| {
+            let tried = format!("cannot read {} from {}", self.what, path.display());
+            Failure::usage(tried, why, "Check the service's LoadCredential")
+        };
+        match fs::read_to_string(&path) {
+            Ok(text) => one_line(&text).map(Some).map_err(|why| unreadable(why.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(unreadable(io_reason(&error))),
+        }
     }
 
     /// Tells the user if others can see it, once it is certain that it is one.

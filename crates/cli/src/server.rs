@@ -5,6 +5,7 @@ mod associate;
 mod connect;
 mod gate;
 mod means;
+mod metrics;
 mod names;
 mod session;
 mod shares;
@@ -23,6 +24,7 @@ use mendpath::{AddressValidation, Admission, Endpoint, ServerConfig};
 
 use self::means::Means;
 use crate::{
+    accounts::{AccountId, Accounts, Store},
     descriptors,
     destination::{DestinationPolicy, Destinations},
     failure::{Failure, io_reason},
@@ -102,8 +104,6 @@ struct Shared {
     means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
-    /// On whose account clients are: everybody has the owner's invitation.
-    account: Arc<str>,
 }
 
 /// A server that listens.
@@ -111,6 +111,22 @@ pub struct ProxyServer {
     endpoint: Endpoint,
     invitation: Invitation,
     shared: Arc<Shared>,
+    accounts: Arc<Accounts>,
+}
+
+/// What may change while a server runs.
+pub struct ServerSettings(Arc<Shared>);
+
+impl ServerSettings {
+    /// Where clients may connect to, from now on.
+    pub fn set_policy(&self, policy: DestinationPolicy) {
+        self.0.destinations.set_policy(policy);
+    }
+
+    /// Name servers to ask from now on; the system's when empty.
+    pub fn set_dns(&self, dns: &[SocketAddr]) {
+        self.0.means.set_names(names::Names::new(dns));
+    }
 }
 
 impl ProxyServer {
@@ -129,15 +145,20 @@ impl ProxyServer {
             server: advertised(options.advertise.as_ref(), listening),
             pin: identity.server.pin(),
         };
-        let gate = Gate::new(identity.tokens, Service::Proxy).with_seats(options.limits.clients);
+        let store = Store::open(&options.state)?;
+        store.set_place(&invitation.server)?;
+        let owner = AccountId(identity.tokens.invitation_id());
+        let accounts = Arc::new(Accounts::open(store, owner)?);
+        let gate = Gate::new(identity.tokens, Service::Proxy)
+            .with_seats(options.limits.clients)
+            .with_accounts(accounts.clone());
         let destinations = Destinations::new(options.policy);
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
         let limits = options.limits;
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
-        let shared =
-            Arc::new(Shared { gate, destinations, means, limits, tally, account: Arc::from("owner") });
-        Ok(Self { endpoint, invitation, shared })
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
+        Ok(Self { endpoint, invitation, shared, accounts })
     }
 
     /// The line that lets a client in.
@@ -152,7 +173,18 @@ impl ProxyServer {
 
     /// What its clients' connections have sent and received, and how strangers were dealt with.
     pub(crate) fn statistics(&self) -> Arc<Statistics> {
-        Statistics::new(self.shared.tally.clone(), self.endpoint.clone())
+        let (tally, endpoint) = (self.shared.tally.clone(), self.endpoint.clone());
+        Statistics::new(tally, endpoint, Some(self.accounts.clone()))
+    }
+
+    /// What may change while it runs.
+    pub fn settings(&self) -> ServerSettings {
+        ServerSettings(self.shared.clone())
+    }
+
+    /// Its accounts, to be closed after it.
+    pub fn accounts(&self) -> Arc<Accounts> {
+        self.accounts.clone()
     }
 
     /// Serves until the endpoint is closed.
@@ -211,6 +243,5 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
-    let account = Arc::from("owner");
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally, account }
+    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
 }

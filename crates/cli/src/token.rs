@@ -2,14 +2,15 @@
 //!
 //! A token is an id of 16 bytes followed by HMAC-SHA256 over the service's name and that id, keyed
 //! with the server's secret. The server stores the secret alone; whoever replaces it revokes every
-//! token. The service is part of the message, so that a token for receiving a file opens no proxy.
+//! token. Accounts are kept by id (`accounts`). The service is part of the message, so that a token for receiving a file opens no proxy.
 
 use std::{fmt, str::FromStr};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::{hmac, rand::SecureRandom};
 
-const ID_BYTES: usize = 16;
+/// Bytes of a token that say whose it is.
+pub const ID_BYTES: usize = 16;
 const TAG_BYTES: usize = 32;
 /// Bytes of a token on the wire; 64 characters in an invitation.
 pub const TOKEN_BYTES: usize = ID_BYTES + TAG_BYTES;
@@ -47,6 +48,11 @@ impl Token {
     /// The token's bytes, for the wire.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Whose it is. Says nothing before its server has accepted the token.
+    pub fn id(&self) -> [u8; ID_BYTES] {
+        *self.0.first_chunk().expect("a token is longer than an id")
     }
 }
 
@@ -128,9 +134,13 @@ impl TokenSecret {
     /// The token of the invitation that the server prints: the same at every start, for as long as
     /// the secret lives.
     pub fn invitation_token(&self, service: Service) -> Token {
+        self.token(service, self.invitation_id())
+    }
+
+    /// The id of that token.
+    pub fn invitation_id(&self) -> [u8; ID_BYTES] {
         let digest = hmac::sign(&self.key, b"mendpath invitation id");
-        let id = digest.as_ref()[..ID_BYTES].try_into().expect("a tag is longer than an id");
-        self.token(service, id)
+        *digest.as_ref().first_chunk().expect("a tag is longer than an id")
     }
 
     /// Whether this secret made `token` for `service`. Takes the same time for every token of the
@@ -156,6 +166,8 @@ mod tests {
         assert!(server.accepts(Service::Proxy, token.as_bytes()));
         assert!(!server.accepts(Service::Files, token.as_bytes()));
         assert!(!other.accepts(Service::Proxy, token.as_bytes()));
+        assert_eq!(token.id(), server.invitation_id());
+        assert_eq!(server.token(Service::Proxy, [9; ID_BYTES]).id(), [9; ID_BYTES]);
         assert_eq!(token, TokenSecret::from_bytes([1; 32]).invitation_token(Service::Proxy));
     }
 

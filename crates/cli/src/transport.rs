@@ -131,8 +131,22 @@ pub enum Retry {
     Soon,
     /// It may.
     Useful,
+    /// Only the server's operator can change the outcome. Who was told to wait for the server waits
+    /// for that, too.
+    OnceInvited,
     /// Only the user can change the outcome.
     Useless,
+}
+
+impl Retry {
+    /// Whether to try again, with or without `--wait`.
+    pub fn is_worth_it(self, wait: bool) -> bool {
+        match self {
+            Self::Soon | Self::Useful => true,
+            Self::OnceInvited => wait,
+            Self::Useless => false,
+        }
+    }
 }
 
 /// CRYPTO_ERROR with the alert no_application_protocol (RFC 9001 section 8.1).
@@ -163,6 +177,21 @@ fn explain_close(code: VarInt) -> (String, &'static str, Retry) {
         Some(CloseCode::Unavailable) => {
             ("it has as many clients as it takes, or is about to stop", "Try again later", Retry::Useful)
         }
+        Some(CloseCode::Revoked) => (
+            "its operator revoked the invitation",
+            "Ask its operator for a new invitation",
+            Retry::OnceInvited,
+        ),
+        Some(CloseCode::Expired) => (
+            "the invitation has expired",
+            "Ask its operator for more time or a new invitation",
+            Retry::OnceInvited,
+        ),
+        Some(CloseCode::UsedUp) => (
+            "what the invitation allows to pass is used up",
+            "Ask its operator for more, or a new invitation",
+            Retry::OnceInvited,
+        ),
         Some(CloseCode::HelloTimeout) => ("the token did not reach it in time", "Try again", Retry::Useful),
         Some(CloseCode::Done) => ("it said goodbye", "Start it again", Retry::Useful),
         _ => ("it broke the proxy protocol", "Install the same version on both sides", Retry::Useful),
@@ -191,6 +220,15 @@ mod tests {
         let (token, retry) = explain(&closed(CloseCode::TokenRefused.into()), &server);
         assert!(token.to_string().contains("refused the token"), "{token}");
         assert_eq!(retry, Retry::Useless);
+        for (code, words) in [
+            (CloseCode::Revoked, "its operator revoked the invitation. Ask"),
+            (CloseCode::Expired, "the invitation has expired. Ask"),
+            (CloseCode::UsedUp, "what the invitation allows to pass is used up. Ask"),
+        ] {
+            let (told, retry) = explain(&closed(code.into()), &server);
+            assert!(told.to_string().contains(words), "{told}");
+            assert!(retry.is_worth_it(true) && !retry.is_worth_it(false));
+        }
         let alert = ConnectionError::TransportError(TransportError::crypto(49, ""));
         let (pin, retry) = explain(&alert, &server);
         assert!(pin.to_string().contains("does not hold the key"), "{pin}");
@@ -208,7 +246,7 @@ mod tests {
         assert!(hidden.to_string().contains("before it could say why"), "{hidden}");
         assert_eq!(retry, Retry::Useful);
         assert_eq!(explain(&ConnectionError::Reset, &server).1, Retry::Useful, "a restarted server is back");
-        for code in 0..9u8 {
+        for code in 0..12u8 {
             assert!(!explain(&closed(code.into()), &server).0.to_string().contains('\n'));
         }
     }

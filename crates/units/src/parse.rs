@@ -79,9 +79,11 @@ impl FromStr for Bytes {
             ("kb", 1e3),
             ("mb", 1e6),
             ("gb", 1e9),
+            ("tb", 1e12),
             ("kib", 1024.0),
             ("mib", 1024.0 * 1024.0),
             ("gib", 1024.0 * 1024.0 * 1024.0),
+            ("tib", 1024.0 * 1024.0 * 1024.0 * 1024.0),
         ];
         scaled(s, &units, "a size such as `60kB`, `20MiB` or `1500`").map(|n| Self(n.round() as u64))
     }
@@ -100,6 +102,7 @@ mod tests {
         assert_eq!("0.02".parse(), Ok(LossRate::new(0.02).unwrap()));
         assert_eq!("60kB".parse(), Ok(Bytes(60_000)));
         assert_eq!("1GiB".parse(), Ok(Bytes(1 << 30)));
+        assert_eq!("1.5TB".parse(), Ok(Bytes(1_500_000_000_000)));
     }
 
     #[test]

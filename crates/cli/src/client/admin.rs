@@ -12,7 +12,7 @@ use super::{
     metrics,
 };
 use crate::{
-    admin::{self, Answer, Counters, json},
+    admin::{self, Answer, Counters, METRICS_KIND, json},
     listener::Place,
     status::{ClientRow, Feed, PathRow, Role, Snapshot},
 };
@@ -54,7 +54,7 @@ impl Statistics {
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
-            "/metrics" => Some(Answer::Text(200, metrics::KIND, metrics::metrics(paths, stats))),
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, metrics::metrics(paths, stats))),
             "/events" => Some(Answer::Events(self.feed.clone())),
             _ => None,
         }

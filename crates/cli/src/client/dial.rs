@@ -113,7 +113,7 @@ async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     for server in resolve(options).await? {
         match dial_address(options, server).await {
             Ok(dialled) => return Ok(dialled),
-            Err((failure, Retry::Useless)) => return Err((failure, Retry::Useless)),
+            Err((failure, retry)) if !retry.is_worth_it(false) => return Err((failure, retry)),
             Err(failed) => last = Some(failed),
         }
     }
@@ -185,7 +185,7 @@ async fn first_answer(
                 Ok(Err(AttemptError::Local(failure))) => last = Some((failure, Retry::Useful)),
                 Ok(Err(AttemptError::Connection(error))) => {
                     let failed = explain(&error, &options.invitation.server);
-                    if failed.1 == Retry::Useless {
+                    if !failed.1.is_worth_it(false) {
                         return Err(failed);
                     }
                     last = Some(failed);

@@ -4,24 +4,20 @@ use std::fmt;
 
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _, text},
+    encoding::{DescriptorEncoder, EncodeMetric as _},
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::{Registry, Unit},
+    registry::Unit,
 };
 
 use super::admin::StatsRow;
-use crate::status::PathRow;
-
-/// The content type.
-pub(super) const KIND: &str = "application/openmetrics-text; version=1.0.0";
+use crate::{
+    admin::{encode_counters, metrics_text},
+    status::PathRow,
+};
 
 /// The text. Counters of a connection start again when it is made anew.
 pub(super) fn metrics(paths: Vec<PathRow>, stats: Option<StatsRow>) -> String {
-    let mut registry = Registry::with_prefix("mendpath");
-    registry.register_collector(Box::new(Scrape { paths, stats }));
-    let mut out = String::new();
-    text::encode(&mut out, &registry).expect("a string takes everything");
-    out
+    metrics_text(Scrape { paths, stats })
 }
 
 /// What there is to tell at the moment.
@@ -44,8 +40,8 @@ impl Collector for Scrape {
 }
 
 fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let reconnects = ("reconnects", "Connections made after the first.", stats.reconnects);
-    let answers = [
+    let counters = [
+        ("reconnects", "Connections made after the first.", stats.reconnects),
         ("early_answers", "Programs answered before the server had.", stats.early_answers),
         (
             "early_answers_refused",
@@ -53,20 +49,14 @@ fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> f
             stats.early_answers_refused,
         ),
     ];
-    let counters = stats.counters.iter().map(|(counter, value)| (counter.name, counter.help, value));
-    for (name, help, value) in [reconnects].into_iter().chain(answers).chain(counters) {
+    for (name, help, value) in counters {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(metric)?;
     }
     let help = "Destinations connected to lately, whose programs are answered at once.";
     let known = encoder.encode_descriptor("destinations_known", help, None, MetricType::Gauge)?;
     ConstGauge::new(stats.destinations_known as f64).encode(known)?;
-    let help = "Copies and repair symbols by why they were sent, and times that none were and why.";
-    let mut reasons = encoder.encode_descriptor("recovery_reasons", help, None, MetricType::Counter)?;
-    for (reason, count) in stats.counters.recovery_reasons().named() {
-        ConstCounter::new(count).encode(reasons.encode_family(&[("reason", reason)])?)?;
-    }
-    Ok(())
+    encode_counters(&stats.counters, encoder)
 }
 
 /// A metric that each path has.

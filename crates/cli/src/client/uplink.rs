@@ -22,7 +22,7 @@ use crate::{
     failure::Failure,
     protocol::{Reply, Status},
     status::{EventKind, Journal, Live, Saved},
-    transport::{Retry, explain},
+    transport::explain,
 };
 
 /// How long a program waits for a connection that is being made anew.
@@ -70,14 +70,14 @@ impl Uplink {
     ) -> Result<(Self, impl Future<Output = Failure> + Send + 'static), Failure> {
         let dialled = match dial(&options).await {
             Ok(dialled) => dialled,
-            Err((failure, retry)) if wait_for_server && retry != Retry::Useless => {
+            Err((failure, retry)) if wait_for_server && retry.is_worth_it(true) => {
                 say(format_args!("{failure} Trying again"));
-                redial(&options).await?
+                redial(&options, true).await?
             }
             Err((failure, _)) => return Err(failure),
         };
         let (publish, session) = watch::channel(None);
-        Ok((Self { session, live: live.clone() }, keep(options, dialled, publish, live)))
+        Ok((Self { session, live: live.clone() }, keep(options, wait_for_server, dialled, publish, live)))
     }
 
     /// The present connection, or the next one if it comes soon.
@@ -109,6 +109,7 @@ impl Uplink {
 /// Keeps one connection after the other until trying again is useless.
 async fn keep(
     options: DialOptions,
+    wait: bool,
     mut dialled: Dialled,
     publish: watch::Sender<Option<Session>>,
     live: Arc<Live>,
@@ -133,12 +134,12 @@ async fn keep(
         drop(control);
         publish.send_replace(None);
         let (failure, retry) = explain(&error, &options.invitation.server);
-        if retry == Retry::Useless {
+        if !retry.is_worth_it(wait) {
             return failure;
         }
         say(format_args!("lost the connection: {error}; reconnecting"));
         live.journal.note(EventKind::Down, format_args!("lost the connection: {error}"));
-        dialled = match redial(&options).await {
+        dialled = match redial(&options, wait).await {
             Ok(dialled) => dialled,
             Err(failure) => return failure,
         };
@@ -158,15 +159,15 @@ fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects:
 }
 
 /// Dials until it works, or cannot work.
-async fn redial(options: &DialOptions) -> Result<Dialled, Failure> {
+async fn redial(options: &DialOptions, wait: bool) -> Result<Dialled, Failure> {
     let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
     let mut told = String::new();
     loop {
         pause(backoff.next_wait()).await;
         match dial(options).await {
             Ok(dialled) => return Ok(dialled),
-            Err((failure, Retry::Useless)) => return Err(failure),
-            Err((failure, Retry::Soon | Retry::Useful)) => {
+            Err((failure, retry)) if !retry.is_worth_it(wait) => return Err(failure),
+            Err((failure, _)) => {
                 // The same trouble is told once, not every half minute.
                 let text = failure.to_string();
                 if text != told {

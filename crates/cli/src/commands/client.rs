@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use super::{dial_options, interrupted, invitation};
+use super::{
+    dial_options, interrupted, invitation,
+    service::{self, Reloading},
+};
 use crate::{
     args::ClientArgs,
     client::{Client, ClientOptions, Credentials},
@@ -17,8 +20,9 @@ use crate::{
 /// Where SOCKS5 is offered when nothing is asked for.
 const DEFAULT_SOCKS5: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 
-pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
+pub(super) async fn run(mut args: ClientArgs) -> Result<(), Failure> {
     descriptors::raise();
+    let reloading = Reloading::new(std::mem::take(&mut args.reload));
     let credentials = credentials(&args)?;
     let mut dial = dial_options(&args.dial, Service::Proxy)?;
     dial.idle_timeout = Duration::from_secs(args.give_up);
@@ -40,10 +44,14 @@ pub(super) async fn run(args: ClientArgs) -> Result<(), Failure> {
     };
     super::show_status("client", client.feed.clone());
     let uplink = client.uplink.clone();
+    service::ready();
     tokio::select! {
+        // Nothing but the logs changes while programs use the proxies.
+        () = reloading.run(|_, _| false) => Ok(()),
         failure = client.run() => Err(failure),
         () = interrupted() => {
             say("stopping");
+            service::stopping();
             if let Some(session) = uplink.now() {
                 session.connection.close(CloseCode::Done.into(), b"");
                 // The last packet must get out before the process ends.

@@ -1,6 +1,6 @@
 //! `mendpath receive`.
 
-use super::{advertise, interrupted, print, state_dir};
+use super::{interrupted, print, state_dir};
 use crate::{
     args::ReceiveArgs,
     console::say,
@@ -12,7 +12,7 @@ use crate::{
 pub(super) async fn run(args: ReceiveArgs) -> Result<(), Failure> {
     let options = ReceiveOptions {
         listen: args.listen,
-        advertise: advertise(args.advertise.as_deref())?,
+        advertise: args.advertise,
         state: state_dir(args.state)?,
         out: args.out,
         force: args.force,

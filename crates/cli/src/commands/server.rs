@@ -1,27 +1,30 @@
 //! `mendpath server`.
 
-use super::{GOODBYE, advertise, interrupted, print, state_dir};
+use super::{
+    GOODBYE, interrupted, print,
+    service::{self, Reloading},
+    state_dir,
+};
 use crate::{
     admin,
-    args::ServerArgs,
+    args::{Cli, Command, ServerArgs},
     console::say,
     descriptors,
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
-    server::{Limits, ProxyServer, ServerOptions, Statistics},
+    server::{Limits, ProxyServer, ServerOptions, ServerSettings, Statistics},
     transport::Choice,
 };
 
 pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     descriptors::raise();
-    let policy =
-        if args.allow_private { DestinationPolicy::AllowPrivate } else { DestinationPolicy::PublicOnly };
+    let reloading = Reloading::new(args.reload);
     let options = ServerOptions {
         listen: args.listen,
-        advertise: advertise(args.advertise.as_deref())?,
+        advertise: args.advertise,
         state: state_dir(args.state)?,
-        policy,
+        policy: DestinationPolicy::new(args.allow_private),
         dns: args.dns,
         limits: Limits {
             clients: args.max_clients as usize,
@@ -33,7 +36,7 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     };
     let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind(&options)?;
-    let endpoint = server.endpoint().clone();
+    let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
@@ -44,11 +47,27 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         tokio::spawn(listener.serve(shown, Statistics::serve));
     }
     print(&format!("{}\n", server.invitation()));
+    let settings = server.settings();
+    service::ready();
     tokio::select! {
         () = server.run() => {}
         () = interrupted() => say("stopping"),
+        () = reloading.run(|key, cli| apply(key, cli, &settings)) => {}
     }
+    service::stopping();
     endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
+    accounts.close().await;
     Ok(())
+}
+
+/// Makes an option that was read again count, if it can while the server runs.
+fn apply(key: &str, cli: &Cli, settings: &ServerSettings) -> bool {
+    let Command::Server(args) = &cli.command else { return false };
+    match key {
+        "allow-private" => settings.set_policy(DestinationPolicy::new(args.allow_private)),
+        "dns" => settings.set_dns(&args.dns),
+        _ => return false,
+    }
+    true
 }

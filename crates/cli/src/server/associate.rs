@@ -15,6 +15,7 @@ use tracing::debug;
 
 use super::{Shared, connect::resolve, means::Allowance, session::refuse};
 use crate::{
+    accounts::Direction,
     association::{Association, Held, Hub, MAX_ASSOCIATIONS},
     protocol::{Packet, Reply, Status, write_frame},
     target::{Host, Target},
@@ -76,7 +77,9 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
         tokio::select! {
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
-                if let Some((packet, address)) = peers.route(packet) {
+                if let Some((packet, address)) = peers.route(packet)
+                    && peers.pays(Direction::Up, &packet.packet.payload)
+                {
                     sockets.send(&packet.packet.payload, address).await;
                     last_traffic = Instant::now();
                 }
@@ -84,8 +87,10 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
             Some(found) = peers.lookups.join_next() => {
                 let Ok((target, address)) = found else { continue };
                 for (packet, address) in peers.found(target, address) {
-                    sockets.send(&packet.packet.payload, address).await;
-                    last_traffic = Instant::now();
+                    if peers.pays(Direction::Up, &packet.packet.payload) {
+                        sockets.send(&packet.packet.payload, address).await;
+                        last_traffic = Instant::now();
+                    }
                 }
             }
             Some((payload, from)) = receive(sockets.v4.as_ref()) => {
@@ -106,7 +111,7 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
 /// Only hosts that the client has spoken to may answer.
 fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
     let known = peers.spoken_to.contains_key(&from.ip());
-    if known {
+    if known && peers.pays(Direction::Down, &payload) {
         association.send(&Packet { peer: Target::from_addr(from), payload });
     }
     known
@@ -241,12 +246,17 @@ impl Peers {
         permitted.map_or_else(Vec::new, |address| ready.into_iter().map(|held| (held, address)).collect())
     }
 
+    /// Whether a packet may pass at its account's rate; if so, it is counted.
+    fn pays(&self, direction: Direction, payload: &[u8]) -> bool {
+        self.allowance.account().passes(direction, payload.len())
+    }
+
     /// Whether packets may go to `ip`; if so, it may answer.
     fn permits(&mut self, ip: IpAddr) -> bool {
         if self.spoken_to.get(&ip).is_some_and(|checked| checked.elapsed() < CHECK_AGAIN) {
             return true;
         }
-        let permitted = self.shared.destinations.check(ip).is_ok();
+        let permitted = self.shared.destinations.check(ip).is_ok() && self.allowance.account().allows(ip);
         if !permitted {
             self.spoken_to.remove(&ip);
             return false;
@@ -263,6 +273,7 @@ impl Peers {
 mod tests {
     use super::*;
     use crate::{
+        accounts::Account,
         association::held_for_tests,
         destination::DestinationPolicy::{self, *},
         server::test_shared,
@@ -270,7 +281,7 @@ mod tests {
 
     fn peers(policy: DestinationPolicy) -> Peers {
         let shared = Arc::new(test_shared(policy));
-        let allowance = Arc::new(shared.means.allowance());
+        let allowance = Arc::new(shared.means.allowance(Account::unlimited()));
         Peers::new(&shared, &allowance)
     }
 

@@ -8,6 +8,7 @@ use tracing::debug;
 
 use super::{Shared, means::Allowance, session::refuse, shares::Part};
 use crate::{
+    accounts::{Direction, Metered},
     destination::{Destinations, NotPublic},
     failure::io_reason,
     protocol::{Reply, Status, write_frame},
@@ -41,7 +42,9 @@ pub(super) async fn serve(
         return;
     }
     let flow = shared.tally.live().traffic.begin(target);
-    let summary = splice_tcp(tcp, (receive, send), shared.limits.tcp_idle, &flow).await;
+    let up = Metered::new(receive, allowance.account().clone(), Direction::Up);
+    let down = Metered::new(send, allowance.account().clone(), Direction::Down);
+    let summary = splice_tcp(tcp, (up, down), shared.limits.tcp_idle, &flow).await;
     debug!(%target, ?summary, "proxied connection ended");
 }
 
@@ -94,7 +97,13 @@ pub(super) async fn resolve(
     };
     let addresses =
         found.into_iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(ip, target.port)).collect();
-    destinations.permitted(addresses).map_err(|why| forbidden(target, why))
+    let mut addresses = destinations.permitted(addresses).map_err(|why| forbidden(target, why))?;
+    addresses.retain(|address| allowance.account().allows(address.ip()));
+    if addresses.is_empty() {
+        let text = format_args!("this invitation does not allow connections to {target}");
+        return Err(Reply::new(Status::Forbidden, text));
+    }
+    Ok(addresses)
 }
 
 fn forbidden(target: &Target, why: NotPublic) -> Reply {
@@ -122,13 +131,15 @@ fn status_of(error: &io::Error) -> Status {
 mod tests {
     use super::*;
     use crate::{
+        accounts::Account,
         destination::DestinationPolicy::{self, *},
         server::test_shared,
     };
 
     async fn resolved(target: &str, policy: DestinationPolicy) -> Result<Vec<SocketAddr>, Reply> {
         let shared = test_shared(policy);
-        resolve(&target.parse().unwrap(), &shared.destinations, &shared.means.allowance()).await
+        resolve(&target.parse().unwrap(), &shared.destinations, &shared.means.allowance(Account::unlimited()))
+            .await
     }
 
     #[tokio::test]
@@ -149,7 +160,8 @@ mod tests {
         let target = Target::from_addr(listener.local_addr().unwrap());
         drop(listener);
         let shared = test_shared(AllowPrivate);
-        let error = connect(&target, &shared, &shared.means.allowance()).await.unwrap_err();
+        let error =
+            connect(&target, &shared, &shared.means.allowance(Account::unlimited())).await.unwrap_err();
         assert_eq!(error.status, Status::Refused);
     }
 }

@@ -12,6 +12,7 @@ use tokio::{
 };
 
 use crate::{
+    accounts::{Account, AccountId, Accounts, Over},
     protocol::{CloseCode, DecodeError, Hello, MAX_MESSAGE, Reply, read_frame, write_frame},
     token::{Service, TokenSecret},
 };
@@ -25,6 +26,7 @@ pub struct Gate {
     tokens: TokenSecret,
     service: Service,
     seats: Option<Arc<Semaphore>>,
+    accounts: Option<Arc<Accounts>>,
 }
 
 /// A client that was let in.
@@ -34,18 +36,27 @@ pub struct Admitted {
     pub control: (SendStream, RecvStream),
     /// Its seat, if they are counted; dropped when the client is gone.
     pub seat: Option<OwnedSemaphorePermit>,
+    /// Its account, if there are some.
+    pub account: Option<Arc<Account>>,
 }
 
 impl Gate {
     /// A gate for the tokens of this secret.
     pub fn new(tokens: TokenSecret, service: Service) -> Self {
-        Self { tokens, service, seats: None }
+        Self { tokens, service, seats: None, accounts: None }
     }
 
     /// Lets in only so many clients at a time.
     #[must_use]
     pub fn with_seats(mut self, seats: usize) -> Self {
         self.seats = Some(Arc::new(Semaphore::new(seats)));
+        self
+    }
+
+    /// Lets in only clients whose account is in order.
+    #[must_use]
+    pub fn with_accounts(mut self, accounts: Arc<Accounts>) -> Self {
+        self.accounts = Some(accounts);
         self
     }
 
@@ -89,6 +100,7 @@ impl Gate {
         if !self.tokens.accepts(self.service, hello.token.as_bytes()) {
             return Err(CloseCode::TokenRefused);
         }
+        let account = self.account(AccountId(hello.token.id())).await?;
         let seat = match &self.seats {
             Some(seats) => Some(seats.clone().try_acquire_owned().map_err(|_| CloseCode::Unavailable)?),
             None => None,
@@ -96,12 +108,29 @@ impl Gate {
         // Before the client hears of it: what it does next may need more than strangers have.
         connection.admit();
         write_frame(&mut send, &Reply::ok().encode()).await.map_err(|_| CloseCode::Done)?;
-        Ok(Admitted { control: (send, receive), seat })
+        Ok(Admitted { control: (send, receive), seat, account })
+    }
+
+    /// The account of a token that was accepted.
+    async fn account(&self, id: AccountId) -> Result<Option<Arc<Account>>, CloseCode> {
+        let Some(accounts) = &self.accounts else { return Ok(None) };
+        let account = accounts.find(id).await.ok_or(CloseCode::TokenRefused)?;
+        account.over_now().map_or(Ok(Some(account)), |over| Err(over.into()))
+    }
+}
+
+impl From<Over> for CloseCode {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Revoked => Self::Revoked,
+            Over::Expired => Self::Expired,
+            Over::UsedUp => Self::UsedUp,
+        }
     }
 }
 
 /// For people who look at packets or logs.
-fn reason(code: CloseCode) -> &'static str {
+pub(super) fn reason(code: CloseCode) -> &'static str {
     match code {
         CloseCode::Done => "",
         CloseCode::Protocol => "malformed hello",
@@ -110,5 +139,8 @@ fn reason(code: CloseCode) -> &'static str {
         CloseCode::HelloTimeout => "no hello in time",
         CloseCode::WrongService => "another service",
         CloseCode::Unavailable => "as many clients as the server takes",
+        CloseCode::Revoked => "the invitation was revoked",
+        CloseCode::Expired => "the invitation has expired",
+        CloseCode::UsedUp => "the invitation's quota is used up",
     }
 }

@@ -2,7 +2,7 @@
 //! share.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -13,6 +13,7 @@ use super::{
     shares::{Part, Pool, Share, TooMany},
 };
 use crate::{
+    accounts::Account,
     console::say,
     protocol::{Reply, Status},
 };
@@ -28,7 +29,7 @@ const WARN_AGAIN: Duration = Duration::from_secs(60);
 
 /// For all clients.
 pub(super) struct Means {
-    names: Names,
+    names: RwLock<Arc<Names>>,
     lookups: Arc<Pool>,
     sockets: Arc<Pool>,
     /// The limit that the shares derive from, and when somebody was told that it is reached.
@@ -38,6 +39,7 @@ pub(super) struct Means {
 
 /// For one client.
 pub(super) struct Allowance {
+    account: Arc<Account>,
     means: Arc<Means>,
     lookups: Arc<Share>,
     sockets: Arc<Share>,
@@ -52,7 +54,7 @@ impl Means {
         let own = 32 + clients.min(descriptors / 8);
         let sockets = descriptors.saturating_sub(own + lookups * PER_LOOKUP).max(2);
         Arc::new(Self {
-            names,
+            names: RwLock::new(Arc::new(names)),
             lookups: Pool::new(lookups, LOOKUPS_EACH),
             sockets: Pool::new(sockets, sockets),
             descriptors,
@@ -60,9 +62,19 @@ impl Means {
         })
     }
 
-    /// What another client gets.
-    pub(super) fn allowance(self: &Arc<Self>) -> Allowance {
-        Allowance { means: self.clone(), lookups: self.lookups.share(), sockets: self.sockets.share() }
+    /// What another client gets, beside what its account says.
+    pub(super) fn allowance(self: &Arc<Self>, account: Arc<Account>) -> Allowance {
+        let (lookups, sockets) = (self.lookups.share(), self.sockets.share());
+        Allowance { account, means: self.clone(), lookups, sockets }
+    }
+
+    /// From now on names are looked up there.
+    pub(super) fn set_names(&self, names: Names) {
+        *self.names.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(names);
+    }
+
+    fn names(&self) -> Arc<Names> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn warn(&self) {
@@ -78,6 +90,11 @@ impl Means {
 }
 
 impl Allowance {
+    /// Whose client it is.
+    pub(super) fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
     /// Room for `count` sockets towards other hosts, for as long as they are open.
     ///
     /// # Errors
@@ -97,7 +114,7 @@ impl Allowance {
         let _part = self.lookups.wait(WAITING_LOOKUPS).await.map_err(|TooMany| {
             Reply::new(Status::TooMany, "too many names of this client wait to be looked up")
         })?;
-        self.means.names.lookup(name).await.map_err(|error| {
+        self.means.names().lookup(name).await.map_err(|error| {
             let status = match error {
                 LookupError::NoAddress => Status::NameUnknown,
                 LookupError::Late => Status::TimedOut,
@@ -116,7 +133,7 @@ mod tests {
     async fn a_client_has_few_lookups_under_way_and_few_that_wait() {
         let silent = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let means = Means::new(20_000, 256, Names::new(&[silent.local_addr().unwrap()]));
-        let greedy = Arc::new(means.allowance());
+        let greedy = Arc::new(means.allowance(Account::unlimited()));
         let mut tasks = tokio::task::JoinSet::new();
         for i in 0..LOOKUPS_EACH + WAITING_LOOKUPS {
             let greedy = greedy.clone();
@@ -126,7 +143,10 @@ mod tests {
             tokio::task::yield_now().await;
         }
         assert_eq!(greedy.lookup("one-more.example.org.").await.unwrap_err().status, Status::TooMany);
-        assert!(!means.allowance().lookup("localhost").await.unwrap().is_empty(), "others go on");
+        assert!(
+            !means.allowance(Account::unlimited()).lookup("localhost").await.unwrap().is_empty(),
+            "others go on"
+        );
         tasks.shutdown().await;
         assert_eq!(greedy.lookups.used_and_waiting(), (0, 0), "who is gone asks for nothing");
     }
@@ -135,7 +155,7 @@ mod tests {
     async fn few_descriptors_are_shared_out_too() {
         for descriptors in [0, 64, 128, 256, 1_024, 20_000, 1 << 20] {
             let means = Means::new(descriptors, 256, Names::new(&[]));
-            let (one, other) = (means.allowance(), means.allowance());
+            let (one, other) = (means.allowance(Account::unlimited()), means.allowance(Account::unlimited()));
             let greedy: Vec<_> = std::iter::from_fn(|| one.sockets(1).ok()).collect();
             assert!(!greedy.is_empty() && greedy.len() <= descriptors.max(4) / 2, "{descriptors}");
             assert!(other.sockets(1).is_ok(), "{descriptors}");

@@ -8,7 +8,7 @@ use mendpath::{
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{debug, info};
 
-use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, means::Allowance};
+use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, gate::reason, means::Allowance};
 use crate::{
     association::Hub,
     protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
@@ -28,14 +28,19 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         Err(CloseCode::Unavailable) => return shared.tally.turned_away(from),
         Err(code) => return debug!(%from, "not let in: {code:?}"),
     };
-    let Admitted { control: (_send, mut control), seat: _seat } = admitted;
+    let Admitted { control: (_send, mut control), seat: _seat, account } = admitted;
+    let account = account.expect("the proxy's gate asks for accounts");
+    let _present = account.enter();
     let hub = Arc::new(Hub::new(connection.clone()));
-    let entry = shared.tally.enter(&connection, Some(hub.clone()), &shared.account);
+    let entry = shared.tally.enter(&connection, Some(hub.clone()), &Arc::from(account.name().as_str()));
     let (number, journal) = (entry.number(), &shared.tally.live().journal);
-    info!(%from, client = number, "client let in");
-    journal.note(EventKind::Up, format_args!("client {number} is here, from {}", from.ip()));
+    info!(%from, client = number, account = %account.name(), "client let in");
+    journal.note(
+        EventKind::Up,
+        format_args!("client {number} of {} is here, from {}", account.name(), from.ip()),
+    );
     let streams = Arc::new(Semaphore::new(shared.limits.streams));
-    let allowance = Arc::new(shared.means.allowance());
+    let allowance = Arc::new(shared.means.allowance(account.clone()));
     let accept = async {
         loop {
             let stream = match connection.accept_bi().await {
@@ -55,6 +60,13 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         error = goodbye => error,
         () = hub.run() => ConnectionError::LocallyClosed,
         () = tell_of_paths(&connection, number, journal) => connection.closed().await,
+        over = account.over() => {
+            let code = CloseCode::from(over);
+            connection.close(code.into(), reason(code).as_bytes());
+            let name = account.name();
+            journal.note(EventKind::Refused, format_args!("client {number} of {name} sent away: {}", reason(code)));
+            return info!(%from, account = %name, client = number, "client sent away: {}", reason(code));
+        }
     };
     connection.close(CloseCode::Done.into(), b"");
     info!(%from, client = number, "client gone: {error}");

@@ -6,9 +6,10 @@ use mendpath::{Endpoint, EndpointStats};
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{Tally, tally::Sum};
+use super::{Tally, metrics::Scrape, tally::Sum};
 use crate::{
-    admin::{self, Answer, Counters, json},
+    accounts::{self, Accounts},
+    admin::{self, Answer, Counters, METRICS_KIND, json},
     listener::Place,
     status::{Feed, Role, ServerRow, Snapshot},
 };
@@ -21,6 +22,8 @@ pub(crate) struct Statistics {
     tally: Arc<Tally>,
     /// Knows of those who are not let in.
     endpoint: Endpoint,
+    /// What clients use, if they have accounts.
+    accounts: Option<Arc<Accounts>>,
     feed: Arc<Feed>,
 }
 
@@ -31,6 +34,8 @@ struct StatsRow {
     /// Clients with a token for whom there was no seat.
     turned_away: u64,
     door: DoorRow,
+    /// Those that were ever used.
+    accounts: Vec<accounts::Row>,
     association_packets_dropped: u64,
     #[serde(flatten)]
     counters: Counters,
@@ -48,12 +53,12 @@ struct DoorRow {
 
 impl Statistics {
     /// Of the clients in `tally` and the strangers at `endpoint`.
-    pub(crate) fn new(tally: Arc<Tally>, endpoint: Endpoint) -> Arc<Self> {
+    pub(crate) fn new(tally: Arc<Tally>, endpoint: Endpoint, accounts: Option<Arc<Accounts>>) -> Arc<Self> {
         let feed = {
             let (tally, endpoint) = (tally.clone(), endpoint.clone());
             Feed::new(move || snapshot(&tally, &endpoint))
         };
-        Arc::new(Self { tally, endpoint, feed })
+        Arc::new(Self { tally, endpoint, accounts, feed })
     }
 
     /// The snapshots.
@@ -64,11 +69,22 @@ impl Statistics {
     /// Answers one request.
     pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| match path {
-            "/stats" => Some(json(&StatsRow::new(statistics.tally.sum(), statistics.endpoint.stats()))),
+            "/stats" => Some(json(&statistics.row())),
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, statistics.metrics())),
             "/events" => Some(Answer::Events(statistics.feed.clone())),
             _ => None,
         };
-        admin::serve(tcp, place, "GET / or /stats", answer).await;
+        admin::serve(tcp, place, "GET /, /stats or /metrics", answer).await;
+    }
+
+    fn row(&self) -> StatsRow {
+        let accounts = self.accounts.as_ref().map(|accounts| accounts.rows()).unwrap_or_default();
+        StatsRow::new(self.tally.sum(), self.endpoint.stats(), accounts)
+    }
+
+    fn metrics(&self) -> String {
+        let StatsRow { clients, turned_away, accounts, counters, .. } = self.row();
+        Scrape { clients, turned_away, counters, accounts }.text()
     }
 }
 
@@ -86,11 +102,12 @@ fn snapshot(tally: &Tally, endpoint: &Endpoint) -> Snapshot {
 }
 
 impl StatsRow {
-    fn new(sum: Sum, door: EndpointStats) -> Self {
+    fn new(sum: Sum, door: EndpointStats, accounts: Vec<accounts::Row>) -> Self {
         Self {
             clients: sum.clients,
             turned_away: sum.turned_away,
             door: door.into(),
+            accounts,
             association_packets_dropped: sum.association_packets_dropped,
             counters: sum.counters,
         }

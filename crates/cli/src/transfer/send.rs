@@ -88,7 +88,7 @@ pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
         // Whatever stopped us, the receiver's answer says it better.
         granted(&mut receive, &tried).await?;
         copied?;
-        Ok(start.elapsed())
+        Ok::<_, Failure>(start.elapsed())
     }
     .await;
     keeper.abort();

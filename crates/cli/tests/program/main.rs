@@ -1,9 +1,11 @@
-//! The real program as a process of its own: killed, short of descriptors, beside a greedy
-//! neighbour, on other address families.
+//! The real program as a process of its own: killed, short of descriptors, told to read its options
+//! again, beside a greedy neighbour, on other address families.
 
+mod accounts;
 mod addresses;
 mod killed;
 mod neighbours;
 mod process;
+mod reload;
 #[path = "../support/mod.rs"]
 mod support;

@@ -51,7 +51,7 @@ pub struct Server {
     pub invitation: Invitation,
     pub endpoint: mendpath::Endpoint,
     task: JoinHandle<()>,
-    _state: tempfile::TempDir,
+    pub state: tempfile::TempDir,
 }
 
 impl Server {
@@ -68,7 +68,7 @@ impl Server {
             invitation: server.invitation().clone(),
             endpoint: server.endpoint().clone(),
             task: tokio::spawn(server.run()),
-            _state: state,
+            state,
         }
     }
 }

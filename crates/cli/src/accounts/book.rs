@@ -1,0 +1,220 @@
+//! All accounts of a running server, in memory, and the thread that keeps them in step with the
+//! store.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        mpsc::{self, RecvTimeoutError},
+    },
+    thread::JoinHandle,
+    time::Duration,
+};
+
+use tokio::sync::oneshot;
+
+use super::{Account, AccountId, Record, Row, Store, StoreError, now};
+use crate::{console::say, failure::Failure};
+
+/// How often a server looks for what others changed.
+pub const LOOK: Duration = Duration::from_millis(200);
+/// How often a server writes down what was used.
+pub const FLUSH: Duration = Duration::from_secs(2);
+/// How often somebody is told that it cannot.
+const COMPLAIN: Duration = Duration::from_secs(60);
+
+/// All accounts.
+#[derive(Debug)]
+pub struct Accounts {
+    by_id: Arc<Map>,
+    keeper: Mutex<Option<Keeper>>,
+}
+
+type Map = RwLock<BTreeMap<AccountId, Arc<Account>>>;
+
+/// The thread that has the store.
+#[derive(Debug)]
+struct Keeper {
+    /// Asks it to look now.
+    ask: mpsc::Sender<oneshot::Sender<()>>,
+    thread: JoinHandle<()>,
+}
+
+impl Accounts {
+    /// Takes over the store, in which `owner` is the account of the server's own invitation.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub fn open(mut store: Store, owner: AccountId) -> Result<Self, Failure> {
+        store.ensure_owner(owner)?;
+        let by_id = Arc::default();
+        learn(&by_id, store.news()?);
+        let (ask, asked) = mpsc::channel();
+        let thread = std::thread::Builder::new().name("accounts".into()).spawn({
+            let by_id = Arc::clone(&by_id);
+            move || keep(store, &by_id, &asked)
+        });
+        let thread = thread.map_err(|error| {
+            Failure::new("cannot keep the accounts", error, "Check this user's limit of threads")
+        })?;
+        Ok(Self { by_id, keeper: Mutex::new(Some(Keeper { ask, thread })) })
+    }
+
+    /// The account with this id, which a token of this server's has. One that is not known is
+    /// looked for in the store: it may have been made a moment ago.
+    pub async fn find(&self, id: AccountId) -> Option<Arc<Account>> {
+        let known = || read(&self.by_id).get(&id).cloned();
+        if let Some(account) = known() {
+            return Some(account);
+        }
+        let (done, looked) = oneshot::channel();
+        self.keeper().as_ref()?.ask.send(done).ok()?;
+        looked.await.ok()?;
+        known()
+    }
+
+    /// Those that have been used, by name.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let mut rows: Vec<_> = read(&self.by_id).values().filter_map(|account| account.row()).collect();
+        rows.sort_by(|one, other| one.name.cmp(&other.name));
+        rows
+    }
+
+    /// Writes down what was used, and leaves the store. Nobody is let in any more who is not known.
+    pub async fn close(&self) {
+        let keeper = self.keeper().take();
+        if let Some(Keeper { ask, thread }) = keeper {
+            drop(ask);
+            // It ends once it has written.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+
+    fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
+        self.keeper.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn read(map: &Map) -> std::sync::RwLockReadGuard<'_, BTreeMap<AccountId, Arc<Account>>> {
+    map.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn learn(by_id: &Map, news: Vec<Record>) {
+    if news.is_empty() {
+        return;
+    }
+    let mut accounts = by_id.write().unwrap_or_else(PoisonError::into_inner);
+    for record in news {
+        match accounts.get(&record.id) {
+            Some(account) => account.update(&record),
+            None => _ = accounts.insert(record.id, Account::new(&record)),
+        }
+    }
+}
+
+/// Looks and writes until nobody asks any more; then writes once more.
+fn keep(mut store: Store, by_id: &Map, asked: &mpsc::Receiver<oneshot::Sender<()>>) {
+    let mut complaints = Complaints::default();
+    for look in 1_u32.. {
+        let asking = asked.recv_timeout(LOOK);
+        let is_last = matches!(asking, Err(RecvTimeoutError::Disconnected));
+        complaints.judge("cannot read the accounts", store.news().map(|news| learn(by_id, news)));
+        if is_last || look.is_multiple_of(LOOKS_PER_FLUSH) {
+            complaints.judge("cannot write down what accounts use", flush(&mut store, by_id));
+        }
+        match asking {
+            // Whoever asked may be gone.
+            Ok(done) => _ = done.send(()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+const LOOKS_PER_FLUSH: u32 = (FLUSH.as_millis() / LOOK.as_millis()) as u32;
+
+/// Stores what has been used since the last time. What cannot be stored now is still known.
+fn flush(store: &mut Store, by_id: &Map) -> Result<(), StoreError> {
+    let used: Vec<_> = read(by_id)
+        .values()
+        .map(|account| (account.clone(), account.unstored()))
+        .filter(|(_, usage)| usage.sum() > 0)
+        .collect();
+    if used.is_empty() {
+        return Ok(());
+    }
+    store.add_usage(used.iter().map(|(account, usage)| (account.id(), *usage)), now())?;
+    used.iter().for_each(|(account, usage)| account.was_stored(*usage));
+    Ok(())
+}
+
+/// Trouble with the store is told from time to time, not five times a second.
+#[derive(Default)]
+struct Complaints {
+    /// Judgements since the last one that was told.
+    since: Option<u32>,
+}
+
+impl Complaints {
+    fn judge(&mut self, tried: &str, done: Result<(), StoreError>) {
+        self.since = self.since.map(|since| since + 1).filter(|since| *since < JUDGEMENTS);
+        if let Err(error) = done
+            && self.since.is_none()
+        {
+            say(format_args!("{tried}: {error}; trying again"));
+            self.since = Some(0);
+        }
+    }
+}
+
+const JUDGEMENTS: u32 = (COMPLAIN.as_millis() / LOOK.as_millis()) as u32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::accounts::{Direction, Over, Terms, Usage};
+
+    const OWNER_ID: AccountId = AccountId([0; 16]);
+
+    #[tokio::test]
+    async fn what_others_do_takes_effect_while_it_runs() {
+        let dir = tempfile::tempdir().unwrap();
+        let accounts = Accounts::open(Store::open(dir.path()).unwrap(), OWNER_ID).unwrap();
+        assert!(accounts.find(OWNER_ID).await.is_some());
+        let alice = Record::new(AccountId([1; 16]), "alice".parse().unwrap(), Terms::default());
+        assert!(accounts.find(alice.id).await.is_none());
+        let mut operator = Store::open(dir.path()).unwrap();
+        operator.add(std::slice::from_ref(&alice)).unwrap();
+        let found = accounts.find(alice.id).await.expect("made a moment ago");
+        assert_eq!(found.over_now(), None);
+        operator.revoke(std::slice::from_ref(&alice.name), now()).unwrap();
+        assert_eq!(found.over().await, Over::Revoked);
+        accounts.close().await;
+    }
+
+    #[tokio::test]
+    async fn usage_is_written_down_at_the_end_and_taken_up_again() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 1..=3 {
+            let accounts = Accounts::open(Store::open(dir.path()).unwrap(), OWNER_ID).unwrap();
+            let owner = accounts.find(OWNER_ID).await.unwrap();
+            owner.passed(Direction::Up, 10);
+            owner.passed(Direction::Down, 100);
+            assert_eq!(owner.usage(), Usage { up: 10 * round, down: 100 * round });
+            accounts.close().await;
+            assert!(accounts.find(AccountId([9; 16])).await.is_none(), "closed is closed");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_new_secret_makes_a_new_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        for id in [1, 1, 2] {
+            let accounts = Accounts::open(Store::open(dir.path()).unwrap(), AccountId([id; 16])).unwrap();
+            accounts.close().await;
+        }
+        let all = Store::open(dir.path()).unwrap().list().unwrap();
+        assert_eq!(all.len(), 2);
+        assert!(all.iter().all(|record| record.revoked.is_some() == (record.id == AccountId([1; 16]))));
+    }
+}

@@ -1,0 +1,119 @@
+//! A half of a stream whose bytes are an account's: they are counted, and pass at its rate.
+
+use std::{
+    future::Future as _,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep, sleep_until},
+};
+
+use super::{Account, Direction};
+use crate::{protocol::StreamCode, splice::Abort};
+
+/// A reading or a writing half.
+pub(crate) struct Metered<T> {
+    half: T,
+    account: Arc<Account>,
+    direction: Direction,
+    /// While it must wait for its turn.
+    turn: Option<Pin<Box<Sleep>>>,
+}
+
+impl<T> Metered<T> {
+    pub(crate) fn new(half: T, account: Arc<Account>, direction: Direction) -> Self {
+        Self { half, account, direction, turn: None }
+    }
+
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(turn) = &mut self.turn {
+            ready!(turn.as_mut().poll(cx));
+            self.turn = None;
+        }
+        Poll::Ready(())
+    }
+
+    fn passed(&mut self, bytes: usize) {
+        let wait = self.account.passed(self.direction, bytes);
+        if wait > Duration::ZERO {
+            self.turn = Some(Box::pin(sleep_until(Instant::now() + wait)));
+        }
+    }
+}
+
+impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        ready!(self.poll_turn(cx));
+        let room = buf.remaining().min(self.account.piece());
+        let mut piece = ReadBuf::new(buf.initialize_unfilled_to(room));
+        ready!(Pin::new(&mut self.half).poll_read(cx, &mut piece))?;
+        let read = piece.filled().len();
+        buf.advance(read);
+        self.passed(read);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: AsyncWrite + Unpin> AsyncWrite for Metered<T> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_turn(cx));
+        let piece = data.len().min(self.account.piece());
+        let written = ready!(Pin::new(&mut self.half).poll_write(cx, &data[..piece]))?;
+        self.passed(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.half).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.half).poll_shutdown(cx)
+    }
+}
+
+impl<T: Abort> Abort for Metered<T> {
+    fn abort(&mut self, code: StreamCode) {
+        self.half.abort(code);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use units::BitRate;
+
+    use super::*;
+    use crate::accounts::{Terms, account::tests::record};
+
+    #[tokio::test(start_paused = true)]
+    async fn all_streams_of_an_account_share_its_rate() {
+        let rate = Some(BitRate::from_mbps(8));
+        let account = Account::new(&record(Terms { rate, ..Terms::default() }));
+        let start = Instant::now();
+        let writers = (0..4).map(|_| {
+            let mut half = Metered::new(tokio::io::sink(), account.clone(), Direction::Down);
+            tokio::spawn(async move { half.write_all(&vec![0; 500_000]).await.unwrap() })
+        });
+        for writer in writers.collect::<Vec<_>>() {
+            writer.await.unwrap();
+        }
+        let mut read = Vec::new();
+        let source = tokio::io::repeat(1).take(100_000);
+        Metered::new(source, account.clone(), Direction::Up).read_to_end(&mut read).await.unwrap();
+        assert_eq!((account.usage().up, account.usage().down), (100_000, 2_000_000));
+        // 2 MB at 1 MB/s, then 0.1 MB the other way, less a burst and the last pieces' turns.
+        let took = start.elapsed().as_secs_f64();
+        assert!((1.9..=2.1).contains(&took), "{took} s of virtual time");
+    }
+}

@@ -1,0 +1,121 @@
+//! What the service manager and the command say to each other while it runs: that it is ready, and
+//! that it should read its options again (SIGHUP, `systemctl reload`).
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::{
+    args::Cli,
+    config::{Change, Reload},
+    console::{self, say},
+};
+
+/// Tells the service manager, if one wants to know (`Type=notify-reload`), that the work has begun.
+pub(super) fn ready() {
+    tell(Said::Ready);
+}
+
+/// The same of its end.
+pub(super) fn stopping() {
+    tell(Said::Stopping);
+}
+
+/// What a service manager wants to know.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Ready,
+    Reloading,
+    Stopping,
+}
+
+#[cfg(target_os = "linux")]
+fn tell(said: Said) {
+    use sd_notify::NotifyState;
+    let told = match said {
+        Said::Ready => sd_notify::notify(&[NotifyState::Ready]),
+        Said::Reloading => NotifyState::monotonic_usec_now()
+            .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
+        Said::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+    };
+    if let Err(error) = told {
+        tracing::debug!(%error, ?said, "the service manager cannot be told");
+    }
+}
+
+/// Elsewhere none asks.
+#[cfg(not(target_os = "linux"))]
+fn tell(said: Said) {
+    tracing::trace!(?said, "no service manager");
+}
+
+/// Options that are read again whenever SIGHUP comes.
+pub(super) struct Reloading {
+    signal: Option<Signal>,
+    reload: Reload,
+}
+
+impl Reloading {
+    /// From now on the signal does not end the process.
+    pub(super) fn new(reload: Reload) -> Self {
+        Self { signal: signal(SignalKind::hangup()).ok(), reload }
+    }
+
+    /// Waits for the signal again and again. `apply` makes an option of that key count, with the
+    /// value in [`Cli`], and says whether it can.
+    pub(super) async fn run(mut self, mut apply: impl FnMut(&str, &Cli) -> bool) {
+        while let Some(signal) = &mut self.signal
+            && signal.recv().await.is_some()
+        {
+            tell(Said::Reloading);
+            match self.reload.again() {
+                Ok(Some(change)) => say(outcome(&change, &mut apply)),
+                Ok(None) => say("there is nothing to read again"),
+                Err(failure) => say(format_args!("{failure} The options stay as they were")),
+            }
+            ready();
+        }
+        std::future::pending().await
+    }
+}
+
+/// Applies what can be, and tells of the rest.
+fn outcome(change: &Change, mut apply: impl FnMut(&str, &Cli) -> bool) -> String {
+    let applies = |key: &&String| match key.as_str() {
+        "verbose" => {
+            console::set_verbosity(change.cli.verbose);
+            true
+        }
+        key => apply(key, &change.cli),
+    };
+    let (new, stay): (Vec<_>, Vec<_>) = change.keys.iter().partition(applies);
+    let list = |keys: &[&String]| keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
+    let mut text = match new.as_slice() {
+        [] => "read the options again: nothing to change".to_owned(),
+        new => format!("read the options again: {} changed", list(new)),
+    };
+    if !stay.is_empty() {
+        text += &format!("; not while it runs: {} (start it again)", list(&stay));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_change_is_named() {
+        let told = |keys: &[&str]| {
+            let cli = Cli::parse_from(["mendpath", "server"]);
+            let change = Change { cli, keys: keys.iter().map(|key| (*key).to_owned()).collect() };
+            outcome(&change, |key, _| key == "dns")
+        };
+        assert_eq!(told(&[]), "read the options again: nothing to change");
+        assert_eq!(told(&["dns"]), "read the options again: dns changed");
+        assert_eq!(
+            told(&["listen", "dns", "state"]),
+            "read the options again: dns changed; not while it runs: listen, state (start it again)"
+        );
+    }
+}
