@@ -73,7 +73,7 @@ pub struct ServerRow {
     pub waiting: usize,
     /// The busiest clients since the last look, the busiest first.
     pub busiest: Vec<PeerRow>,
-    /// All accounts that were used, by name.
+    /// The accounts with the most bytes, these first.
     pub accounts: Vec<AccountRow>,
 }
 
