@@ -120,6 +120,14 @@ impl Aimd {
         self.undo = None;
     }
 
+    /// Sets window and threshold from outside.
+    pub(crate) fn set(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.fresh = false;
+        self.window = (window as f64).max(self.floor());
+        self.ssthresh = ssthresh.map(|ssthresh| ssthresh as f64);
+        self.undo = None;
+    }
+
     /// Persistent congestion: the smallest window (RFC 9002 section 7.6.2).
     pub(crate) fn collapse(&mut self) {
         self.window = self.config.minimum_window() as f64;

@@ -364,6 +364,12 @@ impl Controller for Auto {
         self.cubic.on_mtu(max_datagram_size);
     }
 
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.cubic.set_window(window, ssthresh);
+        self.trial = None;
+        self.rounds = SlowStartRounds::default();
+    }
+
     fn window(&self) -> u64 {
         let window = self.cubic.window();
         if !self.base.is_probing() {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use units::{BitRate, Duration, Instant};
 
-use crate::ControllerKind;
+use crate::{Carried, ControllerKind};
 
 /// The round-trip time of a path, as RFC 9002 section 5 estimates it.
 ///
@@ -43,6 +43,8 @@ pub struct Ack {
     pub ce_bytes: u64,
     /// The round-trip time, this ACK frame's sample included.
     pub rtt: Rtt,
+    /// The latest sample without the delay that the peer says it added; zero if unknown.
+    pub adjusted_rtt: Duration,
 }
 
 /// The packets that one round of loss detection declared lost.
@@ -113,6 +115,18 @@ pub struct State {
     pub window: u64,
 }
 
+/// What a controller knows of its path that another connection may begin with, and what came of
+/// what it began with itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Resumption {
+    /// What the path has been seen to carry.
+    pub carried: Option<Carried>,
+    /// How often the window was raised to what was known of the path.
+    pub jumps: u64,
+    /// How often that, or a burst with an old window, turned out to be too much.
+    pub retreats: u64,
+}
+
 /// How much of one path may be in flight.
 ///
 /// # Contract
@@ -158,6 +172,11 @@ pub trait Controller: Send + fmt::Debug {
     /// The path's maximum datagram size is now `max_datagram_size` bytes of UDP payload.
     fn on_mtu(&mut self, max_datagram_size: u64);
 
+    /// The window is `window` bytes from now on, at least the minimum: something else than this
+    /// controller knows what the path bears. Slow start goes on up to `ssthresh`, without a
+    /// threshold if there is none; reductions before cannot be undone any more.
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>);
+
     /// The congestion window in bytes: a packet may leave if it keeps the bytes in flight at or
     /// below this.
     fn window(&self) -> u64;
@@ -166,6 +185,11 @@ pub trait Controller: Send + fmt::Debug {
     /// from those that do not count.
     fn inter_loss(&self) -> u64 {
         0
+    }
+
+    /// What is known for other connections. Nothing from those that do not resume.
+    fn resumption(&self) -> Resumption {
+        Resumption::default()
     }
 
     /// The rate at which to spread packets: 1.25 times window over smoothed round-trip time, twice

@@ -198,6 +198,10 @@ impl Controller for Ctcp {
         self.window.on_mtu(max_datagram_size);
     }
 
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.window.set(window, ssthresh);
+    }
+
     fn window(&self) -> u64 {
         let part = if self.base.is_probing() { 0.5 } else { 1.0 };
         (self.window.window() * part).max(self.window.floor()) as u64

@@ -293,6 +293,12 @@ impl Controller for Cubic {
         self.window.on_mtu(max_datagram_size);
     }
 
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.window.set(window, ssthresh);
+        self.curve = Curve { window_prior: self.window.window(), ..Curve::default() };
+        self.undo = None;
+    }
+
     fn window(&self) -> u64 {
         self.window.window() as u64
     }

@@ -86,6 +86,10 @@ impl Controller for Dctcp {
         self.window.on_mtu(max_datagram_size);
     }
 
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.window.set(window, ssthresh);
+    }
+
     fn window(&self) -> u64 {
         self.window.window() as u64
     }

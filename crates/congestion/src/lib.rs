@@ -23,6 +23,7 @@ mod aimd;
 mod auto;
 mod balia;
 mod base_rtt;
+mod careful;
 mod chance;
 mod controller;
 mod coupled;
@@ -49,7 +50,8 @@ mod trial;
 
 pub use auto::Auto;
 pub use balia::{Balanced, Balia};
-pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Rtt, State};
+pub use careful::{Careful, Carried};
+pub use controller::{Ack, Controller, Loss, PathWindow, Phase, Resumption, Rtt, State};
 pub use coupled::Coupled;
 pub use ctcp::Ctcp;
 pub use cubic::Cubic;

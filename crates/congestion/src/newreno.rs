@@ -75,6 +75,11 @@ impl Controller for NewReno {
         self.window.on_mtu(max_datagram_size);
     }
 
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.window.set(window, ssthresh);
+        self.carry = 0;
+    }
+
     fn window(&self) -> u64 {
         self.window.window() as u64
     }

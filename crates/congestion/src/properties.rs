@@ -38,6 +38,7 @@ fn step(controller: &mut dyn Controller, random: &mut Random, now: Instant) {
                 app_limited: n == 8,
                 ce_bytes: bytes * random.below(2),
                 rtt,
+                adjusted_rtt: sample,
             },
             &[],
         ),

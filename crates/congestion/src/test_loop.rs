@@ -46,6 +46,7 @@ pub(crate) fn run(controller: &mut dyn Controller, rtt: Duration, period: u64, p
                 app_limited: false,
                 ce_bytes: 0,
                 rtt: sample,
+                adjusted_rtt: sample.latest,
             };
             controller.on_ack(&ack, &[]);
             assert!(controller.window() >= before, "an ACK lowered the window");

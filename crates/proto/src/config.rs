@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use congestion::ControllerKind;
 
 use crate::{
-    LossStore, Observe, TokenStore,
+    Observe, PathStore, TokenStore,
     policy::RecoveryKind,
     streams::{StreamsConfig, initial_stream_window},
 };
@@ -75,9 +75,12 @@ pub struct TransportConfig {
     pub key_update_interval: u64,
     /// Limits of the repair extension.
     pub repair: RepairConfig,
-    /// How paths have lost, which new connections begin with: configurations that share a store
-    /// share what their connections learn. Default: one of its own.
-    pub loss_store: Arc<LossStore>,
+    /// How paths have lost and what they carried, which new connections begin with: configurations
+    /// that share a store share what their connections learn. Default: one of its own.
+    pub path_store: Arc<PathStore>,
+    /// Whether paths that are new or were idle may begin with what they were seen to carry within
+    /// the last ten minutes (RFC 9959); see docs/decisions/0018-careful-resume.md. Default false.
+    pub careful_resume: bool,
     /// Who is told about every packet and decision, for traces. Default: nobody.
     pub observe: Option<Arc<dyn Observe>>,
 }
@@ -107,7 +110,8 @@ impl Default for TransportConfig {
             scheduler: SchedulerKind::default(),
             key_update_interval: 1 << 22,
             repair: RepairConfig::default(),
-            loss_store: Arc::default(),
+            path_store: Arc::default(),
+            careful_resume: false,
             observe: None,
         }
     }

@@ -45,10 +45,10 @@ pub use endpoint::{
 };
 pub use observer::{Observe, Observed, Observer};
 pub use path::ecn::EcnState;
-pub use path::loss_store::LossStore;
 pub use path::sent::PacketPurpose;
 pub use path::snapshot::PathSnapshot;
 pub use path::status::PathStatus;
+pub use path::store::PathStore;
 pub use policy::RecoveryKind;
 pub use range_set::RangeSet;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};

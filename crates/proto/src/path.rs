@@ -17,7 +17,6 @@ mod delivery;
 pub(crate) mod ecn;
 pub(crate) mod lifecycle;
 pub(crate) mod loss;
-pub(crate) mod loss_store;
 mod measured;
 mod mtu;
 pub(crate) mod newly_acked;
@@ -33,9 +32,9 @@ pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod validation;
 
-use recovery::loss_history::LossHistory;
 use units::{Duration, Instant};
 
 use self::{
@@ -50,6 +49,7 @@ use self::{
     sent::{Epoch, SentPacket, SentPackets},
     space::PacketSpace,
     status::PathStatuses,
+    store::Remembered,
     validation::PeerAddress,
 };
 use crate::{
@@ -161,9 +161,10 @@ impl Path {
         self.recovery.measured.controller.window()
     }
 
-    /// How the network between its addresses loses.
-    pub(crate) fn history(&self) -> &LossHistory {
-        &self.recovery.measured.history
+    /// What was learnt of the network between its addresses.
+    pub(crate) fn learnt(&self) -> Remembered {
+        let measured = &self.recovery.measured;
+        Remembered { history: measured.history, carried: measured.controller.resumption().carried }
     }
 
     /// Bytes of the largest datagram.
@@ -353,6 +354,7 @@ impl Path {
 
     pub(crate) fn stats(&self) -> PathStats {
         let LossRecovery { measured, loss, counters: c, .. } = &self.recovery;
+        let resumption = measured.controller.resumption();
         PathStats {
             id: self.id,
             network: self.network,
@@ -384,6 +386,8 @@ impl Path {
             repair_symbols_sent: c.repair_symbols_sent,
             packets_rebuilt_by_peer: c.packets_rebuilt_by_peer,
             packets_unprotected: c.unprotected,
+            jumps: resumption.jumps,
+            retreats: resumption.retreats,
         }
     }
 }

@@ -94,6 +94,10 @@ pub struct PathStats {
     pub packets_rebuilt_by_peer: u64,
     /// Packets that coding could not protect, because the memory for source symbols was used up.
     pub packets_unprotected: u64,
+    /// How often its window was raised to what had been seen of the path before (RFC 9959).
+    pub jumps: u64,
+    /// How often that, or a burst with a window from before a rest, turned out to be too much.
+    pub retreats: u64,
 }
 
 /// Live statistics of a connection.

@@ -127,7 +127,7 @@ fn path_event_name(event: PathEvent) -> &'static str {
 
 /// The same without what connections of other runs have learnt.
 fn forgetful(transport: &TransportConfig) -> TransportConfig {
-    TransportConfig { loss_store: Arc::default(), ..transport.clone() }
+    TransportConfig { path_store: Arc::default(), ..transport.clone() }
 }
 
 fn is_for_want_of_a_path(error: &ConnectionError) -> bool {

@@ -221,13 +221,23 @@ impl Network {
 
     /// Adds a flow that starts at `start`, with one controller per path. Returns its index.
     pub fn flow(&mut self, kind: ControllerKind, paths: &[Path], start: Duration) -> usize {
+        self.flow_of(|| kind.build(&Config::with_max_datagram_size(SIZE)), paths, start)
+    }
+
+    /// The same with controllers of one's own.
+    pub fn flow_of(
+        &mut self,
+        controller: impl Fn() -> Box<dyn Controller>,
+        paths: &[Path],
+        start: Duration,
+    ) -> usize {
         let start = Instant::ORIGIN + start;
         for &path in paths {
             let sender = Sender {
                 flow: self.flows,
                 path,
                 bad: false,
-                controller: kind.build(&Config::with_max_datagram_size(SIZE)),
+                controller: controller(),
                 rtt: Rtt::default(),
                 next: 0,
                 flying: BTreeMap::new(),
@@ -244,6 +254,11 @@ impl Network {
         }
         self.flows += 1;
         self.flows - 1
+    }
+
+    /// The controller of path `path` of flow `flow`.
+    pub fn controller(&self, flow: usize, path: usize) -> &dyn Controller {
+        &*self.sender(flow, path).controller
     }
 
     /// Bytes that path `path` of flow `flow` has delivered.
@@ -404,6 +419,7 @@ impl Network {
             in_flight_before,
             ce_bytes: SIZE * u64::from(marked),
             rtt,
+            adjusted_rtt: rtt.latest,
             ..Ack::default()
         };
         controller.on_ack(&ack, &group);

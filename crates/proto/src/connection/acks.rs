@@ -109,7 +109,7 @@ impl Connection {
             path.on_packets_acked(now, newly, &group);
             // An exchange is over: what it has taught may serve another connection.
             if path.in_flight() == 0 && self.handshake.is_confirmed() {
-                self.config.loss_store.remember(&path.network(), path.history());
+                self.config.path_store.remember(&path.network(), path.learnt());
             }
         }
         self.scratch.group = group;

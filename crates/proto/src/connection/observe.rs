@@ -85,7 +85,7 @@ impl Connection {
             window: path.congestion_window(),
             in_flight: path.in_flight(),
             rtt: [rtt.latest, rtt.min, rtt.smoothed, rtt.variance],
-            expected_loss: path.history().loss(),
+            expected_loss: path.learnt().history.loss(),
         };
         self.watcher.tell(now, &event);
     }

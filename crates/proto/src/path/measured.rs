@@ -1,11 +1,13 @@
 //! What was found out about the network between two addresses: it stays behind when the path moves
 //! elsewhere.
 
-use congestion::Controller;
+use congestion::{Careful, Controller};
 use recovery::loss_history::LossHistory;
 use units::Instant;
 
-use super::{Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch};
+use super::{
+    Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch, store::Remembered,
+};
 use crate::{NetworkPath, config::TransportConfig};
 
 /// Round-trip time, window and datagram size between two addresses, and what is in flight there.
@@ -28,14 +30,18 @@ impl Measured {
     pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
         let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
         let size = u64::from(mtu.current());
-        let controller = config.controller.build(&congestion::Config {
+        let Remembered { history, carried } = config.path_store.recall(network);
+        let limits = congestion::Config {
             initial_window_packets: config.initial_window_packets,
             max_datagram_size: size,
             ..congestion::Config::default()
-        });
+        };
+        let controller: Box<dyn Controller> = match config.careful_resume {
+            true => Box::new(Careful::new(config.controller, &limits, carried)),
+            false => config.controller.build(&limits),
+        };
         let pacer = Pacer::new(now, config.initial_window_packets, size);
         let (rtt, ecn) = (RttEstimator::new(config.initial_rtt.into()), PathEcn::new(config.ecn));
-        let history = config.loss_store.recall(network);
         Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
     }
 

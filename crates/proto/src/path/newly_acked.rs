@@ -131,6 +131,10 @@ impl Path {
             app_limited: *app_limited,
             ce_bytes: newly.ce_bytes,
             rtt: measured.rtt.for_congestion(),
+            adjusted_rtt: measured
+                .rtt
+                .first_sample_at()
+                .map_or(Duration::ZERO, |_| measured.rtt.latest_adjusted()),
         };
         measured.controller.on_ack(&ack, group);
     }

@@ -54,6 +54,7 @@ impl Shared {
             // one until CWR.
             ce_bytes: if acked.marked { u64::from(acked.segments) * self.mss } else { 0 },
             rtt: rtt_of(rtt),
+            ..Ack::default()
         };
         self.controller.on_ack(&ack, group);
     }

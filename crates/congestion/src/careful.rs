@@ -1,0 +1,332 @@
+//! Careful Resume, RFC 9959: a path that was seen to carry much begins with half of that, and takes
+//! it back at the first sign that it was too much. It stands around a controller, whichever it is.
+//!
+//! | RFC 9959              | here                                                    |
+//! |-----------------------|---------------------------------------------------------|
+//! | saved_cwnd, saved_rtt | [`Carried::window`], [`Carried::min_rtt`]               |
+//! | Reconnaissance        | [`Phase::Settled`] while `armed`                        |
+//! | Unvalidated           | [`Phase::Unvalidated`], of a spurt that was raised      |
+//! | Validating            | [`Phase::Validating`], likewise                         |
+//! | Safe Retreat          | [`Phase::Retreat`]                                      |
+//! | Normal                | [`Phase::Settled`]                                      |
+//! | jump_cwnd             | half of [`Carried::window`]                             |
+//! | PipeSize              | `Spurt::pipe`                                           |
+//!
+//! # Beyond it
+//! - Paths at rest begin with *spurts*, whether the window was raised or not. What was learnt of
+//!   their pace, from delay, lets the next one leave faster than a window per round trip (RFC 9002
+//!   section 7.7 allows it where the path is known to bear it), and one that mostly gets lost
+//!   leaves no more of the window than what arrived.
+//! - The window of a path that was idle is kept for five minutes and halved for each five,
+//!   down to the initial one, after RFC 7661.
+//!
+//! # Departures
+//! - A jump that slow start would catch up with within a round trip is none.
+//! - Where a queue stands there is no jump: the round-trip time must lie within a quarter above the
+//!   saved one, not within ten times.
+//! - One round-trip time sample of the connection is reconnaissance enough: a handshake does not
+//!   fill an initial window.
+//! - What is congestion is for the controller to say: loss that it takes for chance is no retreat, as
+//!   long as it is no more than a quarter.
+//!
+//! # Invariants
+//! The window never rises by more than to half of what was carried. A retreat leaves at most half
+//! of what arrived, and what is known is then forgotten.
+
+mod carried;
+mod spurt;
+
+use units::{BitRate, Duration, Instant};
+
+pub use self::carried::Carried;
+use self::{
+    carried::{Rounds, learn},
+    spurt::Spurt,
+};
+use crate::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Resumption, Rtt, State};
+
+/// What is left of what arrived once a retreat is over.
+const BETA: f64 = 0.7;
+/// How long a window is kept without use, and then between two halvings (RFC 7661).
+const KEPT: Duration = Duration::from_secs(300);
+/// For how long a round-trip time sample tells of queues on a path without traffic.
+const SAMPLE_FRESH: Duration = Duration::from_secs(10);
+
+/// A controller that resumes carefully.
+#[derive(Debug)]
+pub struct Careful {
+    inner: Box<dyn Controller>,
+    config: Config,
+    known: Option<Carried>,
+    rounds: Rounds,
+    phase: Phase,
+    /// The window may be raised to half of what is known, once the path has answered.
+    armed: bool,
+    /// The smallest round-trip time since the path was last at rest, or of the spurt before.
+    recent: Option<(Duration, Instant)>,
+    last_sent: Instant,
+    jumps: u64,
+    retreats: u64,
+}
+
+/// What a path that was at rest is doing.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// The controller's window is what it would be without us.
+    Settled,
+    /// A spurt of which nothing has been acknowledged.
+    Unvalidated(Spurt),
+    /// A spurt whose beginning has arrived.
+    Validating(Spurt),
+    /// A spurt that was too much. What is left of it is awaited.
+    Retreat(Spurt),
+}
+
+impl Careful {
+    /// A controller of `kind` that may begin with what was seen of its path, if anything.
+    pub fn new(kind: ControllerKind, config: &Config, known: Option<Carried>) -> Self {
+        Self {
+            inner: kind.build(config),
+            config: *config,
+            known,
+            rounds: Rounds::default(),
+            phase: Phase::Settled,
+            armed: known.is_some(),
+            recent: None,
+            last_sent: Instant::ORIGIN,
+            jumps: 0,
+            retreats: 0,
+        }
+    }
+
+    /// A packet leaves a path that was at rest.
+    fn begin(&mut self, now: Instant) {
+        let idle = now.saturating_duration_since(self.last_sent);
+        self.phase = Phase::Unvalidated(Spurt::new(now));
+        self.armed = self.known.is_some();
+        let (halvings, window) = ((idle.as_nanos() / KEPT.as_nanos()).min(63), self.inner.window());
+        let kept = (window >> halvings).max(self.config.initial_window());
+        if kept < window {
+            let ssthresh = self.inner.state().ssthresh.map(|ssthresh| ssthresh.max(window - window / 4));
+            self.inner.set_window(kept, ssthresh);
+        }
+    }
+
+    /// Raises the window to half of what is known, if the path looks the same and slow start would
+    /// take longer: what is tried does not grow for a round trip.
+    fn try_raise(&mut self, now: Instant) {
+        let (true, Some(known), Some((rtt, seen))) = (self.armed, self.known, self.recent) else { return };
+        let jump = known.window / 2;
+        if now.saturating_duration_since(seen) > SAMPLE_FRESH {
+            return;
+        }
+        self.armed = false;
+        let from = self.inner.window();
+        if jump < 2 * from || !known.is_fresh(now) || !known.is_free_at(rtt) {
+            return;
+        }
+        self.inner.set_window(jump, None);
+        self.jumps += 1;
+        self.phase = Phase::Unvalidated(Spurt::raised(now, from));
+    }
+
+    /// Takes a round-trip time sample. The first after a rest is the first that says anything of
+    /// queues now; half of what was known shows another path (RFC 9959).
+    fn note_rtt(&mut self, ack: &Ack) {
+        if ack.adjusted_rtt.is_zero() {
+            return;
+        }
+        let rests = matches!(self.phase, Phase::Unvalidated(_));
+        let least = self.recent.filter(|_| !rests).map_or(ack.adjusted_rtt, |(l, _)| l.min(ack.adjusted_rtt));
+        self.recent = Some((least, ack.now));
+        if self.known.is_some_and(|known| least <= known.min_rtt / 2 || !known.is_fresh(ack.now)) {
+            self.forget();
+        }
+    }
+
+    /// Moves on with a spurt, of which something was acknowledged.
+    fn advance(&mut self, ack: &Ack) {
+        match &mut self.phase {
+            Phase::Unvalidated(spurt) if spurt.includes(ack.largest_sent_at) => {
+                spurt.pipe += ack.bytes;
+                let spurt = *spurt;
+                if let Some(from) = spurt.raised_from {
+                    // What was not used has not been tried.
+                    self.inner.set_window(ack.in_flight_before.max(from), None);
+                }
+                self.phase = Phase::Validating(spurt);
+            }
+            Phase::Validating(spurt) | Phase::Retreat(spurt) => spurt.pipe += ack.bytes,
+            Phase::Unvalidated(_) | Phase::Settled => {}
+        }
+        if let Phase::Validating(spurt) = self.phase
+            && spurt.is_over(ack.largest_sent_at)
+        {
+            self.phase = Phase::Settled;
+            if let Some(known) = &mut self.known {
+                known.pace = spurt.next_pace(ack, known.pace);
+            }
+        }
+        self.end_retreat(ack.largest_sent_at);
+    }
+
+    /// Counts what was lost since a spurt began. What was raised needs no controller's word for it.
+    fn count_lost(&mut self, bytes: u64) {
+        let (Phase::Unvalidated(spurt) | Phase::Validating(spurt)) = &mut self.phase else { return };
+        spurt.lost += bytes;
+        if spurt.raised_from.is_some() && spurt.overflows() {
+            self.retreat();
+        }
+    }
+
+    /// The controller has taken something for congestion, or too much was lost.
+    fn retreat(&mut self) {
+        let (Phase::Unvalidated(spurt) | Phase::Validating(spurt)) = self.phase else { return };
+        if let Some(known) = &mut self.known {
+            known.pace = None;
+        }
+        if spurt.raised_from.is_some() {
+            let left = (spurt.pipe / 2).max(self.config.minimum_window()).min(self.inner.window());
+            self.inner.set_window(left, Some(left));
+            self.forget();
+            self.retreats += 1;
+        }
+        self.phase = Phase::Retreat(spurt);
+    }
+
+    /// Once nothing of the spurt is on its way any more, what arrived of it is what the path takes.
+    fn end_retreat(&mut self, sent_at: Instant) {
+        let Phase::Retreat(spurt) = self.phase else { return };
+        if !spurt.is_over(sent_at) {
+            return;
+        }
+        self.phase = Phase::Settled;
+        let takes = ((spurt.pipe as f64 * BETA) as u64).max(self.config.minimum_window());
+        if spurt.raised_from.is_some() {
+            // Slow start finds the rest.
+            let window = self.inner.window();
+            self.inner.set_window(window, Some(takes.max(window)));
+        } else if spurt.is_mostly_lost(self.config.initial_window()) && takes < self.inner.window() {
+            self.inner.set_window(takes, Some(takes));
+            self.forget();
+            self.retreats += 1;
+        }
+    }
+
+    fn forget(&mut self) {
+        (self.known, self.armed, self.rounds) = (None, false, Rounds::default());
+    }
+
+    /// Tells the controller of something that may be congestion to it.
+    fn judge(&mut self, tell: impl FnOnce(&mut dyn Controller)) {
+        let before = self.inner.window();
+        tell(&mut *self.inner);
+        if self.inner.window() < before {
+            self.armed = false;
+            self.retreat();
+        }
+    }
+}
+
+impl Controller for Careful {
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if in_flight <= bytes {
+            self.begin(now);
+        }
+        self.try_raise(now);
+        if let Phase::Unvalidated(spurt) = &mut self.phase {
+            spurt.on_sent(now, bytes);
+        }
+        self.last_sent = now;
+        self.inner.on_sent(now, bytes, in_flight);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]) {
+        self.note_rtt(ack);
+        if let Some((carried, full)) = self.rounds.on_ack(ack) {
+            let settled = self.inner.state().phase == crate::Phase::CongestionAvoidance;
+            self.known = Some(learn(self.known, carried, full && settled, ack));
+        }
+        // As long as it is not known whether so much is right, there is nothing to add.
+        let raised = match self.phase {
+            Phase::Unvalidated(spurt) | Phase::Validating(spurt) => spurt.raised_from.is_some(),
+            Phase::Settled | Phase::Retreat(_) => false,
+        };
+        self.advance(ack);
+        let ack = Ack { app_limited: ack.app_limited || raised, ..*ack };
+        // `auto` takes its time over some losses.
+        self.judge(|inner| inner.on_ack(&ack, group));
+    }
+
+    fn on_loss(&mut self, loss: &Loss, group: &[PathWindow]) {
+        self.judge(|inner| inner.on_loss(loss, group));
+        self.count_lost(loss.bytes);
+        self.end_retreat(loss.largest_sent_at);
+    }
+
+    fn on_persistent_congestion(&mut self, now: Instant) {
+        self.inner.on_persistent_congestion(now);
+        self.phase = Phase::Settled;
+        self.forget();
+    }
+
+    fn on_spurious_loss(&mut self, now: Instant) {
+        self.inner.on_spurious_loss(now);
+    }
+
+    fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
+        self.judge(|inner| inner.on_ecn_ce(now, largest_sent));
+    }
+
+    fn on_mtu(&mut self, max_datagram_size: u64) {
+        self.config.max_datagram_size = max_datagram_size;
+        self.inner.on_mtu(max_datagram_size);
+    }
+
+    fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
+        self.inner.set_window(window, ssthresh);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn inter_loss(&self) -> u64 {
+        self.inner.inter_loss()
+    }
+
+    fn resumption(&self) -> Resumption {
+        let carried = self
+            .known
+            .map(|known| Carried { window: known.window.max(self.rounds.carried(known.min_rtt)), ..known });
+        Resumption { carried, jumps: self.jumps, retreats: self.retreats }
+    }
+
+    fn pacing_rate(&self, rtt: &Rtt) -> BitRate {
+        let rate = self.inner.pacing_rate(rtt);
+        match self.phase {
+            // What is tried is spread over the round trip.
+            Phase::Unvalidated(Spurt { raised_from: Some(_), .. }) if !rtt.smoothed.is_zero() => {
+                let bits = u128::from(self.window()) * 8 * 1_000_000_000;
+                let even = bits / u128::from(rtt.smoothed.as_nanos());
+                rate.min(BitRate(u64::try_from(even).unwrap_or(u64::MAX)))
+            }
+            Phase::Unvalidated(_) => {
+                let pace = self.known.filter(|known| known.is_fresh(self.last_sent)).and_then(|k| k.pace);
+                pace.map_or(rate, |pace| pace.max(rate))
+            }
+            Phase::Settled | Phase::Validating(_) | Phase::Retreat(_) => rate,
+        }
+    }
+
+    fn state(&self) -> State {
+        self.inner.state()
+    }
+
+    fn kind(&self) -> ControllerKind {
+        self.inner.kind()
+    }
+}
+
+#[cfg(test)]
+mod tests;

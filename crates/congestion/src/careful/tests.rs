@@ -1,0 +1,213 @@
+use super::*;
+
+const MS: Duration = Duration::from_millis(1);
+const RTT: u64 = 50;
+const PACKET: u64 = 1_200;
+
+fn at(ms: u64) -> Instant {
+    Instant::ORIGIN + MS * ms
+}
+
+fn known(window: u64) -> Carried {
+    Carried { window, min_rtt: MS * RTT, pace: None, seen: at(0) }
+}
+
+fn rtt(ms: u64) -> Rtt {
+    Rtt { latest: MS * ms, smoothed: MS * ms, min: MS * ms, variance: Duration::ZERO }
+}
+
+/// An answer at `now` to `packets` that left up to `sent`, after `rtt_ms`.
+fn ack(now: u64, sent: u64, packets: u64, in_flight: u64, rtt_ms: u64) -> Ack {
+    Ack {
+        now: at(now),
+        bytes: packets * PACKET,
+        largest_sent_at: at(sent),
+        in_flight_before: in_flight * PACKET,
+        rtt: rtt(rtt_ms),
+        adjusted_rtt: MS * rtt_ms,
+        ..Ack::default()
+    }
+}
+
+fn loss(now: u64, sent: u64, packets: u32) -> Loss {
+    let bytes = u64::from(packets) * PACKET;
+    Loss { now: at(now), bytes, packets, largest_sent_at: at(sent), rtt: rtt(RTT) }
+}
+
+/// `packets` leave at `now` from a path with `in_flight` packets.
+fn send(careful: &mut Careful, now: u64, packets: u64, in_flight: u64) {
+    for n in 1..=packets {
+        careful.on_sent(at(now), PACKET, (in_flight + n) * PACKET);
+    }
+}
+
+/// A connection that knows of 240 packets per round trip, and whose handshake took `rtt_ms` from
+/// `start` on.
+fn greeted(kind: ControllerKind, start: u64, rtt_ms: u64) -> Careful {
+    let mut careful = Careful::new(kind, &Config::default(), Some(known(240 * PACKET)));
+    send(&mut careful, start, 2, 0);
+    careful.on_ack(&ack(start + rtt_ms, start, 2, 2, rtt_ms), &[]);
+    careful
+}
+
+/// The same, and it has sent 120 packets from 60 ms on, 20 of which were answered.
+fn under_way(kind: ControllerKind) -> Careful {
+    let mut careful = greeted(kind, 0, RTT);
+    send(&mut careful, 60, 60, 0);
+    send(&mut careful, 80, 60, 60);
+    assert_eq!((careful.window(), careful.resumption().jumps), (120 * PACKET, 1), "{kind}");
+    careful.on_ack(&ack(110, 60, 20, 120, RTT), &[]);
+    careful
+}
+
+#[test]
+fn half_of_what_was_known_is_tried_once_the_path_has_answered() {
+    for &kind in ControllerKind::ALL {
+        let mut careful = greeted(kind, 0, RTT);
+        assert_eq!(careful.window(), 12 * PACKET, "{kind}");
+        send(&mut careful, 60, 1, 0);
+        assert_eq!(careful.window(), 120 * PACKET, "{kind}");
+        let even = careful.pacing_rate(&rtt(RTT)).bytes_in(MS * RTT);
+        assert!(even.abs_diff(120 * PACKET) <= 1, "{kind}: a window per round trip, not {even}");
+    }
+}
+
+#[test]
+fn what_was_used_of_it_remains_once_it_has_arrived() {
+    for &kind in ControllerKind::ALL {
+        let mut careful = under_way(kind);
+        assert_eq!(careful.window(), 120 * PACKET, "{kind}");
+        careful.on_ack(&ack(130, 80, 100, 100, RTT), &[]);
+        assert_eq!(careful.window(), 120 * PACKET, "{kind}");
+        send(&mut careful, 131, 120, 0);
+        careful.on_ack(&ack(181, 131, 120, 120, RTT), &[]);
+        assert!(careful.window() > 120 * PACKET, "{kind} goes on");
+        assert_eq!(careful.resumption().retreats, 0, "{kind}");
+    }
+}
+
+#[test]
+fn what_was_not_used_of_it_is_given_back() {
+    let mut careful = greeted(ControllerKind::Cubic, 0, RTT);
+    send(&mut careful, 60, 30, 0);
+    careful.on_ack(&ack(110, 60, 30, 30, RTT), &[]);
+    assert_eq!(careful.window(), 30 * PACKET);
+}
+
+#[test]
+fn another_path_an_old_memory_and_a_standing_queue_are_no_reason_to_jump() {
+    let initial = 12 * PACKET;
+    let tried = |start, rtt_ms| {
+        let mut careful = greeted(ControllerKind::Cubic, start, rtt_ms);
+        send(&mut careful, start + rtt_ms + 10, 1, 0);
+        careful.window()
+    };
+    assert_eq!(tried(0, 62), 120 * PACKET);
+    assert_eq!(tried(0, 25), initial, "half the round trip: another path");
+    assert_eq!(tried(0, 63), initial, "somebody's queue, or another path");
+    assert_eq!(tried(599_000, RTT), 120 * PACKET);
+    assert_eq!(tried(600_000, RTT), initial, "too long ago");
+}
+
+#[test]
+fn congestion_leaves_half_of_what_had_arrived_and_the_memory_is_gone() {
+    for &kind in ControllerKind::ALL {
+        let mut careful = under_way(kind);
+        careful.on_ecn_ce(at(112), at(60));
+        assert_eq!((careful.window(), careful.resumption().retreats), (10 * PACKET, 1), "{kind}");
+        assert_eq!(careful.resumption().carried, None, "{kind}");
+        // 40 more arrive, and the last is lost: slow start may go up to 0.7 of what arrived.
+        careful.on_ack(&ack(120, 70, 40, 80, RTT), &[]);
+        careful.on_loss(&loss(131, 80, 1), &[]);
+        let state = careful.state();
+        assert!(state.ssthresh.is_some_and(|s| s >= 41 * PACKET && s <= 42 * PACKET), "{kind}: {state:?}");
+        assert!(state.window < state.ssthresh.unwrap(), "{kind}: {state:?}");
+    }
+}
+
+#[test]
+fn loss_is_congestion_to_those_who_take_it_for_that() {
+    let mut careful = under_way(ControllerKind::Cubic);
+    careful.on_loss(&loss(112, 60, 3), &[]);
+    assert_eq!((careful.window(), careful.resumption().retreats), (10 * PACKET, 1));
+}
+
+#[test]
+fn a_window_is_kept_for_five_minutes_and_then_halved() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    let mut now = 0;
+    for packets in [10, 20, 40] {
+        send(&mut careful, now, packets, 0);
+        careful.on_ack(&ack(now + RTT, now, packets, packets, RTT), &[]);
+        now += RTT;
+    }
+    assert_eq!(careful.window(), 80 * PACKET);
+    let mut rest = |seconds: u64| {
+        now += seconds * 1_000;
+        send(&mut careful, now, 1, 0);
+        let window = careful.window() / PACKET;
+        careful.on_ack(&Ack { app_limited: true, ..ack(now + RTT, now, 1, 1, RTT) }, &[]);
+        window
+    };
+    assert_eq!((rest(299), rest(300), rest(601)), (80, 40, 10));
+    assert_eq!(rest(3_600), 10, "the initial window remains");
+}
+
+#[test]
+fn an_old_window_of_which_little_arrives_is_cut_to_that() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    careful.set_window(100 * PACKET, None);
+    send(&mut careful, 10_000, 50, 0);
+    send(&mut careful, 10_010, 50, 50);
+    careful.on_ack(&ack(10_060, 10_000, 20, 100, RTT), &[]);
+    careful.on_loss(&loss(10_061, 10_000, 20), &[]);
+    assert_eq!(careful.window(), 84 * PACKET, "the controller's answer: 0.7 of 100 and the 20 that came");
+    careful.on_ack(&ack(10_065, 10_005, 20, 60, RTT), &[]);
+    careful.on_loss(&loss(10_070, 10_010, 40), &[]);
+    assert_eq!(
+        (careful.window(), careful.resumption().retreats),
+        (28 * PACKET, 1),
+        "0.7 of the 40 that arrived"
+    );
+}
+
+/// 60 packets, ten at once and the others at the controller's rate; all arrive, the last after
+/// `queue_ms` more. Returns the rate at which they left.
+fn exchange(careful: &mut Careful, start: u64, queue_ms: u64) -> BitRate {
+    let begun = at(start);
+    careful.on_sent(begun, PACKET, PACKET);
+    let rate = careful.pacing_rate(&rtt(RTT));
+    let mut last = begun;
+    for n in 2..=60 {
+        if n > 10 {
+            last += rate.time_to_send(PACKET);
+        }
+        careful.on_sent(last, PACKET, n * PACKET);
+    }
+    let all = Ack {
+        now: last + MS * (RTT + queue_ms),
+        largest_sent_at: last,
+        app_limited: true,
+        adjusted_rtt: MS * (RTT + queue_ms),
+        ..ack(0, 0, 60, 60, RTT)
+    };
+    careful.on_ack(&all, &[]);
+    rate
+}
+
+#[test]
+fn spurts_get_faster_until_they_meet_a_queue() {
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    careful.set_window(60 * PACKET, None);
+    careful.on_sent(at(0), PACKET, PACKET);
+    careful.on_ack(&Ack { app_limited: true, ..ack(RTT, 0, 1, 1, RTT) }, &[]);
+    let mbps = |rate: BitRate| rate.bits_per_second() / 1_000_000;
+    let first = exchange(&mut careful, 1_000, 0);
+    assert_eq!(mbps(first), 23, "two windows per round trip");
+    assert_eq!(mbps(exchange(&mut careful, 2_000, 0)), 46);
+    // 50 packets in 10.4 ms, and 9.6 ms late: the path takes them in 20 ms.
+    let third = mbps(exchange(&mut careful, 3_000, 4));
+    assert!((90..=93).contains(&third), "{third}");
+    let fourth = mbps(exchange(&mut careful, 4_000, 0));
+    assert!((50..=55).contains(&fourth), "480 kbit in 5.2 + 4 ms, not at {fourth}");
+}

@@ -1,0 +1,93 @@
+//! What Careful Resume gains, and what it costs the neighbours, in bulk transfers through shared
+//! bottlenecks of 100 Mbit/s and 50 ms (docs/decisions/0018-careful-resume.md).
+
+mod network;
+
+use mendpath_congestion::{Careful, Carried, Config, Controller, ControllerKind};
+use network::{Link, Network, Path, SIZE};
+use units::{Duration, Instant};
+
+/// 100 Mbit/s, 50 ms, a buffer of `quarters` quarters of a bandwidth-delay product.
+fn lab(quarters: u64) -> Network {
+    Network::new(&[Link::new(100, BDP * quarters / 4)], 1)
+}
+
+const BDP: u64 = 625_000;
+const START: Duration = Duration::from_secs(10);
+const PATH: Path = Path {
+    link: 0,
+    rtt: Duration::from_millis(50),
+    loss: 0.0,
+    chain: None,
+    jitter: network::Jitter { span: Duration::ZERO, reorder: false },
+    nap: Duration::ZERO,
+};
+
+/// A flow that knows that the path carried `window` bytes, or nothing, from second 10 on.
+fn join(network: &mut Network, kind: ControllerKind, window: Option<u64>) -> usize {
+    let seen = Instant::ORIGIN + START;
+    let known = window.map(|window| Carried { window, min_rtt: PATH.rtt, pace: None, seen });
+    let controller = || -> Box<dyn Controller> {
+        Box::new(Careful::new(kind, &Config::with_max_datagram_size(SIZE), known))
+    };
+    network.flow_of(controller, &[PATH], START)
+}
+
+/// What a flow delivers in its first `ms` alone, in bytes; also how often it jumped and
+/// retreated, and what the link dropped.
+fn alone(kind: ControllerKind, window: Option<u64>, ms: u64) -> (u64, (u64, u64), u64) {
+    let mut network = lab(4);
+    let flow = join(&mut network, kind, window);
+    network.run_until(START + Duration::from_millis(ms));
+    let resumption = network.controller(flow, 0).resumption();
+    (network.delivered(flow, 0), (resumption.jumps, resumption.retreats), network.links[0].overflows)
+}
+
+#[test]
+fn the_first_round_trips_carry_what_the_path_can() {
+    for &kind in ControllerKind::ALL {
+        let (resumed, did, _) = alone(kind, Some(BDP), 250);
+        let (anew, ..) = alone(kind, None, 250);
+        println!("{kind}: {anew} bytes in five round trips, resumed {resumed}");
+        assert_eq!(did, (1, 0), "{kind}");
+        assert!(resumed >= anew * 3, "{kind}: {resumed} {anew}");
+    }
+}
+
+/// The memory is of four and more times what the path carries now.
+#[test]
+fn too_much_is_taken_back_at_once() {
+    for &kind in ControllerKind::ALL {
+        for times in [4, 16, 64] {
+            let jump = BDP * times / 2;
+            let (resumed, did, dropped) = alone(kind, Some(BDP * times), 5_000);
+            let (anew, _, without) = alone(kind, None, 5_000);
+            // Two bandwidth-delay products are what link and buffer hold.
+            assert_eq!(did, (1, u64::from(times > 4)), "{kind} {times}");
+            assert!(resumed * 20 >= anew * 19, "{kind} {times}: {resumed} {anew}");
+            // One round trip of the jump, once.
+            assert!(dropped <= without + jump / SIZE, "{kind} {times}: {dropped} {without}");
+        }
+    }
+}
+
+/// CUBIC has had the link for ten seconds.
+#[test]
+fn a_neighbour_loses_no_more_than_to_a_slow_start() {
+    for quarters in [1, 2, 4, 8] {
+        let neighbour = |window| {
+            let mut network = lab(quarters);
+            network.flow(ControllerKind::Cubic, &[PATH], Duration::ZERO);
+            let flow = join(&mut network, ControllerKind::Auto, window);
+            let early = network.goodput(10, 12)[0][0];
+            let jumps = network.controller(flow, 0).resumption().jumps;
+            (early, network.goodput(12, 30)[0][0], jumps)
+        };
+        let (resumed, anew) = (neighbour(Some(BDP)), neighbour(None));
+        println!("buffer {quarters}/4: resumed {resumed:?}, anew {anew:?}");
+        assert!(resumed.0 >= anew.0 * 0.9, "buffer {quarters}/4: {resumed:?} {anew:?}");
+        assert!(resumed.1 >= anew.1 * 0.9, "buffer {quarters}/4: {resumed:?} {anew:?}");
+        // Its queue was seen, where there was one.
+        assert!(quarters == 1 || resumed.2 == 0, "buffer {quarters}/4: {resumed:?}");
+    }
+}

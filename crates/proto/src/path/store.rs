@@ -1,0 +1,152 @@
+//! What was learnt of paths, for the next connections to the same peers.
+//!
+//! A connection lasts for a few exchanges, a path's habits for hours: who begins with what the last
+//! connection has learnt need neither pay for protection that a good path does not want, nor learn
+//! again at a bad one's expense, nor find out anew how much it carries.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    net::IpAddr,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use congestion::Carried;
+use recovery::loss_history::LossHistory;
+
+use crate::NetworkPath;
+
+/// How paths lose and what they carry, by pair of addresses, shared by the connections of one
+/// configuration. Ports do not count.
+///
+/// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes
+/// first. A history of losses that is recalled weighs at most
+/// [`SHARED`](recovery::loss_history::SHARED) packets, so a new connection soon trusts what it sees
+/// itself.
+#[derive(Default)]
+pub struct PathStore {
+    /// The least recently updated first.
+    paths: Mutex<VecDeque<(Addresses, Remembered)>>,
+}
+
+/// What is remembered of a path.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Remembered {
+    pub(crate) history: LossHistory,
+    pub(crate) carried: Option<Carried>,
+}
+
+/// Ours and the peer's.
+type Addresses = (IpAddr, IpAddr);
+
+impl PathStore {
+    /// Paths remembered at most.
+    pub const MAX_PATHS: usize = 256;
+
+    /// Paths remembered now.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    pub(crate) fn remember(&self, network: &NetworkPath, path: Remembered) {
+        let addresses = key(network);
+        let mut paths = self.lock();
+        match paths.iter().rposition(|(of, _)| *of == addresses) {
+            Some(known) => _ = paths.remove(known),
+            None if paths.len() >= Self::MAX_PATHS => _ = paths.pop_front(),
+            None => {}
+        }
+        paths.push_back((addresses, path));
+    }
+
+    /// What to begin with on a path; nothing is known of paths never heard of.
+    pub(crate) fn recall(&self, network: &NetworkPath) -> Remembered {
+        let addresses = key(network);
+        let paths = self.lock();
+        let known = paths.iter().rfind(|(of, _)| *of == addresses);
+        known.map_or(Remembered { history: LossHistory::new(), carried: None }, |(_, path)| Remembered {
+            history: path.history.shared(),
+            ..*path
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(Addresses, Remembered)>> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn key(network: &NetworkPath) -> Addresses {
+    (network.local.ip(), network.remote.ip())
+}
+
+impl fmt::Debug for PathStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PathStore").field("len", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    fn path(host: u16, port: u16) -> NetworkPath {
+        let [high, low] = host.to_be_bytes();
+        NetworkPath {
+            local: SocketAddr::from(([10, 0, 0, 1], port)),
+            remote: SocketAddr::from(([192, 0, high, low], 443)),
+        }
+    }
+
+    fn lossy(sent: u64, every: u64) -> Remembered {
+        let mut history = LossHistory::new();
+        for number in 0..sent {
+            history.on_sent();
+            if number % every == 0 {
+                history.on_lost(recovery::PacketNumber(number));
+            }
+        }
+        Remembered { history, carried: None }
+    }
+
+    #[test]
+    fn a_path_is_known_by_its_addresses_without_ports() {
+        let store = PathStore::default();
+        store.remember(&path(1, 1_000), lossy(1_000, 10));
+        assert!((0.09..0.11).contains(&store.recall(&path(1, 2_000)).history.loss()));
+        assert_eq!(store.recall(&path(2, 1_000)).history, LossHistory::new());
+        assert!(store.recall(&path(1, 1)).history.sent() <= recovery::loss_history::SHARED);
+        store.remember(&path(1, 1), lossy(2_000, 2_001));
+        assert_eq!(store.len(), 1);
+        assert!(store.recall(&path(1, 1)).history.loss() < 0.01);
+        let carried = Carried {
+            window: 100_000,
+            min_rtt: units::Duration::from_millis(50),
+            pace: None,
+            seen: units::Instant::ORIGIN,
+        };
+        store.remember(&path(1, 1), Remembered { carried: Some(carried), ..lossy(10, 2) });
+        assert_eq!(store.recall(&path(1, 2)).carried, Some(carried));
+    }
+
+    #[test]
+    fn a_full_store_forgets_what_was_not_updated_for_longest() {
+        let store = PathStore::default();
+        store.remember(&path(0, 1), lossy(1_000, 2));
+        store.remember(&path(1, 1), lossy(1_000, 2));
+        for host in 2..PathStore::MAX_PATHS as u16 {
+            store.remember(&path(host, 1), lossy(10, 2));
+        }
+        store.remember(&path(0, 1), lossy(1_000, 2));
+        store.remember(&path(9_999, 1), lossy(10, 2));
+        assert_eq!(store.len(), PathStore::MAX_PATHS);
+        assert!(store.recall(&path(0, 1)).history.loss() > 0.4);
+        assert_eq!(store.recall(&path(1, 1)).history, LossHistory::new());
+    }
+}

@@ -1,0 +1,123 @@
+//! New and idle paths begin with what was seen of them: how much that gains, and whom it does not
+//! cost anything.
+
+use mendpath_testkit::response::{Exchange, PathPlan, Response};
+use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
+use proto::{ControllerKind, RecoveryKind, TransportConfig};
+use units::{BitRate, Bytes, Duration};
+
+const MS: Duration = Duration::from_millis(1);
+/// What a response of 60 kB takes over 100 Mbit/s and 50 ms if nothing holds it back: a round trip,
+/// its request, and 42 packets.
+const BARE: Duration = Duration::from_millis(55);
+
+fn ms(n: u64) -> Duration {
+    Duration::from_millis(n)
+}
+
+/// A path with a queue of one bandwidth-delay product.
+fn path(mbps: u64, rtt_ms: u64) -> PathPlan {
+    let rate = BitRate::from_mbps(mbps);
+    let queue = QueueSize::Bytes(Bytes(rate.bytes_in(ms(rtt_ms))));
+    let link = LinkConfig::new().rate(rate).delay(ms(rtt_ms) / 2).queue(queue);
+    PathPlan { up: link.clone(), down: link, loss: Loss::None }
+}
+
+/// Settings with a memory of their own.
+fn transport(careful_resume: bool) -> TransportConfig {
+    TransportConfig { careful_resume, recovery: RecoveryKind::None, ..TransportConfig::default() }
+}
+
+fn connect(path: &PathPlan, transport: &TransportConfig) -> Exchange {
+    Exchange::establish(Seed(1), core::slice::from_ref(path), transport)
+}
+
+fn respond(exchange: &mut Exchange, path: &PathPlan, size: usize) -> Response {
+    exchange.request(size, core::slice::from_ref(path)).unwrap()
+}
+
+/// A transfer teaches what the path carries.
+fn teach(path: &PathPlan, transport: &TransportConfig) {
+    respond(&mut connect(path, transport), path, 8_000_000);
+}
+
+#[test]
+fn a_new_connection_sends_a_response_in_one_round_trip() {
+    let path = path(100, 50);
+    for controller in ControllerKind::ALL {
+        let first = |resume| {
+            let transport = TransportConfig { controller: *controller, ..transport(resume) };
+            teach(&path, &transport);
+            respond(&mut connect(&path, &transport), &path, 60_000)
+        };
+        let (resumed, anew) = (first(true), first(false));
+        println!("{controller}: a new connection {}, resumed {}", anew.completion, resumed.completion);
+        assert!(resumed.completion <= BARE + MS * 5, "{controller}: {}", resumed.completion);
+        assert!(anew.completion >= BARE + MS * 90, "{controller}: {}", anew.completion);
+        assert!(resumed.paths[0].jumps > 0 && resumed.paths[0].retreats == 0, "{controller}");
+        assert_eq!(anew.paths[0].jumps, 0, "{controller}");
+    }
+}
+
+#[test]
+fn a_kept_connection_learns_the_pace_from_its_responses() {
+    let path = path(100, 50);
+    let times = |resume| {
+        let mut exchange = connect(&path, &transport(resume));
+        (0..8).map(|_| respond(&mut exchange, &path, 60_000).completion).collect::<Vec<_>>()
+    };
+    let (learning, plain) = (times(true), times(false));
+    println!("kept: {plain:?}, learning: {learning:?}");
+    assert!(learning[7] <= BARE + MS * 3, "{learning:?}");
+    assert!(plain[7] >= BARE + MS * 12, "{plain:?}");
+    assert!(learning.iter().zip(&plain).all(|(l, p)| l <= p), "{learning:?} {plain:?}");
+}
+
+#[test]
+fn a_thin_path_is_not_taken_for_a_fast_one() {
+    let path = path(10, 50);
+    let (mut learning, mut plain) = (connect(&path, &transport(true)), connect(&path, &transport(false)));
+    for _ in 0..8 {
+        let resumed = respond(&mut learning, &path, 60_000).completion;
+        let anew = respond(&mut plain, &path, 60_000).completion;
+        assert!(resumed <= anew + MS, "{resumed} {anew}");
+    }
+}
+
+/// The memory is of 100 Mbit/s, and there are 10 now.
+#[test]
+fn a_path_that_got_smaller_is_found_out_and_costs_little() {
+    let (wide, narrow) = (path(100, 50), path(10, 50));
+    let first = |resume| {
+        let transport = transport(resume);
+        teach(&wide, &transport);
+        let mut exchange = connect(&narrow, &transport);
+        let large = respond(&mut exchange, &narrow, 1_000_000);
+        (large, respond(&mut exchange, &narrow, 60_000))
+    };
+    let ((large, next), (plain, plain_next)) = (first(true), first(false));
+    println!(
+        "1 MB over a tenth of what was known: anew {}, resumed {}, lost {} and {} bytes",
+        plain.completion, large.completion, plain.paths[0].bytes_lost, large.paths[0].bytes_lost
+    );
+    assert!(large.paths[0].jumps > 0);
+    assert_eq!(large.paths[0].retreats, 1);
+    assert!(large.completion <= plain.completion.mul_f64(1.15), "{} {}", large.completion, plain.completion);
+    assert!(
+        next.completion <= plain_next.completion.mul_f64(1.1),
+        "{} {}",
+        next.completion,
+        plain_next.completion
+    );
+    // What is lost is about what was sent too much, once: the jump was half of 625 kB.
+    assert!(large.paths[0].bytes_lost < 320_000, "{:?}", large.paths[0]);
+}
+
+#[test]
+fn another_path_between_the_same_addresses_begins_as_always() {
+    let (old, new) = (path(100, 50), path(100, 20));
+    let transport = transport(true);
+    teach(&old, &transport);
+    let response = respond(&mut connect(&new, &transport), &new, 60_000);
+    assert_eq!(response.paths[0].jumps, 0);
+}
