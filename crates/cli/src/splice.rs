@@ -28,7 +28,9 @@ use crate::protocol::StreamCode;
 
 /// Bytes read from a TCP connection at a time; with 1,024 streams 32 MiB at most.
 const CHUNK: usize = 32 * 1024;
-/// Pieces of a stream that are written to a TCP connection at a time, of 4 KiB at most each.
+/// The largest piece of a stream.
+pub(crate) const PIECE: usize = 4 * 1024;
+/// Pieces of a stream that are written to a TCP connection at a time.
 const PIECES: usize = 8;
 
 /// The reading half of a stream, whose bytes are lent and not copied.

@@ -1,7 +1,7 @@
 //! A half of a stream whose bytes are an account's: they are counted, and pass at its rate.
 
 use std::{
-    future::Future as _,
+    future::{Future as _, poll_fn},
     io,
     pin::Pin,
     sync::Arc,
@@ -9,13 +9,17 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Instant, Sleep, sleep_until},
 };
 
 use super::{Account, Direction};
-use crate::{protocol::StreamCode, splice::Abort};
+use crate::{
+    protocol::StreamCode,
+    splice::{Abort, PIECE, ReadPieces},
+};
 
 /// A reading or a writing half.
 pub(crate) struct Metered<T> {
@@ -61,6 +65,16 @@ impl<T: AsyncRead + Unpin> AsyncRead for Metered<T> {
         buf.advance(read);
         self.passed(read);
         Poll::Ready(Ok(()))
+    }
+}
+
+impl<T: ReadPieces + Send> ReadPieces for Metered<T> {
+    async fn read_pieces(&mut self, pieces: &mut [Bytes]) -> io::Result<usize> {
+        poll_fn(|cx| self.poll_turn(cx)).await;
+        let most = (self.account.piece() / PIECE).clamp(1, pieces.len());
+        let read = self.half.read_pieces(&mut pieces[..most]).await?;
+        self.passed(pieces[..read].iter().map(Bytes::len).sum());
+        Ok(read)
     }
 }
 
