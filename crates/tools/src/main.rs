@@ -20,7 +20,7 @@ use std::process::{ExitCode, Termination as _};
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
 use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
-use transport::{fabric, fct, goodput, never_worse, scenario};
+use transport::{fabric, fct, goodput, never_worse, packet_cost, scenario};
 
 /// As in the binary `mendpath`, whose ends `soak` plays.
 #[global_allocator]
@@ -43,6 +43,7 @@ enum Tool {
     Fct(fct::Arguments),
     Goodput(goodput::Arguments),
     NeverWorse(never_worse::Arguments),
+    PacketCost(packet_cost::Arguments),
     Fabric(fabric::Arguments),
     // The proxy pair in real time.
     Soak(Box<soak::Args>),
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Tool::Fct(arguments) => fct::run(&arguments),
         Tool::Goodput(arguments) => goodput::run(&arguments),
         Tool::NeverWorse(arguments) => never_worse::run(&arguments),
+        Tool::PacketCost(arguments) => packet_cost::run(&arguments),
         Tool::Fabric(arguments) => fabric::run(&arguments),
         Tool::Soak(args) => return soak::run(*args),
         Tool::Flood(args) => return flood::run(*args),

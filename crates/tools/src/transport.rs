@@ -4,4 +4,5 @@ pub mod fabric;
 pub mod fct;
 pub mod goodput;
 pub mod never_worse;
+pub mod packet_cost;
 pub mod scenario;
