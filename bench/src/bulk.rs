@@ -16,7 +16,8 @@ pub struct Args {
     #[arg(
         long,
         value_delimiter = ',',
-        default_value = "mendpath,mendpath-cofuso,mendpath-two-paths,quinn,s2n-quic"
+        default_value = "mendpath-auto,mendpath-auto-two-paths,mendpath-cofuso,mendpath-cofuso-two-paths,\
+                         mendpath,quinn,s2n-quic"
     )]
     stacks: Vec<Stack>,
     /// Rounds; every stack has its turn in each
@@ -89,7 +90,7 @@ fn print(stacks: &[Stack], rounds: &[Vec<Figures>]) {
     let row = |cells: [String; 8]| {
         let [name, rate, ratio, least, most, client, server, recovery] = cells;
         println!(
-            "{name:<20} {rate:>8} {ratio:>8} {least:>7} {most:>7} {client:>9} {server:>9} {recovery:>9}"
+            "{name:<26} {rate:>8} {ratio:>8} {least:>7} {most:>7} {client:>9} {server:>9} {recovery:>9}"
         );
     };
     row(["stack", "Gbit/s", "x quinn", "least", "most", "client", "server", "recovery"].map(String::from));

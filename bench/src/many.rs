@@ -14,7 +14,7 @@ use crate::{
 #[derive(clap::Args)]
 pub struct Args {
     /// Stacks to compare
-    #[arg(long, value_delimiter = ',', default_value = "mendpath-cofuso,quinn,s2n-quic")]
+    #[arg(long, value_delimiter = ',', default_value = "mendpath-auto,quinn,s2n-quic")]
     stacks: Vec<Stack>,
     /// Connections that stay open without traffic
     #[arg(long, default_value_t = 10_000)]

@@ -24,15 +24,19 @@ const IDLE: Duration = Duration::from_secs(600);
 /// Bytes handed over per write.
 const CHUNK: usize = 64 << 10;
 
-/// A stack by name; with our own, how recovery is set.
+/// A stack by name; with our own, how recovery is set and over how many paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Stack {
-    /// Ours, one path, without the repair extension.
-    Mendpath,
-    /// Ours, one path, `cofuso` negotiated: it stays idle while there is new data.
+    /// Ours as people run it: `auto` with the repair extension, one path.
+    MendpathAuto,
+    /// The same over two paths.
+    MendpathAutoTwoPaths,
+    /// Ours, `cofuso` negotiated, one path.
     MendpathCofuso,
-    /// Ours, two paths, `cofuso` negotiated.
-    MendpathTwoPaths,
+    /// The same over two paths.
+    MendpathCofusoTwoPaths,
+    /// Ours without recovery and the repair extension, one path.
+    Mendpath,
     /// quinn.
     Quinn,
     /// s2n-quic.

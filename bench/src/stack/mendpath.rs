@@ -22,7 +22,11 @@ pub fn recovery_percent() -> f64 {
 }
 
 fn recovery(stack: Stack) -> RecoveryKind {
-    if stack == Stack::Mendpath { RecoveryKind::None } else { RecoveryKind::Cofuso }
+    match stack {
+        Stack::MendpathAuto | Stack::MendpathAutoTwoPaths => RecoveryKind::Auto,
+        Stack::MendpathCofuso | Stack::MendpathCofusoTwoPaths => RecoveryKind::Cofuso,
+        Stack::Mendpath | Stack::Quinn | Stack::S2nQuic => RecoveryKind::None,
+    }
 }
 
 fn identity(credentials: &Credentials) -> Result<Identity> {
@@ -91,7 +95,8 @@ impl Dialer {
             .idle_timeout(IDLE);
         config.transport_mut().repair.accept = stack != Stack::Mendpath;
         let endpoint = Endpoint::client("127.0.0.1:0".parse()?)?;
-        Ok(Self { endpoint, config, server, two_paths: stack == Stack::MendpathTwoPaths })
+        let two_paths = matches!(stack, Stack::MendpathAutoTwoPaths | Stack::MendpathCofusoTwoPaths);
+        Ok(Self { endpoint, config, server, two_paths })
     }
 
     pub async fn connect(&self) -> Result<Client> {
