@@ -111,6 +111,10 @@ impl Driver {
         drop(state);
         if batches > 0 {
             self.shared.endpoint.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
+            if self.backlog.is_empty() {
+                // A connection that waits for the next datagrams holds no queue for them.
+                self.backlog = VecDeque::new();
+            }
             self.shared.progress.notify_waiters();
         }
     }
@@ -245,7 +249,7 @@ impl Driver {
     /// Forwards news to the endpoint.
     fn tell_endpoint(&mut self) {
         if !self.outbox.is_empty() {
-            self.shared.endpoint.handle_events(self.shared.handle, &mut self.outbox);
+            self.shared.endpoint.handle_events(self.shared.handle, std::mem::take(&mut self.outbox));
         }
     }
 

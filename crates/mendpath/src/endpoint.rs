@@ -447,9 +447,9 @@ impl Inner {
     }
 
     /// Takes a connection's news.
-    pub(crate) fn handle_events(&self, handle: ConnectionHandle, events: &mut Vec<EndpointEvent>) {
+    pub(crate) fn handle_events(&self, handle: ConnectionHandle, events: Vec<EndpointEvent>) {
         let mut state = self.lock();
-        for event in events.drain(..) {
+        for event in events {
             state.proto.handle_event(handle, event);
         }
     }

@@ -67,12 +67,19 @@ pub(crate) struct State {
     early_rejected: bool,
     /// Why the connection ended.
     pub(crate) error: Option<ConnectionError>,
-    /// `None` once the connection ended, so that listeners hear the end.
-    path_events: Option<broadcast::Sender<PathUpdate>>,
+    path_events: PathEvents,
     /// Who waits for a path to be validated.
     path_waiters: BTreeMap<PathId, oneshot::Sender<Result<(), OpenPathError>>>,
     /// Sockets bound for one path, which close with it.
     path_sockets: BTreeMap<PathId, Arc<Socket>>,
+}
+
+/// Who hears about paths. Most connections have no listener, and a channel takes kilobytes.
+enum PathEvents {
+    Unheard,
+    Heard(broadcast::Sender<PathUpdate>),
+    /// The connection ended, and listeners hear the end.
+    Over,
 }
 
 /// The sending side of a stream as far as its handle must know.
@@ -111,7 +118,7 @@ impl Shared {
             connected: Some(connected),
             early_rejected: false,
             error: None,
-            path_events: Some(broadcast::Sender::new(PATH_EVENTS)),
+            path_events: PathEvents::Unheard,
             path_waiters: BTreeMap::new(),
             path_sockets: BTreeMap::new(),
         };
@@ -182,7 +189,7 @@ impl Shared {
         state.senders.values_mut().for_each(|sender| sender.end(End::Lost(error.clone())));
         state.error = Some(error);
         state.connected = None;
-        state.path_events = None;
+        state.path_events = PathEvents::Over;
         state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
         for notify in self.opened.iter().chain(&self.available).chain([&self.datagram_received]) {
             notify.notify_waiters();
@@ -268,15 +275,20 @@ impl State {
 
     /// Tells listeners; there may be none.
     pub(crate) fn announce(&self, update: PathUpdate) {
-        if let Some(events) = &self.path_events {
+        if let PathEvents::Heard(events) = &self.path_events {
             let _ = events.send(update);
         }
     }
 
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<PathUpdate> {
+    pub(crate) fn subscribe(&mut self) -> broadcast::Receiver<PathUpdate> {
         match &self.path_events {
-            Some(events) => events.subscribe(),
-            None => broadcast::channel(1).1,
+            PathEvents::Heard(events) => events.subscribe(),
+            PathEvents::Over => broadcast::channel(1).1,
+            PathEvents::Unheard => {
+                let (events, listener) = broadcast::channel(PATH_EVENTS);
+                self.path_events = PathEvents::Heard(events);
+                listener
+            }
         }
     }
 

@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, VecDeque};
 use rand_chacha::rand_core::RngCore;
 use ring::hmac;
 
-use crate::wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode};
+use crate::{
+    by_path::ByPath,
+    wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode},
+};
 
 /// Length of the connection ids that we issue.
 pub const CID_LEN: usize = 8;
@@ -70,9 +73,9 @@ impl LocalPathCids {
 
 /// Both ends' connection ids.
 pub(crate) struct CidRegistry {
-    local: BTreeMap<PathId, LocalPathCids>,
+    local: ByPath<LocalPathCids>,
     by_cid: BTreeMap<ConnectionId, PathId>,
-    remote: BTreeMap<PathId, RemotePathCids>,
+    remote: ByPath<RemotePathCids>,
     reset_key: hmac::Key,
     /// Reset tokens may have changed since the endpoint was told.
     resets_changed: bool,
@@ -85,9 +88,9 @@ impl CidRegistry {
     /// send to).
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId, reset_key: hmac::Key) -> Self {
         let mut registry = Self {
-            local: BTreeMap::new(),
+            local: ByPath::new(),
             by_cid: BTreeMap::new(),
-            remote: BTreeMap::new(),
+            remote: ByPath::new(),
             reset_key,
             resets_changed: false,
             retiring: 0,
@@ -154,12 +157,12 @@ impl CidRegistry {
     /// Issues connection ids for `path` until the peer has `target`; the new ones are returned.
     pub(crate) fn issue(&mut self, path: PathId, target: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
         let mut new = Vec::new();
-        while self.local.entry(path).or_default().wanted() < target {
+        while self.local.get_or_default(path).wanted() < target {
             let mut bytes = [0; CID_LEN];
             rng.fill_bytes(&mut bytes);
             let cid = ConnectionId::new(&bytes).expect("eight bytes fit");
             let token = reset_token(&self.reset_key, &cid);
-            let cids = self.local.entry(path).or_default();
+            let cids = self.local.get_or_default(path);
             let local = LocalCid { sequence: cids.next_sequence, cid, token };
             cids.next_sequence += 1;
             cids.issued.push(local);
@@ -249,7 +252,7 @@ impl CidRegistry {
         token: ResetToken,
     ) -> Result<Vec<u64>, TransportError> {
         self.resets_changed = true;
-        let cids = self.remote.entry(path).or_default();
+        let cids = self.remote.get_or_default(path);
         let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         if cids.known.front().is_some_and(|c| c.cid.is_empty()) {
             return violation("another connection id from a peer that chose an empty one");

@@ -42,11 +42,7 @@ mod silence;
 mod timers;
 mod transmit;
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
@@ -59,6 +55,7 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 use self::observe::Watcher;
 use crate::{
     AddressValidation, Admission, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
+    by_path::ByPath,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
@@ -150,7 +147,7 @@ pub struct Connection {
     issue_tokens: bool,
     /// Clients only.
     token_owner: Option<TokenOwner>,
-    paths: BTreeMap<PathId, Path>,
+    paths: ByPath<Path>,
     path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
@@ -180,6 +177,13 @@ struct Scratch {
     acked: NewlyAcked,
     lost: LossOutcome,
     group: Vec<congestion::PathWindow>,
+}
+
+impl Scratch {
+    /// Whether nothing has been sent or acknowledged since it was made.
+    fn is_empty(&self) -> bool {
+        self.snapshots.capacity() == 0 && self.group.capacity() == 0
+    }
 }
 
 impl Connection {
@@ -258,6 +262,8 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
+        let mut paths = ByPath::new();
+        paths.insert(PathId::ZERO, path);
         Self {
             side,
             state: State::Open,
@@ -269,7 +275,7 @@ impl Connection {
             new_token: Vec::new(),
             issue_tokens: false,
             token_owner: None,
-            paths: BTreeMap::from([(PathId::ZERO, path)]),
+            paths,
             path_ids: PathIds::default(),
             handshake_remote: network.remote,
             peer: TransportParameters::default(),
@@ -506,6 +512,21 @@ impl Connection {
         self.streams.poll_event().map(Event::Stream)
     }
 
+    /// Gives back what busier times have left in memory, once nothing waits and nothing is in
+    /// flight: most connections are idle most of the time.
+    fn release_buffers(&mut self) {
+        let at_rest = self.paths.values().all(|p| p.in_flight() == 0) && !self.has_pending();
+        if !at_rest || self.scratch.is_empty() {
+            return;
+        }
+        self.scratch = Scratch::default();
+        self.control = VecDeque::new();
+        self.endpoint_events.shrink_to_fit();
+        self.events.shrink_to_fit();
+        self.repair.release_buffers();
+        self.paths.values_mut().for_each(Path::release_buffers);
+    }
+
     // ---- shared by the files of this module
 
     fn path_zero(&mut self) -> &mut Path {
@@ -541,7 +562,7 @@ impl core::fmt::Debug for Connection {
         f.debug_struct("Connection")
             .field("side", &self.side)
             .field("state", &self.state)
-            .field("paths", &self.paths.keys())
+            .field("paths", &self.paths.keys().collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

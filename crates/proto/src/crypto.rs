@@ -2,6 +2,7 @@
 //! interface.
 
 use ring::aead;
+use rustls::pki_types::CertificateDer;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
 use std::{collections::VecDeque, sync::Arc};
 
@@ -24,6 +25,9 @@ pub(crate) const CRYPTO_WINDOW: u64 = 64 << 10;
 /// Most pieces that those may be in: only a peer that means harm cuts a flight into more, and holes
 /// cost memory as well.
 const CRYPTO_PIECES: usize = 64;
+
+/// The alert `unexpected_message` (RFC 8446 section 6).
+const UNEXPECTED_MESSAGE: u8 = 10;
 
 /// Encryption levels. 0-RTT shares the packet numbers of path 0 with 1-RTT, and carries no CRYPTO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -175,6 +179,9 @@ impl CryptoStream {
             let done = first.end.saturating_sub(self.buffer_start);
             self.buffer.drain(..done as usize);
             self.buffer_start += done;
+            if self.buffer.is_empty() {
+                self.buffer = VecDeque::new();
+            }
         }
     }
 
@@ -239,13 +246,39 @@ impl CryptoStream {
         let len = (ready.end - self.read) as usize;
         self.arrived.pop_first();
         self.read = ready.end;
-        Some(self.assembly.drain(..len).collect())
+        let bytes = self.assembly.drain(..len).collect();
+        if self.assembly.is_empty() {
+            self.assembly = VecDeque::new();
+        }
+        Some(bytes)
     }
 }
 
 /// The TLS 1.3 session of a connection.
 pub(crate) struct TlsSession {
-    session: rustls::quic::Connection,
+    /// `None` once it is over: what TLS holds by then takes kilobytes.
+    session: Option<Box<rustls::quic::Connection>>,
+    facts: TlsFacts,
+}
+
+/// What is asked about a session that is over.
+#[derive(Default)]
+struct TlsFacts {
+    resumed: bool,
+    alpn: Option<Vec<u8>>,
+    peer_certificates: Option<Vec<CertificateDer<'static>>>,
+}
+
+impl TlsFacts {
+    fn of(session: &rustls::quic::Connection) -> Self {
+        Self {
+            resumed: session.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+            alpn: session.alpn_protocol().map(<[u8]>::to_vec),
+            peer_certificates: session
+                .peer_certificates()
+                .map(|chain| chain.iter().map(|c| c.clone().into_owned()).collect()),
+        }
+    }
 }
 
 /// Keys that TLS has just made available.
@@ -261,7 +294,7 @@ impl TlsSession {
         parameters: Vec<u8>,
     ) -> Result<Self, rustls::Error> {
         let session = rustls::quic::ClientConnection::new(config, Version::V1, server_name, parameters)?;
-        Ok(Self { session: session.into() })
+        Ok(Self::of(session.into()))
     }
 
     pub(crate) fn server(
@@ -269,13 +302,30 @@ impl TlsSession {
         parameters: Vec<u8>,
     ) -> Result<Self, rustls::Error> {
         let session = rustls::quic::ServerConnection::new(config, Version::V1, parameters)?;
-        Ok(Self { session: session.into() })
+        Ok(Self::of(session.into()))
+    }
+
+    fn of(session: rustls::quic::Connection) -> Self {
+        Self { session: Some(Box::new(session)), facts: TlsFacts::default() }
+    }
+
+    /// Neither side has anything to say any more, which is so for a server that has written all
+    /// there was once the handshake is complete: clients send nothing after it (RFC 9001 sections
+    /// 4.4 and 6).
+    pub(crate) fn end(&mut self) {
+        if let Some(session) = self.session.take() {
+            self.facts = TlsFacts::of(&session);
+        }
     }
 
     /// Feeds ordered CRYPTO bytes; a TLS alert becomes the matching close code (RFC 9001
     /// section 4.8).
     pub(crate) fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        self.session.read_hs(data).map_err(|error| match self.session.alert() {
+        let Some(session) = &mut self.session else {
+            let reason = "TLS message after the handshake";
+            return Err(TransportError::new(TransportErrorCode::crypto(UNEXPECTED_MESSAGE), reason));
+        };
+        session.read_hs(data).map_err(|error| match session.alert() {
             Some(alert) => {
                 TransportError::new(TransportErrorCode::crypto(u8::from(alert)), error.to_string())
             }
@@ -285,7 +335,7 @@ impl TlsSession {
 
     /// Appends what TLS wants sent at the current level; stops where keys change.
     pub(crate) fn write(&mut self, out: &mut Vec<u8>) -> Option<NewKeys> {
-        Some(match self.session.write_hs(out)? {
+        Some(match self.session.as_mut()?.write_hs(out)? {
             KeyChange::Handshake { keys } => NewKeys::Handshake(keys),
             KeyChange::OneRtt { keys, next } => NewKeys::OneRtt(Box::new(OneRttKeys::new(keys, next))),
         })
@@ -294,36 +344,44 @@ impl TlsSession {
     /// Keys of 0-RTT packets: a client's once it has written a ClientHello that offers them, a
     /// server's once it accepted them.
     pub(crate) fn zero_rtt_keys(&self) -> Option<DirectionalKeys> {
-        self.session.zero_rtt_keys()
+        self.session.as_ref()?.zero_rtt_keys()
     }
 
     /// Whether the server accepted this client's early data; known with its first flight.
     pub(crate) fn early_data_accepted(&self) -> bool {
-        match &self.session {
-            rustls::quic::Connection::Client(client) => client.is_early_data_accepted(),
-            rustls::quic::Connection::Server(_) => false,
+        match self.session.as_deref() {
+            Some(rustls::quic::Connection::Client(client)) => client.is_early_data_accepted(),
+            Some(rustls::quic::Connection::Server(_)) | None => false,
         }
     }
 
     /// Whether a ticket of an earlier session was used.
     pub(crate) fn is_resumed(&self) -> bool {
-        self.session.handshake_kind() == Some(rustls::HandshakeKind::Resumed)
+        self.with_facts(|facts| facts.resumed)
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
-        self.session.is_handshaking()
+        self.session.as_ref().is_some_and(|session| session.is_handshaking())
     }
 
+    /// The peer's transport parameters, until the session is over.
     pub(crate) fn peer_parameters(&self) -> Option<&[u8]> {
-        self.session.quic_transport_parameters()
+        self.session.as_ref()?.quic_transport_parameters()
     }
 
     pub(crate) fn alpn(&self) -> Option<Vec<u8>> {
-        self.session.alpn_protocol().map(<[u8]>::to_vec)
+        self.with_facts(|facts| facts.alpn.clone())
     }
 
-    pub(crate) fn peer_certificates(&self) -> Option<Vec<rustls::pki_types::CertificateDer<'static>>> {
-        Some(self.session.peer_certificates()?.iter().map(|c| c.clone().into_owned()).collect())
+    pub(crate) fn peer_certificates(&self) -> Option<Vec<CertificateDer<'static>>> {
+        self.with_facts(|facts| facts.peer_certificates.clone())
+    }
+
+    fn with_facts<T>(&self, ask: impl FnOnce(&TlsFacts) -> T) -> T {
+        match &self.session {
+            Some(session) => ask(&TlsFacts::of(session)),
+            None => ask(&self.facts),
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to,
 //! and [`Connection`]. The structure is explained in docs/decisions/0001-transport-core.md.
 
+mod by_path;
 mod cids;
 mod config;
 mod connection;

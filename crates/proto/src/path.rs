@@ -306,6 +306,11 @@ impl Path {
         self.space.sent.into_packets()
     }
 
+    /// It is at rest: gives memory back.
+    pub(crate) fn release_buffers(&mut self) {
+        self.space.sent.release();
+    }
+
     // ---- size of datagrams
 
     /// The peer accepts no more than `limit` bytes.

@@ -7,7 +7,10 @@
 use rustls::quic::DirectionalKeys;
 use units::Instant;
 
-use super::{Connection, Event};
+use super::{
+    Connection, Event,
+    receive::{Contents, FrameContext},
+};
 use crate::{
     Transmit,
     crypto::{self, Level},
@@ -168,7 +171,7 @@ impl Connection {
         }
         self.on_authenticated(now, PathId::ZERO, arrived, super::migration::Located::Here);
         let phase = KeyPhase::Current;
-        let context = super::receive::FrameContext {
+        let context = FrameContext {
             level: Level::ZeroRtt,
             path: PathId::ZERO,
             phase,
@@ -180,7 +183,7 @@ impl Connection {
             self.on_payload(now, context, payload)
         });
         match result {
-            Ok(ack_eliciting) => {
+            Ok(Contents { ack_eliciting, .. }) => {
                 let path = self.path_zero();
                 let delay = path.ack_delay();
                 path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);

@@ -248,6 +248,7 @@ impl Connection {
         self.handshake.complete = true;
         self.events.push_back(Event::Connected);
         if self.side == Side::Server {
+            self.handshake.tls.end();
             self.handshake_deadline = None;
             self.endpoint_events.push_back(EndpointEvent(EndpointEventKind::HandshakeComplete));
             if self.awaiting.is_none() {

@@ -42,6 +42,14 @@ pub(super) struct FrameContext {
     pub(super) elsewhere: Option<NetworkPath>,
 }
 
+/// What a packet turned out to hold.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Contents {
+    pub(super) ack_eliciting: bool,
+    /// It may be a source symbol of the peer's.
+    pub(super) worth_rebuilding: bool,
+}
+
 impl Connection {
     /// Takes a datagram that the endpoint found to be for this connection.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
@@ -160,7 +168,7 @@ impl Connection {
             self.on_payload(now, context, payload)
         });
         match result {
-            Ok(ack_eliciting) => {
+            Ok(Contents { ack_eliciting, .. }) => {
                 if let Some(space) = self.handshake.space_mut(level) {
                     let received = space.space.received_mut();
                     // Handshake ACKs never wait (RFC 9000 section 13.2.1).
@@ -225,11 +233,11 @@ impl Connection {
             let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
             let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false, elsewhere };
             self.observe_received(now, &context, number, payload);
-            let ack_eliciting = self.on_payload(now, context, payload)?;
-            if ack_eliciting {
+            let contents = self.on_payload(now, context, payload)?;
+            if contents.worth_rebuilding {
                 self.on_source_packet(now, id, number, payload)?;
             }
-            Ok(ack_eliciting)
+            Ok(contents.ack_eliciting)
         });
         match result {
             Ok(ack_eliciting) => {
@@ -263,15 +271,16 @@ impl Connection {
         Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, "reserved header bits are not zero"))
     }
 
-    /// Deals with the frames of a packet; returns whether any of them asks for an ACK.
+    /// Deals with the frames of a packet.
     pub(super) fn on_payload(
         &mut self,
         now: Instant,
         context: FrameContext,
         payload: &[u8],
-    ) -> Result<bool, TransportError> {
+    ) -> Result<Contents, TransportError> {
         let kind = context.level.kind();
-        let (mut ack_eliciting, mut active, mut symbols) = (false, false, 0);
+        let mut contents = Contents::default();
+        let (mut active, mut symbols) = (false, 0);
         for frame in Frames::with_limits(payload, RangeLimits { packets: 256, ranges: 256 }) {
             let frame = frame?;
             if !frame.is_allowed_in(kind) {
@@ -288,7 +297,8 @@ impl Connection {
                 return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason)
                     .in_frame(frame.frame_type()));
             }
-            ack_eliciting |= frame.is_ack_eliciting();
+            contents.ack_eliciting |= frame.is_ack_eliciting();
+            contents.worth_rebuilding |= frame.is_worth_rebuilding();
             active |= frame.is_ack_eliciting() && !is_probe(&frame);
             self.on_frame(now, context, frame)?;
             if self.state.is_closed() {
@@ -298,7 +308,7 @@ impl Connection {
         if active && let Some(path) = self.paths.get_mut(&context.path) {
             path.on_activity(now);
         }
-        Ok(ack_eliciting)
+        Ok(contents)
     }
 
     fn on_frame(

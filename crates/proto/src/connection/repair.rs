@@ -16,11 +16,10 @@ mod rebuilt;
 mod source_log;
 mod symbols;
 
-use std::collections::BTreeMap;
-
 use units::Instant;
 
 use crate::{
+    by_path::ByPath,
     config::RepairConfig,
     policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, Terms},
     stats::{ConnectionStats, RecoveryReasons},
@@ -48,7 +47,7 @@ pub(crate) struct Repair {
     free: Vec<Vec<u8>>,
     kept_bytes: u64,
     /// The block of un-ACKed packets of each path whose repair symbols are being sent.
-    symbols: BTreeMap<PathId, EncodedBlock>,
+    symbols: ByPath<EncodedBlock>,
     /// Blocks of new data.
     blocks: Blocks,
     pub(crate) decoder: Decoder,
@@ -70,7 +69,7 @@ impl Repair {
             peer: None,
             free: Vec::new(),
             kept_bytes: 0,
-            symbols: BTreeMap::new(),
+            symbols: ByPath::new(),
             blocks: Blocks::default(),
             policy: (recovery.scheme().build)(&terms).policy,
             ask_at: None,
@@ -179,6 +178,12 @@ impl Repair {
         }
     }
 
+    /// Nothing is un-ACKed: gives memory back.
+    pub(super) fn release_buffers(&mut self) {
+        self.free = Vec::new();
+        self.symbols = ByPath::new();
+    }
+
     /// The block whose repair symbols are being sent for `path`.
     pub(crate) fn block(&self, path: PathId) -> Option<&EncodedBlock> {
         self.symbols.get(&path)
@@ -186,7 +191,7 @@ impl Repair {
 
     /// Codes a new block, which replaces the path's last one.
     pub(crate) fn encode(&mut self, path: PathId, members: &[u64], sources: &[&[u8]], count: u8) -> bool {
-        self.symbols.entry(path).or_default().encode(members, sources, count)
+        self.symbols.get_or_default(path).encode(members, sources, count)
     }
 
     pub(crate) fn forget_path(&mut self, path: PathId) {

@@ -63,7 +63,7 @@ fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportErr
     let phase = KeyPhase::Current;
     let context =
         FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };
-    client.on_payload(Instant::ORIGIN, context, payload)
+    client.on_payload(Instant::ORIGIN, context, payload).map(|contents| contents.ack_eliciting)
 }
 
 #[test]

@@ -70,6 +70,7 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
+            self.release_buffers();
             debug_assert_eq!(
                 self.neglected(now),
                 None,

@@ -383,6 +383,13 @@ impl SentPackets {
         packet
     }
 
+    /// Gives memory back if nothing is on record.
+    pub(super) fn release(&mut self) {
+        if self.ring.is_empty() {
+            *self = Self { first: self.first, ..Self::default() };
+        }
+    }
+
     /// Whether a packet between two numbers was acknowledged, as far as the records reach back.
     pub(super) fn any_acked_between(&self, lower: u64, upper: u64) -> bool {
         let Some(start) = self.index(lower + 1) else { return true };

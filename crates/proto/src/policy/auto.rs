@@ -25,8 +25,6 @@
 //! an allowance per exchange), and leaves only when nothing else waits and a window has room.
 //! Nothing is computed again while nothing has changed.
 
-use std::collections::BTreeMap;
-
 use recovery::{
     Exposed, PacketNumber, UnackedView,
     cofuso::{Block, MAX_BLOCK},
@@ -42,7 +40,7 @@ use super::{
     Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
     RepairConfig, Scheme, SentData, Terms, paced,
 };
-use crate::{stats::RecoveryReasons, wire::PathId};
+use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
 
 pub(super) const SCHEME: Scheme = Scheme { name: "auto", build };
 
@@ -68,7 +66,7 @@ struct Auto {
     coding: Coding,
     k_max: u16,
     budget: RepairBudget,
-    paths: BTreeMap<PathId, Watch>,
+    paths: ByPath<Watch>,
     reasons: RecoveryReasons,
 }
 
@@ -104,7 +102,7 @@ impl Auto {
             coding,
             k_max: u16::from(repair.k_max),
             budget: RepairBudget::default(),
-            paths: BTreeMap::new(),
+            paths: ByPath::new(),
             reasons: RecoveryReasons::default(),
         }
     }
@@ -164,7 +162,7 @@ impl Auto {
 
     /// Notes that nothing is done about `exposed`; each exposure counts once.
     fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Option<Task> {
-        let watch = self.paths.entry(of).or_default();
+        let watch = self.paths.get_or_default(of);
         if watch.left.replace((exposed, why)) != Some((exposed, why)) {
             match why {
                 Left::NotNeeded => self.reasons.not_needed += 1,
@@ -249,7 +247,7 @@ impl RecoveryPolicy for Auto {
                     break;
                 }
                 let Some(task) = self.plan(of, paths, unacked) else { break };
-                self.paths.entry(of.id).or_default().task = Some(task);
+                self.paths.get_or_default(of.id).task = Some(task);
             }
         }
         RecoveryAction::Nothing

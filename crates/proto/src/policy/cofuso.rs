@@ -19,8 +19,6 @@
 //!   block repairs whichever packet is lost second, and a copy only the one it copies.
 //! - See docs/decisions/0006-spare-window-order.md for the measurements.
 
-use std::collections::BTreeMap;
-
 use recovery::{
     PathSample, UnackedView,
     cofuso::{Block, BlockParameters, BlockProgress, MAX_BLOCK, Step},
@@ -34,7 +32,7 @@ use super::{
     fuso::{Fuso, budget},
     paced, samples,
 };
-use crate::wire::PathId;
+use crate::by_path::ByPath;
 
 pub(super) const SCHEME: Scheme = Scheme { name: "cofuso", build };
 
@@ -50,7 +48,7 @@ fn build(terms: &Terms<'_>) -> Built {
 struct Cofuso {
     parameters: BlockParameters,
     weights: Weights,
-    paths: BTreeMap<PathId, Coded>,
+    paths: ByPath<Coded>,
 }
 
 /// Where the coding of one path's packets stands.
@@ -68,7 +66,7 @@ impl Cofuso {
             k_max: u16::from(config.k_max),
             ..BlockParameters::default()
         };
-        Self { parameters, weights: Weights::default(), paths: BTreeMap::new() }
+        Self { parameters, weights: Weights::default(), paths: ByPath::new() }
     }
 
     /// The repair symbol that Algorithm 2 asks for, if the path has packets to code.
@@ -129,7 +127,7 @@ impl RecoveryPolicy for Cofuso {
 
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let RecoveryAction::Repair { block, index, of, .. } = *action else { return };
-        let coding = self.paths.entry(of).or_default();
+        let coding = self.paths.get_or_default(of);
         if index < block.m {
             coding.progress.on_sent(&Step::Parity { block, index });
         }

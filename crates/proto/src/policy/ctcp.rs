@@ -9,10 +9,8 @@
 //! - p is averaged per path, with the losses that loss detection declares: no ACK has counted them.
 //! - A block ends with the write whose data it holds: what comes later begins another.
 
-use std::collections::BTreeMap;
-
 use recovery::{
-    PathId, UnackedView,
+    UnackedView,
     ctcp_blocks::{BlockSchedule, Limits, Packet},
     ctcp_loss::ShortTermLoss,
 };
@@ -22,6 +20,7 @@ use super::{
     Ahead, Built, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
     RepairConfig, Scheme, SentData, Terms, none,
 };
+use crate::by_path::ByPath;
 
 pub(super) const SCHEME: Scheme = Scheme { name: "ctcp", build };
 
@@ -36,7 +35,7 @@ fn build(terms: &Terms<'_>) -> Built {
 #[derive(Debug)]
 struct Ctcp {
     schedule: BlockSchedule,
-    loss: BTreeMap<PathId, LossRate>,
+    loss: ByPath<LossRate>,
 }
 
 /// p of a path, with the losses that no ACK has counted yet.
@@ -63,7 +62,7 @@ impl Ctcp {
             memory: config.source_memory.min(config.decoder_memory / 2),
             ..Limits::default()
         };
-        Self { schedule: BlockSchedule::new(limits), loss: BTreeMap::new() }
+        Self { schedule: BlockSchedule::new(limits), loss: ByPath::new() }
     }
 }
 
@@ -107,11 +106,11 @@ impl RecoveryPolicy for Ctcp {
                 self.schedule.on_sent(now, Packet::Coded { block, index }, path, number, 0, rtt);
             }
             RecoveryEvent::Acked { path, number, in_flight: true, rtt } => {
-                self.loss.entry(path).or_default().on_acked();
+                self.loss.get_or_default(path).on_acked();
                 self.schedule.on_acked(now, path, number, rtt);
             }
             RecoveryEvent::Lost(packet) if packet.in_flight => {
-                self.loss.entry(packet.path).or_default().gap += 1;
+                self.loss.get_or_default(packet.path).gap += 1;
                 self.schedule.on_lost(packet.path, packet.number);
             }
             RecoveryEvent::PathTimeout { path, .. } => self.schedule.on_path_timeout(path),

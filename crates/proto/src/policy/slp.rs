@@ -21,8 +21,6 @@
 //!   SLP-A4 counts if it is more.
 //! - A copy that new data keeps waiting is given up after eight gaps: new data always goes first.
 
-use std::collections::BTreeMap;
-
 use recovery::{
     UnackedView,
     path_choice::fuso::best,
@@ -37,7 +35,7 @@ use super::{
     Built, Carried, LostPacket, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy, Scheme,
     SentData, paced, samples,
 };
-use crate::{stats::RecoveryReasons, wire::PathId};
+use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
 
 pub(super) const SCHEME: Scheme = Scheme { name: "slp", build: |_| Built::new(Slp::default()) };
 
@@ -52,7 +50,7 @@ struct Slp {
     duplicates: Duplicates,
     /// What is special about the packet whose copy is pending.
     pending: Marks,
-    paths: BTreeMap<PathId, Losses>,
+    paths: ByPath<Losses>,
     reasons: RecoveryReasons,
 }
 
@@ -187,7 +185,7 @@ impl RecoveryPolicy for Slp {
 
     fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
         match *event {
-            RecoveryEvent::Sent { path } => self.paths.entry(path).or_default().on_sent(),
+            RecoveryEvent::Sent { path } => self.paths.get_or_default(path).on_sent(),
             RecoveryEvent::Acked { path, number, .. } => self.duplicates.on_acked(path, number),
             RecoveryEvent::Lost(packet) => self.on_lost(&packet),
             RecoveryEvent::SpuriousLoss { path } => {

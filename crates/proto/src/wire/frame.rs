@@ -260,6 +260,20 @@ impl<'a> Frame<'a> {
         !matches!(self, Self::Padding { .. } | Self::Ack(_) | Self::ConnectionClose(_))
     }
 
+    /// Whether rebuilding a packet for this frame would be of use: it says something that is still
+    /// news when it comes late, and is not a repair symbol itself.
+    pub(crate) const fn is_worth_rebuilding(&self) -> bool {
+        self.is_ack_eliciting()
+            && !matches!(
+                self,
+                Self::Ping
+                    | Self::PathChallenge(_)
+                    | Self::PathResponse(_)
+                    | Self::Repair(_)
+                    | Self::Combination(_)
+            )
+    }
+
     /// Whether the frame leaves a packet a probing one (RFC 9000 section 9.1), which does not make
     /// the peer migrate. PATH_NEW_CONNECTION_ID counts like NEW_CONNECTION_ID, which it extends.
     pub const fn is_probing(&self) -> bool {

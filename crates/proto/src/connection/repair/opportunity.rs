@@ -1,10 +1,10 @@
 //! What happens at an opportunity: the policy sees what is un-ACKed, and what it asks for leaves.
 
 use recovery::{Exposed, PacketNumber, SourceRun, UnackedView};
-use std::collections::BTreeMap;
 use units::{Duration, Instant};
 
 use crate::{
+    by_path::ByPath,
     connection::Connection,
     path::{Path, sent::SentPacket, snapshot::View},
     policy::{Carried, RecoveryAction, SentData},
@@ -20,7 +20,7 @@ const MAX_RECORDS_PER_SYMBOL: usize = 8;
 const MAX_VOID_ATTEMPTS: usize = 64;
 
 /// The un-ACKed packets of all paths, as the pure algorithms ask for them.
-pub(in crate::connection) struct Unacked<'a>(pub(in crate::connection) &'a BTreeMap<PathId, Path>);
+pub(in crate::connection) struct Unacked<'a>(pub(in crate::connection) &'a ByPath<Path>);
 
 impl UnackedView for Unacked<'_> {
     fn oldest_resendable(&self, path: PathId) -> Option<PacketNumber> {

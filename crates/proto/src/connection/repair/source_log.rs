@@ -4,13 +4,13 @@
 //! keeping one must cost no more than copying it: plaintexts are appended to the newest slab, and
 //! the oldest slab is given up as a whole.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use crate::wire::PathId;
+use crate::{by_path::ByPath, wire::PathId};
 
 /// Sizes of slabs, bytes: small while little is kept, so that a quiet connection holds little
 /// memory; at most an eighth of the budget.
-const SLAB_SIZES: core::ops::RangeInclusive<usize> = 4 << 10..=64 << 10;
+const SLAB_SIZES: core::ops::RangeInclusive<usize> = 1 << 10..=64 << 10;
 /// What keeping a plaintext costs beyond its bytes: its places in a slab's list and in its path's
 /// index.
 const ENTRY_OVERHEAD: usize = 64;
@@ -54,7 +54,7 @@ pub(super) struct SourceLog {
     /// How many slabs have been given up.
     gone: u64,
     /// Of each path, by ascending packet number.
-    index: BTreeMap<PathId, VecDeque<Place>>,
+    index: ByPath<VecDeque<Place>>,
     memory: u64,
     /// Bytes of plaintexts that blocks rely on.
     pinned: u64,
@@ -75,7 +75,7 @@ impl SourceLog {
             largest_slab: largest_slab(budget),
             slabs: VecDeque::new(),
             gone: 0,
-            index: BTreeMap::new(),
+            index: ByPath::new(),
             memory: 0,
             pinned: 0,
             moved: 0,
@@ -121,7 +121,7 @@ impl SourceLog {
     }
 
     fn keep_pinned(&mut self, path: PathId, number: u64, plaintext: &[u8], pins: u16) {
-        let places = self.index.entry(path).or_default();
+        let places = self.index.get_or_default(path);
         let after = match places.back() {
             Some(last) if last.number >= number => places.partition_point(|p| p.number < number),
             _ => places.len(),
@@ -262,6 +262,8 @@ fn fresh_slab(spare: Option<Slab>, size: usize) -> Slab {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -315,7 +317,7 @@ mod tests {
     fn the_oldest_go_first_and_little_is_held_for_little() {
         let mut log = SourceLog::new(1 << 20);
         log.keep(PathId(1), 7, &[1; 100]);
-        assert!(log.memory() < 5_000, "{}", log.memory());
+        assert!(log.memory() < 2_000, "{}", log.memory());
         for number in 8..200 {
             log.keep(PathId(1), number, &[2; 1_400]);
         }
