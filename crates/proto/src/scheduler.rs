@@ -16,6 +16,13 @@ use crate::{config::SchedulerKind, path::snapshot::PathSnapshot, wire::PathId};
 pub trait Scheduler: Send + core::fmt::Debug {
     /// `queued` is the number of stream bytes waiting, this packet's included.
     fn select(&mut self, now: Instant, paths: &[PathSnapshot], queued: u64) -> Option<PathId>;
+
+    /// Whether the next packet goes where the last one went, which is `last`, so that they leave
+    /// together. Called after the first packet of a batch; `true` only if the path may send. If
+    /// not, the batch ends.
+    fn stays(&mut self, now: Instant, last: PathId, paths: &[PathSnapshot], queued: u64) -> bool {
+        self.select(now, paths, queued) == Some(last)
+    }
 }
 
 /// The registry: one line per scheduler.

@@ -347,7 +347,11 @@ impl Connection {
         }
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
-        let id = self.choose_path(now, queued, 0).filter(|id| batch.is_none_or(|b| b == *id))?;
+        let id = match batch {
+            None => self.choose_path(now, queued, 0)?,
+            Some(id) if self.batch_goes_on(now, id, queued) => id,
+            Some(_) => return None,
+        };
         if let Next::Source(place) = next
             && !self.may_join(now, place.block, id)
         {
@@ -386,6 +390,23 @@ impl Connection {
         }
         self.scratch.snapshots = snapshots;
         chosen
+    }
+
+    /// Whether the scheduler has the next packet follow those of the batch that has begun on a path.
+    /// Of what it saw then, that path alone has changed.
+    fn batch_goes_on(&mut self, now: Instant, id: PathId, queued: u64) -> bool {
+        let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
+        let seen = snapshots.iter_mut().find(|s| s.id == id);
+        if let (Some(seen), usable, delay) = (seen, self.usable(), self.peer_max_ack_delay())
+            && let Some(path) = self.paths.get_mut(&id)
+        {
+            *seen = path.snapshot(now, View::Scheduling, delay, usable(path));
+        } else {
+            self.take_snapshots(now, View::Scheduling, &mut snapshots);
+        }
+        let goes_on = self.scheduler.stays(now, id, &snapshots, queued);
+        self.scratch.snapshots = snapshots;
+        goes_on
     }
 
     fn build_data(&mut self, now: Instant, id: PathId, next: Next, out: &mut Vec<u8>) -> Option<Built> {

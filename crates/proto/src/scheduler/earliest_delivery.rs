@@ -11,6 +11,10 @@
 //! A packet's delivery takes half a round trip and, with the path's loss probability, the round
 //! trip and more that a loss would add.
 //!
+//! Packets that leave together stay together: a batch goes on where it began, as long as that costs
+//! its packets no more than a timer can tell. Paths of equal speed would take turns by the packet
+//! else, and every packet would cost a system call.
+//!
 //! # Invariants
 //! - If no path can send, nothing is sent.
 //! - With one path that can send, and no faster one, that path is used whatever its round-trip
@@ -19,7 +23,10 @@
 use units::{Duration, Instant};
 
 use super::Scheduler;
-use crate::{path::snapshot::PathSnapshot, wire::PathId};
+use crate::{
+    path::{rtt::GRANULARITY, snapshot::PathSnapshot},
+    wire::PathId,
+};
 
 /// A path is not worth waiting for unless it is faster by more than this factor.
 const NEARLY_AS_FAST: f64 = 1.1;
@@ -37,6 +44,13 @@ impl Scheduler for EarliestDelivery {
             .filter(|p| one_way(p).mul_f64(NEARLY_AS_FAST) < one_way(candidate))
             .any(|faster| finish(faster, queued) <= arrives + candidate.rtt_variance);
         (!waiting_is_better).then_some(candidate.id)
+    }
+
+    fn stays(&mut self, now: Instant, last: PathId, paths: &[PathSnapshot], queued: u64) -> bool {
+        let Some(best) = self.select(now, paths, queued) else { return false };
+        let arrival_on = |id| paths.iter().find(|p| p.id == id && p.may_send()).map(arrival);
+        best == last
+            || arrival_on(last).zip(arrival_on(best)).is_some_and(|(last, best)| last <= best + GRANULARITY)
     }
 }
 
@@ -146,6 +160,20 @@ mod tests {
     fn nobody_waits_for_a_path_that_is_not_usable() {
         let (dead, slow) = (path(0, 20, 12_000, 12_000), path(1, 60, 12_000, 0));
         assert_eq!(select(&[PathSnapshot { usable: false, ..dead }, slow], 1_200), Some(1));
+    }
+
+    #[test]
+    fn a_batch_stays_where_it_began_unless_another_path_is_clearly_faster() {
+        let stays =
+            |paths: &[PathSnapshot]| EarliestDelivery.stays(Instant::ORIGIN, PathId(1), paths, 60_000);
+        let (a, b) = (path(0, 50, 12_000, 0), path(1, 51, 12_000, 1_200));
+        assert_eq!(select(&[a, b], 60_000), Some(0));
+        assert!(stays(&[a, b]), "half a millisecond later");
+        assert!(!stays(&[a, path(1, 53, 12_000, 1_200)]));
+        assert!(!stays(&[a, PathSnapshot { in_flight: 12_000, ..b }]), "its window is used up");
+        let (faster, slow) = (path(0, 20, 12_000, 12_000), path(1, 80, 12_000, 1_200));
+        assert!(stays(&[faster, slow]), "with much to send");
+        assert!(!EarliestDelivery.stays(Instant::ORIGIN, PathId(1), &[faster, slow], 1_200));
     }
 
     #[test]

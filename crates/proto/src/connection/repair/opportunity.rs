@@ -93,6 +93,7 @@ impl Connection {
     /// A batch of packets begins: what needs no protection need not be kept.
     pub(in crate::connection) fn begin_batch(&mut self) {
         self.repair.ask_at = None;
+        self.scratch.snapshots.clear();
         self.repair.keep_sources = !self.has_data_for_long();
     }
 
