@@ -32,7 +32,17 @@ impl RangeSet {
             return 0;
         }
         let before = self.covered;
-        // The common case: the last range before `start` grows, and reaches no other.
+        // The common case: the highest range grows.
+        if let Some(mut last) = self.ranges.last_entry()
+            && *last.key() <= start
+            && *last.get() >= start
+        {
+            let new = end.saturating_sub(*last.get());
+            *last.get_mut() += new;
+            self.covered += new;
+            return new;
+        }
+        // Or the last range before `start`, and it reaches no other.
         if let Some((_, last_end)) = self.ranges.range_mut(..=start).next_back() {
             if *last_end >= end {
                 return 0;
@@ -113,6 +123,10 @@ impl RangeSet {
 
     /// The last range that starts at or before `value`.
     fn range_at_or_before(&self, value: u64) -> Option<Range<u64>> {
+        let (&start, &end) = self.ranges.last_key_value()?;
+        if start <= value {
+            return Some(start..end);
+        }
         self.ranges.range(..=value).next_back().map(|(&start, &end)| start..end)
     }
 

@@ -25,6 +25,8 @@ pub(super) struct Routes {
     cids: BTreeMap<ConnectionId, ConnectionHandle>,
     resets: BTreeMap<HashedToken, ConnectionHandle>,
     connections: BTreeMap<ConnectionHandle, Route>,
+    /// The last one that was looked up: datagrams come in runs.
+    last: Option<(ConnectionId, ConnectionHandle)>,
     next_handle: usize,
     token_hash: hmac::Key,
 }
@@ -44,6 +46,7 @@ impl Routes {
             cids: BTreeMap::new(),
             resets: BTreeMap::new(),
             connections: BTreeMap::new(),
+            last: None,
             next_handle: 0,
             token_hash: hmac::Key::new(hmac::HMAC_SHA256, key),
         }
@@ -56,13 +59,28 @@ impl Routes {
     pub(super) fn add(&mut self, cids: &[ConnectionId]) -> ConnectionHandle {
         let handle = ConnectionHandle(self.next_handle);
         self.next_handle += 1;
-        self.cids.extend(cids.iter().map(|cid| (*cid, handle)));
+        cids.iter().for_each(|cid| self.insert(*cid, handle));
         self.connections.insert(handle, Route { cids: cids.to_vec(), ..Route::default() });
         handle
     }
 
-    pub(super) fn by_cid(&self, cid: &ConnectionId) -> Option<ConnectionHandle> {
-        self.cids.get(cid).copied()
+    pub(super) fn by_cid(&mut self, cid: &ConnectionId) -> Option<ConnectionHandle> {
+        if let Some((_, handle)) = self.last.filter(|(last, _)| last == cid) {
+            return Some(handle);
+        }
+        let handle = *self.cids.get(cid)?;
+        self.last = Some((*cid, handle));
+        Some(handle)
+    }
+
+    fn insert(&mut self, cid: ConnectionId, handle: ConnectionHandle) {
+        self.last = None;
+        self.cids.insert(cid, handle);
+    }
+
+    fn forget(&mut self, cid: &ConnectionId) {
+        self.last = None;
+        self.cids.remove(cid);
     }
 
     /// The connection that a datagram with this end would reset.
@@ -76,7 +94,7 @@ impl Routes {
     pub(super) fn add_cid(&mut self, handle: ConnectionHandle, cid: ConnectionId) {
         if let Some(route) = self.connections.get_mut(&handle) {
             route.cids.push(cid);
-            self.cids.insert(cid, handle);
+            self.insert(cid, handle);
         }
     }
 
@@ -88,7 +106,7 @@ impl Routes {
         if route.retired.len() > MAX_RETIRED
             && let Some(oldest) = route.retired.pop_front()
         {
-            self.cids.remove(&oldest);
+            self.forget(&oldest);
         }
     }
 
@@ -110,7 +128,7 @@ impl Routes {
         self.set_reset_tokens(handle, &[]);
         let Some(route) = self.connections.remove(&handle) else { return };
         for cid in route.cids.iter().chain(&route.retired) {
-            self.cids.remove(cid);
+            self.forget(cid);
         }
     }
 

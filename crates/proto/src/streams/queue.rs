@@ -6,8 +6,7 @@
 //! what others have to say, whatever their number, and nobody waits for ever: of what is sent,
 //! those who are passed over get a share too.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::wire::StreamId;
 
@@ -30,8 +29,23 @@ pub(super) enum Class {
     Bulk,
 }
 
+/// Lists that are empty are kept for so many priorities, since a stream with much to send leaves its
+/// list and comes back with every packet.
+const KEPT: usize = 4;
+
 /// Streams of one priority.
-type Level = [VecDeque<StreamId>; 3];
+#[derive(Debug)]
+struct Level {
+    priority: i32,
+    /// By [`Class`].
+    queues: [VecDeque<StreamId>; 3],
+}
+
+impl Level {
+    fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+}
 
 /// A stream's turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +62,8 @@ pub(super) struct Turn {
 /// and once for new.
 #[derive(Default, Debug)]
 pub(super) struct SendQueue {
-    levels: BTreeMap<Reverse<i32>, Level>,
+    /// The highest priority first.
+    levels: Vec<Level>,
     /// Bytes sent while others were passed over.
     passed_over: u64,
     /// How often others were let pass: they take turns, too.
@@ -57,12 +72,12 @@ pub(super) struct SendQueue {
 
 impl SendQueue {
     pub(super) fn push_back(&mut self, priority: i32, class: Class, id: StreamId) {
-        self.level(priority)[class as usize].push_back(id);
+        self.level(priority).queues[class as usize].push_back(id);
     }
 
     /// For a stream whose turn is not over.
     pub(super) fn push_front(&mut self, priority: i32, class: Class, id: StreamId) {
-        self.level(priority)[class as usize].push_front(id);
+        self.level(priority).queues[class as usize].push_front(id);
     }
 
     pub(super) fn pop(&mut self) -> Option<Turn> {
@@ -76,11 +91,8 @@ impl SendQueue {
             next = self.waiting().nth(1 + self.let_pass % passed)?;
         }
         let (level, class) = next;
-        let queues = self.levels.get_mut(&level)?;
-        let id = queues[class as usize].pop_front()?;
-        if queues.iter().all(VecDeque::is_empty) {
-            self.levels.remove(&level);
-        }
+        let id = self.levels[level].queues[class as usize].pop_front()?;
+        self.forget_if_empty(level);
         Some(Turn { id, class, others, let_pass })
     }
 
@@ -99,24 +111,37 @@ impl SendQueue {
 
     /// Takes out a stream, if it is there. O(streams of that priority).
     pub(super) fn remove(&mut self, priority: i32, class: Class, id: StreamId) {
-        if let Some(level) = self.levels.get_mut(&Reverse(priority)) {
-            level[class as usize].retain(|&queued| queued != id);
-            if level.iter().all(VecDeque::is_empty) {
-                self.levels.remove(&Reverse(priority));
-            }
+        if let Ok(level) = self.place(priority) {
+            self.levels[level].queues[class as usize].retain(|&queued| queued != id);
+            self.forget_if_empty(level);
         }
     }
 
     fn level(&mut self, priority: i32) -> &mut Level {
-        self.levels.entry(Reverse(priority)).or_default()
+        let level = self.place(priority).unwrap_or_else(|level| {
+            self.levels.insert(level, Level { priority, queues: Default::default() });
+            level
+        });
+        &mut self.levels[level]
     }
 
-    /// The lists that are not empty, in the order of their right.
-    fn waiting(&self) -> impl Iterator<Item = (Reverse<i32>, Class)> {
-        let classes = [Class::Lost, Class::First, Class::Bulk];
-        let of = move |(&level, queues): (&Reverse<i32>, &Level)| {
-            classes.map(|class| (!queues[class as usize].is_empty()).then_some((level, class)))
-        };
-        self.levels.iter().flat_map(of).flatten()
+    /// Where a priority is among the levels, or belongs.
+    fn place(&self, priority: i32) -> Result<usize, usize> {
+        self.levels.binary_search_by(|level| priority.cmp(&level.priority))
+    }
+
+    fn forget_if_empty(&mut self, level: usize) {
+        if self.levels.len() > KEPT && self.levels[level].is_empty() {
+            self.levels.remove(level);
+        }
+    }
+
+    /// The lists that are not empty, as level and class, in the order of their right.
+    fn waiting(&self) -> impl Iterator<Item = (usize, Class)> {
+        let lists = self.levels.iter().enumerate().flat_map(|(place, level)| {
+            let classes = [Class::Lost, Class::First, Class::Bulk].into_iter();
+            classes.map(move |class| (place, class, &level.queues[class as usize]))
+        });
+        lists.filter(|(_, _, queue)| !queue.is_empty()).map(|(place, class, _)| (place, class))
     }
 }
