@@ -59,7 +59,8 @@ impl Journal {
     pub(crate) fn note(&self, kind: EventKind, text: impl Display) {
         // Peers' words must not steer the terminal that shows them.
         let mut text = text.to_string().replace(char::is_control, " ");
-        text.truncate(text.floor_char_boundary(MAX_TEXT));
+        let fits = (0..=MAX_TEXT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(fits);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = entries.kept.back_mut().filter(|last| last.kind == kind && last.text == text) {
             (last.count, last.unix_ms) = (last.count + 1, unix_ms());
