@@ -156,6 +156,60 @@ fn captures_are_analysed() {
     assert!(std::fs::read_to_string(html).unwrap().contains("</html>"));
     let output = mendpath(&["trace", "analyze", name, "--timeout-at", "1500"]);
     assert!(text(&output.stdout).contains("2 retransmissions"), "{}", text(&output.stdout));
+    let output = mendpath(&["trace", "analyze", name, "--html", "-"]);
+    assert!(text(&output.stdout).starts_with("<!doctype html>"), "the page instead of the tables");
+    for wrong in
+        [&["--cluster", "linear", "--timeout-at", "9"][..], &["--method", "ack-clock", "--timeout-at", "9"]]
+    {
+        assert_eq!(
+            mendpath(&[&["trace", "analyze", name], wrong].concat()).status.code(),
+            Some(2),
+            "{wrong:?}"
+        );
+    }
+}
+
+#[test]
+fn no_output_takes_the_place_of_a_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (a, b, link) = (path("a.pcap"), path("b.pcap"), path("link"));
+    for file in [&a, &b] {
+        std::fs::write(file, capture_of_syns(&[10, 11, 13])).unwrap();
+    }
+    std::os::unix::fs::symlink(&a, &link).unwrap();
+    let refused = [
+        (["--json", &a, &b], "holds a capture"),
+        (["--json", &link, &a], "one of the captures"),
+        (["--html", &b, &b], "one of the captures"),
+    ];
+    for (args, why) in refused {
+        let output = mendpath(&[&["trace", "analyze"][..], &args].concat());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(text(&output.stderr).contains(why), "{}", text(&output.stderr));
+    }
+    let same = path("same");
+    let output = mendpath(&["trace", "analyze", &a, "--json", &same, "--html", &same]);
+    assert_eq!(output.status.code(), Some(2));
+    for file in [&a, &b] {
+        assert_eq!(std::fs::read(file).unwrap(), capture_of_syns(&[10, 11, 13]), "{file}");
+    }
+}
+
+/// Linux has a device that is always full.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_disk_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("syns.pcap");
+    std::fs::write(&file, capture_of_syns(&[10, 11])).unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    let output = command.args(["trace", "analyze"]).arg(&file).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("disk is full"), "{}", text(&output.stderr));
+    let output = mendpath(&["trace", "analyze", file.to_str().unwrap(), "--json", "/dev/full"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
 }
 
 #[test]

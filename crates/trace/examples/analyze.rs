@@ -1,10 +1,10 @@
 //! Analyses captures and prints the tables, without the rest of the command line:
-//! `analyze FILE... [--html FILE] [--json FILE]`.
+//! `analyze FILE... [--html FILE] [--json FILE] [--paper]`.
 
 use std::{fs::File, path::PathBuf};
 
 use clap::Parser;
-use mendpath_trace::{Analyzer, Options, html, read_capture, text};
+use mendpath_trace::{Analyzer, Method, Options, html, read_capture, text};
 
 #[derive(Parser)]
 struct Arguments {
@@ -14,11 +14,15 @@ struct Arguments {
     html: Option<PathBuf>,
     #[arg(long)]
     json: Option<PathBuf>,
+    /// By the paper's method.
+    #[arg(long)]
+    paper: bool,
 }
 
 fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
-    let mut analyzer = Analyzer::new(Options::default());
+    let method = if arguments.paper { Method::Paper } else { Method::AckClock };
+    let mut analyzer = Analyzer::new(Options { method, ..Options::default() });
     for file in &arguments.files {
         read_capture(&file.display().to_string(), File::open(file)?, &mut analyzer, &mut |_| ());
     }

@@ -7,9 +7,9 @@ use crate::{
     connection::{Connection, Noted},
     frame::{LinkLayer, Skipped, dissect},
     options::Options,
-    report::{Report, Tally},
+    report::{Report, SentAgain, Tally},
     reservoir::Reservoir,
-    retransmission::Retransmission,
+    retransmission::{Filled, Retransmission},
     segment::{Segment, TcpFlags},
     table::{Left, Table},
     what_if::{Outcome, Variant},
@@ -25,6 +25,7 @@ pub struct Analyzer {
     table: Table,
     tally: Tally,
     retransmissions: Reservoir<Retransmission>,
+    filled: Reservoir<Filled>,
     outcomes: [Reservoir<Outcome>; 3],
 }
 
@@ -37,6 +38,7 @@ impl Analyzer {
             table: Table::new(limits),
             tally: Tally::default(),
             retransmissions: Reservoir::new(limits.retransmissions),
+            filled: Reservoir::new(limits.retransmissions),
             outcomes: Variant::ALL.map(|_| Reservoir::new(limits.mended_connections)),
         }
     }
@@ -63,11 +65,14 @@ impl Analyzer {
             self.finish_connection(connection, Left::Over);
         }
         let sampled = self.retransmissions.is_sample();
-        let mut retransmissions = self.retransmissions.into_items();
-        retransmissions.sort_by_key(|retransmission| retransmission.at);
+        let mut again = self.retransmissions.into_items();
+        again.sort_by_key(|packet| packet.at);
+        let mut filled = self.filled.into_items();
+        filled.sort_by_key(|packet| packet.at);
         let lost = [0, 1, 2].map(|i| self.outcomes[i].seen());
         let outcomes = self.outcomes.map(Reservoir::into_items);
-        Report::new(&self.options, self.tally, &retransmissions, sampled, &outcomes, lost)
+        let packets = SentAgain { again: &again, filled: &filled, sampled };
+        Report::new(&self.options, self.tally, &packets, &outcomes, lost)
     }
 
     fn segment(&mut self, segment: &Segment, at: Instant) {
@@ -80,6 +85,9 @@ impl Analyzer {
         let noted =
             self.table.connection(place).on_segment(segment, at, limit, &mut |found| sample.push(found));
         self.tally.on_noted(segment, noted);
+        if let Some(filled) = noted.filled {
+            self.filled.push(filled);
+        }
         self.table.heard(place);
         while self.table.is_heavy() {
             let Some((connection, left)) = self.table.evict() else { break };
@@ -146,6 +154,7 @@ impl Tally {
         self.again += u64::from(noted.again);
         self.captured_twice += u64::from(noted.captured_twice);
         self.fillers += u64::from(noted.filler);
+        self.lost_before += u64::from(noted.filled.is_some());
         self.forgotten += u64::from(noted.forgotten);
         if noted.distinct {
             for (mark, cost) in [(TcpFlags::SYN, 0), (TcpFlags::PSH, 1)] {
@@ -166,8 +175,6 @@ impl Tally {
             Some(OutOfOrder) => self.wireshark.out_of_order += 1,
             None => {}
         }
-        let lost_before = noted.filler && matches!(noted.kind, Some(Retransmission | Fast));
-        self.lost_before += u64::from(lost_before);
     }
 
     fn on_finished(&mut self, connection: &Connection, left: Left) {

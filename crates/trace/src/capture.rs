@@ -11,7 +11,11 @@ use pcap_parser::{
 use serde::Serialize;
 use units::Instant;
 
-use crate::{Analyzer, frame::LinkLayer};
+use crate::{
+    Analyzer,
+    blocks::{Needed, STUB_BYTES, stub_of},
+    frame::LinkLayer,
+};
 
 /// The buffer at first, and the largest it may grow to for a large block.
 const BUFFER: usize = 1 << 18;
@@ -63,13 +67,21 @@ pub fn read_capture<R: Read + Send>(
     file
 }
 
+/// Whether a file that begins with `start` is a capture, or compressed and perhaps one.
+pub fn is_capture(start: &[u8]) -> bool {
+    const PCAP: [u32; 3] = [0xa1b2_c3d4, 0xa1b2_3c4d, 0xa1b2_cd34];
+    let number = start.first_chunk().copied().map(u32::from_le_bytes);
+    let is_pcap = |number: u32| PCAP.iter().any(|&pcap| number == pcap || number == pcap.swap_bytes());
+    number.is_some_and(|number| is_pcap(number) || number == 0x0a0d_0d0a) || other_format(start).is_some()
+}
+
 fn read<R: Read + Send>(
     input: R,
     analyzer: &mut Analyzer,
     file: &mut FileReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), String> {
-    let input = Whole::new(input).map_err(|error| match error.kind() {
+    let input = Whole::new(Needed::new(input)).map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => "is a directory; name the captures in it".to_owned(),
         _ => format!("cannot be read: {error}"),
     })?;
@@ -206,6 +218,11 @@ impl Context {
             Block::SimplePacket(_) => {
                 return Err(at(file, "has packets without a time, which cannot be analysed"));
             }
+            // Consumed as a stub, read as what it stands for.
+            Block::Unknown(block) => {
+                let left_out = stub_of(block.data).unwrap_or(STUB_BYTES);
+                file.bytes = (file.bytes + left_out).saturating_sub(STUB_BYTES);
+            }
             _ => {}
         }
         Ok(())
@@ -272,23 +289,27 @@ impl<R: Read> Whole<R> {
         Ok(Self { start, given: 0, input })
     }
 
-    /// What to do with files that are often mistaken for captures.
     fn other_format(&self) -> Option<&'static str> {
-        match self.start.as_slice() {
-            [0x1f, 0x8b, ..] => {
-                Some("is compressed; decompress it first: gunzip -c FILE | mendpath trace analyze -")
-            }
-            [0x28, 0xb5, 0x2f, 0xfd, ..] => {
-                Some("is compressed; decompress it first: zstd -dc FILE | mendpath trace analyze -")
-            }
-            [0xfd, b'7', b'z', b'X', b'Z', ..] => {
-                Some("is compressed; decompress it first: xz -dc FILE | mendpath trace analyze -")
-            }
-            [b's', b'n', b'o', b'o', b'p', ..] => {
-                Some("is a snoop capture; convert it first: editcap -F pcapng FILE out.pcapng")
-            }
-            _ => None,
+        other_format(&self.start)
+    }
+}
+
+/// What to do with files that are often mistaken for captures.
+fn other_format(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [0x1f, 0x8b, ..] => {
+            Some("is compressed; decompress it first: gunzip -c FILE | mendpath trace analyze -")
         }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            Some("is compressed; decompress it first: zstd -dc FILE | mendpath trace analyze -")
+        }
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => {
+            Some("is compressed; decompress it first: xz -dc FILE | mendpath trace analyze -")
+        }
+        [b's', b'n', b'o', b'o', b'p', ..] => {
+            Some("is a snoop capture; convert it first: editcap -F pcapng FILE out.pcapng")
+        }
+        _ => None,
     }
 }
 

@@ -4,25 +4,31 @@
 use units::{Duration, Instant};
 
 use crate::{
+    clock::{Again, Measured},
     direction::{Direction, Found, Open},
-    retransmission::{Half, Heading, Position, Retransmission},
+    loops::Loops,
+    retransmission::{Filled, Half, Heading, Position, Retransmission},
     segment::{Pair, Segment, TcpFlags},
-    sequence_view::view,
+    sequence_view::{WiresharkKind, view},
     what_if::{Outcome, Saving},
 };
 
 /// What SLP assumes before a connection has measured anything (SLP-A4).
 const INITIAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// A loop through the sender that is shorter tells nothing of reordering.
+const ANSWER: Duration = Duration::from_millis(1);
 /// The least retransmission timeout of common systems.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// What one packet added, for the totals.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(crate) struct Noted {
     pub(crate) kind: Option<crate::WiresharkKind>,
     pub(crate) again: bool,
     pub(crate) captured_twice: bool,
     pub(crate) filler: bool,
+    /// A filler that was lost before it was captured, not reordered.
+    pub(crate) filled: Option<Filled>,
     pub(crate) forgotten: bool,
     pub(crate) probe: bool,
     pub(crate) distinct: bool,
@@ -42,11 +48,14 @@ pub(crate) struct Connection {
     answered_at: Option<Instant>,
     synack_at: Option<Instant>,
     round_trip: Option<Duration>,
+    loops: Loops,
     /// Wireshark's: from the latest SYN to the acknowledgement, whatever was sent again between.
     initial_round_trip: Option<Duration>,
     began: Instant,
     pub(crate) latest: Instant,
     completed: Instant,
+    /// Where each side's FIN ends, and whether it was acknowledged.
+    ends: [Option<u32>; 2],
     finished: [bool; 2],
     pub(crate) closed: bool,
     lost_syn: bool,
@@ -67,10 +76,12 @@ impl Connection {
             answered_at: None,
             synack_at: None,
             round_trip: None,
+            loops: Loops::default(),
             initial_round_trip: None,
             began: at,
             latest: at,
             completed: at,
+            ends: [None; 2],
             finished: [false; 2],
             closed: false,
             lost_syn: false,
@@ -116,19 +127,57 @@ impl Connection {
         let (forward, reverse) = pair_mut(&mut self.ways, segment.from);
         let view = view(&mut forward.view, &reverse.view, segment, at, self.initial_round_trip);
         let mut noted = Noted { kind: view.kind, probe: view.probe, ..Noted::default() };
-        if segment.flags.has(TcpFlags::ACK) {
-            reverse.on_ack(segment.ack);
+        self.loops.on_segment(segment, forward.repeats(segment), at);
+        if segment.acknowledges() {
+            let measured = measured(&self.loops, 1 - segment.from);
+            reverse.on_ack(segment, at, &measured);
             reverse.duplicate_sacks += u32::from(segment.duplicate_sack);
         }
         if !segment.occupies() || view.probe {
             forward.on_bare(segment);
         } else {
-            let receive = self.receive_window(segment.from, segment);
-            let found = self.ways[segment.from].on_sent(segment, at, view.kind, receive, limit);
-            self.on_found(found, segment, at, &mut noted, out);
+            self.on_sequenced(segment, at, limit, &mut noted, out);
         }
         self.note_end(segment);
         noted
+    }
+
+    /// A segment that takes sequence numbers, and is no probe.
+    fn on_sequenced(
+        &mut self,
+        segment: &Segment,
+        at: Instant,
+        limit: usize,
+        noted: &mut Noted,
+        out: &mut impl FnMut(Retransmission),
+    ) {
+        let receive = self.receive_window(segment.from, segment);
+        let measured = measured(&self.loops, segment.from);
+        let way = &mut self.ways[segment.from];
+        let again = way.place(segment);
+        let mut found = way.on_sent(segment, at, noted.kind, receive, limit);
+        match &mut found {
+            Found::Again(open) => {
+                let again = Again { attempt: open.attempt, since: Some(at - open.interval), ..again };
+                open.class = way.clock.on_again(&again, segment.flags, at, &measured);
+            }
+            Found::New => way.clock.on_new(again.high, at, &measured),
+            Found::Filler(behind) if is_reordered(*behind, noted.kind, at, &measured) => {}
+            Found::Filler(_) => {
+                noted.filled = Some(Filled {
+                    at,
+                    ends: [self.pair.ends[segment.from], self.pair.ends[1 - segment.from]],
+                    flags: segment.flags,
+                    bytes: segment.bytes,
+                    class: way.clock.on_again(&again, segment.flags, at, &measured),
+                    point: self.loops.point(segment.from),
+                });
+            }
+            Found::Forgotten => {
+                way.clock.on_again(&again, segment.flags, at, &measured);
+            }
+        }
+        self.on_found(found, segment, at, noted, out);
     }
 
     fn on_found(
@@ -141,7 +190,7 @@ impl Connection {
     ) {
         match found {
             Found::New => noted.distinct = true,
-            Found::Filler => (noted.filler, noted.distinct) = (true, true),
+            Found::Filler(_) => (noted.filler, noted.distinct) = (true, true),
             Found::Forgotten => noted.forgotten = true,
             Found::Again(open) => {
                 (noted.again, noted.captured_twice) = (true, open.same_packet);
@@ -239,9 +288,15 @@ impl Connection {
         }
     }
 
+    /// Closed is what was reset, and what both sides have ended and heard so of each other.
     fn note_end(&mut self, segment: &Segment) {
-        self.finished[segment.from] |= segment.flags.has(TcpFlags::FIN);
-        self.closed |= segment.flags.has(TcpFlags::RST) || self.finished == [true; 2];
+        let (from, flags) = (segment.from, segment.flags);
+        if flags.has(TcpFlags::FIN) {
+            self.ends[from] = Some(segment.seq.wrapping_add(segment.occupied()));
+        }
+        let answered = |end: Option<u32>| end.is_some_and(|end| (segment.ack.wrapping_sub(end) as i32) >= 0);
+        self.finished[1 - from] |= segment.acknowledges() && answered(self.ends[1 - from]);
+        self.closed |= flags.has(TcpFlags::RST) || self.finished == [true; 2];
     }
 
     /// The receiver's window in bytes, if its scale is known.
@@ -284,6 +339,8 @@ impl Connection {
             at: open.at,
             interval: open.interval,
             silence: open.silence,
+            class: open.class,
+            point: self.loops.point(from),
             ends: [self.pair.ends[from], self.pair.ends[1 - from]],
             flags: open.flags,
             bytes: open.bytes,
@@ -297,6 +354,28 @@ impl Connection {
             round_trip: self.round_trip,
             timeout: self.timeout(open.flags),
         }
+    }
+}
+
+/// What is known of the round trip when the end at `from` sends. Where nothing is, the capture is
+/// taken to be made there.
+fn measured(loops: &Loops, from: usize) -> Measured {
+    let near = [loops.least(from), loops.recent(from)].map(Option::unwrap_or_default);
+    Measured { near: (near[0], near[1]), round_trip: loops.round_trip(), longest: loops.longest() }
+}
+
+/// Whether a packet that fills a hole, after which the next packet was seen at `behind`, came late
+/// without having been lost: sooner than its sender could have answered that one, or, where that
+/// takes no time, if Wireshark says so.
+fn is_reordered(
+    behind: Option<Instant>,
+    kind: Option<WiresharkKind>,
+    at: Instant,
+    measured: &Measured,
+) -> bool {
+    match behind {
+        Some(behind) if measured.near.0 >= ANSWER => at - behind < measured.near.0 * 7 / 8,
+        _ => kind == Some(WiresharkKind::OutOfOrder),
     }
 }
 

@@ -6,6 +6,7 @@ use recovery::slp_window::{DuplicateWindow, Windows};
 use units::{Duration, Instant};
 
 use crate::{
+    clock::{Again, Class, Clock, Measured},
     retransmission::Window,
     segment::{Segment, TcpFlags},
     sequence_view::{SequenceView, WiresharkKind},
@@ -20,14 +21,14 @@ const ACKED_KEPT: usize = 64;
 /// Initial congestion window in bytes (RFC 6928), the least that stands for the window.
 const INITIAL_WINDOW: u64 = 10 * 1_460;
 
-/// A packet that was sent.
+/// A packet that was sent, or the part of one that was sent again by itself.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
     end: u64,
-    /// The latest transmission.
+    /// The latest transmission of these bytes.
     at: Instant,
-    /// Among the distinct packets, from 1.
+    /// Of the packet, among the distinct packets, from 1.
     index: u32,
     flags: TcpFlags,
     attempts: u8,
@@ -48,6 +49,7 @@ pub(crate) struct Open {
     pub(crate) attempt: u8,
     pub(crate) needless: bool,
     pub(crate) wireshark: Option<WiresharkKind>,
+    pub(crate) class: Class,
     pub(crate) window: Window,
     /// It has the identification of the transmission before: not sent again, but captured twice.
     pub(crate) same_packet: bool,
@@ -60,8 +62,9 @@ pub(crate) enum Found {
     New,
     /// Seen before.
     Again(Open),
-    /// Below the highest number, but never seen: lost before the capture, or reordered.
-    Filler,
+    /// Below the highest number, but never seen: lost before it was captured, or reordered. When
+    /// the packet behind it was seen, if that was once only.
+    Filler(Option<Instant>),
     /// Below everything that is still remembered.
     Forgotten,
 }
@@ -70,6 +73,7 @@ pub(crate) enum Found {
 #[derive(Debug, Default)]
 pub(crate) struct Direction {
     pub(crate) view: SequenceView,
+    pub(crate) clock: Clock,
     sent: VecDeque<Sent>,
     open: Vec<Open>,
     resolve_at: usize,
@@ -133,10 +137,22 @@ impl Direction {
             self.high = end;
         }
         self.last_forward = at;
-        if self.sent.len() > limit {
+        while self.sent.len() > limit {
             self.forget_first();
         }
         found
+    }
+
+    /// Whether `segment` begins below what was sent before.
+    pub(crate) fn repeats(&self, segment: &Segment) -> bool {
+        self.high > 0 && segment.occupies() && self.unwrap(segment.seq) < self.high
+    }
+
+    /// Where `segment` lies, and where what was sent so far ends.
+    pub(crate) fn place(&self, segment: &Segment) -> Again {
+        let start = self.unwrap(segment.seq);
+        let end = start.saturating_add(u64::from(segment.occupied()));
+        Again { start, end, high: self.high, attempt: 1, since: None }
     }
 
     /// A segment that takes none still says where the sender is.
@@ -146,13 +162,18 @@ impl Direction {
         }
     }
 
-    /// The other side acknowledged everything below `ack`.
-    pub(crate) fn on_ack(&mut self, ack: u32) {
+    /// `segment` of the other side acknowledges.
+    pub(crate) fn on_ack(&mut self, segment: &Segment, at: Instant, measured: &Measured) {
         if self.high == 0 {
             return;
         }
-        let ack = self.unwrap(ack).min(self.high);
-        if self.acked.is_some_and(|acked| ack <= acked) {
+        let ack = self.unwrap(segment.ack).min(self.high);
+        let new = self.acked.is_none_or(|acked| ack > acked);
+        // What has data of its own is no duplicate acknowledgement (RFC 5681).
+        if new || !segment.occupies() || segment.sack.is_some() {
+            self.clock.on_ack(ack.max(self.acked.unwrap_or(0)), new, at, measured);
+        }
+        if !new {
             return;
         }
         self.acked = Some(ack);
@@ -202,8 +223,19 @@ impl Direction {
 
     /// Bytes of the last `count` packets with data, headers not counted, and how many there are.
     pub(crate) fn tail(&self, count: u32) -> (u64, u64) {
-        let with_data = self.sent.iter().rev().skip(usize::from(self.bare_fin)).take(count as usize);
-        with_data.fold((0, 0), |(packets, bytes), sent| (packets + 1, bytes + (sent.end - sent.start)))
+        let (mut packets, mut bytes, mut last) = (0, 0, None);
+        for sent in self.sent.iter().rev().skip(usize::from(self.bare_fin)) {
+            // Parts of a packet have its index.
+            if last != Some(sent.index) {
+                if packets == u64::from(count) {
+                    break;
+                }
+                packets += 1;
+                last = Some(sent.index);
+            }
+            bytes += sent.end - sent.start;
+        }
+        (packets, bytes)
     }
 
     /// `seq` in 64 bits, near the highest number so far.
@@ -248,29 +280,48 @@ impl Direction {
     fn look_up(&mut self, start: u64, end: u64, segment: &Segment, at: Instant) -> Found {
         let place = self.sent.partition_point(|sent| sent.end <= start);
         match self.sent.get(place) {
-            Some(sent) if sent.start <= start => Found::Again(self.again(place, end, segment, at)),
+            Some(sent) if sent.start <= start => Found::Again(self.again(start, end, segment, at)),
             _ if start < self.forgotten_below => Found::Forgotten,
             next => {
+                let behind = next.filter(|sent| sent.attempts == 0).map(|sent| sent.at);
                 let end = next.map_or(end, |sent| sent.start.min(end));
                 self.distinct = self.distinct.saturating_add(1);
                 let index = self.distinct;
                 let (window, ident) = (Window::Unknown, segment.ident);
                 let sent = Sent { start, end, at, index, flags: segment.flags, attempts: 0, window, ident };
                 self.sent.insert(place, sent);
-                Found::Filler
+                Found::Filler(behind)
             }
         }
     }
 
-    /// The packet at `place` is sent again, perhaps with those behind it.
-    fn again(&mut self, place: usize, end: u64, segment: &Segment, at: Instant) -> Open {
+    /// Makes `at` a boundary between remembered packets, if it lies within one.
+    fn split(&mut self, at: u64) {
+        let place = self.sent.partition_point(|sent| sent.end <= at);
+        if let Some(sent) = self.sent.get_mut(place)
+            && sent.start < at
+        {
+            let behind = Sent { start: at, ..*sent };
+            sent.end = at;
+            self.sent.insert(place + 1, behind);
+        }
+    }
+
+    /// The bytes from `start` to `end` are sent again: a packet, a part of one, or several. What
+    /// they are compared with is the latest transmission of the first of them (SLP-A11).
+    fn again(&mut self, start: u64, end: u64, segment: &Segment, at: Instant) -> Open {
+        let whole = self.sent.partition_point(|sent| sent.end <= start);
+        let whole = (self.sent[whole].start, self.sent[whole].end);
+        self.split(start);
+        self.split(end);
+        let place = self.sent.partition_point(|sent| sent.end <= start);
         let original = self.sent[place];
         for sent in self.sent.range_mut(place..).take_while(|sent| sent.start < end) {
             (sent.at, sent.ident) = (at, segment.ident);
             sent.attempts = sent.attempts.saturating_add(1);
         }
         // A part of what was captured as one packet (segmentation offload) has flags of its own.
-        let flags = if end < original.end { segment.flags } else { original.flags };
+        let flags = if end < whole.1 { segment.flags } else { original.flags };
         Open {
             index: original.index,
             at,
@@ -282,11 +333,12 @@ impl Direction {
             attempt: original.attempts.saturating_add(1),
             needless: self.acknowledges(segment),
             wireshark: None,
+            class: Class::Fast,
             window: original.window,
             same_packet: self.idents_vary
                 && segment.ident != 0
                 && segment.ident == original.ident
-                && end == original.end,
+                && (start, end) == whole,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! Flag analysis: which packets' losses cost a timeout, by their TCP flags.
 //!
 //! SLP section II-B, figures 3 and 4. Each combination of flags is a category; those with less than
-//! 1 % of the packets are not shown. y = timeouts / retransmissions of the category.
+//! 1 % of the packets are not shown, unless they are what is asked about: SYN and FIN. y = timeouts / retransmissions of the category.
 
 use serde::Serialize;
 
 use crate::{positions::share, retransmission::Retransmission, segment::TcpFlags};
 
-/// Categories with a smaller share of the packets are not shown.
+/// Categories with a smaller share of the packets are not shown, but for SYN and FIN.
 const LEAST_SHARE: f64 = 0.01;
 
 /// One bar of figure 3.
@@ -25,7 +25,8 @@ pub struct FlagCategory {
     pub timeouts: u64,
     /// `timeouts / retransmissions`; `null` without retransmissions.
     pub timeout_share: Option<f64>,
-    /// Whether the paper's rule shows it: at least 1 % of the packets, and any retransmission.
+    /// Whether it is shown: at least 1 % of the packets (the paper's rule), or SYN or FIN, and any
+    /// retransmission.
     pub shown: bool,
 }
 
@@ -56,7 +57,9 @@ pub(crate) fn categories(
                 retransmissions,
                 timeouts,
                 timeout_share: share(timeouts, retransmissions),
-                shown: packets as f64 >= LEAST_SHARE * total as f64 && retransmissions > 0,
+                shown: retransmissions > 0
+                    && (packets as f64 >= LEAST_SHARE * total as f64
+                        || TcpFlags(flags).has(TcpFlags::OCCUPIES)),
             }
         })
         .collect();

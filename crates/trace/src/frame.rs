@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TcpHeaderSlice, TcpOptionElement, ip_number};
 
-use crate::segment::{Endpoint, Pair, Segment, TcpFlags};
+use crate::segment::{Endpoint, Pair, Segment, Stamps, TcpFlags};
 
 /// How the frames of a capture begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +123,8 @@ struct Header {
     window: u16,
     scale: Option<u8>,
     duplicate_sack: bool,
+    sack: Option<(u32, u32)>,
+    stamps: Option<Stamps>,
 }
 
 impl Header {
@@ -139,6 +141,8 @@ impl Header {
             window: u16::from_be_bytes([start[14], start[15]]),
             scale: None,
             duplicate_sack: false,
+            sack: None,
+            stamps: None,
         };
         if header.bytes < 20 {
             return None;
@@ -151,7 +155,10 @@ impl Header {
 
     fn read_options(&mut self, bytes: &[u8]) {
         // Nothing but a timestamp, in the order everybody writes it: the common case.
-        if self.bytes == 32 && bytes.get(20..24) == Some(&[1, 1, 8, 10]) {
+        if let (32, Some([1, 1, 8, 10, stamps @ ..])) = (self.bytes, bytes.get(20..32)) {
+            let number =
+                |at: usize| u32::from_be_bytes([stamps[at], stamps[at + 1], stamps[at + 2], stamps[at + 3]]);
+            self.stamps = Some(Stamps { value: number(0), echo: number(4) });
             return;
         }
         let Ok(header) = TcpHeaderSlice::from_slice(bytes) else { return };
@@ -160,7 +167,9 @@ impl Header {
                 TcpOptionElement::WindowScale(shift) => self.scale = Some(shift.min(14)),
                 TcpOptionElement::SelectiveAcknowledgement(first, _) => {
                     self.duplicate_sack = (first.0.wrapping_sub(self.ack) as i32) < 0;
+                    self.sack = (!self.duplicate_sack).then_some(first);
                 }
+                TcpOptionElement::Timestamp(value, echo) => self.stamps = Some(Stamps { value, echo }),
                 _ => {}
             }
         }
@@ -179,6 +188,8 @@ impl Header {
             window: self.window,
             scale: self.scale,
             duplicate_sack: self.duplicate_sack,
+            sack: self.sack,
+            stamps: self.stamps,
             payload,
             bytes,
             ident: 0,

@@ -1,11 +1,12 @@
-//! Which retransmissions are timeouts: the clustering that is used, and what is done when it finds
-//! no two groups.
+//! Which retransmissions are timeouts to the paper's method: the clustering that is used, and what
+//! is done when it finds no two groups.
 
 use serde::Serialize;
 use units::Duration;
 
 use crate::{
     clusters::{LEAST_SAMPLES, Scale, Split, Usable, two_means},
+    intervals::{bar, edge},
     options::Options,
     positions::share,
     retransmission::Retransmission,
@@ -24,10 +25,8 @@ const LEAST_THRESHOLD_ROUND_TRIPS: f64 = 2.0;
 const KNOWN_ROUND_TRIPS: f64 = 0.9;
 /// A split with more of its intervals near the threshold is not sharp.
 const SHARP: f64 = 0.05;
-/// Bars of the histogram, per factor of ten.
-const BARS_PER_DECADE: f64 = 10.0;
 
-/// How timeouts were told from fast retransmissions.
+/// How the paper's method tells timeouts from fast retransmissions.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Grouping {
     /// `clustering`, `fixed` (there were no two groups) or `given` by the user.
@@ -42,8 +41,8 @@ pub struct Grouping {
     pub threshold_round_trips: Option<f64>,
     /// The split on each scale, used or not; `null` without intervals.
     pub splits: [Option<Split>; 3],
-    /// Retransmissions that came within half a round trip, left out of what is clustered: no loss
-    /// can be known so soon.
+    /// Retransmissions that came within half a round trip, left out of what is clustered: a third
+    /// group, which answers no loss of the packet before.
     pub too_soon: u64,
     /// Share of the retransmissions that the paper's linear and logarithmic scales group
     /// differently.
@@ -101,7 +100,7 @@ impl Grouping {
         }
     }
 
-    /// Whether a timeout brought the packet back.
+    /// Whether the packet is a timeout to the paper's method.
     pub fn is_timeout(&self, packet: &Retransmission) -> bool {
         let interval = packet.interval.as_millis_f64();
         match (self.threshold_round_trips, packet.round_trips()) {
@@ -183,8 +182,8 @@ const TOO_SOON_NOTED: f64 = 0.02;
 fn too_soon_warning(too_soon: u64, all: usize) -> Option<String> {
     (too_soon as f64 > TOO_SOON_NOTED * all as f64).then(|| {
         format!(
-            "{too_soon} of {all} retransmissions came within half a round trip of the packet before: duplicates on purpose, which no loss \
-             caused. They count as retransmissions, but are left out of the clusters"
+            "{too_soon} of {all} retransmissions came within half a round trip of the packet before, too soon to answer its loss: they \
+             count as fast ones, but are left out of the clusters"
         )
     })
 }
@@ -197,11 +196,9 @@ fn scales_differ(splits: &[Option<Split>; 3], intervals: &[f64]) -> Option<f64> 
 
 /// Counts in bars of a tenth of a decade.
 fn histogram(values: &[f64]) -> Vec<(f64, f64, u64)> {
-    let bar = |value: f64| (value.max(1e-3).log10() * BARS_PER_DECADE).floor() as i32;
     let mut bars: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     for &value in values {
         *bars.entry(bar(value)).or_default() += 1;
     }
-    let edge = |bar: i32| (10f64.powf(f64::from(bar) / BARS_PER_DECADE) * 1e4).round() / 1e4;
     bars.into_iter().map(|(bar, count)| (edge(bar), edge(bar + 1), count)).collect()
 }

@@ -8,7 +8,7 @@ use crate::{
     charts::{self, SERIES},
     report::Report,
     retransmission::Half,
-    text::{self, percent},
+    text::{self, percent, thousands},
     what_if::WhatIf,
 };
 
@@ -23,9 +23,12 @@ struct Body<'a> {
 
 /// What is said of TCP's packets: figures, tables, and words for them.
 struct Tcp {
-    boundary: String,
+    method: Vec<String>,
     intervals: Option<Html>,
+    boundary: String,
     splits: Vec<String>,
+    /// What the tables count, if it is not everything.
+    sample: Option<String>,
     positions: Vec<Html>,
     flags: Option<Html>,
     flags_table: Html,
@@ -43,6 +46,10 @@ pub fn html(report: &Report) -> String {
 }
 
 impl Body<'_> {
+    fn thousands(&self, number: &u64) -> String {
+        thousands(*number)
+    }
+
     fn loss_rate(&self) -> String {
         percent(self.report.loss.rate)
     }
@@ -55,8 +62,18 @@ impl Body<'_> {
 impl Tcp {
     fn new(report: &Report) -> Self {
         Self {
-            boundary: text::boundary(&report.grouping),
+            method: [
+                Some(text::method(report)),
+                Some(text::beside(report)),
+                text::captured_at(report),
+                text::lost_before(report),
+            ]
+            .into_iter()
+            .flatten()
+            .collect(),
             intervals: intervals(report),
+            boundary: text::boundary(&report.grouping),
+            sample: sample(report),
             splits: report.grouping.splits.iter().flatten().map(text::split).collect(),
             positions: [(Half::First, "start"), (Half::Second, "end")]
                 .into_iter()
@@ -72,10 +89,37 @@ impl Tcp {
     }
 }
 
+/// Shares rest on a sample where there is too much to keep; counts must be of the same.
+fn sample(report: &Report) -> Option<String> {
+    let counts = &report.retransmissions;
+    (counts.analysed < counts.seen_before).then(|| {
+        format!(
+            "Retransmissions are counted in a uniform sample of {} of {}",
+            thousands(counts.analysed),
+            thousands(counts.seen_before)
+        )
+    })
+}
+
 fn intervals(report: &Report) -> Option<Html> {
-    let caption = "Time from a packet to its retransmission. The dotted line is the boundary: left of it fast retransmissions, right of it timeouts.";
-    let grouping = &report.grouping;
-    (!grouping.histogram.is_empty()).then(|| figure(caption, &[], &charts::intervals(grouping)))
+    let intervals = &report.intervals;
+    let mut caption =
+        "Time from a packet to its retransmission, in bars that are stacked upon each other.".to_owned();
+    if intervals.boundary.is_some() {
+        caption += " Right of the line are timeouts.";
+    }
+    if intervals.left_out > 0 {
+        caption += &format!(
+            " {} retransmissions of connections without a known round trip are not shown.",
+            thousands(intervals.left_out)
+        );
+    }
+    let counts = &report.retransmissions;
+    let mut key = vec![(charts::FAST, "fast"), (charts::TIMEOUT, "timeouts")];
+    if counts.go_back_n > 0 {
+        key.push((charts::GO_BACK_N, "go-back-N"));
+    }
+    (!intervals.bars.is_empty()).then(|| figure(&caption, &key, &charts::intervals(intervals)))
 }
 
 fn positions(report: &Report, half: Half, end: &str) -> Option<Html> {
@@ -90,7 +134,7 @@ fn positions(report: &Report, half: Half, end: &str) -> Option<Html> {
 }
 
 fn flags(report: &Report) -> Option<Html> {
-    let caption = "Share of timeouts among the retransmissions of packets with these flags. Only flags of at least 1% of the packets.";
+    let caption = "Share of timeouts among the retransmissions of packets with these flags. Only flags of at least 1% of the packets, SYN and FIN.";
     let any = report.flags.iter().any(|category| category.shown);
     any.then(|| figure(caption, &[], &charts::flags(report)))
 }
@@ -99,14 +143,14 @@ fn flags_table(report: &Report) -> Html {
     let rows = report.flags.iter().filter(|category| category.retransmissions > 0).map(|category| {
         vec![
             category.flags.clone(),
-            category.packets.to_string(),
+            thousands(category.packets),
             percent(Some(category.packet_share)),
-            category.retransmissions.to_string(),
-            category.timeouts.to_string(),
+            thousands(category.retransmissions),
+            thousands(category.timeouts),
             percent(category.timeout_share),
         ]
     });
-    table(&["flags", "packets", "share", "retransmissions", "timeouts", "share of timeouts"], rows)
+    table(&["flags", "packets", "share", "sent again", "timeouts", "of them"], rows)
 }
 
 fn completion(what_if: &WhatIf) -> Option<Html> {
@@ -114,10 +158,10 @@ fn completion(what_if: &WhatIf) -> Option<Html> {
     let caption = format!(
         "Completion times of the {} connections ({}) that lost a packet of the kind {}. It is assumed that the duplicates, {} \
          packets, arrive.",
-        what_if.connections,
+        thousands(what_if.connections),
         percent(Some(what_if.share)),
         text::variant(what_if.variant),
-        what_if.duplicates
+        thousands(what_if.duplicates)
     );
     let key = [(0, "as captured"), (1, "with duplicates")];
     Some(figure(&caption, &key, &charts::completion(what_if)))
@@ -125,13 +169,13 @@ fn completion(what_if: &WhatIf) -> Option<Html> {
 
 fn what_if_table(report: &Report) -> Html {
     let rows = report.what_if.iter().flat_map(what_if_rows);
-    table(&["sent twice", "connections", "1%", "10%", "50%", "90%", "99%", "mean saved"], rows)
+    table(&["sent twice", "lost one", "1%", "10%", "50%", "90%", "99%", "mean saved"], rows)
 }
 
 fn what_if_rows(what_if: &WhatIf) -> Vec<Vec<String>> {
     let name = text::variant(what_if.variant);
     let Some(table) = what_if.table else {
-        let mut row = vec![name.to_owned(), "none lost one".to_owned()];
+        let mut row = vec![name.to_owned(), "none".to_owned()];
         row.resize(8, String::new());
         return vec![row];
     };
@@ -141,7 +185,7 @@ fn what_if_rows(what_if: &WhatIf) -> Vec<Vec<String>> {
     let seconds = |times: [f64; 5]| times.map(|ms| format!("{:.2}", ms / 1e3));
     let saved = what_if.saved_mean_ms.map_or(String::new(), |ms| format!("{ms:.0} ms"));
     vec![
-        row(name.to_owned(), what_if.connections.to_string(), seconds(table.with_ms), saved),
+        row(name.to_owned(), thousands(what_if.connections), seconds(table.with_ms), saved),
         row("without".to_owned(), String::new(), seconds(table.without_ms), String::new()),
         row("reduction".to_owned(), String::new(), table.reduction.map(|r| percent(Some(r))), String::new()),
     ]
@@ -151,12 +195,12 @@ fn verdicts(report: &Report) -> Html {
     let rows = report.verdicts.iter().map(|row| {
         vec![
             text::class(row.class).to_owned(),
-            row.lost.to_string(),
-            row.timeouts.to_string(),
+            thousands(row.lost),
+            thousands(row.timeouts),
             format!("{:.2}", row.odds),
             percent(row.timeout_share),
-            row.duplicated.to_string(),
-            row.timeouts_avoided.to_string(),
+            thousands(row.duplicated),
+            thousands(row.timeouts_avoided),
         ]
     });
     table(&["packets", "lost", "timeouts", "q", "q here", "duplicated", "timeouts avoided"], rows)

@@ -22,8 +22,10 @@
 //! ```
 
 mod analyzer;
+mod blocks;
 mod capture;
 mod charts;
+mod clock;
 mod clusters;
 mod connection;
 mod direction;
@@ -31,6 +33,8 @@ mod flags;
 mod frame;
 mod grouping;
 mod html;
+mod intervals;
+mod loops;
 mod options;
 mod percentiles;
 mod positions;
@@ -45,20 +49,23 @@ mod verdict;
 mod what_if;
 
 pub use analyzer::Analyzer;
-pub use capture::{FileReport, read_capture};
+pub use capture::{FileReport, is_capture, read_capture};
+pub use clock::Class;
 pub use clusters::{Scale, Split, Usable, two_means};
 pub use flags::FlagCategory;
 pub use frame::LinkLayer;
 pub use grouping::Grouping;
 pub use html::html;
-pub use options::{Limits, Odds, Options};
+pub use intervals::{IntervalBar, Intervals};
+pub use loops::CapturePoint;
+pub use options::{Limits, Method, Odds, Options};
 pub use percentiles::PERCENTILES;
 pub use positions::{PositionSeries, Share};
 pub use report::{
-    ArbiterInput, Connections, LossEstimate, LostPacket, Packets, Report, RetransmissionCounts, SCHEMA,
-    WiresharkCounts,
+    ArbiterInput, CapturePoints, ClassCounts, Connections, LossEstimate, LostPacket, Packets, Report, Resent,
+    RetransmissionCounts, SCHEMA, WiresharkCounts,
 };
-pub use retransmission::{Half, Heading, Position, Retransmission, Window};
+pub use retransmission::{Filled, Half, Heading, Position, Retransmission, Window};
 pub use segment::{Endpoint, TcpFlags};
 pub use sequence_view::WiresharkKind;
 pub use text::text;

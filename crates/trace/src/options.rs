@@ -1,5 +1,6 @@
 //! What a user may choose, and how much memory the analysis may take.
 
+use serde::Serialize;
 use units::{BitRate, Duration};
 
 use crate::Scale;
@@ -24,7 +25,8 @@ pub struct Limits {
     pub mended_connections: usize,
     /// Silence, in the capture's time, after which an open connection is finished. Default 10 min.
     pub idle: Duration,
-    /// The same for a connection that was closed. Default 10 s.
+    /// The same for a connection that was closed: one side's FIN is sent again until it hears that
+    /// the other has it. Default 60 s.
     pub closed_idle: Duration,
 }
 
@@ -37,7 +39,7 @@ impl Default for Limits {
             retransmissions: 262_144,
             mended_connections: 262_144,
             idle: Duration::from_secs(600),
-            closed_idle: Duration::from_secs(10),
+            closed_idle: Duration::from_secs(60),
         }
     }
 }
@@ -52,14 +54,30 @@ pub enum Odds {
     Measured,
 }
 
+/// How timeouts are told from fast retransmissions.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// By what had just happened when the packet left: an acknowledgement, or nothing
+    /// ([`Class`](crate::Class)). Connection by connection.
+    #[default]
+    AckClock,
+    /// By the interval alone, all connections together: SLP's two-means clusters
+    /// ([`Grouping`](crate::Grouping)).
+    Paper,
+}
+
 /// What a user may choose.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options {
-    /// What is clustered (SLP-A11). Default: round trips if at least 90 % of the retransmissions
+    /// How timeouts are told from fast retransmissions. What the paper's method gives is reported in
+    /// either case.
+    pub method: Method,
+    /// What the paper's method clusters (SLP-A11). Default: round trips if at least 90 % of the retransmissions
     /// belong to connections whose handshake was captured and there are two groups, the short one
     /// of less than three round trips; else logarithms.
     pub scale: Option<Scale>,
-    /// Intervals from here on are timeouts, without clustering.
+    /// Intervals from here on are timeouts to the paper's method, without clustering.
     pub timeout_at: Option<Duration>,
     /// How many packets at a connection's end, per direction, the what-if duplicates. Default 1, at
     /// most 100.
@@ -79,6 +97,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            method: Method::AckClock,
             scale: None,
             timeout_at: None,
             tail: 1,

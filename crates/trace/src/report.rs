@@ -5,11 +5,14 @@ use units::{Duration, Instant};
 
 use crate::{
     capture::FileReport,
+    clock::Class,
     flags::{FlagCategory, categories},
     grouping::Grouping,
-    options::Options,
+    intervals::Intervals,
+    loops::CapturePoint,
+    options::{Method, Options},
     positions::{PositionSeries, positions, share},
-    retransmission::{Retransmission, Window},
+    retransmission::{Filled, Retransmission, Window},
     sequence_view::WiresharkKind,
     verdict::{Arbiter, MarkClass, VerdictRow, is_lost},
     what_if::{Cost, Outcome, Variant, WhatIf, what_if},
@@ -38,12 +41,20 @@ pub struct Report {
     pub packets: Packets,
     /// Connections.
     pub connections: Connections,
+    /// How timeouts were told from fast retransmissions.
+    pub method: Method,
     /// Retransmissions.
     pub retransmissions: RetransmissionCounts,
+    /// Where those that were analysed had been captured.
+    pub capture_points: CapturePoints,
+    /// Retransmissions whose original was lost before the capture point.
+    pub original_lost_before: ClassCounts,
     /// The same as Wireshark counts them.
     pub wireshark: WiresharkCounts,
-    /// How timeouts were told from fast retransmissions.
+    /// What the paper's method makes of the intervals, whether it is used or not.
     pub grouping: Grouping,
+    /// The intervals by what brought the packets back.
+    pub intervals: Intervals,
     /// How much was lost.
     pub loss: LossEstimate,
     /// Figures 1 and 2.
@@ -58,6 +69,8 @@ pub struct Report {
     pub verdicts: Vec<VerdictRow>,
     /// Its verdicts one by one, in the order of time; the first ones only.
     pub lost_packets: Vec<LostPacket>,
+    /// What was sent again, one by one, in the order of time; the first ones only.
+    pub resent: Vec<Resent>,
     /// What to bear in mind.
     pub warnings: Vec<String>,
 }
@@ -121,6 +134,16 @@ pub struct RetransmissionCounts {
     pub timeouts: u64,
     /// Their share. The paper: 10.1 %.
     pub timeout_share: Option<f64>,
+    /// Brought back by acknowledgements; to the paper's method, all but the timeouts.
+    pub fast: u64,
+    /// Brought back by acknowledgements after a timeout; nothing to the paper's method.
+    pub go_back_n: u64,
+    /// Timeouts by the paper's method, whatever method is used.
+    pub paper_timeouts: u64,
+    /// Their share.
+    pub paper_timeout_share: Option<f64>,
+    /// Share of `analysed` that is a timeout to one of the methods and not to the other.
+    pub methods_differ: Option<f64>,
     /// Retransmitted SYNs and SYN/ACKs among `analysed`.
     pub syn: u64,
     /// Timeouts among them. The paper: more than 70 %.
@@ -129,6 +152,58 @@ pub struct RetransmissionCounts {
     /// there but timeout here, or plain there but fast here. The paper: about 3 %. Needless ones
     /// left out.
     pub differs_from_wireshark: Option<f64>,
+}
+
+/// Retransmissions by what brought them back.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct ClassCounts {
+    /// A timer.
+    pub timeouts: u64,
+    /// Acknowledgements.
+    pub fast: u64,
+    /// Acknowledgements after a timeout.
+    pub go_back_n: u64,
+}
+
+/// Retransmissions by where they were captured.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+pub struct CapturePoints {
+    /// At their sender.
+    pub sender: u64,
+    /// Between.
+    pub middle: u64,
+    /// At their receiver.
+    pub receiver: u64,
+    /// Not known: nothing was answered, or only one direction was captured.
+    pub unknown: u64,
+}
+
+/// A packet that was sent again.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Resent {
+    /// When it was sent again, from the start of the trace.
+    pub at_ms: f64,
+    /// Sender.
+    pub from: String,
+    /// Receiver.
+    pub to: String,
+    /// Of the original; its own if that was lost before it was captured.
+    pub flags: String,
+    /// Of the IP packet.
+    pub bytes: u32,
+    /// Time since the latest earlier transmission of its first byte; `null` if that was lost before
+    /// it was captured.
+    pub interval_ms: Option<f64>,
+    /// 1 for the first retransmission of a packet; `null` likewise.
+    pub attempt: Option<u8>,
+    /// Its data was acknowledged before it was sent.
+    pub needless: bool,
+    /// What brought it back, by the clock of acknowledgements.
+    pub class: Class,
+    /// Whether the paper's method takes it for a timeout; `null` without an interval.
+    pub paper_timeout: Option<bool>,
+    /// Where it was captured.
+    pub point: CapturePoint,
 }
 
 /// As Wireshark's `tcp.analysis` filters count. Its filter `retransmission` matches the first
@@ -187,6 +262,8 @@ pub struct LostPacket {
     pub interval_ms: f64,
     /// Whether a timeout brought it back.
     pub timeout: bool,
+    /// What brought it back, by the clock of acknowledgements.
+    pub class: Class,
     /// q.
     pub odds: f64,
     /// p q RTO.
@@ -248,19 +325,26 @@ impl Default for Tally {
 }
 
 impl Report {
-    /// `retransmissions` in the order of time, `sampled` if they are not all; `outcomes` of the
-    /// connections that lost a packet of each variant, and how many there were.
+    /// `outcomes` of the connections that lost a packet of each variant, and how many there were.
     pub(crate) fn new(
         options: &Options,
         tally: Tally,
-        retransmissions: &[Retransmission],
-        sampled: bool,
+        packets: &SentAgain<'_>,
         outcomes: &[Vec<Outcome>; 3],
         lost: [u64; 3],
     ) -> Self {
+        let SentAgain { again: retransmissions, filled, sampled } = *packets;
         let mut warnings = tally_warnings(&tally);
-        let grouping = Grouping::new(options, retransmissions, &mut warnings);
-        let is_timeout = |packet: &Retransmission| grouping.is_timeout(packet);
+        let mut of_clusters = Vec::new();
+        let grouping = Grouping::new(options, retransmissions, &mut of_clusters);
+        match options.method {
+            Method::AckClock => warnings.extend(clock_warning(packets)),
+            Method::Paper => warnings.append(&mut of_clusters),
+        }
+        let is_timeout = |packet: &Retransmission| match options.method {
+            Method::AckClock => packet.class == Class::Timeout,
+            Method::Paper => grouping.is_timeout(packet),
+        };
         let loss = LossEstimate::new(&tally);
         let arbiter = arbiter(options, &loss, retransmissions, is_timeout);
         if sampled {
@@ -282,15 +366,20 @@ impl Report {
             span_ms: ms(tally.last.saturating_duration_since(tally.first.unwrap_or(tally.last))),
             packets: tally.packets,
             connections: tally.connections,
-            retransmissions: RetransmissionCounts::new(&tally, retransmissions, is_timeout),
+            method: options.method,
+            retransmissions: RetransmissionCounts::new(options.method, &tally, retransmissions, &grouping),
+            capture_points: CapturePoints::of(retransmissions),
+            original_lost_before: ClassCounts::of(filled.iter().map(|packet| packet.class)),
             wireshark: tally.wireshark,
             loss,
+            intervals: Intervals::new(options.method, &grouping, retransmissions),
             positions: positions(retransmissions, is_timeout),
             flags: categories(&tally.flags, retransmissions, is_timeout),
             what_if: what_if.into(),
             arbiter: arbiter.1,
             verdicts: arbiter.0.rows(retransmissions, is_timeout),
             lost_packets: lost_packets(options, &tally, retransmissions, &arbiter.0, is_timeout),
+            resent: resent(options, &tally, packets, &grouping),
             grouping,
             files: tally.files,
             warnings,
@@ -348,12 +437,71 @@ fn tally_warnings(tally: &Tally) -> Vec<String> {
     warnings
 }
 
+/// What was sent again, in the order of time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SentAgain<'a> {
+    /// With the original in the capture.
+    pub(crate) again: &'a [Retransmission],
+    /// With the original lost before.
+    pub(crate) filled: &'a [Filled],
+    /// Whether they are not all.
+    pub(crate) sampled: bool,
+}
+
+/// From this share of the retransmissions on, those whose acknowledgements are not there are worth
+/// a word.
+const UNCLOCKED: f64 = 0.05;
+
+fn clock_warning(packets: &SentAgain<'_>) -> Option<String> {
+    let all = packets.again.len() + packets.filled.len();
+    let points = packets.again.iter().map(|packet| packet.point);
+    let unknown = points.chain(packets.filled.iter().map(|packet| packet.point));
+    let unknown = unknown.filter(|&point| point == CapturePoint::Unknown).count();
+    (unknown as f64 > UNCLOCKED * all as f64).then(|| {
+        format!(
+            "{unknown} of {all} retransmissions belong to connections that show no round trip, such as those with one direction \
+             in the capture: what brought them back is told by silence alone"
+        )
+    })
+}
+
+impl ClassCounts {
+    fn of(classes: impl Iterator<Item = Class>) -> Self {
+        let mut counts = Self::default();
+        for class in classes {
+            match class {
+                Class::Timeout => counts.timeouts += 1,
+                Class::Fast => counts.fast += 1,
+                Class::GoBackN => counts.go_back_n += 1,
+            }
+        }
+        counts
+    }
+}
+
+impl CapturePoints {
+    fn of(retransmissions: &[Retransmission]) -> Self {
+        let mut counts = Self::default();
+        for packet in retransmissions {
+            match packet.point {
+                CapturePoint::Sender => counts.sender += 1,
+                CapturePoint::Middle => counts.middle += 1,
+                CapturePoint::Receiver => counts.receiver += 1,
+                CapturePoint::Unknown => counts.unknown += 1,
+            }
+        }
+        counts
+    }
+}
+
 impl RetransmissionCounts {
-    fn new(
-        tally: &Tally,
-        retransmissions: &[Retransmission],
-        is_timeout: impl Fn(&Retransmission) -> bool,
-    ) -> Self {
+    fn new(method: Method, tally: &Tally, retransmissions: &[Retransmission], grouping: &Grouping) -> Self {
+        let by_interval = |packet: &Retransmission| grouping.is_timeout(packet);
+        let by_clock = |packet: &Retransmission| packet.class == Class::Timeout;
+        let is_timeout = |packet: &Retransmission| match method {
+            Method::AckClock => by_clock(packet),
+            Method::Paper => by_interval(packet),
+        };
         let count = |wanted: &dyn Fn(&Retransmission) -> bool| {
             retransmissions.iter().filter(|p| wanted(p)).count() as u64
         };
@@ -364,6 +512,11 @@ impl RetransmissionCounts {
         let compared = |packet: &Retransmission| packet.wireshark != Some(WiresharkKind::Spurious);
         let differs = |packet: &Retransmission| compared(packet) && fast_there(packet) == is_timeout(packet);
         let (analysed, timeouts) = (retransmissions.len() as u64, count(&is_timeout));
+        let paper_timeouts = count(&by_interval);
+        let go_back_n = match method {
+            Method::AckClock => count(&|packet| packet.class == Class::GoBackN),
+            Method::Paper => 0,
+        };
         Self {
             seen_before: tally.again,
             captured_twice: tally.captured_twice,
@@ -374,6 +527,11 @@ impl RetransmissionCounts {
             analysed,
             timeouts,
             timeout_share: share(timeouts, analysed),
+            fast: analysed - timeouts - go_back_n,
+            go_back_n,
+            paper_timeouts,
+            paper_timeout_share: share(paper_timeouts, analysed),
+            methods_differ: share(count(&|packet| by_clock(packet) != by_interval(packet)), analysed),
             syn: count(&is_syn),
             syn_timeouts: count(&|packet| is_syn(packet) && is_timeout(packet)),
             differs_from_wireshark: share(count(&differs), count(&compared)),
@@ -434,6 +592,7 @@ fn lost_packets(
             bytes: packet.bytes,
             interval_ms: ms(packet.interval),
             timeout: is_timeout(packet),
+            class: packet.class,
             odds: verdict.odds,
             gain_ms: (verdict.gain_ms * 1e6).round() / 1e6,
             cost_ms: (verdict.cost_ms * 1e6).round() / 1e6,
@@ -442,6 +601,45 @@ fn lost_packets(
         }
     })
     .collect()
+}
+
+fn resent(options: &Options, tally: &Tally, packets: &SentAgain<'_>, grouping: &Grouping) -> Vec<Resent> {
+    let start = tally.first.unwrap_or(Instant::ORIGIN);
+    let again = packets.again.iter().take(options.listed).map(|packet| {
+        let resent = Resent {
+            at_ms: ms(packet.at.saturating_duration_since(start)),
+            from: packet.ends[0].to_string(),
+            to: packet.ends[1].to_string(),
+            flags: packet.flags.to_string(),
+            bytes: packet.bytes,
+            interval_ms: Some(ms(packet.interval)),
+            attempt: Some(packet.attempt),
+            needless: packet.needless,
+            class: packet.class,
+            paper_timeout: Some(grouping.is_timeout(packet)),
+            point: packet.point,
+        };
+        (packet.at, resent)
+    });
+    let filled = packets.filled.iter().take(options.listed).map(|packet| {
+        let resent = Resent {
+            at_ms: ms(packet.at.saturating_duration_since(start)),
+            from: packet.ends[0].to_string(),
+            to: packet.ends[1].to_string(),
+            flags: packet.flags.to_string(),
+            bytes: packet.bytes,
+            interval_ms: None,
+            attempt: None,
+            needless: false,
+            class: packet.class,
+            paper_timeout: None,
+            point: packet.point,
+        };
+        (packet.at, resent)
+    });
+    let mut all: Vec<(Instant, Resent)> = again.chain(filled).collect();
+    all.sort_by_key(|(at, _)| *at);
+    all.into_iter().take(options.listed).map(|(_, resent)| resent).collect()
 }
 
 /// To microseconds.

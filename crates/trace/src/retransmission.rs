@@ -4,6 +4,8 @@ use serde::Serialize;
 use units::{Duration, Instant};
 
 use crate::{
+    clock::Class,
+    loops::CapturePoint,
     segment::{Endpoint, TcpFlags},
     sequence_view::WiresharkKind,
 };
@@ -72,11 +74,27 @@ impl Retransmission {
         Some(self.interval.as_secs_f64() / round_trip.as_secs_f64())
     }
 
-    /// Whether it came before anything could be known of the packet before: a duplicate on purpose
-    /// (SLP's, or RFC 6675's rescue retransmission), no answer to a loss.
+    /// Whether it came so soon after the packet before that it is no answer to the loss of that.
     pub fn is_too_soon(&self) -> bool {
         self.round_trips().is_some_and(|round_trips| round_trips < TOO_SOON)
     }
+}
+
+/// A retransmission whose original was lost before the capture point.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Filled {
+    /// When it was sent.
+    pub at: Instant,
+    /// Sender and receiver.
+    pub ends: [Endpoint; 2],
+    /// Its own.
+    pub flags: TcpFlags,
+    /// Bytes of the IP packet.
+    pub bytes: u32,
+    /// What brought it back.
+    pub class: Class,
+    /// Where it was captured.
+    pub point: CapturePoint,
 }
 
 /// One retransmission whose original was seen.
@@ -90,6 +108,10 @@ pub struct Retransmission {
     pub silence: Duration,
     /// Sender and receiver.
     pub ends: [Endpoint; 2],
+    /// What brought it back, by the clock of acknowledgements.
+    pub class: Class,
+    /// Where it was captured.
+    pub point: CapturePoint,
     /// Of the original.
     pub flags: TcpFlags,
     /// Bytes of the IP packet.

@@ -74,6 +74,15 @@ pub(crate) struct Pair {
     pub(crate) ends: [Endpoint; 2],
 }
 
+/// The timestamps option (RFC 7323).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stamps {
+    /// The sender's clock.
+    pub(crate) value: u32,
+    /// The latest of the other side that it echoes.
+    pub(crate) echo: u32,
+}
+
 /// What a TCP header says, and how much it carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
@@ -90,6 +99,10 @@ pub(crate) struct Segment {
     /// The first block of a SACK option lies below the acknowledgement: the receiver had the data
     /// already (RFC 2883).
     pub(crate) duplicate_sack: bool,
+    /// The first block of a SACK option: what came last, if it is above the acknowledgement.
+    pub(crate) sack: Option<(u32, u32)>,
+    /// The timestamps option, if it is there.
+    pub(crate) stamps: Option<Stamps>,
     /// Bytes of data, from the lengths in the headers: captures may have cut them off.
     pub(crate) payload: u32,
     /// Bytes of the IP packet.
@@ -104,6 +117,11 @@ impl Segment {
     pub(crate) fn occupied(&self) -> u32 {
         let marks = u32::from(self.flags.has(TcpFlags::SYN)) + u32::from(self.flags.has(TcpFlags::FIN));
         self.payload.saturating_add(marks)
+    }
+
+    /// Whether the acknowledgement number counts.
+    pub(crate) fn acknowledges(&self) -> bool {
+        self.flags.has(TcpFlags::ACK)
     }
 
     /// Whether the segment would be retransmitted if lost.

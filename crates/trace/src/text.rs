@@ -8,7 +8,8 @@ use units::Bytes;
 use crate::{
     clusters::{Scale, Split, Usable},
     grouping::Grouping,
-    report::Report,
+    options::Method,
+    report::{ClassCounts, Report},
     retransmission::{Half, Heading},
     verdict::MarkClass,
     what_if::Variant,
@@ -25,6 +26,7 @@ pub fn text(report: &Report) -> String {
         out += "\nThere is no TCP in what could be read: nothing to analyse.\n";
     } else {
         overview(report, &mut out);
+        classes(report, &mut out);
         grouping(report, &mut out);
         positions(report, &mut out);
         flags(report, &mut out);
@@ -38,6 +40,14 @@ pub fn text(report: &Report) -> String {
         }
     }
     out
+}
+
+/// With a comma after every three digits.
+pub(crate) fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|g| str::from_utf8(g).ok()).collect();
+    groups.join(",")
 }
 
 pub(crate) fn percent(share: Option<f64>) -> String {
@@ -90,8 +100,8 @@ pub(crate) fn split(split: &Split) -> String {
     format!(
         "{scale}: {usable}; {} of {} above {:.1}{unit} (gap from {:.1} to {:.1}), means {:.1} and {:.1}; {:.0}% of the variance \
          explained, {:.1}% near the threshold",
-        split.counts[1],
-        split.counts[0] + split.counts[1],
+        thousands(split.counts[1]),
+        thousands(split.counts[0] + split.counts[1]),
         split.threshold,
         split.gap[0],
         split.gap[1],
@@ -102,20 +112,73 @@ pub(crate) fn split(split: &Split) -> String {
     )
 }
 
-/// Where the boundary lies, in words.
+/// How timeouts were told from fast retransmissions, in words.
+pub(crate) fn method(report: &Report) -> String {
+    match report.method {
+        Method::AckClock => {
+            "Fast is what left right after an acknowledgement, a timeout what left out of silence".to_owned()
+        }
+        Method::Paper => {
+            let boundary = boundary(&report.grouping);
+            format!("{}{}", boundary[..1].to_uppercase(), &boundary[1..])
+        }
+    }
+}
+
+/// What the paper's method makes of the same retransmissions, in words.
+pub(crate) fn beside(report: &Report) -> String {
+    let counts = &report.retransmissions;
+    format!(
+        "The paper's two means make {} of them timeouts ({}); the methods differ on {}",
+        thousands(counts.paper_timeouts),
+        percent(counts.paper_timeout_share),
+        percent(counts.methods_differ)
+    )
+}
+
+/// Where the retransmissions were captured, in words; nothing without any.
+pub(crate) fn captured_at(report: &Report) -> Option<String> {
+    let points = &report.capture_points;
+    let parts = [
+        (points.sender, "at their sender"),
+        (points.middle, "between sender and receiver"),
+        (points.receiver, "at their receiver"),
+        (points.unknown, "at a place that is not known"),
+    ];
+    let parts = parts.iter().filter(|(count, _)| *count > 0);
+    let parts: Vec<String> = parts.map(|(count, place)| format!("{} {place}", thousands(*count))).collect();
+    (!parts.is_empty()).then(|| format!("Captured {}", parts.join(", ")))
+}
+
+/// Of those whose original was lost before the capture point, in words; nothing without any.
+pub(crate) fn lost_before(report: &Report) -> Option<String> {
+    let ClassCounts { timeouts, fast, go_back_n } = report.original_lost_before;
+    let all = timeouts + fast + go_back_n;
+    (all > 0).then(|| {
+        format!(
+            "Besides, {} whose original was lost before the place of capture: {} timeouts, {} fast, {} go-back-N",
+            thousands(all),
+            thousands(timeouts),
+            thousands(fast),
+            thousands(go_back_n)
+        )
+    })
+}
+
+/// Where the paper's boundary lies, in words.
 pub(crate) fn boundary(grouping: &Grouping) -> String {
     match (grouping.threshold_round_trips, grouping.by) {
         (Some(threshold), _) => {
-            format!("Timeouts are intervals of more than {threshold:.1} round trips (by clustering)")
+            format!("timeouts are intervals of more than {threshold:.1} round trips (by clustering)")
         }
         (None, "clustering") => {
-            format!("Timeouts are intervals above {:.1} ms (by clustering)", grouping.threshold_ms)
+            format!("timeouts are intervals above {:.1} ms (by clustering)", grouping.threshold_ms)
         }
         (None, "given") => {
-            format!("Timeouts are intervals above {:.1} ms (as you said)", grouping.threshold_ms)
+            format!("timeouts are intervals above {:.1} ms (as you said)", grouping.threshold_ms)
         }
         (None, _) => {
-            format!("Timeouts are intervals above {:.1} ms and a round trip (fixed)", grouping.threshold_ms)
+            format!("timeouts are intervals above {:.1} ms and a round trip (fixed)", grouping.threshold_ms)
         }
     }
 }
@@ -129,7 +192,9 @@ fn files(report: &Report, out: &mut String) {
     for file in &report.files {
         let _ = write!(out, "{}: ", file.name);
         let _ = match file.format {
-            Some(format) => write!(out, "{format}, {} packets, {}", file.packets, Bytes(file.bytes)),
+            Some(format) => {
+                write!(out, "{format}, {} packets, {}", thousands(file.packets), Bytes(file.bytes))
+            }
             None => write!(out, "not read"),
         };
         let _ = match &file.error {
@@ -145,21 +210,21 @@ fn overview(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
         "\n{} TCP packets of {} in {:.1} s; {} connections, {} with both directions, {} from their SYN on",
-        packets.tcp,
-        packets.total,
+        thousands(packets.tcp),
+        thousands(packets.total),
         report.span_ms / 1e3,
-        connections.total,
-        connections.paired,
-        connections.from_the_start
+        thousands(connections.total),
+        thousands(connections.paired),
+        thousands(connections.from_the_start)
     );
     let _ = writeln!(
         out,
         "{} retransmissions ({} needless), {} more whose original was not captured; {} lost of {}: {}",
-        sent_again.seen_before,
-        sent_again.needless,
-        sent_again.original_not_captured,
-        loss.lost,
-        loss.sent,
+        thousands(sent_again.seen_before),
+        thousands(sent_again.needless),
+        thousands(sent_again.original_not_captured),
+        thousands(loss.lost),
+        thousands(loss.sent),
         percent(loss.rate)
     );
     out.push('\n');
@@ -177,16 +242,33 @@ fn overview(report: &Report, out: &mut String) {
     let _ = writeln!(
         out,
         "\nAs Wireshark counts: {} retransmissions ({} of them fast, {} spurious), {} out of order",
-        wireshark.retransmission + wireshark.fast + wireshark.spurious,
-        wireshark.fast,
-        wireshark.spurious,
-        wireshark.out_of_order
+        thousands(wireshark.retransmission + wireshark.fast + wireshark.spurious),
+        thousands(wireshark.fast),
+        thousands(wireshark.spurious),
+        thousands(wireshark.out_of_order)
     );
+}
+
+/// The classes, and how they were found.
+fn classes(report: &Report, out: &mut String) {
+    let counts = &report.retransmissions;
+    let _ = writeln!(
+        out,
+        "\nOf {} retransmissions {} timeouts, {} fast, {} go-back-N",
+        thousands(counts.analysed),
+        thousands(counts.timeouts),
+        thousands(counts.fast),
+        thousands(counts.go_back_n)
+    );
+    let lines = [Some(method(report)), Some(beside(report)), captured_at(report), lost_before(report)];
+    for line in lines.into_iter().flatten() {
+        let _ = writeln!(out, "  {line}");
+    }
 }
 
 fn grouping(report: &Report, out: &mut String) {
     let grouping = &report.grouping;
-    let _ = writeln!(out, "\n{}", boundary(grouping));
+    let _ = writeln!(out, "\nThe paper's clusters: {}", boundary(grouping));
     for one in grouping.splits.iter().flatten() {
         let _ = writeln!(out, "  {}", split(one));
     }
@@ -205,8 +287,8 @@ fn positions(report: &Report, out: &mut String) {
             .map(|point| {
                 vec![
                     point.index.to_string(),
-                    point.retransmissions.to_string(),
-                    point.timeouts.to_string(),
+                    thousands(point.retransmissions),
+                    thousands(point.timeouts),
                     percent(point.timeout_share),
                 ]
             })
@@ -220,15 +302,15 @@ fn positions(report: &Report, out: &mut String) {
 }
 
 fn flags(report: &Report, out: &mut String) {
-    out.push_str("\nFlags: categories with at least 1% of the packets\n");
+    out.push_str("\nFlags: those of at least 1% of the packets, SYN and FIN\n");
     let shown = report.flags.iter().filter(|category| category.shown);
     let rows: Vec<Vec<String>> = shown
         .map(|category| {
             vec![
                 category.flags.clone(),
                 percent(Some(category.packet_share)),
-                category.retransmissions.to_string(),
-                category.timeouts.to_string(),
+                thousands(category.retransmissions),
+                thousands(category.timeouts),
                 percent(category.timeout_share),
             ]
         })
@@ -249,7 +331,7 @@ fn what_if(report: &Report, out: &mut String) {
             rows.push([vec![name, about], cells.to_vec(), vec![saved]].concat());
         };
         let seconds = |times: [f64; 5]| times.map(|ms| format!("{:.2}", ms / 1e3));
-        let about = format!("{} ({})", what_if.connections, percent(Some(what_if.share)));
+        let about = format!("{} ({})", thousands(what_if.connections), percent(Some(what_if.share)));
         let saved = what_if.saved_mean_ms.map_or(String::new(), |ms| format!("{ms:.0} ms"));
         row(name.to_owned(), about, seconds(table.with_ms), saved);
         row("  without".to_owned(), String::new(), seconds(table.without_ms), String::new());
@@ -275,13 +357,13 @@ fn verdicts(report: &Report, out: &mut String) {
         .map(|row| {
             vec![
                 class(row.class).to_owned(),
-                row.lost.to_string(),
-                row.timeouts.to_string(),
+                thousands(row.lost),
+                thousands(row.timeouts),
                 format!("{:.2}", row.odds),
                 percent(row.timeout_share),
-                row.duplicated.to_string(),
-                row.timeouts_avoided.to_string(),
-                row.window_full.to_string(),
+                thousands(row.duplicated),
+                thousands(row.timeouts_avoided),
+                thousands(row.window_full),
             ]
         })
         .collect();
@@ -292,4 +374,15 @@ fn verdicts(report: &Report, out: &mut String) {
     let headings =
         ["lost", "packets", "timeouts", "q", "q here", "duplicated", "timeouts avoided", "no room"];
     table(&headings, &rows, out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_in_threes() {
+        let numbers = [0, 999, 1_000, 12_345_678];
+        assert_eq!(numbers.map(thousands), ["0", "999", "1,000", "12,345,678"]);
+    }
 }

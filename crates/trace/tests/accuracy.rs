@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use mendpath_trace::{Options, Report, Scale};
+use mendpath_trace::{Class, Options, Report, Scale};
 use support::{
     analyse,
     tcp_model::{ACK, FIN, PSH, Plan, SYN, Why, mix, ordinary},
@@ -305,4 +305,52 @@ fn timers_alone_are_not_split_in_two() {
     let report = analyse(&Capture::of(&packets.collect::<Vec<_>>()), Options::default());
     assert_eq!(report.grouping.by, "fixed", "{:?}", report.grouping);
     assert_eq!((report.retransmissions.analysed, report.retransmissions.timeouts), (80, 80));
+}
+
+/// With segmentation offload the capture holds what was sent in other pieces than what is sent
+/// again.
+#[test]
+fn parts_and_several_at_once_have_the_intervals_of_their_bytes() {
+    let mut packets = conversation();
+    packets.truncate(5);
+    packets.extend([
+        packet(1_041, false, 501, 151, ACK, 3_000),
+        packet(1_100, false, 1_501, 151, ACK, 1_000),
+        packet(1_150, false, 501, 151, ACK, 1_000),
+        packet(1_400, false, 501, 151, ACK, 3_000),
+        packet(1_500, false, 2_501, 151, PSH | ACK, 2_000),
+    ]);
+    let report = analyse(&Capture::of(&packets), Options::default());
+    let of_server = report.resent.iter().filter(|resent| resent.from.ends_with(":80"));
+    let intervals: Vec<f64> = of_server.filter_map(|resent| resent.interval_ms).collect();
+    assert_eq!(intervals, [59.0, 109.0, 250.0, 100.0]);
+}
+
+#[test]
+fn what_is_sent_again_has_a_class() {
+    let mut packets = conversation();
+    packets.truncate(15);
+    // The last packet again: first after a silence, then, that being lost too, once more; and the
+    // one before right after the acknowledgement.
+    packets.extend([
+        packet(1_400, false, 4_501, 151, PSH | ACK, 500),
+        packet(1_800, false, 4_501, 151, PSH | ACK, 500),
+    ]);
+    let report = analyse(&Capture::of(&packets), Options::default());
+    let classes: Vec<Class> = report.resent.iter().map(|resent| resent.class).collect();
+    assert_eq!(classes, [Class::Timeout, Class::Fast, Class::Timeout, Class::Timeout]);
+    assert_eq!((report.capture_points.sender, report.capture_points.receiver), (1, 3), "{report:?}");
+}
+
+#[test]
+fn a_connection_is_closed_when_both_fins_are_acknowledged_and_late_fins_are_part_of_it() {
+    let mut packets = conversation();
+    let last = packets.pop().unwrap();
+    assert_eq!(analyse(&Capture::of(&packets), Options::default()).connections.closed, 0);
+    packets.push(last.clone());
+    // The last acknowledgement was lost: half a minute later the server still asks for it.
+    packets.push(packet(31_000, false, 5_001, 152, FIN | ACK, 0));
+    packets.push(Packet { at_ns: 31_001_000_000, ..last });
+    let report = analyse(&Capture::of(&packets), Options::default());
+    assert_eq!((report.connections.total, report.connections.closed), (1, 1));
 }

@@ -179,16 +179,39 @@ fn an_unknown_link_layer_is_named() {
 }
 
 #[test]
-fn a_large_block_is_skipped_and_a_monstrous_one_is_damage() {
+fn blocks_that_are_not_needed_are_skipped_and_a_monstrous_packet_is_damage() {
     let packets = packets();
     let capture = Capture::with(&packets, Format::PcapNg, Link::Ethernet, 96);
     let header = 28 + 12 + 20;
-    let with =
-        |size: usize| [&capture[..header], &block(0x0bad_0000, &vec![0; size]), &capture[header..]].concat();
-    let report = analyse(&with(3 << 20), Options::default());
-    assert_eq!((report.files[0].error.clone(), report.packets.tcp), (None, packets.len() as u64));
-    let report = analyse(&with(17 << 20), Options::default());
+    let with = |kind: u32, size: usize| {
+        [&capture[..header], &block(kind, &vec![0; size]), &capture[header..]].concat()
+    };
+    // Unknown ones, and an empty one of a known kind (statistics).
+    for (kind, size) in [(0x0bad_0000, 0), (0x0bad_0000, 3 << 20), (0x0bad_0000, 17 << 20), (5, 0)] {
+        let capture = with(kind, size);
+        let report = analyse(&capture, Options::default());
+        assert_eq!((report.files[0].error.clone(), report.packets.tcp), (None, packets.len() as u64));
+        assert_eq!(report.files[0].bytes, capture.len() as u64);
+    }
+    let report = analyse(&with(6, 17 << 20), Options::default());
     assert!(report.files[0].error.clone().unwrap().contains("16 MiB"), "{:?}", report.files[0]);
+}
+
+/// Tools of before 2010 write packets in another block.
+#[test]
+fn obsolete_packet_blocks_are_packets() {
+    let capture = Capture::with(&packets(), Format::PcapNg, Link::Ethernet, 96);
+    let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap()) as usize;
+    let (mut old, mut at) = (capture.clone(), 0);
+    while at < capture.len() {
+        if word(at) == 6 {
+            old[at] = 2;
+            old[at + 10] = 7; // packets dropped before this one
+        }
+        at += word(at + 4);
+    }
+    let expected = analyse(&capture, Options::default());
+    assert_eq!(analyse(&old, Options::default()), expected);
 }
 
 #[test]

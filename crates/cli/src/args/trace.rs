@@ -12,7 +12,7 @@ pub enum TraceCommand {
     #[command(
         long_about = "Find out which lost packets cost a timeout, and what duplicating them would save.\n\n\
                   Reads packet captures (pcap, pcapng), follows their TCP connections, finds retransmissions, tells timeouts from fast \
-                  retransmissions by clustering, and shows which positions and flags cost timeouts, what sending SYN, PSH and the last \
+                  retransmissions by whether an acknowledgement had just come, and shows which positions and flags cost timeouts, what sending SYN, PSH and the last \
                   packets twice would have saved, and which lost packets SLP would have duplicated. Memory does not grow with the \
                   captures. Several files are read in the given order, as one trace."
     )]
@@ -33,12 +33,17 @@ pub struct AnalyzeArgs {
     /// Write the results as JSON (`-` for stdout, instead of the tables).
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write a page with pictures and the numbers.
+    /// Write a page with pictures and the numbers (`-` for stdout, instead of the tables).
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// What is clustered: linear (ms), log10 (of ms), round-trips [default: round-trips where
-    /// handshakes were captured, else log10].
-    #[arg(long, value_name = "SCALE", value_parser = parse_scale)]
+    /// How timeouts are told from fast retransmissions: ack-clock (what leaves right after an
+    /// acknowledgement is fast), paper (two clusters of intervals) [default: ack-clock; paper with
+    /// --cluster or --timeout-at].
+    #[arg(long, value_name = "METHOD", value_parser = parse_method)]
+    pub method: Option<::trace::Method>,
+    /// What the paper's method clusters: linear (ms), log10 (of ms), round-trips [default:
+    /// round-trips where handshakes were captured, else log10].
+    #[arg(long, value_name = "SCALE", value_parser = parse_scale, conflicts_with = "timeout_at")]
     pub cluster: Option<::trace::Scale>,
     /// Take longer intervals for timeouts, without clustering.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
@@ -56,13 +61,21 @@ pub struct AnalyzeArgs {
     /// and 0.1 for PSH.
     #[arg(long)]
     pub measured_odds: bool,
-    /// Lost packets that the JSON lists one by one.
+    /// Lost packets, and retransmissions, that the JSON lists one by one.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub list: usize,
     /// Connections followed at a time; more take more memory, about 1 kB each and what they have
     /// under way.
     #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub max_connections: u32,
+}
+
+fn parse_method(text: &str) -> Result<::trace::Method, String> {
+    match text {
+        "ack-clock" => Ok(::trace::Method::AckClock),
+        "paper" => Ok(::trace::Method::Paper),
+        other => Err(format!("there is no `{other}`: use one of ack-clock, paper")),
+    }
 }
 
 fn parse_scale(text: &str) -> Result<::trace::Scale, String> {

@@ -1,15 +1,16 @@
 //! `mendpath trace analyze`.
 
 use std::{
-    fs::File,
-    io::{self, Read},
+    fs::{self, File},
+    io::{self, Read, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::Path,
 };
 
-use trace::{Analyzer, FileReport, Limits, Odds, Options, Report, read_capture};
+use trace::{Analyzer, FileReport, Limits, Method, Odds, Options, Report, is_capture, read_capture};
 use units::Duration;
 
-use super::{check_writable, print, write};
+use super::{check_writable, write};
 use crate::{
     args::AnalyzeArgs,
     console,
@@ -17,10 +18,8 @@ use crate::{
 };
 
 pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
-    for file in [&args.json, &args.html].into_iter().flatten() {
-        check_writable(file)?;
-    }
-    let mut analyzer = Analyzer::new(options(&args));
+    let mut analyzer = Analyzer::new(options(&args)?);
+    check_outputs(&args)?;
     let mut wrong = Vec::new();
     for path in &args.files {
         match analyze(path, &mut analyzer) {
@@ -29,19 +28,81 @@ pub(super) fn run(args: AnalyzeArgs) -> Result<(), Failure> {
         }
     }
     let report = analyzer.finish();
+    let mut to_stdout = false;
+    let mut output = |file: &Path, text: &str| {
+        if is_stdout(file) {
+            to_stdout = true;
+            return print(text);
+        }
+        write(file, text)
+    };
     if let Some(file) = &args.html {
-        write(file, &trace::html(&report))?;
+        output(file, &trace::html(&report))?;
     }
-    let to_stdout = args.json.as_deref() == Some(Path::new("-"));
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report).expect("the report is plain data") + "\n";
-        if to_stdout { print(&text) } else { write(file, &text)? }
+        output(file, &text)?;
     }
     // A name that is no capture is answered by one line.
     if !to_stdout && (report.packets.total > 0 || wrong.is_empty()) {
-        print(&trace::text(&report));
+        print(&trace::text(&report))?;
     }
     verdict(&report, &wrong)
+}
+
+fn is_stdout(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// Captures are hard to come by: no output takes the place of one. What cannot be written should
+/// show before the work.
+fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
+    let outputs = || [&args.json, &args.html].into_iter().flatten();
+    if let (Some(json), Some(html)) = (&args.json, &args.html)
+        && (json == html || same_file(json, html))
+    {
+        let reason = "they are the same file";
+        return Err(Failure::usage("cannot write --json and --html", reason, "Name two files"));
+    }
+    for file in outputs().filter(|file| !is_stdout(file)) {
+        let tried = format!("cannot write {}", file.display());
+        if args.files.iter().any(|input| !is_stdout(input) && (input == file || same_file(input, file))) {
+            return Err(Failure::usage(tried, "it is one of the captures to be read", "Name another file"));
+        }
+        if starts_as_capture(file) {
+            let next = "Name another file, or remove it first if you no longer need it";
+            return Err(Failure::usage(tried, "it holds a capture", next));
+        }
+    }
+    outputs().try_for_each(|file| check_writable(file))
+}
+
+/// Whether both names lead to one file that is there.
+fn same_file(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
+    identity(a).is_some_and(|found| identity(b) == Some(found))
+}
+
+/// Whether there is a file `path` that begins as captures do. Devices and pipes are not read.
+fn starts_as_capture(path: &Path) -> bool {
+    let start = || {
+        let mut start = Vec::new();
+        File::open(path)?.take(8).read_to_end(&mut start)?;
+        io::Result::Ok(start)
+    };
+    fs::metadata(path).is_ok_and(|found| found.is_file()) && start().is_ok_and(|start| is_capture(&start))
+}
+
+/// Prints a result. A closed pipe is the reader's choice, not a failure; a full disk is one.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let next = "Send the output elsewhere";
+            Err(Failure::new("cannot write to standard output", io_reason(&error), next))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Success if everything was read and there was TCP in it.
@@ -67,9 +128,17 @@ fn verdict(report: &Report, wrong: &[String]) -> Result<(), Failure> {
     Err(Failure::new(tried, "there is no TCP in the captures", next))
 }
 
-fn options(args: &AnalyzeArgs) -> Options {
+fn options(args: &AnalyzeArgs) -> Result<Options, Failure> {
     let limits = Limits { connections: args.max_connections as usize, ..Limits::default() };
-    Options {
+    let of_paper = args.cluster.is_some() || args.timeout_at.is_some();
+    if of_paper && args.method == Some(Method::AckClock) {
+        let next = "Leave out --method, or give --method paper";
+        let reason = "--cluster and --timeout-at are about intervals, which the ACK clock does not use";
+        return Err(Failure::usage("cannot use --method ack-clock", reason, next));
+    }
+    let by_default = if of_paper { Method::Paper } else { Method::AckClock };
+    Ok(Options {
+        method: args.method.unwrap_or(by_default),
         scale: args.cluster,
         timeout_at: args.timeout_at.map(Duration::from_millis),
         tail: args.tail,
@@ -78,7 +147,7 @@ fn options(args: &AnalyzeArgs) -> Options {
         odds: if args.measured_odds { Odds::Measured } else { Odds::Paper },
         listed: args.list,
         limits,
-    }
+    })
 }
 
 fn analyze(path: &Path, analyzer: &mut Analyzer) -> io::Result<FileReport> {

@@ -1,0 +1,256 @@
+//! Which clock sent a packet again: an acknowledgement that had just come, or a timer.
+//!
+//! TCP sends on two occasions: an acknowledgement comes, or a timer expires. So what leaves at once
+//! after an acknowledgement was brought about by it, and what leaves out of silence by the timer.
+//! What acknowledgements bring about after a timer is the rest of the window that the timer gave
+//! up: go-back-N. The paper tells them by the interval alone; see [`Grouping`](crate::Grouping).
+//!
+//! All is judged at the capture point. There an answer to an acknowledgement passes one loop through
+//! the sender later ([`Loops`]), which is no time at all if the capture was made at the sender.
+//!
+//! A packet that leaves neither at once after an acknowledgement nor so late that a timer can have
+//! expired is paced, was delayed, or waited for reordered ones (RFC 8985): it counts as brought
+//! about by acknowledgements. And acknowledgements of later packets may come while the timer of the
+//! first one runs out: if that had been sent again before, and nothing was acknowledged for as long
+//! as a timer takes, it was the timer.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use units::{Duration, Instant};
+
+use crate::segment::TcpFlags;
+
+/// What brought a packet back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Class {
+    /// A timer: the retransmission timeout, or the tail loss probe of RFC 8985.
+    Timeout,
+    /// Acknowledgements.
+    Fast,
+    /// Acknowledgements too, but after a timeout: the rest of what it gave up.
+    GoBackN,
+}
+
+impl Class {
+    /// All, in the order of tables.
+    pub const ALL: [Self; 3] = [Self::Timeout, Self::Fast, Self::GoBackN];
+}
+
+/// Trains of acknowledgements that are remembered.
+const TRAINS: usize = 32;
+/// How much later than the loop through the sender its answer may pass, at least; and as a share of
+/// the loop.
+const LATE: Duration = Duration::from_millis(3);
+const LATE_SHARE: u64 = 4;
+/// Packets that follow each other faster leave on one occasion.
+const BURST: Duration = Duration::from_millis(2);
+/// No timer is shorter.
+const LEAST_TIMER: Duration = Duration::from_millis(2);
+/// How much longer than the round trip a timer runs, at least, in halves of it: a probe waits for
+/// two round trips, reordered packets are given a quarter of one. What RFC 8985 learns of a packet
+/// that was lost again takes two.
+const HALF: u64 = 1;
+const REPEATED: u64 = 3;
+/// But not more than what Linux adds, with some allowance.
+const LONGER: Duration = Duration::from_millis(150);
+/// What timers are late by who wait for reordered packets: Linux adds two of its ticks.
+const REORDERED: Duration = Duration::from_millis(25);
+/// The least timer where no round-trip time is known.
+const UNKNOWN_TIMER: Duration = Duration::from_millis(150);
+
+/// Acknowledgements that passed within a fraction of the loop.
+#[derive(Clone, Copy, Debug)]
+struct Train {
+    first: Instant,
+    last: Instant,
+    /// Everything below is acknowledged.
+    acked: u64,
+    /// When the latest acknowledgement passed that acknowledged something new.
+    advanced: Instant,
+}
+
+/// Why the sender's latest packet left.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+enum Occasion {
+    #[default]
+    Application,
+    Acknowledgement,
+    Timer,
+}
+
+/// What is known of the round trip when a packet is judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measured {
+    /// The least and the latest time of the loop through the sender.
+    pub(crate) near: (Duration, Duration),
+    /// The whole round trip of late, and the longest of late.
+    pub(crate) round_trip: Option<Duration>,
+    pub(crate) longest: Option<Duration>,
+}
+
+/// A packet that is sent again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Again {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// One beyond everything that was sent so far.
+    pub(crate) high: u64,
+    /// 1 if it is sent again for the first time.
+    pub(crate) attempt: u8,
+    /// When it was last sent, if that was seen.
+    pub(crate) since: Option<Instant>,
+}
+
+/// One direction's clocks.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    trains: VecDeque<Train>,
+    /// When the latest packet left, and why.
+    burst: (Instant, Occasion),
+    /// When the sender last started its timer for want of anything in flight, or since it sent the
+    /// first unacknowledged packet again.
+    restarted: Instant,
+    /// After a timeout: where what it gave up ends.
+    recover: Option<u64>,
+}
+
+impl Clock {
+    /// An acknowledgement passes towards the sender: everything below `acked` is acknowledged, and
+    /// `new` if it was not before.
+    pub(crate) fn on_ack(&mut self, acked: u64, new: bool, at: Instant, measured: &Measured) {
+        let near = measured.near.1;
+        // What no answer can belong to any more.
+        let old = at - (near + near / LATE_SHARE + LATE);
+        while self.trains.len() == TRAINS || self.trains.get(1).is_some_and(|train| train.last < old) {
+            self.trains.pop_front();
+        }
+        let advanced = match self.trains.back() {
+            Some(train) if !new => train.advanced,
+            _ => at,
+        };
+        match self.trains.back_mut() {
+            Some(train) if at.saturating_duration_since(train.first) <= near / 16 => {
+                (train.last, train.acked, train.advanced) = (at, acked, advanced);
+            }
+            _ => self.trains.push_back(Train { first: at, last: at, acked, advanced }),
+        }
+        if self.recover.is_some_and(|recover| acked >= recover) {
+            self.recover = None;
+        }
+    }
+
+    /// A packet leaves that was never sent before; `high` is where what was sent ended.
+    pub(crate) fn on_new(&mut self, high: u64, at: Instant, measured: &Measured) {
+        if self.known(at, measured).is_none_or(|train| train.acked >= high) {
+            self.restarted = at;
+        }
+        let occasion = if self.is_answer(at, measured) {
+            Occasion::Acknowledgement
+        } else if self.follows(at) {
+            self.burst.1
+        } else {
+            Occasion::Application
+        };
+        self.burst = (at, occasion);
+    }
+
+    /// A packet leaves again: what brought it back.
+    pub(crate) fn on_again(
+        &mut self,
+        again: &Again,
+        flags: TcpFlags,
+        at: Instant,
+        measured: &Measured,
+    ) -> Class {
+        // Nothing but a timer sends a SYN again.
+        if flags.has(TcpFlags::SYN) {
+            self.burst = (at, Occasion::Timer);
+            return Class::Timeout;
+        }
+        let acked = self.known(at, measured).map_or(0, |train| train.acked);
+        let first = again.start <= acked;
+        let occasion = if !first && again.end < again.high {
+            // The retransmission timer sends the first packet, a probe the last one.
+            Occasion::Acknowledgement
+        } else if self.is_unheard(again, measured) {
+            Occasion::Timer
+        } else {
+            self.occasion(first && again.attempt > 1, at, measured)
+        };
+        self.burst = (at, occasion);
+        if first {
+            self.restarted = at;
+        }
+        match occasion {
+            Occasion::Timer => {
+                // The tail loss probe sends the last packet again and gives nothing up.
+                if first {
+                    self.recover = Some(again.high);
+                }
+                Class::Timeout
+            }
+            _ if self.recover.is_some_and(|recover| again.start < recover) => Class::GoBackN,
+            _ => Class::Fast,
+        }
+    }
+
+    /// Whether nothing at all has reached the sender since it last sent the packet.
+    fn is_unheard(&self, again: &Again, measured: &Measured) -> bool {
+        let heard = self.trains.back().map(|train| train.last + measured.near.0);
+        match (again.since, heard) {
+            (Some(since), Some(heard)) => heard <= since,
+            _ => false,
+        }
+    }
+
+    /// Why a packet leaves again; `repeated` if it is the first unacknowledged one, and has left
+    /// again before.
+    fn occasion(&self, repeated: bool, at: Instant, measured: &Measured) -> Occasion {
+        if self.is_answer(at, measured) {
+            let timer = repeated && self.can_expire(REPEATED, at, measured);
+            return if timer { Occasion::Timer } else { Occasion::Acknowledgement };
+        }
+        if self.follows(at) && self.burst.1 != Occasion::Application {
+            return self.burst.1;
+        }
+        if self.can_expire(HALF, at, measured) { Occasion::Timer } else { Occasion::Acknowledgement }
+    }
+
+    /// Whether a timer can have expired, longer by `halves` of a round trip than that, that was
+    /// started when something new was acknowledged or the first unacknowledged packet was sent.
+    fn can_expire(&self, halves: u64, at: Instant, measured: &Measured) -> bool {
+        let longer = |round_trip: Duration| round_trip + (round_trip * halves / 2).min(LONGER);
+        let least = |rtt: Option<Duration>| rtt.map_or(UNKNOWN_TIMER, |rtt| longer(rtt).max(LEAST_TIMER));
+        let Some(train) = self.known(at, measured) else {
+            return at.saturating_duration_since(self.restarted) >= least(measured.round_trip);
+        };
+        // Who was told that later packets arrived sends no probe, but may wait whether they were
+        // reordered.
+        let told = train.last > train.advanced;
+        let least = if told { least(measured.longest) + REORDERED } else { least(measured.round_trip) };
+        let started = (train.advanced + measured.near.1).max(self.restarted);
+        at.saturating_duration_since(started) >= least
+    }
+
+    /// Whether the packet leaves together with the one before.
+    fn follows(&self, at: Instant) -> bool {
+        at.saturating_duration_since(self.burst.0) <= BURST
+    }
+
+    /// Whether an acknowledgement reached the sender just before.
+    fn is_answer(&self, at: Instant, measured: &Measured) -> bool {
+        let (least, recent) = measured.near;
+        let late = LATE.max(recent / LATE_SHARE);
+        let from = at - (recent + late);
+        let to = at - (least * 7 / 8);
+        self.trains.iter().rev().any(|train| train.first <= to && train.last >= from)
+    }
+
+    /// The latest acknowledgements that the sender can have known of.
+    fn known(&self, at: Instant, measured: &Measured) -> Option<&Train> {
+        let to = at - (measured.near.0 * 7 / 8);
+        self.trains.iter().rev().find(|train| train.first <= to)
+    }
+}
