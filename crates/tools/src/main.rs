@@ -10,6 +10,8 @@ mod fuzz_seeds;
 mod relay;
 mod simulator;
 mod soak;
+#[cfg(target_os = "linux")]
+mod trace_truth;
 mod transport;
 
 // As the tests of the crate call it that `controllers` has its network from.
@@ -68,6 +70,8 @@ enum Tool {
     Models,
     // The rest.
     AnalysisSpeed(analysis_speed::Arguments),
+    #[cfg(target_os = "linux")]
+    TraceTruth(trace_truth::Arguments),
     FuzzSeeds(fuzz_seeds::Arguments),
 }
 
@@ -93,6 +97,8 @@ fn main() -> ExitCode {
         Tool::Timeouts(arguments) => timeouts::run(&arguments),
         Tool::Models => models::run(),
         Tool::AnalysisSpeed(arguments) => analysis_speed::run(&arguments),
+        #[cfg(target_os = "linux")]
+        Tool::TraceTruth(arguments) => return trace_truth::run(&arguments),
         Tool::FuzzSeeds(arguments) => return fuzz_seeds::run(&arguments).report(),
     }
     ExitCode::SUCCESS
