@@ -30,7 +30,7 @@ fn nothing_reads_the_wall_clock() {
     let may = ["accounts", "status"].map(|name| crates.join("cli/src").join(name));
     let must_not = |file: &&PathBuf| !may.iter().any(|may| file.with_extension("").starts_with(may));
     for file in files.iter().filter(must_not) {
-        let text = fs::read_to_string(&file).unwrap();
+        let text = fs::read_to_string(file).unwrap();
         assert_eq!(readers(&text), Vec::<String>::new(), "{}", file.display());
     }
 }
