@@ -102,6 +102,11 @@ pub enum Command {
     /// Check configuration files of `server` and `client`, and make one.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Show what the clients and servers do that run on this machine.
+    #[command(long_about = "Show what the clients and servers do that run on this machine.\n\n\
+                  Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \
+                  that no other user can open.")]
+    Status(StatusArgs),
     /// Hand a file over to `mendpath receive`.
     Send(SendArgs),
     /// Wait for one file from `mendpath send`.
@@ -345,6 +350,24 @@ pub struct ClientArgs {
     /// Where all this was read from.
     #[arg(skip)]
     pub reload: Reload,
+}
+
+/// Arguments of `status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath status                 one screen for each\n  \
+                  mendpath status --watch         go on, once a second\n  \
+                  mendpath status --json          for programs: docs/json.md")]
+pub struct StatusArgs {
+    /// Go on once a second until Ctrl-C.
+    #[arg(long)]
+    pub watch: bool,
+    /// Print each snapshot as a line of JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Ask the process with this socket only.
+    #[arg(long, value_name = "FILE")]
+    pub socket: Option<PathBuf>,
 }
 
 /// Arguments of `send`.

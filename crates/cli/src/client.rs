@@ -28,7 +28,12 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
 use crate::{
-    admin as statistics, console::say, failure::Failure, listener::Listener, status::Live, target::Target,
+    admin as statistics,
+    console::say,
+    failure::Failure,
+    listener::Listener,
+    status::{Feed, Live},
+    target::Target,
 };
 
 /// How a client behaves.
@@ -110,6 +115,8 @@ pub struct Client {
     pub addresses: Addresses,
     /// The connection.
     pub uplink: Uplink,
+    /// What `mendpath status` is shown.
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// Where a client listens.
@@ -163,10 +170,10 @@ impl Client {
                 forward::serve(tcp, place, shared, target.clone())
             }));
         }
+        let statistics = admin::Statistics::new(uplink.clone(), server);
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
-            let statistics = admin::Statistics::new(uplink.clone(), server);
-            tasks.spawn(listener.serve(statistics, admin::Statistics::serve));
+            tasks.spawn(listener.serve(statistics.clone(), admin::Statistics::serve));
         }
         for (what, address) in [
             ("SOCKS5 proxy", addresses.socks5),
@@ -177,7 +184,7 @@ impl Client {
                 say(format_args!("{what} on {address}"));
             }
         }
-        Ok(Self { tasks, addresses, uplink })
+        Ok(Self { tasks, addresses, uplink, feed: statistics.feed() })
     }
 
     /// Serves until something fails for good, and returns what.

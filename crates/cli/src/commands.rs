@@ -13,13 +13,17 @@ mod receive;
 mod send;
 mod server;
 mod service;
+mod status;
 #[cfg(feature = "trace")]
 mod trace_analyze;
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
+
+use tracing::info;
 
 use crate::{
     args::{Cli, Command, DialArgs},
@@ -28,6 +32,7 @@ use crate::{
     identity::default_state_dir,
     invitation::Invitation,
     secret::Places,
+    status::{Control, Feed, places},
     token::Service,
     transport::Choice,
 };
@@ -45,6 +50,7 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),
         Command::Invite(args) => invite::run(args),
+        Command::Status(args) => status::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         #[cfg(feature = "experiment")]
@@ -89,6 +95,18 @@ fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failur
     options.transport =
         Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() };
     Ok(options)
+}
+
+/// Lets `mendpath status` ask this process. A machine without a place for the socket is no reason
+/// not to work.
+fn show_status(role: &str, feed: Arc<Feed>) {
+    match Control::bind(&places(), role) {
+        Ok(control) => {
+            info!(socket = %control.path().display(), "`mendpath status` is answered");
+            tokio::spawn(control.serve(feed));
+        }
+        Err(error) => info!(%error, "no place for the socket of `mendpath status`"),
+    }
 }
 
 /// Returns when the user or the system wants the program to end.

@@ -4,14 +4,17 @@
 //! [`Live`] is what the process writes down as it goes: what happened, and what is carried where.
 //! Everything else in a snapshot is asked of the transport when somebody looks.
 
+mod control;
 mod feed;
 mod journal;
 mod path_row;
 mod saved;
 mod silences;
 mod snapshot;
+mod text;
 mod traffic;
 
+pub(crate) use control::{Control, places, running};
 pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
 pub(crate) use journal::Journal;
 pub use journal::{EventKind, EventRow};
@@ -20,7 +23,8 @@ pub(crate) use saved::Saved;
 pub(crate) use silences::Silences;
 pub(crate) use snapshot::by_name;
 pub use snapshot::{AccountRow, ClientRow, PeerRow, Role, ServerRow, Snapshot};
-pub use traffic::TrafficRow;
+pub(crate) use text::screen;
+pub use traffic::{DestinationRow, TrafficRow};
 pub(crate) use traffic::{Flow, Traffic};
 
 use std::{

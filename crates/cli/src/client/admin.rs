@@ -29,6 +29,11 @@ impl Statistics {
         Arc::new(Self { uplink, feed })
     }
 
+    /// The snapshots.
+    pub(super) fn feed(&self) -> Arc<Feed> {
+        self.feed.clone()
+    }
+
     /// Answers one request.
     pub(super) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| statistics.answer(path);

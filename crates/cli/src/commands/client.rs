@@ -41,6 +41,7 @@ pub(super) async fn run(mut args: ClientArgs) -> Result<(), Failure> {
         client = Client::start(options) => client?,
         () = interrupted() => return Ok(()),
     };
+    super::show_status("client", client.feed.clone());
     let uplink = client.uplink.clone();
     service::ready();
     tokio::select! {

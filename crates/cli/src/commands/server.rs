@@ -40,9 +40,11 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
+    let shown = server.statistics();
+    super::show_status("server", shown.feed());
     if let Some(listener) = statistics {
         say(format_args!("statistics on {}", listener.address));
-        tokio::spawn(listener.serve(server.statistics(), Statistics::serve));
+        tokio::spawn(listener.serve(shown, Statistics::serve));
     }
     print(&format!("{}\n", server.invitation()));
     let settings = server.settings();

@@ -61,6 +61,11 @@ impl Statistics {
         Arc::new(Self { tally, endpoint, accounts, feed })
     }
 
+    /// The snapshots.
+    pub(crate) fn feed(&self) -> Arc<Feed> {
+        self.feed.clone()
+    }
+
     /// Answers one request.
     pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| match path {

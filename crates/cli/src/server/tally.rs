@@ -35,6 +35,9 @@ struct Books {
     next: u64,
 }
 
+/// Accounts that a look shows, those with the most bytes.
+const ACCOUNTS: usize = 40;
+
 /// One that is connected.
 struct Client {
     connection: Connection,
@@ -153,6 +156,9 @@ impl Tally {
             books.open[&number].show(number, now, &mut look);
         }
         look.accounts = accounts.into_values().collect();
+        // An office has thousands; `mendpath invite list` shows them all.
+        look.accounts.sort_by_key(|row| std::cmp::Reverse(row.bytes_sent + row.bytes_received));
+        look.accounts.truncate(ACCOUNTS);
         look
     }
 

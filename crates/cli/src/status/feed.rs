@@ -5,6 +5,7 @@
 
 use std::{
     fmt,
+    future::poll_fn,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
@@ -69,6 +70,11 @@ impl Feed {
 }
 
 impl Viewer {
+    /// The next line, as [`poll_line`](Self::poll_line).
+    pub(crate) async fn line(&mut self) -> Arc<str> {
+        poll_fn(|cx| self.poll_line(cx)).await
+    }
+
     /// The next line: the first at once, then one each second. Who is slow misses some.
     pub(crate) fn poll_line(&mut self, cx: &mut Context<'_>) -> Poll<Arc<str>> {
         ready!(self.ticks.poll_tick(cx));
@@ -84,10 +90,7 @@ impl fmt::Debug for Feed {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::poll_fn,
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     use super::*;
     use crate::status::{ClientRow, Live, Role};
@@ -112,7 +115,7 @@ mod tests {
         assert_eq!(made.load(Relaxed), 0);
         for second in 1..=5 {
             for viewer in &mut viewers {
-                let line = poll_fn(|cx| viewer.poll_line(cx)).await;
+                let line = viewer.line().await;
                 assert!(
                     line.starts_with("{\"schema\":\"mendpath-status/1\"") && !line.contains('\n'),
                     "{line}"

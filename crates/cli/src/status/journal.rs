@@ -57,7 +57,8 @@ pub struct EventRow {
 impl Journal {
     /// Writes an entry, or counts the last one once more if it says the same.
     pub(crate) fn note(&self, kind: EventKind, text: impl Display) {
-        let mut text = text.to_string();
+        // Peers' words must not steer the terminal that shows them.
+        let mut text = text.to_string().replace(char::is_control, " ");
         text.truncate(text.floor_char_boundary(MAX_TEXT));
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(last) = entries.kept.back_mut().filter(|last| last.kind == kind && last.text == text) {

@@ -61,7 +61,7 @@ pub struct ClientRow {
 }
 
 /// A server's clients.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerRow {
     /// The addresses listened on.
     pub listen: Vec<String>,
@@ -73,7 +73,7 @@ pub struct ServerRow {
     pub waiting: usize,
     /// The busiest clients since the last look, the busiest first.
     pub busiest: Vec<PeerRow>,
-    /// All accounts that were used, by name.
+    /// The accounts with the most bytes, these first.
     pub accounts: Vec<AccountRow>,
 }
 

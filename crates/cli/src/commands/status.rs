@@ -1,0 +1,144 @@
+//! `mendpath status`.
+
+use std::{collections::VecDeque, io::IsTerminal as _, path::PathBuf};
+
+use serde::Deserialize as _;
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
+    net::UnixStream,
+};
+
+use super::{interrupted, print};
+use crate::{
+    args::StatusArgs,
+    failure::{Failure, io_reason},
+    status::{Snapshot, places, running, screen},
+};
+
+/// Snapshots that charts show.
+const CHARTED: usize = 60;
+/// Uses the terminal's other screen, from its top left; what was there comes back at the end.
+const OPEN: &str = "\x1b[?1049h\x1b[?25l";
+const HOME: &str = "\x1b[H";
+const REST_OF_LINE: &str = "\x1b[K\r\n";
+const REST_OF_SCREEN: &str = "\x1b[J";
+const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
+
+pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
+    let found = find(args.socket).await?;
+    if !args.watch {
+        for (nth, (path, stream)) in found.into_iter().enumerate() {
+            let line = next(&mut ask(&path, stream, "status").await?, &path).await?;
+            match args.json {
+                true => print(&format!("{line}\n")),
+                false => print(&format!("{}{}", if nth > 0 { "\n" } else { "" }, screen(&read(&line)?, &[]))),
+            }
+        }
+        return Ok(());
+    }
+    let names: Vec<_> = found.iter().map(|(path, _)| path.display().to_string()).collect();
+    let Ok([(path, stream)]) = <[_; 1]>::try_from(found) else {
+        return Err(Failure::usage(
+            "cannot watch all of them",
+            format_args!("there are {}", names.join(", ")),
+            "Name one of these with --socket",
+        ));
+    };
+    let mut lines = ask(&path, stream, "watch").await?;
+    let on_terminal = std::io::stdout().is_terminal() && !args.json;
+    if on_terminal {
+        print(OPEN);
+    }
+    let ended = tokio::select! {
+        ended = watch(&mut lines, &path, args.json, on_terminal) => ended,
+        () = interrupted() => Ok(()),
+    };
+    if on_terminal {
+        print(CLOSE);
+    }
+    ended
+}
+
+async fn watch(
+    lines: &mut Lines<BufReader<UnixStream>>,
+    path: &std::path::Path,
+    json: bool,
+    on_terminal: bool,
+) -> Result<(), Failure> {
+    let mut before: VecDeque<Snapshot> = VecDeque::new();
+    loop {
+        let line = next(lines, path).await?;
+        if json {
+            print(&format!("{line}\n"));
+            continue;
+        }
+        let now = read(&line)?;
+        let text = screen(&now, before.make_contiguous());
+        match on_terminal {
+            true => print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
+            false => print(&format!("{text}\n")),
+        }
+        if before.len() == CHARTED {
+            before.pop_front();
+        }
+        before.push_back(now);
+    }
+}
+
+/// The processes to ask: the one at `socket`, or all of this user's.
+async fn find(socket: Option<PathBuf>) -> Result<Vec<(PathBuf, UnixStream)>, Failure> {
+    if let Some(path) = socket {
+        let stream = UnixStream::connect(&path).await.map_err(|error| unreachable(&path, &error))?;
+        return Ok(vec![(path, stream)]);
+    }
+    let (places, found) = (places(), running(&places()).await);
+    if found.is_empty() {
+        let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
+        return Err(Failure::new(
+            "cannot show the status",
+            format_args!(
+                "no client or server of this user runs: there is no socket in {}",
+                places.join(" or ")
+            ),
+            "Start `mendpath client` or `mendpath server`, or ask as the user who did",
+        ));
+    }
+    Ok(found)
+}
+
+async fn ask(
+    path: &std::path::Path,
+    mut stream: UnixStream,
+    word: &str,
+) -> Result<Lines<BufReader<UnixStream>>, Failure> {
+    let asked = stream.write_all(format!("{word}\n").as_bytes()).await;
+    asked.map_err(|error| unreachable(path, &error))?;
+    Ok(BufReader::new(stream).lines())
+}
+
+async fn next(lines: &mut Lines<BufReader<UnixStream>>, path: &std::path::Path) -> Result<String, Failure> {
+    match lines.next_line().await {
+        Ok(Some(line)) => Ok(line),
+        Ok(None) => Err(unreachable(path, &std::io::Error::other("it has ended"))),
+        Err(error) => Err(unreachable(path, &error)),
+    }
+}
+
+fn unreachable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+    Failure::new(
+        format!("cannot ask the process at {}", path.display()),
+        io_reason(error),
+        "Check that it runs, and as which user",
+    )
+}
+
+/// Reads an answer, which may be a refusal.
+fn read(line: &str) -> Result<Snapshot, Failure> {
+    let failed =
+        |wrong: String| Failure::new("cannot show the status", wrong, "Use the same version for both");
+    let value: serde_json::Value = serde_json::from_str(line).map_err(|error| failed(error.to_string()))?;
+    match value["error"].as_str() {
+        Some(error) => Err(failed(error.to_owned())),
+        None => Snapshot::deserialize(value).map_err(|error| failed(error.to_string())),
+    }
+}
