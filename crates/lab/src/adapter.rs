@@ -7,7 +7,8 @@ use serde::Deserialize;
 /// How a program is started so that it forwards a local TCP port to the origin, over the emulated
 /// paths.
 ///
-/// Both commands are words; in them, these names stand for what differs from run to run.
+/// Both commands are words; in them, and in the files, these names stand for what differs from run
+/// to run.
 ///
 /// | name | stands for |
 /// |---|---|
@@ -28,13 +29,18 @@ pub struct Adapter {
     pub server: Vec<String>,
     /// The client's end.
     pub client: Vec<String>,
+    /// Files to write into `{dir}` before either end starts: name and content.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// The adapters that the lab comes with: name and TOML text.
-const BUILT_IN: [(&str, &str); 3] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("kcptun", include_str!("../adapters/kcptun.toml")),
     ("noq", include_str!("../adapters/noq.toml")),
     ("quinn", include_str!("../adapters/quinn.toml")),
+    ("shadowsocks", include_str!("../adapters/shadowsocks.toml")),
+    ("stunnel", include_str!("../adapters/stunnel.toml")),
 ];
 
 const NAMES: [&str; 6] = ["server_ip", "client_ip", "port", "origin_port", "listen_port", "dir"];
@@ -60,7 +66,7 @@ impl Adapter {
 
     /// Whether its commands are whole and use no unknown names.
     pub(crate) fn check(&self, name: &str) -> Result<(), String> {
-        if !crate::contender::is_name(name) || ["tcp", "mptcp", "mendpath", "mendpath-new"].contains(&name) {
+        if !crate::contender::is_name(name) || crate::contender::BUILT_IN.contains(&name) {
             return Err(format!(
                 "adapter `{name}` needs another name: letters, digits, - and _, not a built-in contender's"
             ));
@@ -69,7 +75,10 @@ impl Adapter {
             let rest = NAMES.iter().fold(word.clone(), |word, name| word.replace(&format!("{{{name}}}"), ""));
             rest.contains(['{', '}'])
         };
-        let mut words = self.server.iter().chain(&self.client);
+        if let Some(file) = self.files.keys().find(|file| !crate::contender::is_name(file)) {
+            return Err(format!("adapter `{name}`: `{file}` is no file's name: letters, digits, -, _ and ."));
+        }
+        let mut words = self.server.iter().chain(&self.client).chain(self.files.values());
         if let Some(word) = words.find(|word| unknown(word)) {
             return Err(format!(
                 "adapter `{name}`: `{word}` has a name in braces other than {}",
@@ -85,10 +94,13 @@ impl Adapter {
 
 /// Puts values in place of names in braces.
 pub(crate) fn fill(words: &[String], values: &[(&str, String)]) -> Vec<String> {
-    let fill = |word: &String| {
-        values.iter().fold(word.clone(), |word, (name, value)| word.replace(&format!("{{{name}}}"), value))
-    };
-    words.iter().map(fill).collect()
+    words.iter().map(|word| fill_in(word, values)).collect()
+}
+
+/// Puts values in place of names in braces of a text.
+pub(crate) fn fill_in(text: &str, values: &[(&str, String)]) -> String {
+    let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
+    values.iter().fold(text.to_owned(), fill)
 }
 
 #[cfg(test)]
@@ -101,11 +113,9 @@ mod tests {
         assert_eq!(adapters.len(), BUILT_IN.len());
         for (name, adapter) in &adapters {
             adapter.check(name).unwrap();
-            let names = |words: &[String], name: &str| words.iter().any(|word| word.contains(name));
-            assert!(
-                names(&adapter.server, "{origin_port}") && names(&adapter.client, "{listen_port}"),
-                "{name}"
-            );
+            let words = || adapter.server.iter().chain(&adapter.client).chain(adapter.files.values());
+            let names = |name: &str| words().any(|word| word.contains(name));
+            assert!(names("{origin_port}") && names("{listen_port}"), "{name}");
         }
     }
 
@@ -117,6 +127,10 @@ mod tests {
         assert!(Adapter::parse("x", text).unwrap_err().contains("`{prot}` has a name in braces other than"));
         let text = text.replace("{prot}", "{port}");
         assert!(Adapter::parse("x", &text).is_ok());
+        let with = |file: &str| Adapter::parse("x", &format!("{text}\n[files]\n{file}"));
+        assert!(with("'x.conf' = 'at {port}'").is_ok());
+        assert!(with("'x.conf' = 'at {prot}'").unwrap_err().contains("`at {prot}` has a name"));
+        assert!(with("'../x' = ''").unwrap_err().contains("is no file's name"));
         assert!(Adapter::parse("tcp", &text).unwrap_err().contains("another name"));
         assert!(Adapter::parse("x", "about='a'").unwrap_err().contains("missing field"));
     }

@@ -2,6 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
+/// The names of contenders that need no adapter.
+pub(crate) const BUILT_IN: [&str; 5] = ["tcp", "mptcp", "mendpath", "mendpath-new", "mendpath-socks"];
+
 /// A contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contender {
@@ -22,8 +25,8 @@ pub enum Contender {
         first: usize,
     },
     /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that
-    /// forwards a port, over all paths or those named. `mendpath-new` makes a new connection for
-    /// every fetch instead of keeping one.
+    /// forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
+    /// proxy instead, and `mendpath-new` makes a new QUIC connection for every fetch.
     Mendpath {
         /// The recovery scheme of both ends; the program's default if there is none.
         recovery: Option<String>,
@@ -31,8 +34,8 @@ pub enum Contender {
         congestion: Option<String>,
         /// Which paths, in this order; empty for all.
         paths: Vec<usize>,
-        /// Whether every fetch makes a connection of its own.
-        fresh: bool,
+        /// How a fetch gets in.
+        entry: Entry,
     },
     /// `NAME[@PATH]`: another program, through its [`Adapter`](crate::Adapter).
     Peer {
@@ -41,6 +44,22 @@ pub enum Contender {
         /// The path that the program's packets take.
         path: usize,
     },
+}
+
+/// How a fetch gets into mendpath.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// By a port that is forwarded over one connection.
+    Forward,
+    /// By the SOCKS5 proxy of one connection.
+    Socks,
+    /// By a connection of its own.
+    New,
+}
+
+impl Entry {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Forward, "mendpath"), (Self::Socks, "mendpath-socks"), (Self::New, "mendpath-new")];
 }
 
 /// The path of a single-path contender.
@@ -97,13 +116,15 @@ impl FromStr for Contender {
                 most(1)?;
                 Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
             }
-            "mendpath" | "mendpath-new" => {
+            "mendpath" | "mendpath-socks" | "mendpath-new" => {
                 most(2)?;
                 let paths =
                     place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
                 let paths = paths.map_err(|_| wrong("after the @ stand paths' numbers, such as 0+1"))?;
                 let [recovery, congestion] = [0, 1].map(|at| words.get(at).cloned());
-                Ok(Self::Mendpath { recovery, congestion, paths, fresh: kind == "mendpath-new" })
+                let entry = Entry::ALL.iter().find(|(_, name)| *name == kind);
+                let entry = entry.map_or(Entry::Forward, |(entry, _)| *entry);
+                Ok(Self::Mendpath { recovery, congestion, paths, entry })
             }
             name if is_name(name) => {
                 most(0)?;
@@ -138,11 +159,11 @@ impl Contender {
     /// The same contender on path `path` alone, where that makes sense.
     pub fn alone_on(&self, path: usize) -> Option<Self> {
         match self {
-            Self::Mendpath { recovery, congestion, fresh, .. } => Some(Self::Mendpath {
+            Self::Mendpath { recovery, congestion, entry, .. } => Some(Self::Mendpath {
                 recovery: recovery.clone(),
                 congestion: congestion.clone(),
                 paths: vec![path],
-                fresh: *fresh,
+                entry: *entry,
             }),
             Self::Mptcp { congestion, .. } => {
                 Some(Self::Tcp { congestion: congestion.clone(), path: PathChoice::Fixed(path) })
@@ -171,8 +192,9 @@ impl fmt::Display for Contender {
                 named(f, "mptcp", [congestion, &None])?;
                 if *first == 0 { Ok(()) } else { write!(f, "@{first}") }
             }
-            Self::Mendpath { recovery, congestion, paths, fresh } => {
-                named(f, if *fresh { "mendpath-new" } else { "mendpath" }, [recovery, congestion])?;
+            Self::Mendpath { recovery, congestion, paths, entry } => {
+                let name = Entry::ALL.iter().find(|(known, _)| known == entry).map_or("", |(_, name)| *name);
+                named(f, name, [recovery, congestion])?;
                 for (place, path) in paths.iter().enumerate() {
                     write!(f, "{}{path}", if place == 0 { "@" } else { "+" })?;
                 }
@@ -202,6 +224,7 @@ mod tests {
             "mendpath:ctcp:ctcp@0",
             "mendpath:cofuso@1+0",
             "mendpath-new:slp",
+            "mendpath-socks:auto@0+1",
             "kcptun",
             "quinn@1",
         ] {

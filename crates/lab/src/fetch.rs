@@ -25,6 +25,8 @@ pub(crate) struct Target {
     /// The local address, which decides over the path; of several, one is drawn for each
     /// connection.
     pub(crate) from: Vec<Ipv4Addr>,
+    /// `addr` is a SOCKS5 proxy that leads here.
+    pub(crate) behind: Option<SocketAddr>,
 }
 
 /// What a transfer came to.
@@ -87,10 +89,37 @@ fn connect(target: &Target, draw: u64, limit: Duration, cancel: &Cancel) -> io::
         }
         result => result?,
     }
-    let setup = start.elapsed();
     socket.set_nonblocking(false)?;
     socket.set_read_timeout(Some(LOOK))?;
-    Ok(Connection { stream: socket.into(), setup })
+    let mut stream: TcpStream = socket.into();
+    if let Some(place) = target.behind {
+        ask_socks(&mut stream, place, || start.elapsed() >= limit || cancel.is_cancelled())?;
+    }
+    Ok(Connection { stream, setup: start.elapsed() })
+}
+
+/// Has a SOCKS5 proxy (RFC 1928) connect to `place`; `is_over` says when it is too late.
+fn ask_socks(stream: &mut TcpStream, place: SocketAddr, is_over: impl Fn() -> bool) -> io::Result<()> {
+    let SocketAddr::V4(place) = place else { return Err(io::ErrorKind::Unsupported.into()) };
+    let hear = |stream: &mut TcpStream, answer: &mut [u8]| -> io::Result<()> {
+        let mut got = 0;
+        while got < answer.len() {
+            match stream.read(&mut answer[got..]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => got += n,
+                Err(error) if is_timeout(&error) && !is_over() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    };
+    let (mut method, mut reply) = ([0; 2], [0; 10]);
+    stream.write_all(&[5, 1, 0])?;
+    hear(stream, &mut method)?;
+    let (ip, port) = (place.ip().octets(), place.port().to_be_bytes());
+    stream.write_all(&[&[5, 1, 0, 1], &ip[..], &port].concat())?;
+    hear(stream, &mut reply)?;
+    if method == [5, 0] && reply[1] == 0 { Ok(()) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
 }
 
 /// Waits until a connection is there or has failed, and looks now and then whether it is worth

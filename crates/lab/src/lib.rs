@@ -61,7 +61,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub use self::plans::PLANS;
 pub use adapter::Adapter;
 pub use cancel::Cancel;
-pub use contender::{Contender, ParseContenderError, PathChoice};
+pub use contender::{Contender, Entry, ParseContenderError, PathChoice};
 pub use error::LabError;
 pub use path::{ParsePathError, PathSpec, SMALL_PACKET};
 pub use plan::{

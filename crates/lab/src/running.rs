@@ -74,7 +74,7 @@ impl Starter<'_> {
     /// The kernel needs nothing but an origin.
     fn kernel(&self, bed: &TestBed, transport: Transport, from: Vec<Ipv4Addr>) -> Result<Running, LabError> {
         let origin = Origin::start(&bed.server, SERVER, &transport, Arc::clone(&self.pattern))?;
-        let target = Target { addr: origin.addr, transport, from };
+        let target = Target { addr: origin.addr, transport, from, behind: None };
         Ok(Running { target, origin, processes: Vec::new(), admin: Admin::default() })
     }
 
@@ -90,7 +90,7 @@ impl Starter<'_> {
         processes: &mut [Process],
         addr: SocketAddr,
     ) -> Result<(), LabError> {
-        let target = Target { addr, transport: Transport::PLAIN, from: Vec::new() };
+        let target = Target { addr, transport: Transport::PLAIN, from: Vec::new(), behind: None };
         let found = clock::poll_until(START, self.cancel, || {
             processes.iter_mut().try_for_each(Process::check)?;
             Ok(Connection::open(&bed.client, &target, 0, Duration::from_secs(1), self.cancel)?

@@ -10,7 +10,7 @@ use units::Duration;
 
 use super::{Admin, Running, START, Starter};
 use crate::{
-    Contender, LabError,
+    Contender, Entry, LabError,
     bed::{Namespace, SERVER, TestBed, client_address},
     clock,
     fetch::Target,
@@ -29,7 +29,7 @@ pub(super) fn start(
     bed: &TestBed,
     slot: u16,
 ) -> Result<Running, LabError> {
-    let Contender::Mendpath { recovery, congestion, fresh, .. } = contender else {
+    let Contender::Mendpath { recovery, congestion, entry, .. } = contender else {
         return Err(LabError::Contender {
             contender: contender.to_string(),
             reason: "it is not mendpath".to_owned(),
@@ -41,7 +41,11 @@ pub(super) fn start(
     }
     let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };
     let origin = starter.origin_behind(bed)?;
-    if *fresh { ends.relay(origin) } else { ends.proxy(origin) }
+    match entry {
+        Entry::Forward => ends.proxy(origin, false),
+        Entry::Socks => ends.proxy(origin, true),
+        Entry::New => ends.relay(origin),
+    }
 }
 
 struct Ends<'a> {
@@ -53,7 +57,8 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    fn proxy(&self, origin: Origin) -> Result<Running, LabError> {
+    /// With a forwarded port, or through SOCKS5.
+    fn proxy(&self, origin: Origin, by_socks: bool) -> Result<Running, LabError> {
         let directory = self.starter.directory.sub_directory()?;
         let port = 4_433 + self.slot;
         let [listen, admin] =
@@ -76,7 +81,10 @@ impl Ends<'_> {
         let mut client = words([
             "client",
             &invitation,
-            &format!("--forward={listen}={}", origin.addr),
+            &match by_socks {
+                true => format!("--socks5={listen}"),
+                false => format!("--forward={listen}={}", origin.addr),
+            },
             &format!("--admin={admin}"),
         ]);
         client.extend(self.paths.iter().map(|path| format!("--path={}", client_address(*path))));
@@ -84,7 +92,8 @@ impl Ends<'_> {
         let mut processes = vec![server, client];
         self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
         self.wait_for_paths(admin)?;
-        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new() };
+        let behind = by_socks.then_some(origin.addr);
+        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind };
         let admin = Admin { client: Some(admin), server: Some(admin) };
         Ok(Running { target, origin, processes, admin })
     }
@@ -115,7 +124,7 @@ impl Ends<'_> {
         let client = self.program(&self.bed.client, client)?;
         let mut processes = vec![server, client];
         self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
-        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new() };
+        let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind: None };
         let admin = Admin { client: None, server: Some(admin) };
         Ok(Running { target, origin, processes, admin })
     }
