@@ -5,7 +5,7 @@ use std::{
     future::poll_fn,
     io,
     pin::Pin,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use bytes::Bytes;
@@ -96,20 +96,43 @@ impl RecvStream {
     /// # Errors
     /// As [`read`](Self::read).
     pub async fn read_chunks(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, ReadError> {
-        let Some((first, rest)) = chunks.split_first_mut() else { return Ok(Some(0)) };
-        match self.read_chunk(usize::MAX).await? {
-            Some(chunk) => *first = chunk.bytes,
-            None => return Ok(None),
+        if chunks.is_empty() {
+            return Ok(Some(0));
         }
-        let mut filled = 1;
-        let mut no_wait = Context::from_waker(Waker::noop());
-        for slot in rest {
-            // The end, and what may go wrong, is for the next call to tell.
-            let Poll::Ready(Ok(Some(chunk))) = self.poll_read_chunk(&mut no_wait, usize::MAX) else { break };
-            *slot = chunk.bytes;
-            filled += 1;
-        }
-        Ok(Some(filled))
+        poll_fn(|cx| self.poll_read_chunks(cx, chunks)).await
+    }
+
+    fn poll_read_chunks(
+        &mut self,
+        cx: &mut Context<'_>,
+        chunks: &mut [Bytes],
+    ) -> Poll<Result<Option<usize>, ReadError>> {
+        // What comes after the first chunk and is none is for the next call to tell.
+        let mut end = None;
+        let polled = self.poll_with(cx, |proto, id| {
+            let mut filled = 0;
+            for slot in chunks {
+                match proto.read_chunk(id, usize::MAX) {
+                    Ok(ReadChunk::Data(chunk)) => *slot = chunk.bytes,
+                    Err(proto::ReadError::Blocked) if filled > 0 => break,
+                    told if filled > 0 => {
+                        end = Some(told);
+                        break;
+                    }
+                    Ok(ReadChunk::Finished) => return Ok(None),
+                    Err(error) => return Err(error),
+                }
+                filled += 1;
+            }
+            Ok(Some(filled))
+        });
+        self.end = match end {
+            None => return polled,
+            Some(Err(proto::ReadError::Reset(code))) => Some(Err(ReadError::Reset(code))),
+            Some(Err(_)) => Some(Err(ReadError::ClosedStream)),
+            Some(Ok(_)) => Some(Ok(())),
+        };
+        polled
     }
 
     /// Reads up to the end. Not cancel safe: what was read would be lost.
