@@ -220,7 +220,7 @@ impl Auto {
 
     /// A round trip is over: what it says about losses, and whether slow start is still of use.
     fn end_round(&mut self, ack: &Ack) {
-        let ended = self.rounds.end();
+        let ended = self.rounds.end(ack.now, ack.rtt.smoothed);
         if !self.base.is_probing() {
             self.flight = [self.flight[1], 0];
         }

@@ -127,7 +127,7 @@ impl Ctcp {
 
     /// A round trip is over: was it one with hardly any deliveries, and is slow start still of use?
     fn end_round(&mut self, ack: &Ack) {
-        if self.rounds.end().is_mostly_lost(self.window.initial()) {
+        if self.rounds.end(ack.now, ack.rtt.smoothed).is_mostly_lost(self.window.initial()) {
             self.window.reduce(ack.now, ack.largest_sent_at, 0.5);
             self.rounds.confirm();
         }
