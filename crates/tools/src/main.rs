@@ -22,7 +22,7 @@ use std::process::{ExitCode, Termination as _};
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
 use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
-use transport::{fabric, fct, goodput, never_worse, packet_cost, scenario};
+use transport::{fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario};
 
 /// As in the binary `mendpath`, whose ends `soak` plays.
 #[global_allocator]
@@ -44,6 +44,7 @@ enum Tool {
     Scenario(scenario::Arguments),
     Fct(fct::Arguments),
     Goodput(goodput::Arguments),
+    LongPaths(long_paths::Arguments),
     NeverWorse(never_worse::Arguments),
     PacketCost(packet_cost::Arguments),
     Fabric(fabric::Arguments),
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Tool::Scenario(arguments) => return scenario::run(arguments),
         Tool::Fct(arguments) => fct::run(&arguments),
         Tool::Goodput(arguments) => goodput::run(&arguments),
+        Tool::LongPaths(arguments) => long_paths::run(&arguments),
         Tool::NeverWorse(arguments) => never_worse::run(&arguments),
         Tool::PacketCost(arguments) => packet_cost::run(&arguments),
         Tool::Fabric(arguments) => fabric::run(&arguments),

@@ -3,6 +3,7 @@
 pub mod fabric;
 pub mod fct;
 pub mod goodput;
+pub mod long_paths;
 pub mod never_worse;
 pub mod packet_cost;
 pub mod scenario;

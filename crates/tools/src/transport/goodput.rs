@@ -15,7 +15,8 @@ use units::{BitRate, Duration, LossRate};
 const EXAMPLES: &str = "\
 Examples:
   mendpath-tools goodput --size 50000000
-  mendpath-tools goodput --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp";
+  mendpath-tools goodput --chain 1%/20%/100% --rate 50mbit --rtt 40ms --congestion auto,ctcp
+  mendpath-tools goodput --rtt 20ms --jitter 40ms --paths 2 --loss 0% --congestion auto";
 
 /// Goodput as a share of the bottleneck's rate, for each scheme and loss rate.
 #[derive(Args)]
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// Round-trip time without queues.
     #[arg(long, default_value = "25ms")]
     rtt: Duration,
+    /// Each packet's delay differs by up to this much, each way, and packets overtake each other.
+    #[arg(long, default_value = "0ms")]
+    jitter: Duration,
     /// Buffer in front of the bottleneck, in packets of 1,480 bytes; the default is one and a
     /// quarter BDP.
     #[arg(long, default_value_t = 66)]
@@ -88,6 +92,7 @@ impl Arguments {
     fn transfer(&self, recovery: RecoveryKind, controller: ControllerKind, loss: &Loss) -> Response {
         let buffer = QueueSize::Packets(self.buffer);
         let link = LinkConfig::new().rate(self.rate).delay(self.rtt / 2).queue(buffer);
+        let link = if self.jitter.is_zero() { link } else { link.jitter(self.jitter).reordering(true) };
         let path = PathPlan { up: link.clone(), down: link, loss: loss.clone() };
         let paths = vec![path; self.paths];
         let transport = TransportConfig { recovery, controller, ..TransportConfig::default() };
