@@ -107,11 +107,6 @@ pub enum Command {
     /// Check configuration files of `server` and `client`, and make one.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Show what the clients and servers do that run on this machine.
-    #[command(long_about = "Show what the clients and servers do that run on this machine.\n\n\
-                  Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \
-                  that no other user can open.")]
-    Status(StatusArgs),
     /// Hand a file over to `mendpath receive`.
     Send(SendArgs),
     /// Wait for one file from `mendpath send`.

@@ -51,7 +51,6 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),
         Command::Invite(args) => invite::run(args),
-        Command::Status(args) => status::run(args).await,
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         #[cfg(feature = "experiment")]

@@ -153,7 +153,7 @@ fn row(scenario: &str, place: &str, scores: &Scores) -> Vec<String> {
             None => points.push((score.all, name)),
         }
     }
-    points.sort_by(|a, b| b.0.cmp(&a.0));
+    points.sort_by_key(|point| std::cmp::Reverse(point.0));
     let points = points.iter().map(|(count, name)| format!("{count} {name}")).collect::<Vec<_>>().join(", ");
     vec![
         scenario.to_owned(),

@@ -39,11 +39,6 @@ impl Statistics {
         self.feed.clone()
     }
 
-    /// The snapshots.
-    pub(super) fn feed(&self) -> Arc<Feed> {
-        self.feed.clone()
-    }
-
     /// Answers one request.
     pub(super) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| statistics.answer(path);
