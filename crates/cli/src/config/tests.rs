@@ -51,6 +51,7 @@ fn sample(arg: &Arg) -> &'static str {
         "IFACE|IP" => "wwan7",
         "SCHEME" => "fuso",
         "NAME" => "olia",
+        "WHEN" => "never",
         "DIR" => "/tmp",
         "FILE" => "file",
         other => panic!("say here what may stand for {other} of {}", key(arg)),

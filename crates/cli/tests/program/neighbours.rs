@@ -10,6 +10,7 @@ use std::{
 use bytes::Bytes;
 use mendpath::{ClientConfig, Connection, Endpoint, RecvStream, SendStream};
 use mendpath_cli::{
+    client::{ClientOptions, EarlyAnswers},
     identity::CERTIFICATE_NAME,
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Packet, Reply, Request, Status, read_frame, write_frame},
@@ -160,8 +161,11 @@ async fn descriptors_are_shared() {
     within(async {
         let state = tempfile::tempdir().unwrap();
         let (server, invitation) = server("ulimit -n 160", &state, &[]);
-        let greedy = client(client_options(invitation.clone())).await.socks5.unwrap();
-        let other = client(client_options(invitation)).await.socks5.unwrap();
+        // Else programs hear that they are connected before the server had its say.
+        let patient =
+            || ClientOptions { early_answers: EarlyAnswers::Never, ..client_options(invitation.clone()) };
+        let greedy = client(patient()).await.socks5.unwrap();
+        let other = client(patient()).await.socks5.unwrap();
         let echo = echo_server().await;
         let (mut open, mut refused) = (Vec::new(), 0);
         for _ in 0..200 {
