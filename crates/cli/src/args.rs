@@ -211,7 +211,7 @@ pub struct DemoArgs {
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
                   mendpath server --allow-private          clients may also reach this server's own network")]
 pub struct ServerArgs {
-    /// Read options from the table [server] of this file [default: the variable MENDPATH_CONFIG].
+    /// Read options from the table `server` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
@@ -314,7 +314,7 @@ pub struct ClientArgs {
     /// Where and how.
     #[command(flatten)]
     pub dial: DialArgs,
-    /// Read options from the table [client] of this file [default: the variable MENDPATH_CONFIG].
+    /// Read options from the table `client` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Offer a SOCKS5 proxy (CONNECT and UDP ASSOCIATE) here.
