@@ -266,8 +266,9 @@ impl Connection {
     }
 
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
-        // What has never answered is no reason to give up another: the peer may not even know it.
-        let last = !self.paths.values().any(|p| p.id() != id && p.is_open());
+        // What has never answered, or has stopped to, is no reason to give up another: the peer may
+        // not know the one, and may have abandoned the other without being heard.
+        let last = !self.paths.values().any(|p| p.id() != id && p.works());
         let Some(path) = self.paths.get_mut(&id) else { return };
         match path.on_challenge_timeout(last) {
             Unanswered::Patience => {}

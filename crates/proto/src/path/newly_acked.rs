@@ -97,8 +97,10 @@ impl Path {
         newly: &mut NewlyAcked,
     ) -> Answer {
         // Counts that were overtaken by later ones say nothing (RFC 9000 section 13.4.2.1).
+        let space = of.or(&mut self.space);
+        space.on_answered(now);
         if newly.raised_largest {
-            self.recovery.check_ecn(of.or(&mut self.space), counts, newly);
+            self.recovery.check_ecn(space, counts, newly);
         }
         self.recovery.on_newly_acked(now, delay, newly);
         if backoff == Backoff::Ends && self.recovery.timeouts.end_backoff() {

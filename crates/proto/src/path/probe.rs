@@ -125,8 +125,8 @@ impl Path {
 
     /// When they are probed (RFC 9002 section 6.2.1).
     pub(crate) fn probe_deadline(&self, max_ack_delay: Duration, company: Company) -> Option<Instant> {
-        let last = self.space.last_ack_eliciting_at?;
-        Some(last + self.probe_interval(max_ack_delay, company))
+        let interval = self.probe_interval(max_ack_delay, company);
+        Some(self.space.probe_timer_start(interval)? + interval)
     }
 
     /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that

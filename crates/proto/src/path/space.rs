@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use rand_chacha::rand_core::RngCore;
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::{
     ecn::SpaceEcn,
@@ -35,6 +35,8 @@ pub(crate) struct PacketSpace {
     /// When the oldest packet below the largest ACKed one becomes lost by age.
     pub(super) loss_time: Option<Instant>,
     pub(super) last_ack_eliciting_at: Option<Instant>,
+    /// Since when packets wait for an ACK and none has come, or no probe timeout passed.
+    unanswered_since: Option<Instant>,
     ack_eliciting_in_flight: u32,
     /// Packet numbers that no packet bears (RFC 9000 section 21.4), and when the next one is due.
     skipped: VecDeque<u64>,
@@ -98,7 +100,20 @@ impl PacketSpace {
 
     /// A probe timeout has passed: a fresh start for the next one, also if no probe can leave.
     pub(crate) fn restart_probe_timer(&mut self, now: Instant) {
-        self.last_ack_eliciting_at = Some(now);
+        (self.last_ack_eliciting_at, self.unanswered_since) = (Some(now), Some(now));
+    }
+
+    /// An ACK has answered some packet.
+    pub(super) fn on_answered(&mut self, now: Instant) {
+        self.unanswered_since = Some(now);
+    }
+
+    /// From when a probe timeout of so long counts: the last packet that asks for an ACK (RFC 9002
+    /// section 6.2.1). What keeps being sent, and keeps being lost, puts it off once at most: a
+    /// PING now and then would do so for ever where the timeout is long.
+    pub(super) fn probe_timer_start(&self, timeout: Duration) -> Option<Instant> {
+        let last = self.last_ack_eliciting_at?;
+        Some(self.unanswered_since.map_or(last, |since| last.min(since + timeout)))
     }
 
     /// Takes every record out: nobody will answer them.
@@ -110,6 +125,9 @@ impl PacketSpace {
     pub(super) fn on_sent(&mut self, number: u64, packet: Option<SentPacket>) {
         if let Some(packet) = packet.as_ref().filter(|p| p.is_in_flight()) {
             self.last_ack_eliciting_at = Some(packet.sent_at);
+            if self.ack_eliciting_in_flight == 0 {
+                self.unanswered_since = Some(packet.sent_at);
+            }
             self.ack_eliciting_in_flight += 1;
         }
         self.sent.insert(number, packet);
