@@ -351,6 +351,11 @@ impl<'a> Run<'a> {
                     self.abandoned[side as usize] |=
                         matches!(event, PathEvent::Closed { by_peer: false, .. });
                 }
+                // Faults took so many of the handshake's few packets, and chance the others, that no
+                // answer came in 200 s.
+                Event::ConnectionLost(ConnectionError::TimedOut) if self.is_unreachable() => {
+                    self.closed = true;
+                }
                 Event::ConnectionLost(error) if !self.closed => {
                     if self.abandoned != [true; 2] || !is_for_want_of_a_path(&error) {
                         return Err(Failure::Lost { side, at: self.world.now(), error });
