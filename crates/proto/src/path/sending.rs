@@ -149,7 +149,7 @@ impl LossRecovery {
     /// Counts a packet; returns its record if anybody is to answer it.
     fn record(&mut self, now: Instant, packet: NewPacket, ecn: Option<Ecn>) -> Option<SentPacket> {
         let measured = &mut self.measured;
-        measured.ecn.on_packet(now, ecn.is_some(), packet.ack_eliciting);
+        measured.ecn.on_packet(now, ecn, packet.ack_eliciting);
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += packet.size as u64;
         if !packet.ack_eliciting {
