@@ -55,11 +55,13 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 use self::observe::Watcher;
 use crate::{
     AddressValidation, Admission, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
-    by_path::ByPath,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
+    path::{
+        Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot,
+        table::Paths,
+    },
     scheduler::{self, Scheduler},
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
@@ -147,7 +149,7 @@ pub struct Connection {
     issue_tokens: bool,
     /// Clients only.
     token_owner: Option<TokenOwner>,
-    paths: ByPath<Path>,
+    paths: Paths,
     path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
@@ -262,7 +264,7 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
-        let mut paths = ByPath::new();
+        let mut paths = Paths::new();
         paths.insert(PathId::ZERO, path);
         Self {
             side,
@@ -530,7 +532,7 @@ impl Connection {
     // ---- shared by the files of this module
 
     fn path_zero(&mut self) -> &mut Path {
-        self.paths.get_mut(&PathId::ZERO).expect("path 0 exists while the handshake runs")
+        self.paths.of_handshake_mut().expect("path 0 exists while the handshake runs")
     }
 
     /// Queues a control frame unless it waits already.

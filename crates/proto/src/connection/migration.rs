@@ -52,7 +52,7 @@ impl Connection {
         if self.side == Side::Server {
             return Err(PathError::NotClient);
         }
-        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let path = self.paths.kept(id).ok_or(PathError::Unknown(id))?;
         let to = NetworkPath { local, remote: path.network().remote };
         if path.network() == to {
             return Ok(());

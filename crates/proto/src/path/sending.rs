@@ -152,6 +152,12 @@ impl LossRecovery {
         measured.ecn.on_packet(now, ecn, packet.ack_eliciting);
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += packet.size as u64;
+        match packet.purpose {
+            PacketPurpose::Copy => self.counters.copies_sent += 1,
+            PacketPurpose::Repair => self.counters.repair_symbols_sent += 1,
+            PacketPurpose::MtuProbe => measured.mtu.on_sent(),
+            PacketPurpose::Data | PacketPurpose::Probe | PacketPurpose::OffPath => {}
+        }
         if !packet.ack_eliciting {
             self.counters.untracked += 1;
             return None;

@@ -25,8 +25,7 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        let mtu = self.paths.get(&on)?.datagram_size();
-        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        let mut builder = self.begin_full(on, out)?;
         let start = out.len();
         let made = index > 0 || self.make_block(block, of, builder.limit - start);
         let index = u8::try_from(index).unwrap_or(u8::MAX);
@@ -51,9 +50,6 @@ impl Connection {
         let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
-        if let Some(path) = self.paths.get_mut(&on) {
-            path.count_repair();
-        }
         Some(built)
     }
 
