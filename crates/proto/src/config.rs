@@ -1,6 +1,6 @@
 //! What an application chooses: limits, timers, and the policies by name.
 
-use core::{fmt, str::FromStr};
+use core::fmt;
 use std::{sync::Arc, time::Duration};
 
 use congestion::ControllerKind;
@@ -8,6 +8,7 @@ use congestion::ControllerKind;
 use crate::{
     Observe, PathStore, TokenStore,
     policy::RecoveryKind,
+    scheduler::SchedulerKind,
     streams::{StreamsConfig, initial_stream_window},
 };
 
@@ -298,51 +299,6 @@ pub(crate) fn by_name<T: Copy>(
         name: name.to_owned(),
         known: all.iter().map(|kind| name_of(*kind)).collect::<Vec<_>>().join(", "),
     })
-}
-
-/// A registry of policies: one line per policy gives its variant, its name and what it does.
-macro_rules! registry {
-    ($(#[$meta:meta])* $kind:ident, $what:literal, $default:ident; $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum $kind { $($(#[$doc])* $variant),+ }
-
-        impl $kind {
-            /// Every choice there is.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name that users type.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-
-        impl Default for $kind {
-            fn default() -> Self { Self::$default }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.name()) }
-        }
-
-        impl FromStr for $kind {
-            type Err = UnknownName;
-
-            fn from_str(s: &str) -> Result<Self, Self::Err> {
-                by_name($what, Self::ALL, |kind| kind.name(), s)
-            }
-        }
-    };
-}
-
-registry! {
-    /// Which path carries the next data.
-    SchedulerKind, "scheduler", EarliestDelivery;
-    /// The path that delivers first, waiting for a fast path where a slow one would end later.
-    EarliestDelivery = "earliest-delivery",
-    /// The path with the smallest round-trip time that has window left (MPTCP's default).
-    LowestRtt = "lowest-rtt",
 }
 
 #[cfg(test)]

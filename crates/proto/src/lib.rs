@@ -34,8 +34,7 @@ pub mod wire;
 
 pub use cids::CID_LEN;
 pub use config::{
-    AddressValidation, Admission, ClientConfig, RepairConfig, SchedulerKind, ServerConfig, TransportConfig,
-    UnknownName,
+    AddressValidation, Admission, ClientConfig, RepairConfig, ServerConfig, TransportConfig, UnknownName,
 };
 pub use congestion::ControllerKind;
 pub use connection::{
@@ -52,6 +51,7 @@ pub use path::status::PathStatus;
 pub use path::store::PathStore;
 pub use policy::RecoveryKind;
 pub use range_set::RangeSet;
+pub use scheduler::SchedulerKind;
 pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
 pub use streams::{
     Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,

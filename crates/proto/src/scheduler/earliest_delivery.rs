@@ -31,7 +31,7 @@ use crate::{
 /// A path is not worth waiting for unless it is faster by more than this factor.
 const NEARLY_AS_FAST: f64 = 1.1;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EarliestDelivery;
 
 impl Scheduler for EarliestDelivery {
