@@ -6,7 +6,7 @@
 
 use units::Instant;
 
-use crate::{connection::Connection, crypto::Level, wire::PathId};
+use crate::{connection::Connection, crypto::Level};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;

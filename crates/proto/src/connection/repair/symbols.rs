@@ -1,5 +1,6 @@
 //! Repair symbols over the un-ACKed packets of a path (scheme 1, docs/wire-format.md).
 
+pub(super) mod receiver;
 mod sender;
 
 use recovery::cofuso::Block;
