@@ -54,14 +54,11 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 
 use self::observe::Watcher;
 use crate::{
-    AddressValidation, Admission, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
+    AddressValidation, Admission, ConnectionStats, NetworkPath, PathSnapshot, PathStats, RecoveryReasons,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{
-        Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot,
-        table::Paths,
-    },
+    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
     scheduler::Scheduler,
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,

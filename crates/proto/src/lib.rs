@@ -21,11 +21,15 @@ mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
+mod names;
 mod observer;
+mod packet_purpose;
 mod path;
+mod path_store;
 pub mod policy;
 mod range_set;
 pub mod scheduler;
+mod snapshot;
 mod stats;
 mod streams;
 mod token;
@@ -33,9 +37,7 @@ mod token_store;
 pub mod wire;
 
 pub use cids::CID_LEN;
-pub use config::{
-    AddressValidation, Admission, ClientConfig, RepairConfig, ServerConfig, TransportConfig, UnknownName,
-};
+pub use config::{AddressValidation, Admission, ClientConfig, ServerConfig, TransportConfig};
 pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
@@ -43,16 +45,16 @@ pub use connection::{
 pub use endpoint::{
     AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
 };
+pub use names::UnknownName;
 pub use observer::{Observe, Observed, Observer};
-pub use path::ecn::EcnState;
-pub use path::sent::PacketPurpose;
-pub use path::snapshot::PathSnapshot;
+pub use packet_purpose::PacketPurpose;
 pub use path::status::PathStatus;
-pub use path::store::PathStore;
-pub use policy::RecoveryKind;
+pub use path_store::PathStore;
+pub use policy::{RecoveryKind, RepairConfig};
 pub use range_set::RangeSet;
 pub use scheduler::SchedulerKind;
-pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
+pub use snapshot::PathSnapshot;
+pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons};
 pub use streams::{
     Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
     StreamsStats, WriteError,
@@ -64,6 +66,9 @@ pub use wire::{
 };
 
 use std::net::SocketAddr;
+
+/// Timer granularity assumed by loss detection (RFC 9002 section 6.1.2).
+pub(crate) const GRANULARITY: units::Duration = units::Duration::from_millis(1);
 
 /// The two addresses a packet travels between.
 ///

@@ -32,7 +32,6 @@ pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod status;
-pub(crate) mod store;
 pub(crate) mod table;
 pub(crate) mod validation;
 
@@ -46,17 +45,17 @@ use self::{
     protected::{Protection, Unreported},
     quiet::Quiet,
     received::ReceivedPackets,
-    rtt::{GRANULARITY, RttEstimator},
+    rtt::RttEstimator,
     sent::{Epoch, SentPacket, SentPackets},
     space::PacketSpace,
     status::PathStatuses,
-    store::Remembered,
     validation::PeerAddress,
 };
 use crate::{
-    NetworkPath,
+    GRANULARITY, NetworkPath,
     config::TransportConfig,
     keys::PhaseBounds,
+    path_store::Remembered,
     stats::PathStats,
     wire::{ConnectionId, PathId},
 };

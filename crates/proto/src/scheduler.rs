@@ -12,8 +12,8 @@ use core::{fmt, str::FromStr};
 use units::Instant;
 
 use crate::{
-    config::{UnknownName, by_name},
-    path::snapshot::PathSnapshot,
+    PathSnapshot,
+    names::{UnknownName, by_name},
     wire::PathId,
 };
 

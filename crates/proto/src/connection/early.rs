@@ -12,11 +12,11 @@ use super::{
     receive::{Contents, FrameContext},
 };
 use crate::{
-    Transmit,
+    PacketPurpose, Transmit,
     crypto::{self, Level},
     datagrams::Datagrams,
     keys::KeyPhase,
-    path::{Path, received::Arrival, sent::PacketPurpose},
+    path::{Path, received::Arrival},
     streams::Streams,
     wire::{
         PathId, Side, StreamId, TransportError, TransportErrorCode, TransportParameters, expand_packet_number,

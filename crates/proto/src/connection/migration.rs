@@ -12,12 +12,9 @@ use units::Instant;
 
 use super::{Connection, Event, PathError, PathEvent, packet::MIN_RESETTABLE, receive::Arrived};
 use crate::{
-    NetworkPath, Transmit,
+    NetworkPath, PacketPurpose, Transmit,
     crypto::TAG_LEN,
-    path::{
-        addresses::{OffPath, same_network},
-        sent::PacketPurpose,
-    },
+    path::addresses::{OffPath, same_network},
     wire::{ConnectionId, Frames, PathId, Side},
 };
 

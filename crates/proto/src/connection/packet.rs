@@ -4,11 +4,12 @@ use units::{Duration, Instant};
 
 use super::Connection;
 use crate::{
+    PacketPurpose,
     crypto::{self, Level, TAG_LEN},
     path::{
         Path,
         sending::NewPacket,
-        sent::{ControlFrame, PacketPurpose, SentFrames},
+        sent::{ControlFrame, SentFrames},
         space::Space,
     },
     policy::RecoveryEvent,

@@ -21,8 +21,7 @@ use units::Instant;
 
 use crate::{
     by_path::ByPath,
-    config::RepairConfig,
-    policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, Terms},
+    policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, RepairConfig, Terms},
     stats::{ConnectionStats, RecoveryReasons},
     wire::{CodeSchemes, PathId, RepairParameters},
 };

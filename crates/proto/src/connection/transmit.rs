@@ -6,14 +6,12 @@ use units::{Duration, Instant};
 
 use super::{Connection, close::State, packet::Built, repair::Next};
 use crate::{
-    Transmit,
+    GRANULARITY, PacketPurpose, PathSnapshot, Transmit,
     crypto::{Level, TAG_LEN},
     path::{
         Path,
         probe::Company,
-        rtt::GRANULARITY,
-        sent::PacketPurpose,
-        snapshot::{PathSnapshot, View},
+        snapshot::View,
         validation::{MIN_USEFUL_SIZE, ValidationDatagram, Width},
     },
     policy::SentData,

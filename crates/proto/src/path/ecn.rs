@@ -23,7 +23,7 @@
 
 use units::{Duration, Instant};
 
-use crate::Ecn;
+use crate::{Ecn, EcnState};
 
 use crate::wire::EcnCounts;
 
@@ -34,21 +34,6 @@ const TESTING_PACKETS: u64 = 10;
 const TESTING_TIMEOUTS: u64 = 3;
 /// Probe timeouts in a row after which marks are no longer taken for harmless.
 const SUSPICIOUS_TIMEOUTS: u32 = 2;
-
-/// Whether a path uses explicit congestion notification (RFC 9000 section A.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EcnState {
-    /// The configuration says no.
-    Disabled,
-    /// The first packets are marked.
-    Testing,
-    /// Enough have been marked; nothing is known of them yet.
-    Unknown,
-    /// Marks arrive and are counted: every packet is marked.
-    Capable,
-    /// The network or the peer does not do its part: nothing is marked.
-    Failed,
-}
 
 /// Why counts cannot be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use units::{BitRate, Duration, Instant};
 use super::{
     Path,
     loss::LossRecovery,
-    sent::{Coding, Content, PacketPurpose, Resent, SentFrames, SentPacket},
+    sent::{Coding, Content, Resent, SentFrames, SentPacket},
     space::Space,
 };
-use crate::{Ecn, crypto::Level};
+use crate::{Ecn, PacketPurpose, crypto::Level};
 
 /// A packet that has just been sealed.
 pub(crate) struct NewPacket {

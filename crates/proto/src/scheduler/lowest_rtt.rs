@@ -3,7 +3,7 @@
 use units::Instant;
 
 use super::Scheduler;
-use crate::{path::snapshot::PathSnapshot, wire::PathId};
+use crate::{PathSnapshot, wire::PathId};
 
 #[derive(Debug, Default)]
 pub(super) struct LowestRtt;

@@ -11,9 +11,10 @@ use recovery::PacketNumber;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
-    path::sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    path::sent::{ControlFrame, SentFrames, SentPacket},
     policy::{Ahead, BlockSource, Coding, RecoveryEvent},
     streams::SentStreamFrames,
     wire::{Combination, PathId, TransportError, TransportErrorCode},

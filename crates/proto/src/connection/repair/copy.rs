@@ -4,12 +4,13 @@ use recovery::PacketNumber;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{
         Connection,
         packet::{Built, PacketBuilder},
     },
     crypto::Level,
-    path::sent::{Content, PacketPurpose, Resent, SentFrames, SentPacket},
+    path::sent::{Content, Resent, SentFrames, SentPacket},
     policy::{Carried, RecoveryAction},
     wire::PathId,
 };

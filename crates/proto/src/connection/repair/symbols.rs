@@ -7,8 +7,9 @@ use recovery::cofuso::Block;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{Connection, packet::Built},
-    path::sent::{PacketPurpose, SentPacket},
+    path::sent::SentPacket,
     wire::{CodeScheme, PathId, Repair, RepairHeader, TransportError, TransportErrorCode},
 };
 pub(super) use sender::EncodedBlock;
