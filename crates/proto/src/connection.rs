@@ -410,16 +410,26 @@ impl Connection {
     }
 
     /// Ends the sending half after what has been written.
+    ///
+    /// # Errors
+    /// [`FinishError`] if the peer has stopped it, it was finished or reset before, or there is no
+    /// such half.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
         self.streams.finish(id)
     }
 
     /// Abandons the sending half (RESET_STREAM with `code`).
+    ///
+    /// # Errors
+    /// [`CloseError`] if it was reset before, or there is no such half.
     pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset(id, code)
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
+    ///
+    /// # Errors
+    /// [`CloseError`] if it was stopped before, or there is no such half.
     pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.stop(id, code)
     }
