@@ -38,6 +38,10 @@ demo *arguments:
 plan *arguments:
     cargo run --release -p mendpath-cli -- experiment run {{arguments}}
 
+# The shape of the code in numbers, or another checkout's: `just house --tree ../before`
+house *arguments:
+    cargo run -p mendpath-tools -- house {{arguments}}
+
 # The book in a browser; needs mdbook
 book:
     mdbook serve docs --open

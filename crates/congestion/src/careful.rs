@@ -136,8 +136,10 @@ impl Careful {
         if ack.adjusted_rtt.is_zero() {
             return;
         }
-        let rests = matches!(self.phase, Phase::Unvalidated(_));
-        let least = self.recent.filter(|_| !rests).map_or(ack.adjusted_rtt, |(l, _)| l.min(ack.adjusted_rtt));
+        let least = match (self.phase, self.recent) {
+            (Phase::Unvalidated(_), _) | (_, None) => ack.adjusted_rtt,
+            (_, Some((least, _))) => least.min(ack.adjusted_rtt),
+        };
         self.recent = Some((least, ack.now));
         if self.known.is_some_and(|known| least <= known.min_rtt / 2 || !known.is_fresh(ack.now)) {
             self.forget();

@@ -66,68 +66,55 @@ impl Default for Config {
     }
 }
 
-/// The controllers there are. A new one is a file, a variant and a line in each function below.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[non_exhaustive]
-pub enum ControllerKind {
-    /// CUBIC that asks whether a loss is congestion, `auto`.
-    Auto,
-    /// RFC 9438, `cubic`.
-    Cubic,
-    /// RFC 9002 section 7, `newreno`.
-    NewReno,
-    /// CTCP section 4.3, `ctcp`.
-    Ctcp,
-    /// RFC 6356, `lia`: coupled over the paths.
-    Lia,
-    /// Khalili et al., `olia`: coupled over the paths.
-    Olia,
-    /// Peng et al., `balia`: coupled over the paths.
-    Balia,
-    /// RFC 8257, `dctcp`: for data centres only.
-    Dctcp,
+/// Makes [`ControllerKind`]: one line per controller gives its type, which the variant is called as,
+/// and its name.
+macro_rules! registry {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)+) => {
+        /// The controllers there are.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum ControllerKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl ControllerKind {
+            /// Every controller, in the order in which help texts list them.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// The name that users type.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// A controller of this kind for a new path.
+            pub fn build(self, config: &Config) -> Box<dyn Controller> {
+                match self {
+                    $(Self::$kind => Box::new($kind::new(config)),)+
+                }
+            }
+        }
+    };
 }
 
-impl ControllerKind {
-    /// Every controller, in the order in which help texts list them.
-    pub const ALL: &[Self] = &[
-        Self::Auto,
-        Self::Cubic,
-        Self::NewReno,
-        Self::Ctcp,
-        Self::Lia,
-        Self::Olia,
-        Self::Balia,
-        Self::Dctcp,
-    ];
-
-    /// The name that users type.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Cubic => "cubic",
-            Self::NewReno => "newreno",
-            Self::Ctcp => "ctcp",
-            Self::Lia => "lia",
-            Self::Olia => "olia",
-            Self::Balia => "balia",
-            Self::Dctcp => "dctcp",
-        }
-    }
-
-    /// A controller of this kind for a new path.
-    pub fn build(self, config: &Config) -> Box<dyn Controller> {
-        match self {
-            Self::Auto => Box::new(Auto::new(config)),
-            Self::Cubic => Box::new(Cubic::new(config)),
-            Self::NewReno => Box::new(NewReno::new(config)),
-            Self::Ctcp => Box::new(Ctcp::new(config)),
-            Self::Lia => Box::new(Lia::new(config)),
-            Self::Olia => Box::new(Olia::new(config)),
-            Self::Balia => Box::new(Balia::new(config)),
-            Self::Dctcp => Box::new(Dctcp::new(config)),
-        }
-    }
+registry! {
+    /// CUBIC that asks whether a loss is congestion, `auto`.
+    Auto = "auto",
+    /// RFC 9438, `cubic`.
+    Cubic = "cubic",
+    /// RFC 9002 section 7, `newreno`.
+    NewReno = "newreno",
+    /// CTCP section 4.3, `ctcp`.
+    Ctcp = "ctcp",
+    /// RFC 6356, `lia`: coupled over the paths.
+    Lia = "lia",
+    /// Khalili et al., `olia`: coupled over the paths.
+    Olia = "olia",
+    /// Peng et al., `balia`: coupled over the paths.
+    Balia = "balia",
+    /// RFC 8257, `dctcp`: for data centres only.
+    Dctcp = "dctcp",
 }
 
 impl fmt::Display for ControllerKind {

@@ -19,6 +19,8 @@
 //! assert_eq!(controller.window(), 13_200);
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 mod aimd;
 mod auto;
 mod balia;

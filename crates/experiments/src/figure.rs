@@ -27,6 +27,42 @@ enum Kind {
 const KINDS: &[(&str, Kind)] =
     &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars), ("timeline", Kind::Timeline)];
 
+/// How numbers lie along an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spacing {
+    Linear,
+    Logarithmic,
+}
+
+impl Spacing {
+    /// What a flag of the plan says; linear if it says nothing.
+    fn read(keys: &mut Keys<'_>, flag: &'static str) -> Result<Self, PlanError> {
+        Ok(if keys.flag(flag)?.unwrap_or(false) { Self::Logarithmic } else { Self::Linear })
+    }
+}
+
+/// What is written beside an axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Unit {
+    Number,
+    Percent,
+}
+
+impl Unit {
+    fn percent_if(is_share: bool) -> Self {
+        if is_share { Self::Percent } else { Self::Number }
+    }
+}
+
+/// Where the range of an axis begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    /// At 0, if the axis has one.
+    Zero,
+    /// A little below the least value.
+    Least,
+}
+
 /// A panel.
 #[derive(Clone, Debug)]
 struct Panel {
@@ -38,10 +74,10 @@ struct Panel {
     y_title: String,
     x: String,
     x_title: String,
-    x_log: bool,
-    y_log: bool,
-    x_percent: bool,
-    y_percent: bool,
+    x_spacing: Spacing,
+    y_spacing: Spacing,
+    x_unit: Unit,
+    y_unit: Unit,
     /// Values of the axes that are not drawn.
     at: Vec<(String, Setting)>,
 }
@@ -162,10 +198,10 @@ impl Panel {
                     Kind::Lines | Kind::Bars => &x,
                 })
                 .to_owned(),
-            x_log: keys.flag("x_log")?.unwrap_or(false),
-            y_log: keys.flag("y_log")?.unwrap_or(false),
-            x_percent: keys.flag("x_percent")?.unwrap_or(false),
-            y_percent: is_share,
+            x_spacing: Spacing::read(&mut keys, "x_log")?,
+            y_spacing: Spacing::read(&mut keys, "y_log")?,
+            x_unit: Unit::percent_if(keys.flag("x_percent")?.unwrap_or(false)),
+            y_unit: Unit::percent_if(is_share),
             metric,
             x,
             at,
@@ -296,8 +332,8 @@ impl Panel {
         ys.extend(ends.into_iter().map(|end| end.min(most)));
         Chart {
             label: &self.heading,
-            x: axis(&self.x_title, range(&xs, self.x_log, false), self.x_log, self.x_percent),
-            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, self.y_percent).with_area(62),
+            x: self.x_axis(&xs, Origin::Least, self.x_unit),
+            y: self.y_axis(&ys, self.y_unit).with_area(62),
             layers,
         }
     }
@@ -320,7 +356,7 @@ impl Panel {
         }
         Chart {
             label: &self.heading,
-            x: axis(&self.x_title, range(&xs, self.x_log, true), self.x_log, false),
+            x: self.x_axis(&xs, Origin::Zero, Unit::Number),
             y: Axis::new("flows (%)", 0.0, 1.0).labelled(percent),
             layers,
         }
@@ -345,8 +381,8 @@ impl Panel {
         let ys: Vec<f64> = samples.iter().map(|sample| f64::from(sample.2)).collect();
         Chart {
             label: &self.heading,
-            x: axis(&self.x_title, range(&xs, self.x_log, true), self.x_log, false),
-            y: axis(&self.y_title, range(&ys, self.y_log, true), self.y_log, false),
+            x: self.x_axis(&xs, Origin::Zero, Unit::Number),
+            y: self.y_axis(&ys, Unit::Number),
             layers: (0..connections).map(line).collect(),
         }
     }
@@ -361,33 +397,52 @@ impl Panel {
         let ends = bars.iter().map(|bar| bar.between.map_or(bar.value, |(_, high)| high));
         let most = ends.fold(0.0, f64::max).max(1e-9) * 1.05;
         let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0) as u32;
-        let x = axis(&self.y_title, (0.0, most), false, self.y_percent);
+        let x = axis(&self.y_title, (0.0, most), Spacing::Linear, self.y_unit);
         Bars { label: &self.heading, x, names: 24 + 8 * longest, bars }
+    }
+
+    fn x_axis(&self, values: &[f64], from: Origin, unit: Unit) -> Axis<'_> {
+        axis(&self.x_title, range(values, self.x_spacing, from), self.x_spacing, unit)
+    }
+
+    fn y_axis(&self, values: &[f64], unit: Unit) -> Axis<'_> {
+        axis(&self.y_title, range(values, self.y_spacing, Origin::Zero), self.y_spacing, unit)
     }
 }
 
 /// How far above the largest value an axis goes to show its interval.
 const INTERVAL_ROOM: f64 = 1.4;
 
-fn axis(title: &str, (from, to): (f64, f64), is_log: bool, is_percent: bool) -> Axis<'_> {
-    let axis = Axis::new(title, from, to).labelled(if is_percent { percent } else { short });
-    if is_log { axis.log().dense() } else { axis }
+fn axis(title: &str, (from, to): (f64, f64), spacing: Spacing, unit: Unit) -> Axis<'_> {
+    let label = match unit {
+        Unit::Number => short,
+        Unit::Percent => percent,
+    };
+    let axis = Axis::new(title, from, to).labelled(label);
+    match spacing {
+        Spacing::Linear => axis,
+        Spacing::Logarithmic => axis.log().dense(),
+    }
 }
 
-/// A little more than all values. Linear axes of values begin at 0; logarithmic ones leave out what
-/// is not above 0, which is then drawn at the lower edge.
-fn range(values: &[f64], is_log: bool, from_zero: bool) -> (f64, f64) {
-    let values = values.iter().copied().filter(|value| value.is_finite() && (!is_log || *value > 0.0));
+/// A little more than all values. Logarithmic axes leave out what is not above 0, which is then
+/// drawn at the lower edge.
+fn range(values: &[f64], spacing: Spacing, origin: Origin) -> (f64, f64) {
+    let has_place = |value: &f64| value.is_finite() && (spacing == Spacing::Linear || *value > 0.0);
+    let values = values.iter().copied().filter(has_place);
     let (least, most) = values
         .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)));
     if !least.is_finite() {
         return (0.1, 1.0);
     }
-    if is_log {
-        let room = if from_zero { 1.25 } else { 1.05 };
-        return (least / room, most * room);
+    let linear_room = |from: f64| (most - from).abs().max(1e-9) * 0.05;
+    match (spacing, origin) {
+        (Spacing::Logarithmic, Origin::Zero) => (least / 1.25, most * 1.25),
+        (Spacing::Logarithmic, Origin::Least) => (least / 1.05, most * 1.05),
+        (Spacing::Linear, Origin::Zero) => {
+            let from = least.min(0.0);
+            (from, most + linear_room(from))
+        }
+        (Spacing::Linear, Origin::Least) => (least - linear_room(least), most + linear_room(least)),
     }
-    let from = if from_zero { 0.0_f64.min(least) } else { least };
-    let room = (most - from).abs().max(1e-9) * 0.05;
-    if from_zero { (from, most + room) } else { (from - room, most + room) }
 }

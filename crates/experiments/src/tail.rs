@@ -168,7 +168,10 @@ fn find<'a>(values: &'a [Setting], text: &str) -> Option<&'a Setting> {
     values.iter().find(same).or_else(|| {
         let mut parts =
             values.iter().filter(|value| matches!(value, Setting::Text(value) if value.contains(text)));
-        parts.next().filter(|_| parts.next().is_none())
+        match (parts.next(), parts.next()) {
+            (Some(only), None) => Some(only),
+            _ => None,
+        }
     })
 }
 

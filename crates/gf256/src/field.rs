@@ -4,12 +4,7 @@
 //! [`POLYNOMIAL`]. Addition is exclusive or, and is its own inverse. Every function is `const`.
 
 use crate::tables::{EXP, LOG};
-
-/// The reducing polynomial, x^8 + x^4 + x^3 + x^2 + 1, with bit k for x^k. It is primitive.
-pub const POLYNOMIAL: u16 = 0x11d;
-
-/// The element x. Its powers are all 255 non-zero elements.
-pub const GENERATOR: u8 = 2;
+pub use crate::tables::{GENERATOR, POLYNOMIAL};
 
 /// `a + b`, which is also `a - b`.
 #[inline]

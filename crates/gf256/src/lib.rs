@@ -21,6 +21,8 @@
 //! assert_eq!(data[0], field::add(1, field::mul(9, 5)));
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod field;
 #[allow(unsafe_code, reason = "vector loads and stores; see the crate documentation")]
 mod generic;

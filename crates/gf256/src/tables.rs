@@ -1,7 +1,11 @@
-//! Tables computed at compile time: powers and logarithms, and the forms of "multiply by c" that
+//! What defines the field, and tables computed from it at compile time: powers and logarithms, and the forms of "multiply by c" that
 //! the instruction sets want.
 
-use crate::field::{GENERATOR, POLYNOMIAL};
+/// The reducing polynomial, x^8 + x^4 + x^3 + x^2 + 1, with bit k for x^k. It is primitive.
+pub const POLYNOMIAL: u16 = 0x11d;
+
+/// The element x. Its powers are all 255 non-zero elements.
+pub const GENERATOR: u8 = 2;
 
 /// `a * x`.
 const fn times_x(a: u8) -> u8 {

@@ -108,8 +108,9 @@ impl Parts {
         if up && down && (name == "delay" || name.starts_with("delay@")) {
             return self.delay(name, value);
         }
+        let queue_in_bdp = if name == "queue" { value.strip_suffix("bdp") } else { None };
         for (side, wanted) in [(&mut self.up, up), (&mut self.down, down)] {
-            match value.strip_suffix("bdp").filter(|_| name == "queue") {
+            match queue_in_bdp {
                 _ if !wanted => {}
                 Some(share) => side.queue = Some(share.trim().to_owned()),
                 None if value.is_empty() => side.items.push(name.to_owned()),

@@ -83,6 +83,8 @@
 //! A server's handshake begins when its application accepts the client; datagrams that come before
 //! wait, a bounded number of them.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod bind;
 mod clock;
 mod config;

@@ -29,6 +29,8 @@
 //! assert_eq!(link.deliver(arrival).unwrap().packet, "hello");
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 mod event_queue;
 pub mod fabric;
 pub mod link;

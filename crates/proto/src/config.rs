@@ -1,13 +1,13 @@
 //! What an application chooses: limits, timers, and the policies by name.
 
-use core::{fmt, str::FromStr};
 use std::{sync::Arc, time::Duration};
 
 use congestion::ControllerKind;
 
 use crate::{
     Observe, PathStore, TokenStore,
-    policy::RecoveryKind,
+    policy::{RecoveryKind, RepairConfig},
+    scheduler::SchedulerKind,
     streams::{StreamsConfig, initial_stream_window},
 };
 
@@ -133,42 +133,6 @@ impl TransportConfig {
     }
 }
 
-/// Limits of the repair extension (docs/wire-format.md).
-#[derive(Clone, Debug)]
-pub struct RepairConfig {
-    /// Whether to tell the peer that we decode repair symbols. Default true.
-    pub accept: bool,
-    /// M_max: most repair symbols of one block, 1 to 32 (CoFUSO section 4.2). Default 3.
-    pub m_max: u8,
-    /// K_max: most source symbols of one block, 1 to 255 (COF-A3). Default 128.
-    pub k_max: u8,
-    /// Source symbols of a block of random linear combinations, 1 to 255, and no more than `k_max`
-    /// (CTCP section 4.4). Default 32.
-    pub block_size: u8,
-    /// Most such blocks under way at once, at least 1 (CTCP's numblks, CTCP-A14). Default 100.
-    pub max_blocks: u16,
-    /// Bytes of received payloads and repair symbols kept for decoding, per connection. Default 4
-    /// MiB.
-    pub decoder_memory: u64,
-    /// Bytes of sent payloads kept for coding, per connection; packets beyond it are not protected.
-    /// Default 4 MiB.
-    pub source_memory: u64,
-}
-
-impl Default for RepairConfig {
-    fn default() -> Self {
-        Self {
-            accept: true,
-            m_max: 3,
-            k_max: 128,
-            block_size: 32,
-            max_blocks: 100,
-            decoder_memory: 4 << 20,
-            source_memory: 4 << 20,
-        }
-    }
-}
-
 /// A client's settings.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
@@ -267,97 +231,5 @@ impl ServerConfig {
             address_validation: AddressValidation::default(),
             admission: None,
         }
-    }
-}
-
-/// A name that is not in a registry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName {
-    what: &'static str,
-    name: String,
-    known: String,
-}
-
-impl fmt::Display for UnknownName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unknown {} `{}`; there are: {}", self.what, self.name, self.known)
-    }
-}
-
-impl std::error::Error for UnknownName {}
-
-/// The one of `all` that is called `name`; the error lists them.
-pub(crate) fn by_name<T: Copy>(
-    what: &'static str,
-    all: &[T],
-    name_of: impl Fn(T) -> &'static str,
-    name: &str,
-) -> Result<T, UnknownName> {
-    all.iter().copied().find(|kind| name_of(*kind) == name).ok_or_else(|| UnknownName {
-        what,
-        name: name.to_owned(),
-        known: all.iter().map(|kind| name_of(*kind)).collect::<Vec<_>>().join(", "),
-    })
-}
-
-/// A registry of policies: one line per policy gives its variant, its name and what it does.
-macro_rules! registry {
-    ($(#[$meta:meta])* $kind:ident, $what:literal, $default:ident; $($(#[$doc:meta])* $variant:ident = $name:literal),+ $(,)?) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum $kind { $($(#[$doc])* $variant),+ }
-
-        impl $kind {
-            /// Every choice there is.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name that users type.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),+ }
-            }
-        }
-
-        impl Default for $kind {
-            fn default() -> Self { Self::$default }
-        }
-
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { f.pad(self.name()) }
-        }
-
-        impl FromStr for $kind {
-            type Err = UnknownName;
-
-            fn from_str(s: &str) -> Result<Self, Self::Err> {
-                by_name($what, Self::ALL, |kind| kind.name(), s)
-            }
-        }
-    };
-}
-
-registry! {
-    /// Which path carries the next data.
-    SchedulerKind, "scheduler", EarliestDelivery;
-    /// The path that delivers first, waiting for a fast path where a slow one would end later.
-    EarliestDelivery = "earliest-delivery",
-    /// The path with the smallest round-trip time that has window left (MPTCP's default).
-    LowestRtt = "lowest-rtt",
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_round_trip_and_errors_list_them() {
-        for kind in RecoveryKind::ALL {
-            assert_eq!(kind.name().parse(), Ok(*kind));
-        }
-        let error = "fussy".parse::<RecoveryKind>().unwrap_err().to_string();
-        let names: Vec<_> = RecoveryKind::ALL.iter().map(|kind| kind.name()).collect();
-        let known = names.join(", ");
-        assert_eq!(error, format!("unknown recovery scheme `fussy`; there are: {known}"));
-        assert!(known.starts_with("none, proactive, fuso, "), "{known}");
     }
 }

@@ -54,13 +54,12 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 
 use self::observe::Watcher;
 use crate::{
-    AddressValidation, Admission, ConnectionStats, NetworkPath, PathStats, RecoveryReasons,
-    by_path::ByPath,
+    AddressValidation, Admission, ConnectionStats, NetworkPath, PathSnapshot, PathStats, RecoveryReasons,
     cids::{CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
-    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, snapshot::PathSnapshot},
-    scheduler::{self, Scheduler},
+    path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
+    scheduler::Scheduler,
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
     token::TokenKey,
     token_store::TokenStore,
@@ -147,7 +146,7 @@ pub struct Connection {
     issue_tokens: bool,
     /// Clients only.
     token_owner: Option<TokenOwner>,
-    paths: ByPath<Path>,
+    paths: Paths,
     path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
@@ -262,7 +261,7 @@ impl Connection {
     ) -> Self {
         let mut path = Path::new(PathId::ZERO, network, &config, now);
         path.open();
-        let mut paths = ByPath::new();
+        let mut paths = Paths::new();
         paths.insert(PathId::ZERO, path);
         Self {
             side,
@@ -283,7 +282,7 @@ impl Connection {
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             control: VecDeque::new(),
             repair: Repair::new(&config.repair, config.recovery),
-            scheduler: scheduler::build(config.scheduler),
+            scheduler: config.scheduler.build(),
             handshake_deadline: None,
             awaiting: None,
             idle: IdleTimer::new(now, config.max_idle_timeout.into()),
@@ -411,16 +410,26 @@ impl Connection {
     }
 
     /// Ends the sending half after what has been written.
+    ///
+    /// # Errors
+    /// [`FinishError`] if the peer has stopped it, it was finished or reset before, or there is no
+    /// such half.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
         self.streams.finish(id)
     }
 
     /// Abandons the sending half (RESET_STREAM with `code`).
+    ///
+    /// # Errors
+    /// [`CloseError`] if it was reset before, or there is no such half.
     pub fn reset(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.reset(id, code)
     }
 
     /// Asks the peer to stop sending (STOP_SENDING with `code`) and discards what arrives.
+    ///
+    /// # Errors
+    /// [`CloseError`] if it was stopped before, or there is no such half.
     pub fn stop(&mut self, id: StreamId, code: VarInt) -> Result<(), CloseError> {
         self.streams.stop(id, code)
     }
@@ -530,7 +539,7 @@ impl Connection {
     // ---- shared by the files of this module
 
     fn path_zero(&mut self) -> &mut Path {
-        self.paths.get_mut(&PathId::ZERO).expect("path 0 exists while the handshake runs")
+        self.paths.of_handshake_mut().expect("path 0 exists while the handshake runs")
     }
 
     /// Queues a control frame unless it waits already.

@@ -8,7 +8,6 @@ use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
     keys::OneRttKeys,
-    path::sent::CryptoRange,
     range_set::RangeSet,
     wire::{
         ConnectionId, CryptoHeader, HeaderParts, HeaderPositions, PacketNumberField, PathId, Side,
@@ -36,6 +35,13 @@ pub(crate) enum Level {
     Handshake,
     OneRtt,
     ZeroRtt,
+}
+
+/// A range of a CRYPTO stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CryptoRange {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
 }
 
 /// Keys of the Initial level: anyone who sees the client's first packet can derive them (RFC 9001

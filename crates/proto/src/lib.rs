@@ -9,6 +9,100 @@
 //!
 //! Start with [`Endpoint`], which makes connections and finds the one that a datagram belongs to,
 //! and [`Connection`]. The structure is explained in docs/decisions/0001-transport-core.md.
+//!
+//! # A first program
+//!
+//! Both ends in one program, where a datagram takes 10 ms of a time that is only counted. Whoever
+//! has sockets sends what [`Connection::poll_transmit`] gives and sleeps until
+//! [`Connection::poll_timeout`]; the crate `mendpath` does.
+//!
+//! ```
+//! use std::{net::SocketAddr, sync::Arc};
+//!
+//! use mendpath_proto::{
+//!     ClientConfig, Connection, Datagram, Dir, Endpoint, EndpointOutput, NetworkPath, Read,
+//!     ServerConfig, TransportConfig,
+//! };
+//! use units::{Duration, Instant};
+//!
+//! /// Sends what `from` has to send, with addresses as the receiver sees them.
+//! fn datagrams(from: &mut Connection, now: Instant) -> Vec<(NetworkPath, Vec<u8>)> {
+//!     let (mut sent, mut out) = (Vec::new(), Vec::new());
+//!     while let Some(transmit) = from.poll_transmit(now, 1, &mut out) {
+//!         let NetworkPath { local, remote } = transmit.path;
+//!         sent.push((NetworkPath { local: remote, remote: local }, std::mem::take(&mut out)));
+//!     }
+//!     sent
+//! }
+//!
+//! # let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
+//! # let certificate = certified.cert.der().clone();
+//! # let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+//! # let provider = Arc::new(rustls::crypto::ring::default_provider());
+//! # let mut roots = rustls::RootCertStore::empty();
+//! # roots.add(certificate.clone())?;
+//! # let tls_client = rustls::ClientConfig::builder_with_provider(provider.clone())
+//! #     .with_protocol_versions(&[&rustls::version::TLS13])?
+//! #     .with_root_certificates(roots)
+//! #     .with_no_client_auth();
+//! # let tls_server = rustls::ServerConfig::builder_with_provider(provider)
+//! #     .with_protocol_versions(&[&rustls::version::TLS13])?
+//! #     .with_no_client_auth()
+//! #     .with_single_cert(vec![certificate], key.into())?;
+//! // `tls_client` and `tls_server` are configurations of rustls.
+//! let transport = TransportConfig::default();
+//! let client_config = ClientConfig::new(Arc::new(tls_client), transport.clone());
+//! let server_config = ServerConfig::new(Arc::new(tls_server), transport);
+//! let mut here = Endpoint::new(None, [1; 32]);
+//! let mut there = Endpoint::new(Some(Arc::new(server_config)), [2; 32]);
+//!
+//! let mut now = Instant::ORIGIN;
+//! let addresses = NetworkPath {
+//!     local: SocketAddr::from(([192, 0, 2, 1], 50_000)),
+//!     remote: SocketAddr::from(([192, 0, 2, 2], 443)),
+//! };
+//! let (_, mut client) = here.connect(now, &client_config, addresses, "localhost")?;
+//! let mut server = None;
+//! let (mut stream, mut got) = (None, Vec::new());
+//! while got != b"hello" {
+//!     now += Duration::from_millis(10);
+//!     for (path, mut data) in datagrams(&mut client, now) {
+//!         let datagram = Datagram { path, ecn: None, data: &mut data };
+//!         match there.handle_datagram(now, datagram, &mut Vec::new()) {
+//!             Some(EndpointOutput::Incoming(incoming)) => server = Some(there.accept(now, *incoming)?.1),
+//!             Some(EndpointOutput::ToConnection(_)) => {
+//!                 let datagram = Datagram { path, ecn: None, data: &mut data };
+//!                 server.as_mut().expect("it was accepted").handle_datagram(now, datagram);
+//!             }
+//!             Some(EndpointOutput::Reply(_)) | None => {}
+//!         }
+//!     }
+//!     let Some(server) = &mut server else { continue };
+//!     for (path, mut data) in datagrams(server, now) {
+//!         client.handle_datagram(now, Datagram { path, ecn: None, data: &mut data });
+//!     }
+//!     for end in [&mut client, server] {
+//!         if end.poll_timeout().is_some_and(|at| at <= now) {
+//!             end.handle_timeout(now);
+//!         }
+//!     }
+//!     // The peer says how many streams there may be once the handshake is over.
+//!     if stream.is_none() && let Some(id) = client.open(Dir::Bi) {
+//!         assert_eq!(client.write(id, b"hello")?, 5);
+//!         stream = Some(id);
+//!     }
+//!     if let Some(id) = server.accept(Dir::Bi).or(stream) {
+//!         let mut buffer = [0; 16];
+//!         if let Ok(Read::Data(n)) = server.read(id, &mut buffer) {
+//!             got.extend_from_slice(&buffer[..n]);
+//!         }
+//!     }
+//! }
+//! assert!(now < Instant::ORIGIN + Duration::from_millis(100), "a handshake and a request");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 mod by_path;
 mod cids;
@@ -21,22 +115,24 @@ mod endpoint;
 #[doc(hidden)]
 pub mod fuzzing;
 mod keys;
+mod names;
 mod observer;
+mod packet_purpose;
 mod path;
+mod path_store;
 pub mod policy;
 mod range_set;
 pub mod scheduler;
+mod snapshot;
 mod stats;
+#[allow(clippy::missing_errors_doc, reason = "public for fuzzing alone; `Connection` says it")]
 mod streams;
 mod token;
 mod token_store;
 pub mod wire;
 
 pub use cids::CID_LEN;
-pub use config::{
-    AddressValidation, Admission, ClientConfig, RepairConfig, SchedulerKind, ServerConfig, TransportConfig,
-    UnknownName,
-};
+pub use config::{AddressValidation, Admission, ClientConfig, ServerConfig, TransportConfig};
 pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
@@ -44,15 +140,16 @@ pub use connection::{
 pub use endpoint::{
     AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
 };
+pub use names::UnknownName;
 pub use observer::{Observe, Observed, Observer};
-pub use path::ecn::EcnState;
-pub use path::sent::PacketPurpose;
-pub use path::snapshot::PathSnapshot;
+pub use packet_purpose::PacketPurpose;
 pub use path::status::PathStatus;
-pub use path::store::PathStore;
-pub use policy::RecoveryKind;
+pub use path_store::PathStore;
+pub use policy::{RecoveryKind, RepairConfig};
 pub use range_set::RangeSet;
-pub use stats::{ConnectionStats, PathState, PathStats, RecoveryReasons};
+pub use scheduler::SchedulerKind;
+pub use snapshot::PathSnapshot;
+pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons};
 pub use streams::{
     Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
     StreamsStats, WriteError,
@@ -64,6 +161,9 @@ pub use wire::{
 };
 
 use std::net::SocketAddr;
+
+/// Timer granularity assumed by loss detection (RFC 9002 section 6.1.2).
+pub(crate) const GRANULARITY: units::Duration = units::Duration::from_millis(1);
 
 /// The two addresses a packet travels between.
 ///

@@ -8,7 +8,7 @@ use std::fmt;
 use units::{Duration, Instant};
 
 use crate::{
-    path::sent::PacketPurpose,
+    PacketPurpose,
     wire::{ConnectionId, PacketKind, PathId, Side},
 };
 

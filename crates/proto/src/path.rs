@@ -32,7 +32,7 @@ pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod status;
-pub(crate) mod store;
+pub(crate) mod table;
 pub(crate) mod validation;
 
 use units::{Duration, Instant};
@@ -45,17 +45,17 @@ use self::{
     protected::{Protection, Unreported},
     quiet::Quiet,
     received::ReceivedPackets,
-    rtt::{GRANULARITY, RttEstimator},
+    rtt::RttEstimator,
     sent::{Epoch, SentPacket, SentPackets},
     space::PacketSpace,
     status::PathStatuses,
-    store::Remembered,
     validation::PeerAddress,
 };
 use crate::{
-    NetworkPath,
+    GRANULARITY, NetworkPath,
     config::TransportConfig,
     keys::PhaseBounds,
+    path_store::Remembered,
     stats::PathStats,
     wire::{ConnectionId, PathId},
 };
@@ -330,21 +330,11 @@ impl Path {
         (self.address.validated && self.spare_window() >= u64::from(size)).then_some(size)
     }
 
-    /// The probe leaves.
-    pub(crate) fn on_mtu_probe_sent(&mut self) {
-        self.recovery.measured.mtu.on_sent();
-    }
-
     // ---- what recovery does on the path
 
     /// It carried a copy of another packet.
     pub(crate) fn count_copy(&mut self) {
         self.recovery.counters.copies_sent += 1;
-    }
-
-    /// It carried a repair symbol.
-    pub(crate) fn count_repair(&mut self) {
-        self.recovery.counters.repair_symbols_sent += 1;
     }
 
     /// The peer rebuilt one of its packets.

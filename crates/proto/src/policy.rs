@@ -10,6 +10,7 @@ mod cofuso;
 mod ctcp;
 mod event;
 mod fuso;
+mod limits;
 mod none;
 mod proactive;
 mod scheme;
@@ -18,9 +19,13 @@ mod slp;
 use recovery::PathSample;
 use units::{Duration, Instant};
 
-pub use crate::{config::RepairConfig, path::snapshot::PathSnapshot, wire::CodeScheme, wire::CodeSchemes};
+pub use crate::{
+    snapshot::PathSnapshot,
+    wire::{CodeScheme, CodeSchemes},
+};
 use crate::{stats::RecoveryReasons, wire::PathId};
 pub use event::{BlockSource, Carried, LostPacket, RecoveryEvent, SentData};
+pub use limits::RepairConfig;
 pub use recovery::{Exposed, PacketNumber, SourceRun, UnackedView, cofuso::Block, slp_arbiter::Marks};
 pub use scheme::{Built, Scheme, Terms};
 

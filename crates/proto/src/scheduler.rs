@@ -1,12 +1,75 @@
 //! Which path carries the next data.
+//!
+//! A scheduler is one file of this folder: a type that implements [`Scheduler`] and begins as its
+//! default. Its line in the registry below is all that the rest of the transport knows of it.
 
 mod earliest_delivery;
 pub(crate) mod late;
 mod lowest_rtt;
 
+use core::{fmt, str::FromStr};
+
 use units::Instant;
 
-use crate::{config::SchedulerKind, path::snapshot::PathSnapshot, wire::PathId};
+use crate::{
+    PathSnapshot,
+    names::{UnknownName, by_name},
+    wire::PathId,
+};
+
+/// Makes [`SchedulerKind`]: one line per scheduler gives its variant, its file, where the type is
+/// called as the variant, and its name.
+macro_rules! registry {
+    ($($(#[$doc:meta])* $kind:ident = $file:ident, $name:literal;)+) => {
+        /// Which path carries the next data.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum SchedulerKind {
+            $($(#[$doc])* $kind,)+
+        }
+
+        impl SchedulerKind {
+            /// Every scheduler of the registry.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// The name that users type.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $name,)+
+                }
+            }
+
+            /// The scheduler of one connection.
+            pub(crate) fn build(self) -> Box<dyn Scheduler> {
+                match self {
+                    $(Self::$kind => Box::<$file::$kind>::default(),)+
+                }
+            }
+        }
+    };
+}
+
+registry! {
+    /// The path that delivers first, waiting for a fast path where a slow one would end later.
+    #[default]
+    EarliestDelivery = earliest_delivery, "earliest-delivery";
+    /// The path with the smallest round-trip time that has window left (MPTCP's default).
+    LowestRtt = lowest_rtt, "lowest-rtt";
+}
+
+impl fmt::Display for SchedulerKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for SchedulerKind {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        by_name("scheduler", Self::ALL, |kind| kind.name(), name)
+    }
+}
 
 /// Chooses the path of the next packet with application data.
 ///
@@ -25,10 +88,17 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
-/// The registry: one line per scheduler.
-pub(crate) fn build(kind: SchedulerKind) -> Box<dyn Scheduler> {
-    match kind {
-        SchedulerKind::EarliestDelivery => Box::new(earliest_delivery::EarliestDelivery),
-        SchedulerKind::LowestRtt => Box::new(lowest_rtt::LowestRtt),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_every_scheduler_can_be_built() {
+        for kind in SchedulerKind::ALL {
+            assert_eq!(kind.name().parse(), Ok(*kind));
+            assert_eq!(kind.build().select(Instant::ORIGIN, &[], 0), None, "{kind} without a path");
+        }
+        let error = "round-robin".parse::<SchedulerKind>().unwrap_err().to_string();
+        assert_eq!(error, "unknown scheduler `round-robin`; there are: earliest-delivery, lowest-rtt");
     }
 }

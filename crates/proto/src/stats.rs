@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{EcnState, NetworkPath, wire::PathId};
+use crate::{NetworkPath, wire::PathId};
 
 /// What a path is good for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,21 @@ pub enum PathState {
     Suspect,
     /// Abandoned; late packets may still arrive.
     Closing,
+}
+
+/// Whether a path uses explicit congestion notification (RFC 9000 section A.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EcnState {
+    /// The configuration says no.
+    Disabled,
+    /// The first packets are marked.
+    Testing,
+    /// Enough have been marked; nothing is known of them yet.
+    Unknown,
+    /// Marks arrive and are counted: every packet is marked.
+    Capable,
+    /// The network or the peer does not do its part: nothing is marked.
+    Failed,
 }
 
 /// Live statistics of one path. Sizes in bytes of UDP payload.

@@ -19,6 +19,8 @@
 //! assert_eq!(size, BlockSize { k: 42, m: 3 });
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 pub mod cofuso;
 pub mod ctcp_blocks;
 pub mod ctcp_efficiency;

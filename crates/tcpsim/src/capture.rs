@@ -72,7 +72,7 @@ pub(crate) fn tap(
     let captured = Captured::default();
     let counts = captured.clone();
     let tap = move |at: Instant, packet: &Packet<Segment>| {
-        let data = headers(packet, mss).filter(|_| counts.written() < MAX_PACKETS);
+        let data = if counts.written() < MAX_PACKETS { headers(packet, mss) } else { None };
         let block = data.map(|data| EnhancedPacketBlock {
             interface_id: 0,
             timestamp: core::time::Duration::from_nanos(at.as_nanos()),

@@ -17,6 +17,24 @@ pub(crate) enum Reply {
     Wait,
 }
 
+/// What a data segment brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// The next one in order, with nothing missing behind it.
+    InOrder,
+    /// A new one beside a gap.
+    OutOfOrder,
+    /// Nothing: it was here before.
+    Duplicate,
+}
+
+impl Arrival {
+    /// Whether it was not here before.
+    pub(crate) fn is_new(self) -> bool {
+        self != Self::Duplicate
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Receiver {
     /// Everything below has arrived.
@@ -49,17 +67,18 @@ impl Receiver {
         seq < self.next || self.ahead.around(seq).is_some()
     }
 
-    /// Notes the arrival of `seq`. False if it was here before.
+    /// Notes the arrival of `seq`.
     #[inline]
-    pub(crate) fn arrive(&mut self, seq: u32) -> bool {
+    pub(crate) fn arrive(&mut self, seq: u32) -> Arrival {
         if seq == self.next {
             self.next += 1;
-            if !self.ahead.is_empty() {
-                while let Some(end) = self.ahead.take_first_at(self.next) {
-                    self.next = end;
-                }
+            if self.ahead.is_empty() {
+                return Arrival::InOrder;
             }
-            return true;
+            while let Some(end) = self.ahead.take_first_at(self.next) {
+                self.next = end;
+            }
+            return Arrival::OutOfOrder;
         }
         let mut fresh = false;
         if seq > self.next {
@@ -72,7 +91,7 @@ impl Receiver {
                 self.recent[0] = seq;
             }
         }
-        fresh
+        if fresh { Arrival::OutOfOrder } else { Arrival::Duplicate }
     }
 
     /// A loss was repaired without the sender: the next acknowledgement says so.
@@ -86,8 +105,7 @@ impl Receiver {
         &mut self,
         tcp: &Tcp,
         now: Instant,
-        was: u32,
-        fresh: bool,
+        arrival: Arrival,
         marked: bool,
         flags: u8,
     ) -> Reply {
@@ -97,11 +115,10 @@ impl Receiver {
             self.echo = false;
         }
         self.echo |= marked;
-        self.duplicate |= !fresh;
+        self.duplicate |= !arrival.is_new();
         self.owed = self.owed.saturating_add(1);
-        let in_order = fresh && self.next == was + 1 && self.ahead.is_empty();
         let quick = self.answered < tcp.quick_acks;
-        if !in_order || change || self.repaired || quick || self.owed >= tcp.ack_every {
+        if arrival != Arrival::InOrder || change || self.repaired || quick || self.owed >= tcp.ack_every {
             return Reply::Now;
         }
         self.ack_at = self.ack_at.min(now + tcp.ack_delay);
@@ -146,9 +163,8 @@ mod tests {
     use super::*;
 
     fn arrive(receiver: &mut Receiver, tcp: &Tcp, seq: u32) -> Option<Segment> {
-        let was = receiver.next;
-        let fresh = receiver.arrive(seq);
-        let reply = receiver.reply(tcp, Instant::ORIGIN, was, fresh, false, 0);
+        let arrival = receiver.arrive(seq);
+        let reply = receiver.reply(tcp, Instant::ORIGIN, arrival, false, 0);
         (reply == Reply::Now).then(|| receiver.acknowledge(false))
     }
 

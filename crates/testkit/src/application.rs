@@ -129,16 +129,22 @@ struct Outgoing {
 impl Outgoing {
     /// `n` bytes of what `sender` sends on a stream, from `offset` on.
     fn bytes(&mut self, id: StreamId, sender: Side, offset: u64, n: usize) -> &[u8] {
-        let skip = offset.checked_sub(self.offset).filter(|_| self.id == Some(id));
-        let skip =
-            skip.and_then(|skip| usize::try_from(skip).ok()).filter(|skip| skip + n <= self.bytes.len());
-        let skip = skip.unwrap_or_else(|| {
+        let skip = self.place_of(id, offset, n).unwrap_or_else(|| {
             (self.id, self.offset) = (Some(id), offset);
             self.bytes.resize(n, 0);
             Content::of(id, sender).fill(offset, &mut self.bytes);
             0
         });
         &self.bytes[skip..skip + n]
+    }
+
+    /// Where these `n` bytes are, if they have been computed.
+    fn place_of(&self, id: StreamId, offset: u64, n: usize) -> Option<usize> {
+        if self.id != Some(id) {
+            return None;
+        }
+        let skip = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        (skip + n <= self.bytes.len()).then_some(skip)
     }
 }
 

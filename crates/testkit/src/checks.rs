@@ -20,7 +20,7 @@ use crate::world::ConnectionId;
 use accounts::Accounts;
 use amplification::Amplification;
 use books::Books;
-use closing::Closing;
+use closing::{Closing, Ending};
 use liveness::Liveness;
 use window::Window;
 
@@ -217,9 +217,9 @@ impl Checks {
         connection: &Connection,
     ) -> Result<(), Violation> {
         self.amplification.when_idle(paths);
-        let (closed, drained) = (connection.is_closed(), connection.is_drained());
-        let result = self.closing.check(now, closed, drained, || connection.paths()).and_then(|()| {
-            if closed || connection.is_handshaking() {
+        let ending = Ending::of(connection);
+        let result = self.closing.check(now, ending, || connection.paths()).and_then(|()| {
+            if ending != Ending::Open || connection.is_handshaking() {
                 return Ok(());
             }
             if !self.keeps_alive && liveness::is_soon(now, next) {

@@ -7,6 +7,7 @@ mod analysis_speed;
 mod controllers;
 mod flood;
 mod fuzz_seeds;
+mod house;
 mod relay;
 mod simulator;
 mod soak;
@@ -74,6 +75,7 @@ enum Tool {
     #[cfg(target_os = "linux")]
     TraceTruth(trace_truth::Arguments),
     FuzzSeeds(fuzz_seeds::Arguments),
+    House(house::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         #[cfg(target_os = "linux")]
         Tool::TraceTruth(arguments) => return trace_truth::run(&arguments),
         Tool::FuzzSeeds(arguments) => return fuzz_seeds::run(&arguments).report(),
+        Tool::House(arguments) => return house::run(&arguments),
     }
     ExitCode::SUCCESS
 }

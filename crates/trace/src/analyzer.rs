@@ -3,11 +3,10 @@
 use units::Instant;
 
 use crate::{
-    capture::FileReport,
     connection::{Connection, Noted},
     frame::{LinkLayer, Skipped, dissect},
     options::Options,
-    report::{Report, SentAgain, Tally},
+    report::{FileReport, Report, SentAgain, Tally},
     reservoir::Reservoir,
     retransmission::{Filled, Retransmission},
     segment::{Segment, TcpFlags},

@@ -8,13 +8,13 @@ use pcap_parser::{
     Block, InterfaceDescriptionBlock, Linktype, PcapBlockOwned, PcapError, create_reader,
     traits::{PcapNGPacketBlock, PcapReaderIterator},
 };
-use serde::Serialize;
 use units::Instant;
 
 use crate::{
     Analyzer,
     blocks::{Needed, STUB_BYTES, stub_of},
     frame::LinkLayer,
+    report::FileReport,
 };
 
 /// The buffer at first, and the largest it may grow to for a large block.
@@ -24,23 +24,6 @@ const LARGEST_BLOCK: usize = 16 << 20;
 const INTERFACES: usize = 65_536;
 /// Packets between two calls of the progress function.
 const PROGRESS: u64 = 8_192;
-
-/// What was read of a file.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct FileReport {
-    /// As the caller calls it.
-    pub name: String,
-    /// `pcap` or `pcapng`; `null` if it is neither.
-    pub format: Option<&'static str>,
-    /// Packets read.
-    pub packets: u64,
-    /// Bytes of the file up to the end, or to what is wrong.
-    pub bytes: u64,
-    /// Packets whose link layer this program does not know, and its number.
-    pub unknown_link: Option<(i32, u64)>,
-    /// What is wrong with it; what came before is part of the report.
-    pub error: Option<String>,
-}
 
 /// Reads the capture `input` to its end, or to what is wrong with it, into `analyzer`. `progress`
 /// is told now and then how many bytes were read. Memory does not depend on the size of the

@@ -5,8 +5,8 @@ use serde::Serialize;
 use units::Duration;
 
 use crate::{
+    bars::{bar, edge},
     clusters::{LEAST_SAMPLES, Scale, Split, Usable, two_means},
-    intervals::{bar, edge},
     options::Options,
     positions::share,
     retransmission::Retransmission,

@@ -192,16 +192,6 @@ fn what_if_rows(what_if: &WhatIf) -> Vec<Vec<String>> {
 }
 
 fn verdicts(report: &Report) -> Html {
-    let rows = report.verdicts.iter().map(|row| {
-        vec![
-            text::class(row.class).to_owned(),
-            thousands(row.lost),
-            thousands(row.timeouts),
-            format!("{:.2}", row.odds),
-            percent(row.timeout_share),
-            thousands(row.duplicated),
-            thousands(row.timeouts_avoided),
-        ]
-    });
+    let rows = report.verdicts.iter().map(text::verdict_cells);
     table(&["packets", "lost", "timeouts", "q", "q here", "duplicated", "timeouts avoided"], rows)
 }

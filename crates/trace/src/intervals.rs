@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::{clock::Class, grouping::Grouping, options::Method, retransmission::Retransmission};
-
-/// Bars per factor of ten.
-pub(crate) const BARS_PER_DECADE: f64 = 10.0;
+use crate::{
+    bars::{bar, edge},
+    clock::Class,
+    grouping::Grouping,
+    options::Method,
+    retransmission::Retransmission,
+};
 
 /// A histogram over a logarithmic axis.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -77,14 +80,4 @@ impl Intervals {
             bars: bars.collect(),
         }
     }
-}
-
-/// Which bar a value belongs to.
-pub(crate) fn bar(value: f64) -> i32 {
-    (value.max(1e-3).log10() * BARS_PER_DECADE).floor() as i32
-}
-
-/// A bar's left edge.
-pub(crate) fn edge(bar: i32) -> f64 {
-    (10f64.powf(f64::from(bar) / BARS_PER_DECADE) * 1e4).round() / 1e4
 }

@@ -22,6 +22,7 @@
 //! ```
 
 mod analyzer;
+mod bars;
 mod blocks;
 mod capture;
 mod charts;
@@ -49,7 +50,7 @@ mod verdict;
 mod what_if;
 
 pub use analyzer::Analyzer;
-pub use capture::{FileReport, is_capture, read_capture};
+pub use capture::{is_capture, read_capture};
 pub use clock::Class;
 pub use clusters::{Scale, Split, Usable, two_means};
 pub use flags::FlagCategory;
@@ -62,8 +63,8 @@ pub use options::{Limits, Method, Odds, Options};
 pub use percentiles::PERCENTILES;
 pub use positions::{PositionSeries, Share};
 pub use report::{
-    ArbiterInput, CapturePoints, ClassCounts, Connections, LossEstimate, LostPacket, Packets, Report, Resent,
-    RetransmissionCounts, SCHEMA, WiresharkCounts,
+    ArbiterInput, CapturePoints, ClassCounts, Connections, FileReport, LossEstimate, LostPacket, Packets,
+    Report, Resent, RetransmissionCounts, SCHEMA, WiresharkCounts,
 };
 pub use retransmission::{Filled, Half, Heading, Position, Retransmission, Window};
 pub use segment::{Endpoint, TcpFlags};

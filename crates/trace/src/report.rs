@@ -4,7 +4,6 @@ use serde::Serialize;
 use units::{Duration, Instant};
 
 use crate::{
-    capture::FileReport,
     clock::Class,
     flags::{FlagCategory, categories},
     grouping::Grouping,
@@ -25,6 +24,23 @@ pub const SCHEMA: &str = "mendpath-trace/1";
 const PROTOTYPE_LOSS: f64 = 0.02;
 /// Packets from which on a trace's own loss rate is taken.
 const LOSS_SAMPLES: u64 = 1_000;
+
+/// What was read of a file.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FileReport {
+    /// As the caller calls it.
+    pub name: String,
+    /// `pcap` or `pcapng`; `null` if it is neither.
+    pub format: Option<&'static str>,
+    /// Packets read.
+    pub packets: u64,
+    /// Bytes of the file up to the end, or to what is wrong.
+    pub bytes: u64,
+    /// Packets whose link layer this program does not know, and its number.
+    pub unknown_link: Option<(i32, u64)>,
+    /// What is wrong with it; what came before is part of the report.
+    pub error: Option<String>,
+}
 
 /// Everything that was found.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -11,7 +11,7 @@ use crate::{
     options::Method,
     report::{ClassCounts, Report},
     retransmission::{Half, Heading},
-    verdict::MarkClass,
+    verdict::{MarkClass, VerdictRow},
     what_if::Variant,
 };
 
@@ -342,6 +342,20 @@ fn what_if(report: &Report, out: &mut String) {
     table(&headings, &rows, out);
 }
 
+/// What both forms of the report say of a class of packets: its name, how many were lost, timeouts,
+/// the odds of the paper and here, duplicates, timeouts that these avoid.
+pub(crate) fn verdict_cells(row: &VerdictRow) -> Vec<String> {
+    vec![
+        class(row.class).to_owned(),
+        thousands(row.lost),
+        thousands(row.timeouts),
+        format!("{:.2}", row.odds),
+        percent(row.timeout_share),
+        thousands(row.duplicated),
+        thousands(row.timeouts_avoided),
+    ]
+}
+
 fn verdicts(report: &Report, out: &mut String) {
     let input = &report.arbiter;
     let _ = writeln!(
@@ -355,16 +369,9 @@ fn verdicts(report: &Report, out: &mut String) {
         .verdicts
         .iter()
         .map(|row| {
-            vec![
-                class(row.class).to_owned(),
-                thousands(row.lost),
-                thousands(row.timeouts),
-                format!("{:.2}", row.odds),
-                percent(row.timeout_share),
-                thousands(row.duplicated),
-                thousands(row.timeouts_avoided),
-                thousands(row.window_full),
-            ]
+            let mut cells = verdict_cells(row);
+            cells.push(thousands(row.window_full));
+            cells
         })
         .collect();
     if rows.is_empty() {

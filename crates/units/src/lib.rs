@@ -4,6 +4,16 @@
 //! This crate never reads a clock and has no dependencies. An [`Instant`] means whatever its
 //! producer says its origin is: the start of a simulation, or of a process. Start with [`Instant`]
 //! and [`BitRate::time_to_send`].
+//!
+//! ```
+//! use mendpath_units::{BitRate, Duration, Instant};
+//!
+//! let rate: BitRate = "8mbit".parse().unwrap();
+//! let sent = Instant::ORIGIN + rate.time_to_send(1_000);
+//! assert_eq!(sent - Instant::ORIGIN, Duration::from_millis(1));
+//! ```
+
+#![warn(clippy::missing_errors_doc)]
 
 mod amount;
 mod parse;

@@ -37,6 +37,23 @@ pub struct ListArgs {
     pub json: bool,
 }
 
+/// What `experiment run` and `experiment merge` do with rows.
+#[derive(Debug, Args)]
+pub struct ResultsArgs {
+    /// Seeds of every point and scheme [default: the plan's].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub seeds: Option<u32>,
+    /// Where results go, in a folder per plan and scale.
+    #[arg(long, value_name = "DIR", default_value = "results")]
+    pub out: PathBuf,
+    /// Folder of the plans.
+    #[arg(long, value_name = "DIR", default_value = "plans")]
+    pub plans: PathBuf,
+    /// Print the summaries as JSON instead of tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `experiment run`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -57,18 +74,9 @@ pub struct RunArgs {
     /// Runs at a time [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_jobs)]
     pub jobs: Option<usize>,
-    /// Seeds of every point and scheme [default: the plan's].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub seeds: Option<u32>,
-    /// Where results go, in a folder per plan and scale.
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    pub out: PathBuf,
-    /// Folder of the plans.
-    #[arg(long, value_name = "DIR", default_value = "plans")]
-    pub plans: PathBuf,
-    /// Print the summaries as JSON instead of tables.
-    #[arg(long)]
-    pub json: bool,
+    /// What is summarised, and where it goes.
+    #[command(flatten)]
+    pub results: ResultsArgs,
     /// Also put the summary into the plan's README, and summary.csv and the figures beside it.
     #[arg(long)]
     pub publish: bool,
@@ -105,18 +113,9 @@ pub struct MergeArgs {
     /// The plan's file or folder [default: of the name that the rows have, in --plans].
     #[arg(long, value_name = "PLAN")]
     pub plan: Option<PathBuf>,
-    /// Seeds of every point and scheme [default: the plan's].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub seeds: Option<u32>,
-    /// Where results go, in a folder per plan and scale.
-    #[arg(long, value_name = "DIR", default_value = "results")]
-    pub out: PathBuf,
-    /// Folder of the plans.
-    #[arg(long, value_name = "DIR", default_value = "plans")]
-    pub plans: PathBuf,
-    /// Print the summaries as JSON instead of tables.
-    #[arg(long)]
-    pub json: bool,
+    /// What is summarised, and where it goes.
+    #[command(flatten)]
+    pub results: ResultsArgs,
 }
 
 fn parse_jobs(text: &str) -> Result<usize, String> {

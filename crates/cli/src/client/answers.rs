@@ -105,9 +105,11 @@ impl Answers {
         let (now, mut known) = (Instant::now(), self.known());
         if known.len() >= MOST_KNOWN && !known.contains_key(&target) {
             known.retain(|_, made| now - *made < KNOWN_FOR);
-            let oldest = known.iter().min_by_key(|(_, made)| **made).map(|(target, _)| target.clone());
-            if let Some(oldest) = oldest.filter(|_| known.len() >= MOST_KNOWN) {
-                known.remove(&oldest);
+            if known.len() >= MOST_KNOWN {
+                let oldest = known.iter().min_by_key(|(_, made)| **made).map(|(target, _)| target.clone());
+                if let Some(oldest) = oldest {
+                    known.remove(&oldest);
+                }
             }
         }
         known.insert(target, now);

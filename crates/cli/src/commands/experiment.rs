@@ -90,8 +90,8 @@ fn plan_file(plans: &Path, plan: &Path) -> PathBuf {
 fn run_all(args: &RunArgs) -> Result<(), Failure> {
     let mut plans = Vec::new();
     for plan in &args.plan {
-        let mut plan = load(&plan_file(&args.plans, plan), args.scale)?;
-        plan.seeds = args.seeds.unwrap_or(plan.seeds);
+        let mut plan = load(&plan_file(&args.results.plans, plan), args.scale)?;
+        plan.seeds = args.results.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }
     if let Some(flows) = args.tail {
@@ -100,7 +100,7 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     let mut summaries = Vec::new();
     for plan in &plans {
-        let folder = results(&args.out, plan);
+        let folder = results(&args.results.out, plan);
         let campaign = Campaign::new(plan, &folder).map_err(|error| failed(plan, error))?;
         if let Some(shard) = args.shard {
             run_shard(plan, &campaign.shard(shard), shard, jobs)?;
@@ -111,9 +111,9 @@ fn run_all(args: &RunArgs) -> Result<(), Failure> {
         if args.publish {
             publish(plan, &summary, &files).map_err(|error| failed(plan, error))?;
         }
-        show(plan, summary, &folder, args.json, &mut summaries);
+        show(plan, summary, &folder, args.results.json, &mut summaries);
     }
-    if args.json {
+    if args.results.json {
         print_json(&summaries);
     }
     Ok(())

@@ -45,38 +45,52 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
         ));
     };
     let mut lines = ask(&path, stream, "watch").await?;
-    let on_terminal = std::io::stdout().is_terminal() && !args.json;
-    if on_terminal {
+    let form = match args.json {
+        true => Form::Json,
+        false if std::io::stdout().is_terminal() => Form::Screen,
+        false => Form::Text,
+    };
+    if form == Form::Screen {
         print(OPEN);
     }
     let ended = tokio::select! {
-        ended = watch(&mut lines, &path, args.json, on_terminal) => ended,
+        ended = watch(&mut lines, &path, form) => ended,
         () = interrupted() => Ok(()),
     };
-    if on_terminal {
+    if form == Form::Screen {
         print(CLOSE);
     }
     ended
 }
 
+/// How what is watched is printed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// As it comes, an object a line.
+    Json,
+    /// For people, one below the other.
+    Text,
+    /// For people, each in the place of the one before.
+    Screen,
+}
+
 async fn watch(
     lines: &mut Lines<BufReader<UnixStream>>,
     path: &std::path::Path,
-    json: bool,
-    on_terminal: bool,
+    form: Form,
 ) -> Result<(), Failure> {
     let mut before: VecDeque<Snapshot> = VecDeque::new();
     loop {
         let line = next(lines, path).await?;
-        if json {
+        if form == Form::Json {
             print(&format!("{line}\n"));
             continue;
         }
         let now = read(&line)?;
         let text = screen(&now, before.make_contiguous());
-        match on_terminal {
-            true => print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
-            false => print(&format!("{text}\n")),
+        match form {
+            Form::Screen => print(&format!("{HOME}{}{REST_OF_SCREEN}", text.replace('\n', REST_OF_LINE))),
+            Form::Json | Form::Text => print(&format!("{text}\n")),
         }
         if before.len() == CHARTED {
             before.pop_front();

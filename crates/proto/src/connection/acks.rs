@@ -134,19 +134,17 @@ impl Connection {
         if validated { Backoff::Ends } else { Backoff::Stays }
     }
 
-    fn expected_rtt(&self, id: PathId) -> Duration {
-        self.paths.get(&id).map_or(Duration::ZERO, Path::expected_rtt)
-    }
-
     /// Tells everybody who waits for it that a packet has arrived.
     fn on_packet_acked(&mut self, now: Instant, level: Level, id: PathId, number: u64, packet: SentPacket) {
+        let Some(path) = self.paths.get_mut(&id) else { return };
+        let (rtt, in_flight) = (path.expected_rtt(), packet.is_in_flight());
+        path.on_delivered(now, packet.epoch, packet.size);
         if level == Level::OneRtt {
-            let (rtt, in_flight) = (self.expected_rtt(id), packet.is_in_flight());
             let acked = RecoveryEvent::Acked { path: id, number: PacketNumber(number), in_flight, rtt };
             self.repair.on_event(now, &acked);
             self.on_acked_in_blocks(now, id, number, &packet);
         }
-        let SentPacket { frames, payload, size, epoch, .. } = packet;
+        let SentPacket { frames, payload, .. } = packet;
         self.repair.recycle(payload);
         self.streams.on_acked(&frames.streams);
         self.on_control_delivered(&frames.control);
@@ -161,9 +159,6 @@ impl Connection {
         }
         if let Some((of, number)) = frames.copy_of {
             self.on_copy_delivered(of, number);
-        }
-        if let Some(path) = self.paths.get_mut(&id) {
-            path.on_delivered(now, epoch, size);
         }
     }
 

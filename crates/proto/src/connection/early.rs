@@ -12,11 +12,11 @@ use super::{
     receive::{Contents, FrameContext},
 };
 use crate::{
-    Transmit,
+    PacketPurpose, Transmit,
     crypto::{self, Level},
     datagrams::Datagrams,
     keys::KeyPhase,
-    path::{Path, received::Arrival, sent::PacketPurpose},
+    path::{Path, received::Arrival},
     streams::Streams,
     wire::{
         PathId, Side, StreamId, TransportError, TransportErrorCode, TransportParameters, expand_packet_number,
@@ -98,7 +98,7 @@ impl Connection {
         if self.handshake.is_complete() {
             return usize::MAX;
         }
-        let Some(path) = self.paths.get(&PathId::ZERO) else { return 0 };
+        let Some(path) = self.paths.of_handshake() else { return 0 };
         usize::try_from(path.amplification_budget() / path.datagram_size() as u64).unwrap_or(usize::MAX)
     }
 
@@ -124,7 +124,7 @@ impl Connection {
         {
             return None;
         }
-        let size = self.paths.get(&PathId::ZERO)?.datagram_size();
+        let size = self.paths.of_handshake()?.datagram_size();
         let mut builder = self.begin_long(Level::ZeroRtt, size, out)?;
         self.write_streams_and_datagrams(&mut builder, out);
         self.finish_packet(now, builder, PacketPurpose::Data, out)?;
@@ -153,7 +153,7 @@ impl Connection {
         }
         let Some(keys) = &self.early.keys else { return };
         let here = |p: &&Path| p.network().remote == arrived.network.remote;
-        let Some(path) = self.paths.get(&PathId::ZERO).filter(here) else { return };
+        let Some(path) = self.paths.of_handshake().filter(here) else { return };
         let Some(field) = crypto::unprotect(&*keys.header, packet, number_at) else { return };
         let received = path.received();
         let number =

@@ -4,8 +4,8 @@ use units::Instant;
 
 use super::Connection;
 use crate::{
+    PacketPurpose,
     crypto::Level,
-    path::sent::PacketPurpose,
     wire::{PacketKind, PathId},
 };
 

@@ -370,7 +370,7 @@ impl Connection {
         };
         let Some(space) = space else { return };
         *self.handshake.crypto_mut(level) = CryptoStream::default();
-        if let Some(path) = self.paths.get_mut(&PathId::ZERO) {
+        if let Some(path) = self.paths.of_handshake_mut() {
             path.on_space_discarded(&space.space);
         }
     }

@@ -130,10 +130,9 @@ impl Connection {
         Ok(())
     }
 
-    /// An ACK for path `id` is about to leave.
-    pub(super) fn note_ack_sent(&mut self, id: PathId) {
-        let covered = self.paths.get(&id).is_some_and(|p| p.phase().first_received.is_some());
-        if covered && let Some(keys) = &mut self.handshake.one_rtt {
+    /// An ACK is about to leave that covers packets of the current keys.
+    pub(super) fn note_update_acknowledged(&mut self) {
+        if let Some(keys) = &mut self.handshake.one_rtt {
             keys.acknowledged = true;
         }
     }

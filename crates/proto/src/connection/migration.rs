@@ -12,12 +12,9 @@ use units::Instant;
 
 use super::{Connection, Event, PathError, PathEvent, packet::MIN_RESETTABLE, receive::Arrived};
 use crate::{
-    NetworkPath, Transmit,
+    NetworkPath, PacketPurpose, Transmit,
     crypto::TAG_LEN,
-    path::{
-        addresses::{OffPath, same_network},
-        sent::PacketPurpose,
-    },
+    path::addresses::{OffPath, same_network},
     wire::{ConnectionId, Frames, PathId, Side},
 };
 
@@ -52,7 +49,7 @@ impl Connection {
         if self.side == Side::Server {
             return Err(PathError::NotClient);
         }
-        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let path = self.paths.kept(id).ok_or(PathError::Unknown(id))?;
         let to = NetworkPath { local, remote: path.network().remote };
         if path.network() == to {
             return Ok(());

@@ -156,10 +156,10 @@ impl Connection {
         if self.state.is_closed() || !self.handshake.is_complete() {
             return Err(PathError::NotReady);
         }
-        if self.paths.get(&id).is_none_or(Path::is_closing) {
+        if self.paths.kept(id).is_none() {
             return Err(PathError::Unknown(id));
         }
-        if !self.paths.values().any(|p| p.id() != id && p.is_open()) {
+        if !self.paths.others(id).any(Path::is_open) {
             return Err(PathError::LastPath);
         }
         self.abandon(now, id, TransportErrorCode(code), AbandonedBy::Us);
@@ -171,7 +171,7 @@ impl Connection {
     /// # Errors
     /// [`PathError::Unknown`] if there is no such path.
     pub fn path_status(&self, id: PathId) -> Result<PathStatus, PathError> {
-        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let path = self.paths.kept(id).ok_or(PathError::Unknown(id))?;
         Ok(path.local_status().1)
     }
 
@@ -182,7 +182,7 @@ impl Connection {
     /// [`PathError::MultipathNotNegotiated`], or [`PathError::Unknown`] if there is no such path.
     pub fn set_path_status(&mut self, id: PathId, status: PathStatus) -> Result<(), PathError> {
         self.path_ids.limits.ok_or(PathError::MultipathNotNegotiated)?;
-        let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        let path = self.paths.kept_mut(id).ok_or(PathError::Unknown(id))?;
         if path.set_status(status) {
             self.queue_control(ControlFrame::PathStatus { path: id }).map_err(|_| PathError::NotReady)?;
         }
@@ -199,7 +199,7 @@ impl Connection {
     }
 
     pub(super) fn path_is_gone(&self, id: PathId) -> bool {
-        self.path_ids.gone.contains(u64::from(id.0)) || self.paths.get(&id).is_some_and(Path::is_closing)
+        self.path_ids.gone.contains(u64::from(id.0)) || self.paths.is_closing(id)
     }
 
     /// Bytes of frames that fit a data packet of `path`, headroom for its repair symbol left out.
@@ -268,7 +268,7 @@ impl Connection {
     pub(super) fn repeat_challenge(&mut self, now: Instant, id: PathId) {
         // What has never answered, or has stopped to, is no reason to give up another: the peer may
         // not know the one, and may have abandoned the other without being heard.
-        let last = !self.paths.values().any(|p| p.id() != id && p.works());
+        let last = !self.paths.others(id).any(Path::works);
         let Some(path) = self.paths.get_mut(&id) else { return };
         match path.on_challenge_timeout(last) {
             Unanswered::Patience => {}
@@ -278,7 +278,7 @@ impl Connection {
 
     /// Whether no other path is left that neither side has abandoned.
     fn is_last_path(&self, id: PathId) -> bool {
-        !self.paths.values().any(|p| p.id() != id && !p.is_closing())
+        self.paths.others(id).all(Path::is_closing)
     }
 
     pub(super) fn on_path_abandon(
@@ -403,7 +403,7 @@ impl Connection {
         let limit = self.peer.active_connection_id_limit.into_inner();
         let usable: Vec<_> = self.path_ids.gone.missing_within(0..u64::from(last.0) + 1).flatten().collect();
         for id in usable.into_iter().filter_map(|id| u32::try_from(id).ok()).map(PathId) {
-            if self.paths.get(&id).is_some_and(Path::is_closing) {
+            if self.paths.is_closing(id) {
                 continue;
             }
             let wanted = if self.paths.contains_key(&id) { ISSUED_IN_USE } else { ISSUED_UNUSED };

@@ -4,10 +4,7 @@
 use units::{Duration, Instant};
 
 use super::Connection;
-use crate::{
-    path::{Path, rtt::GRANULARITY},
-    streams::Network,
-};
+use crate::{GRANULARITY, path::Path, streams::Network};
 
 impl Connection {
     /// Tells the streams the time and the state of the paths; before anything that moves windows.

@@ -4,9 +4,9 @@ use units::Instant;
 
 use super::{Connection, packet::PacketBuilder, receive::FrameContext};
 use crate::{
+    PacketPurpose,
     crypto::Level,
     observer::{Observed, Observer},
-    path::sent::PacketPurpose,
     stats::RecoveryReasons,
     wire::{PacketKind, PathId},
 };

@@ -4,10 +4,12 @@ use units::{Duration, Instant};
 
 use super::Connection;
 use crate::{
+    PacketPurpose,
     crypto::{self, Level, TAG_LEN},
     path::{
+        Path,
         sending::NewPacket,
-        sent::{ControlFrame, PacketPurpose, SentFrames},
+        sent::{ControlFrame, SentFrames},
         space::Space,
     },
     policy::RecoveryEvent,
@@ -61,7 +63,14 @@ impl Connection {
         self.begin_one_rtt_with(id, self.cids.remote(id)?, max_size, out)
     }
 
-    /// The same, to one of the peer's other connection ids.
+    /// Starts a 1-RTT packet that may fill a datagram of `path`.
+    pub(super) fn begin_full(&self, id: PathId, out: &mut Vec<u8>) -> Option<PacketBuilder> {
+        let path = self.paths.get(&id)?;
+        self.begin_on(path, self.cids.remote(id)?, path.datagram_size(), out)
+    }
+
+    /// The same as [`begin_one_rtt`](Self::begin_one_rtt), to one of the peer's other connection
+    /// ids.
     pub(super) fn begin_one_rtt_with(
         &self,
         id: PathId,
@@ -69,14 +78,23 @@ impl Connection {
         max_size: usize,
         out: &mut Vec<u8>,
     ) -> Option<PacketBuilder> {
-        let path = self.paths.get(&id)?;
+        self.begin_on(self.paths.get(&id)?, dcid, max_size, out)
+    }
+
+    fn begin_on(
+        &self,
+        path: &Path,
+        dcid: ConnectionId,
+        max_size: usize,
+        out: &mut Vec<u8>,
+    ) -> Option<PacketBuilder> {
         let number = path.space().next_number();
         let start = out.len();
         let key_phase = self.handshake.one_rtt.as_ref()?.bit();
         let header = ShortHeader { dcid, spin: false, key_phase };
         let at = header.encode(number, packet_number_len(number, path.space().largest_acked()), out);
         Some(PacketBuilder {
-            path: id,
+            path: path.id(),
             level: Level::OneRtt,
             number,
             at,
@@ -92,7 +110,7 @@ impl Connection {
         let (kind, space) = match level {
             Level::Initial => (PacketKind::Initial, &self.handshake.space(level)?.space),
             Level::Handshake => (PacketKind::Handshake, &self.handshake.space(level)?.space),
-            Level::ZeroRtt | Level::OneRtt => (PacketKind::ZeroRtt, self.paths.get(&PathId::ZERO)?.space()),
+            Level::ZeroRtt | Level::OneRtt => (PacketKind::ZeroRtt, self.paths.of_handshake()?.space()),
         };
         let scid = self.cids.local(PathId::ZERO, 0)?.cid;
         let dcid = self.cids.remote(PathId::ZERO)?;
@@ -233,9 +251,11 @@ impl Connection {
         out: &mut Vec<u8>,
     ) {
         let multipath = self.path_ids.limits.is_some();
-        let rtt = self.paths.get(&of).map_or(Duration::ZERO, |p| p.rtt().smoothed());
+        let path = self.paths.get_mut(&of);
+        let rtt = path.as_ref().map_or(Duration::ZERO, |p| p.rtt().smoothed());
+        let follows_update = path.as_ref().is_some_and(|p| p.phase().first_received.is_some());
         let received = match builder.level {
-            Level::OneRtt => self.paths.get_mut(&of).map(|p| p.received_mut()),
+            Level::OneRtt => path.map(|p| p.received_mut()),
             level => self.handshake.space_mut(level).map(|s| s.space.received_mut()),
         };
         let Some(received) = received.filter(|r| r.owes_ack()) else { return };
@@ -247,8 +267,8 @@ impl Connection {
         if encode_ack(path, delay, received.ecn_counts(), received.ranges(now, rtt), room, out) > 0 {
             builder.frames.acked_up_to = (of, received.largest());
             received.on_ack_sent();
-            if builder.level == Level::OneRtt {
-                self.note_ack_sent(of);
+            if builder.level == Level::OneRtt && follows_update {
+                self.note_update_acknowledged();
             }
         }
     }

@@ -115,7 +115,7 @@ impl Connection {
         if end.is_some_and(|end| self.cids.is_reset(&end)) {
             return self.on_stateless_reset(now);
         }
-        if let Some(path) = self.paths.get_mut(&PathId::ZERO)
+        if let Some(path) = self.paths.of_handshake_mut()
             && !path.is_address_validated()
             && path.network() == arrived.network
         {
@@ -134,7 +134,7 @@ impl Connection {
         scid: ConnectionId,
     ) {
         // Addresses do not change before the handshake is confirmed (RFC 9000 section 9).
-        if self.paths.get(&PathId::ZERO).is_none_or(|p| p.network().remote != arrived.network.remote) {
+        if self.paths.of_handshake().is_none_or(|p| p.network().remote != arrived.network.remote) {
             return;
         }
         let Some(space) = self.handshake.space(level) else { return };

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod copy;
+mod counters;
 mod credit;
 mod decoder;
 mod flight_copy;
@@ -20,18 +21,17 @@ use units::Instant;
 
 use crate::{
     by_path::ByPath,
-    config::RepairConfig,
-    policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, Terms},
+    policy::{Coding, RecoveryEvent, RecoveryKind, RecoveryPolicy, RepairConfig, Terms},
     stats::{ConnectionStats, RecoveryReasons},
     wire::{CodeSchemes, PathId, RepairParameters},
 };
 use blocks::Blocks;
 pub(super) use blocks::Next;
 pub(crate) use decoder::Decoder;
-#[cfg(feature = "fuzzing")]
-pub(crate) use decoder::Rebuilt;
 use flight_copy::FlightCopy;
 use symbols::EncodedBlock;
+#[cfg(feature = "fuzzing")]
+pub(crate) use symbols::receiver::Rebuilt;
 
 /// Room that data packets leave, so that a REPAIR frame over them fits a packet of the same size:
 /// type 4, path id 4, scheme and count 2, symbol id 2, symbol length 2 and the virtual symbol's

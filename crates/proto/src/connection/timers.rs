@@ -155,7 +155,7 @@ impl Connection {
         if self.handshake.is_confirmed() || self.handshake.spaces().any(|s| s.probe_due) {
             return None;
         }
-        let path = self.paths.get(&PathId::ZERO)?;
+        let path = self.paths.of_handshake()?;
         let interval = self.handshake_probe_interval(path.rtt().pto_base(), path.pto_count());
         let in_flight = self.handshake.spaces().filter(|s| s.space.has_ack_eliciting_in_flight());
         let last = in_flight.filter_map(|s| s.space.last_ack_eliciting_at()).max();

@@ -6,14 +6,12 @@ use units::{Duration, Instant};
 
 use super::{Connection, close::State, packet::Built, repair::Next};
 use crate::{
-    Transmit,
+    GRANULARITY, PacketPurpose, PathSnapshot, Transmit,
     crypto::{Level, TAG_LEN},
     path::{
         Path,
         probe::Company,
-        rtt::GRANULARITY,
-        sent::PacketPurpose,
-        snapshot::{PathSnapshot, View},
+        snapshot::View,
         validation::{MIN_USEFUL_SIZE, ValidationDatagram, Width},
     },
     policy::SentData,
@@ -136,7 +134,7 @@ impl Connection {
 
     /// Initial and Handshake packets, coalesced into one datagram.
     fn transmit_handshake(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let path = self.paths.get(&PathId::ZERO)?;
+        let path = self.paths.of_handshake()?;
         let free = self.may_send_flight(path);
         let mut levels: SmallVec<[Level; 2]> = SmallVec::new();
         let pending = |level: &Level| self.handshake_pending(*level, free);
@@ -262,7 +260,6 @@ impl Connection {
     /// PING and PADDING of the size that the path may carry.
     fn send_mtu_probe(&mut self, now: Instant, id: PathId, size: u16, out: &mut Vec<u8>) -> Option<Built> {
         let size = usize::from(size);
-        self.paths.get_mut(&id)?.on_mtu_probe_sent();
         let mut builder = self.begin_one_rtt(id, size, out)?;
         Frame::Ping.encode(out);
         builder.ack_eliciting = true;
@@ -410,8 +407,7 @@ impl Connection {
     }
 
     fn build_data(&mut self, now: Instant, id: PathId, next: Next, out: &mut Vec<u8>) -> Option<Built> {
-        let mtu = self.paths.get(&id)?.datagram_size();
-        let mut builder = self.begin_one_rtt(id, mtu, out)?;
+        let mut builder = self.begin_full(id, out)?;
         builder.limit -= self.repair.headroom();
         self.write_ack(now, id, &mut builder, out);
         if next == Next::Control {

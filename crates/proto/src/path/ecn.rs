@@ -23,6 +23,8 @@
 
 use units::{Duration, Instant};
 
+use crate::{Ecn, EcnState};
+
 use crate::wire::EcnCounts;
 
 /// Packets marked before marking waits for the peer's answer, and CE marks without any ECT(0) that
@@ -32,21 +34,6 @@ const TESTING_PACKETS: u64 = 10;
 const TESTING_TIMEOUTS: u64 = 3;
 /// Probe timeouts in a row after which marks are no longer taken for harmless.
 const SUSPICIOUS_TIMEOUTS: u32 = 2;
-
-/// Whether a path uses explicit congestion notification (RFC 9000 section A.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EcnState {
-    /// The configuration says no.
-    Disabled,
-    /// The first packets are marked.
-    Testing,
-    /// Enough have been marked; nothing is known of them yet.
-    Unknown,
-    /// Marks arrive and are counted: every packet is marked.
-    Capable,
-    /// The network or the peer does not do its part: nothing is marked.
-    Failed,
-}
 
 /// Why counts cannot be believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,10 +132,10 @@ impl PathEcn {
         }
     }
 
-    /// A packet was built, to leave marked or not.
-    pub(crate) fn on_packet(&mut self, now: Instant, marked: bool, ack_eliciting: bool) {
-        self.marked_last = marked;
-        if marked {
+    /// A packet was built, to leave with this codepoint.
+    pub(crate) fn on_packet(&mut self, now: Instant, codepoint: Option<Ecn>, ack_eliciting: bool) {
+        self.marked_last = codepoint.is_some();
+        if self.marked_last {
             self.began.get_or_insert(now);
             self.sent += u64::from(ack_eliciting);
         }
@@ -278,7 +265,7 @@ mod tests {
         let mut ecn = PathEcn::new(true);
         for n in 0..10 {
             assert!(ecn.marks(0), "packet {n}");
-            ecn.on_packet(at(n), true, true);
+            ecn.on_packet(at(n), Some(Ecn::Ect0), true);
             ecn.on_transmit(at(n), PTO);
         }
         assert_eq!((ecn.state(), ecn.marks(0)), (EcnState::Unknown, false));
@@ -293,7 +280,7 @@ mod tests {
     #[test]
     fn the_test_is_over_after_three_timeouts_worth_of_time() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_packet(at(0), true, true);
+        ecn.on_packet(at(0), Some(Ecn::Ect0), true);
         ecn.on_transmit(at(299), PTO);
         assert_eq!(ecn.state(), EcnState::Testing);
         ecn.on_transmit(at(300), PTO);
@@ -303,8 +290,8 @@ mod tests {
     #[test]
     fn silence_ends_the_test_and_the_loss_of_all_fails_it() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_packet(at(0), true, true);
-        ecn.on_packet(at(1), true, true);
+        ecn.on_packet(at(0), Some(Ecn::Ect0), true);
+        ecn.on_packet(at(1), Some(Ecn::Ect0), true);
         ecn.on_silence(1);
         assert_eq!((ecn.state(), ecn.marks(1)), (EcnState::Unknown, false));
         ecn.on_lost(at(0));
@@ -316,7 +303,7 @@ mod tests {
     #[test]
     fn a_capable_path_that_falls_silent_is_tested_again() {
         let mut ecn = PathEcn::new(true);
-        ecn.on_packet(at(0), true, true);
+        ecn.on_packet(at(0), Some(Ecn::Ect0), true);
         ecn.on_checked(Ok(0), [at(0)].into_iter());
         ecn.on_silence(1);
         assert!(ecn.marks(1));
@@ -324,7 +311,7 @@ mod tests {
         assert_eq!((ecn.state(), ecn.marks(2), ecn.marks(0)), (EcnState::Testing, false, true));
         ecn.on_lost(at(0)); // from before the silence: not part of the test
         for n in 0..10 {
-            ecn.on_packet(at(900 + n), true, true);
+            ecn.on_packet(at(900 + n), Some(Ecn::Ect0), true);
         }
         ecn.on_transmit(at(909), PTO);
         (0..9).for_each(|n| ecn.on_lost(at(900 + n)));

@@ -5,10 +5,8 @@ use congestion::{Careful, Controller};
 use recovery::loss_history::LossHistory;
 use units::Instant;
 
-use super::{
-    Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch, store::Remembered,
-};
-use crate::{NetworkPath, config::TransportConfig};
+use super::{Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch};
+use crate::{NetworkPath, config::TransportConfig, path_store::Remembered};
 
 /// Round-trip time, window and datagram size between two addresses, and what is in flight there.
 #[derive(Debug)]

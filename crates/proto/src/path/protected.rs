@@ -127,7 +127,18 @@ impl Path {
         mended
     }
 
-    /// A packet of the peer was rebuilt: the next RECOVERED names it.
+    /// A packet of the peer was rebuilt: the next RECOVERED names it. False if it has arrived, or
+    /// been rebuilt before.
+    pub(crate) fn on_rebuilt(&mut self, number: u64) -> bool {
+        if self.space.received.is_settled(number) {
+            return false;
+        }
+        self.space.received.on_rebuilt(number);
+        self.report_rebuilt(number);
+        true
+    }
+
+    /// The next RECOVERED names a packet that was rebuilt.
     pub(crate) fn report_rebuilt(&mut self, number: u64) {
         self.unreported.push(number);
     }

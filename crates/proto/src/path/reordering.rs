@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use units::{Duration, Instant};
 
-use crate::path::rtt::{GRANULARITY, RttEstimator};
+use crate::{GRANULARITY, path::rtt::RttEstimator};
 
 /// kPacketThreshold.
 const MIN_PACKETS: u64 = 3;

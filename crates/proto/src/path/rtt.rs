@@ -2,8 +2,7 @@
 
 use units::{Duration, Instant};
 
-/// Timer granularity assumed by loss detection (RFC 9002 section 6.1.2).
-pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
+use crate::GRANULARITY;
 
 /// Smoothed round-trip time, its variation and its minimum.
 ///

@@ -7,10 +7,10 @@ use units::{BitRate, Duration, Instant};
 use super::{
     Path,
     loss::LossRecovery,
-    sent::{Coding, Content, PacketPurpose, Resent, SentFrames, SentPacket},
+    sent::{Coding, Content, Resent, SentFrames, SentPacket},
     space::Space,
 };
-use crate::{Ecn, crypto::Level};
+use crate::{Ecn, PacketPurpose, crypto::Level};
 
 /// A packet that has just been sealed.
 pub(crate) struct NewPacket {
@@ -149,9 +149,15 @@ impl LossRecovery {
     /// Counts a packet; returns its record if anybody is to answer it.
     fn record(&mut self, now: Instant, packet: NewPacket, ecn: Option<Ecn>) -> Option<SentPacket> {
         let measured = &mut self.measured;
-        measured.ecn.on_packet(now, ecn.is_some(), packet.ack_eliciting);
+        measured.ecn.on_packet(now, ecn, packet.ack_eliciting);
         self.counters.packets_sent += 1;
         self.counters.bytes_sent += packet.size as u64;
+        match packet.purpose {
+            PacketPurpose::Copy => self.counters.copies_sent += 1,
+            PacketPurpose::Repair => self.counters.repair_symbols_sent += 1,
+            PacketPurpose::MtuProbe => measured.mtu.on_sent(),
+            PacketPurpose::Data | PacketPurpose::Probe | PacketPurpose::OffPath => {}
+        }
         if !packet.ack_eliciting {
             self.counters.untracked += 1;
             return None;

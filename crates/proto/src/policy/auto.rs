@@ -66,7 +66,7 @@ struct Auto {
     coding: Coding,
     k_max: u16,
     budget: RepairBudget,
-    paths: ByPath<Watch>,
+    watches: ByPath<Watch>,
     reasons: RecoveryReasons,
 }
 
@@ -102,7 +102,7 @@ impl Auto {
             coding,
             k_max: u16::from(repair.k_max),
             budget: RepairBudget::default(),
-            paths: ByPath::new(),
+            watches: ByPath::new(),
             reasons: RecoveryReasons::default(),
         }
     }
@@ -116,7 +116,7 @@ impl Auto {
     /// What is to be done about the unprotected packets of `of`, if anything.
     fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
         let exposed = unacked.exposed(of.id, u32::from(self.k_max))?;
-        let before = self.paths.get(&of.id).and_then(|watch| watch.left);
+        let before = self.watches.get(&of.id).and_then(|watch| watch.left);
         if before == Some((exposed, Left::NotNeeded)) {
             return None;
         }
@@ -162,7 +162,7 @@ impl Auto {
 
     /// Notes that nothing is done about `exposed`; each exposure counts once.
     fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Option<Task> {
-        let watch = self.paths.get_or_default(of);
+        let watch = self.watches.get_or_default(of);
         if watch.left.replace((exposed, why)) != Some((exposed, why)) {
             match why {
                 Left::NotNeeded => self.reasons.not_needed += 1,
@@ -182,7 +182,7 @@ impl Auto {
         unacked: &dyn UnackedView,
     ) -> Option<RecoveryAction> {
         let on = Self::carrier(of, paths).filter(|on| self.budget.allows(on.mtu))?;
-        let task = &mut self.paths.get_mut(&of.id)?.task;
+        let task = &mut self.watches.get_mut(&of.id)?.task;
         let (of, on) = (of.id, on.id);
         let action = match task.as_mut()? {
             Task::Symbols { block, next } => {
@@ -242,12 +242,12 @@ impl RecoveryPolicy for Auto {
                 if let Some(action) = self.next(of, paths, unacked) {
                     return action;
                 }
-                let busy = self.paths.get(&of.id).is_some_and(|watch| watch.task.is_some());
+                let busy = self.watches.get(&of.id).is_some_and(|watch| watch.task.is_some());
                 if busy {
                     break;
                 }
                 let Some(task) = self.plan(of, paths, unacked) else { break };
-                self.paths.get_or_default(of.id).task = Some(task);
+                self.watches.get_or_default(of.id).task = Some(task);
             }
         }
         RecoveryAction::Nothing
@@ -257,7 +257,7 @@ impl RecoveryPolicy for Auto {
         let (RecoveryAction::Reinject { of, .. } | RecoveryAction::Repair { of, .. }) = *action else {
             return;
         };
-        let Some(task) = self.paths.get_mut(&of).map(|watch| &mut watch.task) else { return };
+        let Some(task) = self.watches.get_mut(&of).map(|watch| &mut watch.task) else { return };
         let reason = match (action, task.as_mut()) {
             (RecoveryAction::Repair { index, .. }, Some(Task::Symbols { next, .. })) => {
                 *next = index + 1;
@@ -301,12 +301,12 @@ impl RecoveryPolicy for Auto {
     fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
         match event {
             RecoveryEvent::PathTimeout { path, moved: true } => {
-                if let Some(watch) = self.paths.get_mut(path) {
+                if let Some(watch) = self.watches.get_mut(path) {
                     watch.task = None;
                     self.reasons.moved += 1;
                 }
             }
-            RecoveryEvent::PathClosed { path } => _ = self.paths.remove(path),
+            RecoveryEvent::PathClosed { path } => _ = self.watches.remove(path),
             _ => {}
         }
     }

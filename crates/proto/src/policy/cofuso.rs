@@ -48,7 +48,7 @@ fn build(terms: &Terms<'_>) -> Built {
 struct Cofuso {
     parameters: BlockParameters,
     weights: Weights,
-    paths: ByPath<Coded>,
+    coded: ByPath<Coded>,
 }
 
 /// Where the coding of one path's packets stands.
@@ -66,13 +66,13 @@ impl Cofuso {
             k_max: u16::from(config.k_max),
             ..BlockParameters::default()
         };
-        Self { parameters, weights: Weights::default(), paths: ByPath::new() }
+        Self { parameters, weights: Weights::default(), coded: ByPath::new() }
     }
 
     /// The repair symbol that Algorithm 2 asks for, if the path has packets to code.
     fn parity(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
         let fresh = BlockProgress::new();
-        let progress = self.paths.get(&sample.path).map_or(&fresh, |coding| &coding.progress);
+        let progress = self.coded.get(&sample.path).map_or(&fresh, |coding| &coding.progress);
         match progress.step(&self.parameters, sample.loss, sample.path, unacked) {
             Step::Parity { block, index } => Some((block, index)),
             Step::Resend { .. } | Step::Nothing => None,
@@ -81,7 +81,7 @@ impl Cofuso {
 
     /// A further symbol of the path's last block, while any of its packets is un-ACKed.
     fn further(&self, sample: &PathSample, unacked: &dyn UnackedView) -> Option<(Block, u16)> {
-        let (block, index) = self.paths.get(&sample.path)?.last?;
+        let (block, index) = self.coded.get(&sample.path)?.last?;
         let most = self.parameters.m_max.min(MAX_BLOCK - block.k);
         (index < most && unacked.any_unacked(sample.path, block.first, block.last)).then_some((block, index))
     }
@@ -127,7 +127,7 @@ impl RecoveryPolicy for Cofuso {
 
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {
         let RecoveryAction::Repair { block, index, of, .. } = *action else { return };
-        let coding = self.paths.get_or_default(of);
+        let coding = self.coded.get_or_default(of);
         if index < block.m {
             coding.progress.on_sent(&Step::Parity { block, index });
         }
@@ -140,7 +140,7 @@ impl RecoveryPolicy for Cofuso {
 
     fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
         if let RecoveryEvent::PathClosed { path } = event {
-            self.paths.remove(path);
+            self.coded.remove(path);
         }
     }
 }

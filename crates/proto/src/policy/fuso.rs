@@ -7,7 +7,7 @@ use recovery::{
 use units::Instant;
 
 use super::{Built, RecoveryAction, RecoveryPolicy, Scheme, paced, samples};
-use crate::path::snapshot::PathSnapshot;
+use crate::PathSnapshot;
 
 pub(super) const SCHEME: Scheme = Scheme { name: "fuso", build: |_| Built::new(Fuso) };
 

@@ -4,7 +4,7 @@ use recovery::UnackedView;
 use units::Instant;
 
 use super::{Built, RecoveryAction, RecoveryPolicy, Scheme};
-use crate::path::snapshot::PathSnapshot;
+use crate::PathSnapshot;
 
 pub(super) const SCHEME: Scheme = Scheme { name: "none", build: |_| Built::new(None) };
 

@@ -2,8 +2,8 @@
 
 use core::{cmp, fmt, hash};
 
-use super::RecoveryPolicy;
-use crate::{config::RepairConfig, wire::CodeSchemes};
+use super::{RecoveryPolicy, limits::RepairConfig};
+use crate::wire::CodeSchemes;
 
 /// A scheme that connections can be told to use: one of the registry, or one of your own
 /// ([`RecoveryKind::Custom`](super::RecoveryKind::Custom)). Two schemes of one name are the same.
@@ -113,10 +113,10 @@ macro_rules! registry {
         }
 
         impl core::str::FromStr for RecoveryKind {
-            type Err = crate::config::UnknownName;
+            type Err = crate::names::UnknownName;
 
             fn from_str(name: &str) -> Result<Self, Self::Err> {
-                crate::config::by_name("recovery scheme", Self::ALL, |kind| kind.name(), name)
+                crate::names::by_name("recovery scheme", Self::ALL, |kind| kind.name(), name)
             }
         }
     };

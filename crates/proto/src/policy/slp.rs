@@ -50,7 +50,7 @@ struct Slp {
     duplicates: Duplicates,
     /// What is special about the packet whose copy is pending.
     pending: Marks,
-    paths: ByPath<Losses>,
+    losses: ByPath<Losses>,
     reasons: RecoveryReasons,
 }
 
@@ -82,7 +82,7 @@ impl Losses {
 impl Slp {
     fn conditions(&self, path: &PathSnapshot) -> Conditions {
         let default = Conditions::default();
-        let loss = self.paths.get(&path.id).copied().unwrap_or_default().rate();
+        let loss = self.losses.get(&path.id).copied().unwrap_or_default().rate();
         if !path.measured {
             return Conditions { loss, ..default };
         }
@@ -94,7 +94,7 @@ impl Slp {
         if !packet.counts {
             return;
         }
-        if let Some(losses) = self.paths.get_mut(&packet.path) {
+        if let Some(losses) = self.losses.get_mut(&packet.path) {
             losses.on_lost();
         }
         if !packet.copied {
@@ -185,18 +185,18 @@ impl RecoveryPolicy for Slp {
 
     fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
         match *event {
-            RecoveryEvent::Sent { path } => self.paths.get_or_default(path).on_sent(),
+            RecoveryEvent::Sent { path } => self.losses.get_or_default(path).on_sent(),
             RecoveryEvent::Acked { path, number, .. } => self.duplicates.on_acked(path, number),
             RecoveryEvent::Lost(packet) => self.on_lost(&packet),
             RecoveryEvent::SpuriousLoss { path } => {
-                if let Some(losses) = self.paths.get_mut(&path) {
+                if let Some(losses) = self.losses.get_mut(&path) {
                     losses.lost = losses.lost.saturating_sub(1);
                 }
             }
             RecoveryEvent::PathTimeout { .. } => self.duplicates.on_timeout(),
             RecoveryEvent::PathClosed { path } => {
                 self.duplicates.on_timeout();
-                self.paths.remove(&path);
+                self.losses.remove(&path);
             }
             _ => {}
         }

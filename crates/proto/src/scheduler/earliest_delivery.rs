@@ -23,15 +23,12 @@
 use units::{Duration, Instant};
 
 use super::Scheduler;
-use crate::{
-    path::{rtt::GRANULARITY, snapshot::PathSnapshot},
-    wire::PathId,
-};
+use crate::{GRANULARITY, PathSnapshot, wire::PathId};
 
 /// A path is not worth waiting for unless it is faster by more than this factor.
 const NEARLY_AS_FAST: f64 = 1.1;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct EarliestDelivery;
 
 impl Scheduler for EarliestDelivery {

@@ -11,7 +11,7 @@
 
 use units::Duration;
 
-use crate::path::{rtt::GRANULARITY, snapshot::PathSnapshot};
+use crate::{GRANULARITY, PathSnapshot};
 
 /// What is to become of a packet that was sent some time ago.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

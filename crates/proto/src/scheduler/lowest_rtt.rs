@@ -3,9 +3,9 @@
 use units::Instant;
 
 use super::Scheduler;
-use crate::{path::snapshot::PathSnapshot, wire::PathId};
+use crate::{PathSnapshot, wire::PathId};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct LowestRtt;
 
 impl Scheduler for LowestRtt {

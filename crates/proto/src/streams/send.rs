@@ -268,14 +268,14 @@ impl SendHalf {
         sent: &mut SentStreamFrames,
     ) -> Wrote {
         while let Some(range) = self.lost.first() {
-            let wanted = self.frame(range, self.owes_fin(), false);
+            let wanted = self.frame(range, self.owes_fin());
             let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
             self.lost.remove(frame.offset..frame.end());
             self.note_fin_sent(frame);
         }
         if self.fin == Fin::Lost {
             let end = self.buffer.end();
-            let wanted = self.frame(end..end, true, false);
+            let wanted = self.frame(end..end, true);
             let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
             self.note_fin_sent(frame);
         }
@@ -290,7 +290,7 @@ impl SendHalf {
         sent: &mut SentStreamFrames,
     ) -> Wrote {
         while self.has_new() {
-            let wanted = self.frame(self.next..self.buffer.end(), self.owes_fin(), false);
+            let wanted = self.frame(self.next..self.buffer.end(), self.owes_fin());
             let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
             self.next = frame.end();
             self.note_fin_sent(frame);
@@ -324,7 +324,7 @@ impl SendHalf {
         for (mut piece, copy) in pieces {
             loop {
                 let fin = range.fin && self.fin != Fin::Acked;
-                let wanted = self.frame(piece.clone(), fin, copy);
+                let wanted = StreamRange { copy, ..self.frame(piece.clone(), fin) };
                 let Some(frame) = self.encode(wanted, out, limit, sent) else { return Wrote::NoRoom };
                 if !copy {
                     self.lost.remove(frame.offset..frame.end());
@@ -352,11 +352,11 @@ impl SendHalf {
     }
 
     /// A frame for as much of `range` as a frame can hold, with the end of the stream if `fin` and
-    /// it reaches there.
-    fn frame(&self, range: Range<u64>, fin: bool, copy: bool) -> StreamRange {
+    /// it reaches there. It is to answer for its bytes.
+    fn frame(&self, range: Range<u64>, fin: bool) -> StreamRange {
         let len = (range.end - range.start).min(u64::from(u32::MAX >> 2)) as u32;
         let fin = fin && range.start + u64::from(len) == self.buffer.end();
-        StreamRange { id: self.id, offset: range.start, len, fin, copy }
+        StreamRange { id: self.id, offset: range.start, len, fin, copy: false }
     }
 
     /// Encodes as much of `frame` as fits (RFC 9000 section 19.8, always with a length) and notes

@@ -39,6 +39,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `n` bytes.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn bytes(&mut self, n: usize) -> Result<&'a [u8], Truncated> {
         let taken = self.bytes[self.position..].get(..n).ok_or(Truncated)?;
         self.position += n;
@@ -46,6 +49,9 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `N` bytes as an array.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
         let taken = self.bytes[self.position..].first_chunk::<N>().ok_or(Truncated)?;
         self.position += N;
@@ -60,27 +66,42 @@ impl<'a> Reader<'a> {
     }
 
     /// One byte.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn u8(&mut self) -> Result<u8, Truncated> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// Two bytes, big-endian.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn u16(&mut self) -> Result<u16, Truncated> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// Four bytes, big-endian.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn u32(&mut self) -> Result<u32, Truncated> {
         self.array().map(u32::from_be_bytes)
     }
 
     /// Eight bytes, big-endian.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn u64(&mut self) -> Result<u64, Truncated> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// A variable-length integer, from 0 to [`MAX_VARINT`]; longer encodings than necessary are
     /// accepted, as RFC 9000 section 16 demands.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn varint(&mut self) -> Result<u64, Truncated> {
         let first = *self.bytes.get(self.position).ok_or(Truncated)?;
         Ok(match first >> 6 {
@@ -92,6 +113,9 @@ impl<'a> Reader<'a> {
     }
 
     /// As many bytes as the variable-length integer in front of them says.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn varint_prefixed(&mut self) -> Result<&'a [u8], Truncated> {
         let start = self.position;
         let len = self.varint()?;
@@ -103,6 +127,9 @@ impl<'a> Reader<'a> {
     }
 
     /// As many bytes as the single byte in front of them says.
+    ///
+    /// # Errors
+    /// [`Truncated`] if fewer bytes are left.
     pub fn u8_prefixed(&mut self) -> Result<&'a [u8], Truncated> {
         let start = self.position;
         let len = self.u8()?;

@@ -101,6 +101,9 @@ impl RangeBounds {
 impl<'a> PacketRanges<'a> {
     /// Reads and validates a set, in time proportional to its encoded length and without
     /// allocation.
+    ///
+    /// # Errors
+    /// [`RangesError`] if it is cut short, beyond `limits`, or beyond the largest packet number.
     pub fn decode(reader: &mut Reader<'a>, limits: RangeLimits) -> Result<Self, RangesError> {
         let start = reader.varint()?;
         let further_count = reader.varint()?;

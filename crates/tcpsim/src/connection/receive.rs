@@ -36,20 +36,20 @@ impl Connection {
     fn receive_data(&mut self, io: &mut Io<'_>, index: usize, segment: &Segment, marked: bool) {
         let receiver = &mut self.subs[index].receiver;
         let was = receiver.next;
-        let fresh = receiver.arrive(segment.seq);
+        let arrival = receiver.arrive(segment.seq);
         if self.mptcp.is_none() {
-            io.totals().duplicates += u64::from(!fresh);
-            if fresh && self.scheme.is_some() {
+            io.totals().duplicates += u64::from(!arrival.is_new());
+            if arrival.is_new() && self.scheme.is_some() {
                 self.with_scheme(|scheme, conn| scheme.on_data(conn, io, segment));
             }
             self.delivered = self.subs[index].receiver.next;
-        } else if fresh {
+        } else if arrival.is_new() {
             self.receive_mapped(io, index, segment, was);
         }
         self.report_finished(io);
         let now = io.now();
         let (receiver, tcp) = (&mut self.subs[index].receiver, &self.ends.tcp);
-        match receiver.reply(tcp, now, was, fresh, marked, segment.flags) {
+        match receiver.reply(tcp, now, arrival, marked, segment.flags) {
             Reply::Now => self.acknowledge(io, index),
             Reply::Wait => self.arm(io, index),
         }

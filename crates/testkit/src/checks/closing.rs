@@ -1,6 +1,6 @@
 //! A closed connection is gone within three probe timeouts (RFC 9000 section 10.2).
 
-use proto::{PathState, PathStats};
+use proto::{Connection, PathState, PathStats};
 use units::{Duration, Instant};
 
 use super::Broken;
@@ -11,6 +11,28 @@ const GRANULARITY: Duration = Duration::from_millis(1);
 const MAX_ACK_DELAY: Duration = Duration::from_millis(25);
 /// A peer whose last path is silent probes it twice within this.
 const PROBES_OF_A_PEER: Duration = Duration::from_secs(8);
+
+/// How far the end of a connection has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// Neither side has closed it.
+    Open,
+    /// One has, and it still answers what comes late.
+    Closed,
+    /// It is gone.
+    Drained,
+}
+
+impl Ending {
+    /// What the connection says of itself.
+    pub(super) fn of(connection: &Connection) -> Self {
+        match (connection.is_closed(), connection.is_drained()) {
+            (false, _) => Self::Open,
+            (true, false) => Self::Closed,
+            (true, true) => Self::Drained,
+        }
+    }
+}
 
 /// When the connection was closed by either side, and by when it must be drained.
 #[derive(Debug, Default)]
@@ -25,15 +47,14 @@ impl Closing {
     pub(super) fn check(
         &mut self,
         now: Instant,
-        is_closed: bool,
-        is_drained: bool,
+        ending: Ending,
         paths: impl FnOnce() -> Vec<PathStats>,
     ) -> Result<(), Broken> {
-        if !is_closed {
+        if ending == Ending::Open {
             return Ok(());
         }
         let (at, until) = *self.closed.get_or_insert_with(|| (now, now + longest_period(&paths())));
-        if is_drained || now <= until.max(self.asleep) {
+        if ending == Ending::Drained || now <= until.max(self.asleep) {
             Ok(())
         } else {
             Err(Broken::NotDrained { closed: at, until })
@@ -76,14 +97,14 @@ mod tests {
             (paths[1].rtt, paths[1].rtt_variance) = (Duration::from_millis(5).into(), Duration::ZERO.into());
             paths
         };
-        assert_eq!(closing.check(at(10_000), false, false, slow), Ok(()));
-        assert_eq!(closing.check(at(20_000), true, false, slow), Ok(()));
-        assert_eq!(closing.check(at(20_390), true, false, slow), Ok(()));
-        assert!(closing.check(at(20_391), true, false, slow).is_err());
-        assert_eq!(closing.check(at(20_391), true, true, slow), Ok(()));
+        assert_eq!(closing.check(at(10_000), Ending::Open, slow), Ok(()));
+        assert_eq!(closing.check(at(20_000), Ending::Closed, slow), Ok(()));
+        assert_eq!(closing.check(at(20_390), Ending::Closed, slow), Ok(()));
+        assert!(closing.check(at(20_391), Ending::Closed, slow).is_err());
+        assert_eq!(closing.check(at(20_391), Ending::Drained, slow), Ok(()));
         closing.on_sleep(at(21_000));
-        assert_eq!(closing.check(at(21_000), true, false, slow), Ok(()));
-        assert!(closing.check(at(21_001), true, false, slow).is_err());
+        assert_eq!(closing.check(at(21_000), Ending::Closed, slow), Ok(()));
+        assert!(closing.check(at(21_001), Ending::Closed, slow).is_err());
     }
 
     #[test]
@@ -91,8 +112,8 @@ mod tests {
         let mut closing = Closing::default();
         let at = |ms| Instant::ORIGIN + Duration::from_millis(ms);
         closing.on_sleep(at(9_000));
-        assert_eq!(closing.check(at(1_000), true, false, paths), Ok(()));
-        assert_eq!(closing.check(at(9_000), true, false, paths), Ok(()));
-        assert!(closing.check(at(9_001), true, false, paths).is_err());
+        assert_eq!(closing.check(at(1_000), Ending::Closed, paths), Ok(()));
+        assert_eq!(closing.check(at(9_000), Ending::Closed, paths), Ok(()));
+        assert!(closing.check(at(9_001), Ending::Closed, paths).is_err());
     }
 }

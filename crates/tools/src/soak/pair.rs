@@ -16,6 +16,18 @@ use units::Bytes;
 
 use crate::soak::{Args, Outcome, PATHS, ends::End, print, program::socks5};
 
+/// Starts two paths to the server of an invitation, and has it lead over the first; returns where
+/// the second begins.
+pub fn put_between(args: &Args, invitation: &mut Invitation) -> Outcome<(Emulator, SocketAddr)> {
+    let server = SocketAddr::from((Ipv4Addr::LOCALHOST, invitation.server.port));
+    let link = LinkConfig::new().rate(args.rate).delay(args.rtt / 2).random_loss(args.loss);
+    let path = UdpPath::new(server, link.clone(), link);
+    let emulator = Emulator::start([path.clone(), path], Seed(args.seed))?;
+    invitation.server = Target::from_addr(emulator.client_addr(PATHS[0])?);
+    let second = emulator.client_addr(PATHS[1])?;
+    Ok((emulator, second))
+}
+
 /// Everything a run needs.
 pub struct Pair {
     server: End,
@@ -33,13 +45,8 @@ impl Pair {
         let dir = state.path().to_str().ok_or("the temporary directory has a strange name")?;
         let mut server = End::start("server", args, &["--state", dir])?;
         let mut invitation: Invitation = server.line()?.parse()?;
-        let real = SocketAddr::from((Ipv4Addr::LOCALHOST, invitation.server.port));
-
-        let link = LinkConfig::new().rate(args.rate).delay(args.rtt / 2).random_loss(args.loss);
-        let path = UdpPath::new(real, link.clone(), link);
-        let emulator = Emulator::start([path.clone(), path], Seed(args.seed))?;
-        invitation.server = Target::from_addr(emulator.client_addr(PATHS[0])?);
-        let second = emulator.client_addr(PATHS[1])?.to_string();
+        let (emulator, second) = put_between(args, &mut invitation)?;
+        let second = second.to_string();
         let mut client =
             End::start("client", args, &["--invitation", &invitation.to_string(), "--second", &second])?;
         let line = client.line()?;

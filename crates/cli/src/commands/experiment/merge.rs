@@ -18,8 +18,8 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), Failure> {
     let mut summaries = Vec::new();
     for ((name, hash), journals) in journals_by_plan(&args.dirs)? {
         let mut plan = plan_of(args, &name, &hash)?;
-        plan.seeds = args.seeds.unwrap_or(plan.seeds);
-        let folder = results(&args.out, &plan);
+        plan.seeds = args.results.seeds.unwrap_or(plan.seeds);
+        let folder = results(&args.results.out, &plan);
         let campaign = Campaign::new(&plan, &folder).map_err(|error| failed(&plan, error))?;
         campaign.merge(&journals).map_err(|error| {
             let next = match error {
@@ -35,9 +35,9 @@ pub(super) fn run(args: &MergeArgs) -> Result<(), Failure> {
         // Nothing is left to do: this puts the rows in order.
         let rows = simulate(&plan, &campaign, 1)?;
         let (summary, _) = write_all(&plan, &rows, &folder).map_err(|error| failed(&plan, error))?;
-        show(&plan, summary, &folder, args.json, &mut summaries);
+        show(&plan, summary, &folder, args.results.json, &mut summaries);
     }
-    if args.json {
+    if args.results.json {
         print_json(&summaries);
     }
     Ok(())
@@ -87,7 +87,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
 
 /// The plan that rows with this name and hash are of, at the scale that gives the hash.
 fn plan_of(args: &MergeArgs, name: &str, hash: &str) -> Result<Plan, Failure> {
-    let file = plan_file(&args.plans, args.plan.as_deref().unwrap_or(Path::new(name)));
+    let file = plan_file(&args.results.plans, args.plan.as_deref().unwrap_or(Path::new(name)));
     for (_, scale) in Scale::ALL {
         // Few plans have every scale.
         match Plan::load(&file, scale) {

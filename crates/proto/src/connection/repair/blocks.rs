@@ -11,9 +11,10 @@ use recovery::PacketNumber;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{Connection, packet::Built},
     crypto::{Level, TAG_LEN},
-    path::sent::{ControlFrame, PacketPurpose, SentFrames, SentPacket},
+    path::sent::{ControlFrame, SentFrames, SentPacket},
     policy::{Ahead, BlockSource, Coding, RecoveryEvent},
     streams::SentStreamFrames,
     wire::{Combination, PathId, TransportError, TransportErrorCode},
@@ -134,7 +135,7 @@ impl Connection {
         number: u64,
         place: Place,
     ) -> Option<BlockSource> {
-        let record = self.paths.get_mut(&path)?.sent_mut(number)?;
+        let record = self.paths.sent_packet_mut(path, number)?;
         if record.payload.is_empty() {
             return None;
         }
@@ -182,8 +183,7 @@ impl Connection {
         purpose: PacketPurpose,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        let mtu = self.paths.get(&on)?.datagram_size();
-        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        let mut builder = self.begin_full(on, out)?;
         let start = out.len();
         let written = self.repair.blocks.write(block, index, out);
         if !written || out.len() > builder.limit {
@@ -193,11 +193,7 @@ impl Connection {
         let built = self.finish_packet(now, builder, purpose, out)?;
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
-        let path = self.paths.get_mut(&on)?;
-        if purpose != PacketPurpose::Probe {
-            path.count_repair();
-        }
-        let rtt = path.expected_rtt();
+        let rtt = self.paths.get(&on)?.expected_rtt();
         self.repair.blocks.on_combination_sent(block);
         let number = PacketNumber(built.number);
         let sent = RecoveryEvent::CombinationSent { block, index, path: on, number, rtt };
@@ -359,7 +355,7 @@ impl Connection {
         let Some(held) = self.repair.blocks.get(block) else { return false };
         held.members().iter().filter(|m| !m.covered).any(|member| {
             let lost = member.lost.as_ref().is_some_and(|frames| self.streams.unacked_data(frames));
-            let record = self.paths.get(&member.path).and_then(|p| p.sent().get(member.number));
+            let record = self.paths.sent_packet(member.path, member.number);
             lost || member.datagram || record.is_some_and(|r| self.streams.unacked_data(&r.frames.streams))
         })
     }
@@ -381,9 +377,7 @@ impl Connection {
         for member in removed.into_members() {
             if let Some(mut frames) = member.lost {
                 self.streams.on_lost(&mut frames);
-            } else if let Some(path) = self.paths.get_mut(&member.path)
-                && let Some(record) = path.sent_mut(member.number)
-            {
+            } else if let Some(record) = self.paths.sent_packet_mut(member.path, member.number) {
                 record.leave_block();
                 // A probe timeout has moved everything else to other paths.
                 if record.is_resent() && !record.is_rebuilt() {

@@ -4,12 +4,13 @@ use recovery::PacketNumber;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{
         Connection,
         packet::{Built, PacketBuilder},
     },
     crypto::Level,
-    path::sent::{Content, PacketPurpose, Resent, SentFrames, SentPacket},
+    path::sent::{Content, Resent, SentFrames, SentPacket},
     policy::{Carried, RecoveryAction},
     wire::PathId,
 };
@@ -25,26 +26,23 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        let packet = self.paths.get_mut(&of)?.sent_mut(number)?;
+        let path = self.paths.get_mut(&of)?;
+        let packet = path.sent_mut(number)?;
         packet.on_resent(Resent::Elsewhere);
         let frames = packet.frames.clone();
-        self.note_protected(of);
+        path.move_marks();
         if !self.streams.unacked_data(&frames.streams) && frames.crypto.is_empty() {
             return None;
         }
-        let mtu = self.paths.get(&on)?.datagram_size();
-        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        let mut builder = self.begin_full(on, out)?;
         self.write_frames_again(&frames, &mut builder, out);
         builder.frames.copy_of = Some((of, number));
         let built = self.finish_packet(now, builder, PacketPurpose::Copy, out)?;
-        if let Some(packet) = self.paths.get_mut(&of).and_then(|p| p.sent_mut(number)) {
+        if let Some(packet) = self.paths.sent_packet_mut(of, number) {
             packet.on_resent(Resent::Copied);
         }
         self.stats.copies_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
-        if let Some(path) = self.paths.get_mut(&on) {
-            path.count_copy();
-        }
         Some(built)
     }
 
@@ -97,13 +95,6 @@ impl Connection {
             .filter(|(_, p)| p.frames.carries_data() && !p.is_rebuilt() && p.block().is_none());
         if let Some(frames) = waiting.take(newer + 1).last().map(|(_, p)| p.frames.clone()) {
             self.write_frames_again(&frames, builder, out);
-        }
-    }
-
-    /// Moves the mark below which nothing of a path is left to protect.
-    fn note_protected(&mut self, of: PathId) {
-        if let Some(path) = self.paths.get_mut(&of) {
-            path.move_marks();
         }
     }
 

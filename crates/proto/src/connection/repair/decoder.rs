@@ -1,77 +1,34 @@
-//! The receiving side: recent plaintexts per path, blocks that wait, and decoding as soon as enough
-//! is there.
+//! The receiving side of both codes: recent plaintexts per path, the memory that blocks share, and
+//! what the peer's bytes pay for.
 //!
-//! CoFUSO sections 4.3 and 5.3. A block waits while more of its packets are missing than repair
-//! symbols have come. It is given up when it turns out that one of its received members is no
-//! longer kept (COF-A12), when a newer block needs its place, or when its path is closed.
+//! Repair symbols over the packets of a path wait in [`WaitingBlocks`], combinations of blocks in
+//! [`LinearBlocks`]. Both rebuild from the plaintexts that are kept here.
 //!
 //! # Bounds
-//! Plaintexts and repair symbols together never exceed the budget; at most [`MAX_BLOCKS`] blocks
-//! wait. What a hostile peer can make us compute is bounded by the bytes it sends: a block is
-//! decoded once at most, and each symbol is paid for out of a [`Credit`] before anything is done
-//! about it.
-
-use std::collections::VecDeque;
-
-use fec::reed_solomon::{DecodeScratch, decode};
+//! Plaintexts and repair symbols together never exceed the budget. What a hostile peer can make us
+//! compute is bounded by the bytes it sends: a block is decoded once at most, and each symbol is
+//! paid for out of a [`Credit`] before anything is done about it.
 
 use super::{
     blocks::receiver::{LinearBlocks, RebuiltPacket},
+    counters::Counters,
     credit::{Credit, LOOKUP},
     source_log::SourceLog,
+    symbols::receiver::{Rebuilt, Taken, WaitingBlock, WaitingBlocks},
 };
 use crate::{
     path::received::ReceivedPackets,
-    wire::{CodeScheme, Combination, PathId, Repair},
+    wire::{Combination, PathId, Repair},
 };
-
-/// Blocks that may wait for packets or repair symbols at once.
-const MAX_BLOCKS: usize = 64;
-
-/// What the decoder has done.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) received: u64,
-    pub(crate) used: u64,
-    pub(crate) wasted: u64,
-    pub(crate) rebuilt: u64,
-    /// Symbols that nothing was done about, because more had come than the peer's bytes pay for.
-    pub(crate) refused: u64,
-    /// Bytes that were multiplied and added, and [`LOOKUP`] for each packet looked up: what
-    /// decoding has cost, counted where it is done.
-    pub(crate) work: u64,
-    pub(crate) memory_peak: u64,
-}
-
-/// A packet that was rebuilt: its number and its plaintext.
-pub(crate) type Rebuilt = (u64, Vec<u8>);
-
-struct WaitingBlock {
-    path: PathId,
-    /// Over the members, so that blocks are told apart without comparing all of these.
-    digest: u64,
-    members: Vec<u64>,
-    missing: usize,
-    symbols: Vec<(u8, Vec<u8>)>,
-}
-
-impl WaitingBlock {
-    fn bytes(&self) -> u64 {
-        self.symbols.iter().map(|(_, s)| s.len() as u64).sum::<u64>() + self.members.len() as u64 * 8
-    }
-}
 
 /// Received plaintexts and waiting blocks of one connection.
 pub(crate) struct Decoder {
     budget: u64,
     sources: SourceLog,
-    /// Bytes that `blocks` hold.
-    block_memory: u64,
-    blocks: VecDeque<WaitingBlock>,
+    /// Blocks of scheme 1.
+    waiting: WaitingBlocks,
     /// Blocks of scheme 2.
     linear: LinearBlocks,
-    free: Vec<Vec<u8>>,
-    scratch: DecodeScratch,
     credit: Credit,
     counters: Counters,
 }
@@ -81,13 +38,10 @@ impl Decoder {
     pub(crate) fn new(budget: u64, largest_block: u8) -> Self {
         Self {
             budget,
-            credit: Credit::new(largest_block),
             sources: SourceLog::new(budget),
-            block_memory: 0,
-            blocks: VecDeque::new(),
+            waiting: WaitingBlocks::default(),
             linear: LinearBlocks::default(),
-            free: Vec::new(),
-            scratch: DecodeScratch::new(),
+            credit: Credit::new(largest_block),
             counters: Counters::default(),
         }
     }
@@ -102,6 +56,19 @@ impl Decoder {
     pub(crate) fn counters(&self) -> Counters {
         Counters { work: self.counters.work + self.sources.moved(), ..self.counters }
     }
+
+    /// Bytes held.
+    pub(crate) fn memory(&self) -> u64 {
+        self.sources.memory() + self.waiting.memory() + self.linear.memory()
+    }
+
+    /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
+    #[cfg(feature = "fuzzing")]
+    pub(crate) fn recount(&self) -> u64 {
+        self.sources.recount() + self.waiting.recount() + self.linear.recount()
+    }
+
+    // ---- what the peer's bytes pay for
 
     /// Bytes of the peer's have arrived in protected packets: they pay for decoding.
     pub(crate) fn on_bytes(&mut self, bytes: u64) {
@@ -131,39 +98,15 @@ impl Decoder {
         paid
     }
 
-    /// Bytes held.
-    pub(crate) fn memory(&self) -> u64 {
-        self.sources.memory() + self.block_memory + self.linear.memory()
-    }
+    // ---- repair symbols over the packets of a path (scheme 1)
 
-    /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
-    #[cfg(feature = "fuzzing")]
-    pub(crate) fn recount(&self) -> u64 {
-        let blocks = self.blocks.iter().map(WaitingBlock::bytes).sum::<u64>();
-        self.sources.recount() + blocks + self.linear.recount()
-    }
-
-    /// Keeps an arrived packet's plaintext, and decodes the block that it completes.
+    /// Keeps an arrived packet's plaintext, and decodes the blocks that it completes.
     pub(crate) fn on_source(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
         self.keep(path, number, plaintext);
         let mut rebuilt = Vec::new();
-        let mut at = 0;
-        while at < self.blocks.len() {
-            let block = &mut self.blocks[at];
-            let ends = block.members.first().zip(block.members.last());
-            let within = block.path == path && ends.is_some_and(|(a, b)| (a..=b).contains(&&number));
-            if !within || block.members.binary_search(&number).is_err() {
-                at += 1;
-                continue;
-            }
-            block.missing = block.missing.saturating_sub(1);
-            if block.missing == 0 {
-                self.drop_block(at);
-            } else if block.missing <= block.symbols.len() {
-                rebuilt.extend(self.decode_block(at));
-            } else {
-                at += 1;
-            }
+        let mut from = 0;
+        while let Some(block) = self.waiting.next_ready(&mut from, path, number, &mut self.counters) {
+            rebuilt.extend(self.decode(block));
         }
         rebuilt
     }
@@ -171,35 +114,25 @@ impl Decoder {
     /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
     pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
         self.counters.received += 1;
-        let index = u8::try_from(repair.symbol_id).ok();
-        let (CodeScheme::ReedSolomon, Some(index)) = (repair.scheme, index) else {
-            self.counters.wasted += 1;
-            return Vec::new();
-        };
-        let Some(at) = self.find_or_open(repair, received) else {
-            self.counters.wasted += 1;
-            return Vec::new();
-        };
-        let block = &mut self.blocks[at];
-        let len = repair.symbol.len();
-        let repeated = block.symbols.iter().any(|(i, s)| *i == index || s.len() != len);
-        if repeated {
-            self.counters.wasted += 1;
-            return Vec::new();
+        match self.waiting.take(repair, received, &self.sources, &mut self.counters) {
+            Taken::Useless => self.counters.wasted += 1,
+            Taken::Waits => self.make_room(),
+            Taken::Ready(block) => return self.decode(block),
         }
-        let mut symbol = self.free.pop().unwrap_or_default();
-        symbol.clear();
-        symbol.extend_from_slice(repair.symbol);
-        block.symbols.push((index, symbol));
-        let ready = block.missing <= block.symbols.len();
-        self.block_memory += len as u64;
-        if ready {
-            return self.decode_block(at);
-        }
-        // Only now: making room may drop blocks, and then `at` names another one.
-        self.make_room();
         Vec::new()
     }
+
+    fn decode(&mut self, block: WaitingBlock) -> Vec<Rebuilt> {
+        let path = block.path();
+        let rebuilt = self.waiting.decode(block, &self.sources, &mut self.counters);
+        for (number, plaintext) in &rebuilt {
+            // Other blocks may need it.
+            self.keep(path, *number, plaintext);
+        }
+        rebuilt
+    }
+
+    // ---- combinations of blocks (scheme 2)
 
     /// What a packet that [`on_source`](Self::on_source) has taken tells about blocks of scheme 2.
     pub(crate) fn on_block_source(
@@ -239,90 +172,7 @@ impl Decoder {
         self.counters.wasted += 1;
     }
 
-    /// The waiting block that the symbol belongs to, or a new one; `None` if nothing of it is
-    /// missing or it cannot be decoded.
-    fn find_or_open(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Option<usize> {
-        self.counters.work += LOOKUP * repair.members.packet_count();
-        let digest = digest(repair.members.packets());
-        let same = |b: &WaitingBlock| {
-            b.digest == digest
-                && b.path == repair.path
-                && repair.members.packets().eq(b.members.iter().copied())
-        };
-        if let Some(at) = self.blocks.iter().position(same) {
-            return Some(at);
-        }
-        let mut missing = 0;
-        let mut kept = self.sources.walk(repair.path);
-        for number in repair.members.packets() {
-            if kept.has(number) {
-                continue;
-            }
-            // Arrived, but no longer kept: the block can never be decoded.
-            if received.is_settled(number) {
-                return None;
-            }
-            missing += 1;
-        }
-        // More may be missing than the block has symbols: a repair symbol that took a faster path
-        // is here before its sources.
-        if missing == 0 {
-            return None;
-        }
-        if self.blocks.len() >= MAX_BLOCKS {
-            self.drop_block(0);
-        }
-        let members: Vec<u64> = repair.members.packets().collect();
-        let block = WaitingBlock { path: repair.path, digest, members, missing, symbols: Vec::new() };
-        self.block_memory += block.bytes();
-        self.blocks.push_back(block);
-        Some(self.blocks.len() - 1)
-    }
-
-    /// Decodes and removes a block that has enough symbols.
-    fn decode_block(&mut self, at: usize) -> Vec<Rebuilt> {
-        let Some(block) = self.blocks.remove(at) else { return Vec::new() };
-        self.block_memory = self.block_memory.saturating_sub(block.bytes());
-        let sources: Vec<Option<&[u8]>> =
-            block.members.iter().map(|n| self.sources.get(block.path, *n)).collect();
-        let symbols: Vec<(u8, &[u8])> = block.symbols.iter().map(|(i, s)| (*i, s.as_slice())).collect();
-        let lost = sources.iter().filter(|s| s.is_none()).count();
-        let symbol_len = symbols.first().map_or(0, |(_, s)| s.len());
-        self.counters.work += block.members.len() as u64 * (LOOKUP + (lost * symbol_len) as u64);
-        let rebuilt: Vec<Rebuilt> = match decode(&sources, &symbols, &mut self.scratch) {
-            Ok(rebuilt) => rebuilt.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
-            Err(_) => Vec::new(),
-        };
-        let used = if rebuilt.is_empty() { 0 } else { lost as u64 };
-        self.counters.used += used;
-        self.counters.wasted += block.symbols.len() as u64 - used;
-        self.counters.rebuilt += rebuilt.len() as u64;
-        for (number, plaintext) in &rebuilt {
-            // Other blocks may need it.
-            self.keep(block.path, *number, plaintext);
-        }
-        self.recycle_block(block);
-        rebuilt
-    }
-
-    fn drop_block(&mut self, at: usize) {
-        let Some(block) = self.blocks.remove(at) else { return };
-        self.block_memory = self.block_memory.saturating_sub(block.bytes());
-        self.counters.wasted += block.symbols.len() as u64;
-        self.recycle_block(block);
-    }
-
-    fn recycle_block(&mut self, block: WaitingBlock) {
-        for (_, symbol) in block.symbols {
-            self.recycle(symbol);
-        }
-    }
-
-    fn recycle(&mut self, buffer: Vec<u8>) {
-        if self.free.len() < 32 {
-            self.free.push(buffer);
-        }
-    }
+    // ---- memory
 
     fn keep(&mut self, path: PathId, number: u64, plaintext: &[u8]) {
         self.sources.keep(path, number, plaintext);
@@ -346,10 +196,9 @@ impl Decoder {
                 slabs = self.sources.slabs();
                 continue;
             }
-            if self.blocks.is_empty() {
+            if !self.waiting.drop_oldest(&mut self.counters) {
                 break;
             }
-            self.drop_block(0);
         }
         self.counters.memory_peak = self.counters.memory_peak.max(self.memory());
     }
@@ -357,22 +206,14 @@ impl Decoder {
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.sources.forget_path(path);
         self.linear.forget_path(path, &mut self.sources, &mut self.counters);
-        while let Some(at) = self.blocks.iter().position(|b| b.path == path) {
-            self.drop_block(at);
-        }
+        self.waiting.forget_path(path, &mut self.counters);
     }
-}
-
-/// Some number that differs for different sets of packets, but for rare ones.
-fn digest(packets: impl Iterator<Item = u64>) -> u64 {
-    packets
-        .fold(0, |digest: u64, number| (digest ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Frame, Frames, RepairHeader, Runs};
+    use crate::wire::{CodeScheme, Frame, Frames, RepairHeader, Runs};
 
     /// REPAIR number 0 of `members`, the XOR of `sources`.
     fn repair_frame(members: &[u64], sources: &[&[u8]]) -> Vec<u8> {

@@ -6,7 +6,7 @@
 
 use units::Instant;
 
-use crate::{connection::Connection, crypto::Level, wire::PathId};
+use crate::{connection::Connection, crypto::Level};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;
@@ -52,7 +52,7 @@ impl Connection {
         let unacked = self.handshake.spaces().flat_map(|s| s.space.sent().iter());
         let bytes: u64 =
             unacked.filter(|(_, p)| !p.frames.crypto.is_empty()).map(|(_, p)| u64::from(p.size)).sum();
-        let Some(path) = self.paths.get(&PathId::ZERO) else { return };
+        let Some(path) = self.paths.of_handshake() else { return };
         let fits = path.spare_window() >= bytes && path.amplification_budget() >= bytes + RESERVE;
         if bytes == 0 || !fits || self.has_flight_pending() {
             return;

@@ -5,8 +5,9 @@
 use units::{Duration, Instant};
 
 use crate::{
+    PathSnapshot,
     connection::Connection,
-    path::snapshot::{PathSnapshot, View},
+    path::snapshot::View,
     policy::Coding,
     scheduler::late::{self, Verdict},
     wire::PathId,
@@ -67,7 +68,7 @@ impl Connection {
                     }
                 }
                 Verdict::Wait(time) => {
-                    let at = now + time.max(crate::path::rtt::GRANULARITY);
+                    let at = now + time.max(crate::GRANULARITY);
                     self.repair.ask_at = Some(self.repair.ask_at.map_or(at, |earlier| earlier.min(at)));
                 }
             }

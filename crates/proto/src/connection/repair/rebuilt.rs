@@ -40,12 +40,10 @@ impl Connection {
         packet: u64,
         plaintext: &[u8],
     ) -> Result<(), TransportError> {
-        let Some(received) = self.paths.get_mut(&path).map(|p| p.received_mut()) else { return Ok(()) };
         // A symbol too many may rebuild what has arrived: its frames must not be processed twice.
-        if received.is_settled(packet) {
+        if !self.paths.get_mut(&path).is_some_and(|path| path.on_rebuilt(packet)) {
             return Ok(());
         }
-        received.on_rebuilt(packet);
         let context = FrameContext {
             level: Level::OneRtt,
             path,
@@ -55,9 +53,6 @@ impl Connection {
         };
         self.observe_received(now, &context, packet, plaintext);
         self.on_payload(now, context, plaintext)?;
-        if let Some(path) = self.paths.get_mut(&path) {
-            path.report_rebuilt(packet);
-        }
         self.queue_control(ControlFrame::Recovered { path })
     }
 

@@ -1,13 +1,15 @@
 //! Repair symbols over the un-ACKed packets of a path (scheme 1, docs/wire-format.md).
 
+pub(super) mod receiver;
 mod sender;
 
 use recovery::cofuso::Block;
 use units::Instant;
 
 use crate::{
+    PacketPurpose,
     connection::{Connection, packet::Built},
-    path::sent::{PacketPurpose, SentPacket},
+    path::sent::SentPacket,
     wire::{CodeScheme, PathId, Repair, RepairHeader, TransportError, TransportErrorCode},
 };
 pub(super) use sender::EncodedBlock;
@@ -25,8 +27,7 @@ impl Connection {
         on: PathId,
         out: &mut Vec<u8>,
     ) -> Option<Built> {
-        let mtu = self.paths.get(&on)?.datagram_size();
-        let mut builder = self.begin_one_rtt(on, mtu, out)?;
+        let mut builder = self.begin_full(on, out)?;
         let start = out.len();
         let made = index > 0 || self.make_block(block, of, builder.limit - start);
         let index = u8::try_from(index).unwrap_or(u8::MAX);
@@ -51,9 +52,6 @@ impl Connection {
         let built = self.finish_packet(now, builder, PacketPurpose::Repair, out)?;
         self.stats.repair_symbols_sent += 1;
         self.stats.recovery_bytes_sent += built.size as u64;
-        if let Some(path) = self.paths.get_mut(&on) {
-            path.count_repair();
-        }
         Some(built)
     }
 

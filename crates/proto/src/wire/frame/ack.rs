@@ -82,7 +82,7 @@ impl<'a> Ack<'a> {
     }
 
     pub(super) const fn frame_type(&self) -> u64 {
-        frame_type(self.path.is_some(), self.ecn.is_some())
+        frame_type(self.path, self.ecn)
     }
 
     /// Appends the frame.
@@ -110,12 +110,13 @@ fn next_range(smallest: u64, reader: &mut Reader<'_>) -> Result<Option<RangeIncl
     Ok(end.checked_sub(length).map(|start| start..=end))
 }
 
-const fn frame_type(path: bool, ecn: bool) -> u64 {
+/// The type of a frame with these fields.
+const fn frame_type(path: Option<PathId>, ecn: Option<EcnCounts>) -> u64 {
     match (path, ecn) {
-        (false, false) => frame_types::ACK,
-        (false, true) => frame_types::ACK_ECN,
-        (true, false) => frame_types::PATH_ACK,
-        (true, true) => frame_types::PATH_ACK_ECN,
+        (None, None) => frame_types::ACK,
+        (None, Some(_)) => frame_types::ACK_ECN,
+        (Some(_), None) => frame_types::PATH_ACK,
+        (Some(_), Some(_)) => frame_types::PATH_ACK_ECN,
     }
 }
 
@@ -144,7 +145,7 @@ pub fn encode_ack(
         + ecn_fields.clone().map(varint_len).sum::<usize>();
     let Some(count) = ranges_that_fit(*first.start(), further.clone(), fixed, limit) else { return 0 };
 
-    put_varint(out, frame_type(path.is_some(), ecn.is_some()));
+    put_varint(out, frame_type(path, ecn));
     if let Some(path) = path {
         path.put(out);
     }

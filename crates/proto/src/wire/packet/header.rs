@@ -123,6 +123,9 @@ impl<'a> ProtectedHeader<'a> {
     ///
     /// For packets that carry frames, success means that a sample for header protection exists and
     /// that the packet ends within the datagram.
+    ///
+    /// # Errors
+    /// [`HeaderError`] if it is cut short, or no packet that QUIC could have sent.
     pub fn decode(datagram: &'a [u8], short_cid_len: usize) -> Result<Self, HeaderError> {
         let mut reader = Reader::new(datagram);
         let first = reader.u8()?;

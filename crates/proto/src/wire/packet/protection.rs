@@ -1,14 +1,14 @@
 //! Where header protection goes (RFC 9001 section 5.4). The mask itself is computed elsewhere.
 
-use super::header::{FIXED, LONG};
+use super::header::LONG;
 
 /// Bytes of ciphertext that the mask is computed from.
 pub const HEADER_SAMPLE_LEN: usize = 16;
 /// The sample begins this far after the start of the packet number, however long that is.
 pub(super) const SAMPLE_DISTANCE: usize = 4;
 
-const KEY_PHASE: u8 = 0x04;
-const SPIN: u8 = 0x20;
+/// The key phase bit of a short header, which is protected.
+pub(super) const KEY_PHASE: u8 = 0x04;
 const PN_LEN: u8 = 0x03;
 
 /// The parts of a packet that header protection reads and changes, borrowed at once: a cipher that
@@ -97,11 +97,6 @@ pub fn remove_header_protection(
 
 const fn pn_len(first: u8) -> usize {
     (first & PN_LEN) as usize + 1
-}
-
-/// The unprotected first byte of a short header.
-pub(super) const fn short_first(spin: bool, key_phase: bool, pn_len: usize) -> u8 {
-    FIXED | if spin { SPIN } else { 0 } | if key_phase { KEY_PHASE } else { 0 } | pn_len_bits(pn_len)
 }
 
 /// The low bits of an unprotected first byte.

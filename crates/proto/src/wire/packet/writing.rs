@@ -4,7 +4,10 @@ use super::super::coding::put_varint;
 use super::super::ids::ConnectionId;
 use super::header::{FIXED, LONG};
 use super::kind::{PacketKind, VERSION_1};
-use super::protection::{pn_len_bits, short_first};
+use super::protection::{KEY_PHASE, pn_len_bits};
+
+/// The spin bit of a short header, which is not protected.
+const SPIN: u8 = 0x20;
 
 /// Where the parts of a packet are in the buffer it is being written to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +94,18 @@ impl ShortHeader {
     /// Appends the header and the last `pn_len` (1 to 4) bytes of the packet number.
     pub fn encode(&self, packet_number: u64, pn_len: usize, out: &mut Vec<u8>) -> HeaderPositions {
         let start = out.len();
-        out.push(short_first(self.spin, self.key_phase, pn_len));
+        out.push(self.first_byte(pn_len));
         out.extend_from_slice(&self.dcid);
         let pn_offset = out.len();
         put_packet_number(out, packet_number, pn_len);
         HeaderPositions { start, length_offset: None, pn_offset, payload: out.len() }
+    }
+
+    /// The first byte before it is protected.
+    const fn first_byte(&self, pn_len: usize) -> u8 {
+        let spin = if self.spin { SPIN } else { 0 };
+        let key_phase = if self.key_phase { KEY_PHASE } else { 0 };
+        FIXED | spin | key_phase | pn_len_bits(pn_len)
     }
 
     /// Bytes of the header with its packet number.

@@ -8,13 +8,12 @@ use std::{
     },
 };
 
-use emulator::{Emulator, Seed, UdpPath};
-use mendpath_cli::{invitation::Invitation, target::Target};
-use netsim::LinkConfig;
+use emulator::Emulator;
+use mendpath_cli::invitation::Invitation;
 use tokio::{net::TcpStream, sync::Mutex as AsyncMutex, task::spawn_blocking};
 use units::Bytes;
 
-use crate::soak::{Args, Outcome, PATHS, ends::End, program::socks5};
+use crate::soak::{Args, Outcome, PATHS, ends::End, pair::put_between, program::socks5};
 
 /// One of the two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,11 +77,7 @@ impl Stage {
         let mut server = start_server(args, state.path(), None)?;
         let mut invitation: Invitation = server.line()?.parse()?;
         let real = SocketAddr::from((Ipv4Addr::LOCALHOST, invitation.server.port));
-        let link = LinkConfig::new().rate(args.rate).delay(args.rtt / 2).random_loss(args.loss);
-        let path = UdpPath::new(real, link.clone(), link);
-        let emulator = Emulator::start([path.clone(), path], Seed(args.seed))?;
-        invitation.server = Target::from_addr(emulator.client_addr(PATHS[0])?);
-        let second = emulator.client_addr(PATHS[1])?;
+        let (emulator, second) = put_between(args, &mut invitation)?;
         let (client, socks5) = start_client(args, &invitation, second)?;
         Ok(Self {
             emulator,

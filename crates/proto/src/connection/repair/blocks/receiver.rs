@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use fec::random_linear::{Innovation, MissingDecoder};
 
 use crate::{
-    connection::repair::{credit::LOOKUP, decoder::Counters, source_log::SourceLog},
+    connection::repair::{counters::Counters, credit::LOOKUP, source_log::SourceLog},
     wire::{Combination, PathId},
 };
 
