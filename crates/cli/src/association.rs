@@ -60,6 +60,11 @@ impl Association {
         Some(Self::reserve(hub, id)?.begin(stream))
     }
 
+    /// Whether it belongs to that connection.
+    pub fn is_of(&self, hub: &Arc<Hub>) -> bool {
+        Arc::ptr_eq(&self.route.hub, hub)
+    }
+
     /// Sends a packet to the other end; drops it when the connection is full, as UDP does.
     pub fn send(&self, packet: &Packet) {
         if self.route.hub.send(self.route.id, packet) {

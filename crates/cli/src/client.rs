@@ -2,6 +2,7 @@
 
 mod admin;
 mod answers;
+mod associate;
 mod dial;
 mod early;
 mod forward;
@@ -15,10 +16,11 @@ mod metrics;
 mod routes;
 mod socks5;
 mod socks5_udp;
-mod tunnel;
+pub(crate) mod tunnel;
 mod uplink;
 
 pub use answers::EarlyAnswers;
+pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
@@ -123,6 +125,8 @@ pub struct Client {
     pub uplink: Uplink,
     /// What `mendpath status` is shown.
     pub(crate) feed: Arc<Feed>,
+    /// What every local connection needs.
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// Where a client listens.
@@ -194,7 +198,7 @@ impl Client {
                 say(format_args!("{what} on {address}"));
             }
         }
-        Ok(Self { tasks, addresses, uplink, feed: statistics.feed() })
+        Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared })
     }
 
     /// Serves until something fails for good, and returns what.

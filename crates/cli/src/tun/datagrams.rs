@@ -1,0 +1,211 @@
+//! UDP of programs: an association for each of their sockets.
+//!
+//! To ask for an association takes a round trip, which a question to a name server would feel. Some
+//! are therefore kept at hand, for as long as there is UDP at all.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, mpsc},
+    time::{Instant, timeout_at},
+};
+use tracing::{debug, trace};
+
+use super::carrier::{Carrier, is_peer};
+use crate::{
+    association::{Association, MAX_ASSOCIATIONS},
+    client::{Uplink, associate},
+    failure::Failure,
+    protocol::Packet,
+    target::{Host, Target},
+};
+
+/// Packets of one socket that wait for their association; more are dropped.
+const WAITING: usize = 64;
+/// Associations at hand.
+const SPARES: usize = 4;
+/// Sockets at a time; the one that was silent longest makes room.
+const MOST: usize = MAX_ASSOCIATIONS - SPARES - 4;
+/// Without traffic, until an association is given up; the server's own limit is about the same.
+const IDLE: Duration = Duration::from_secs(120);
+/// The same for a socket that has asked a name server and was answered.
+const ANSWERED: Duration = Duration::from_secs(5);
+/// The age at which a spare is replaced: before the server gives it up.
+const FRESH: Duration = Duration::from_secs(90);
+/// Between attempts to get spares when there are none.
+const AGAIN: Duration = Duration::from_secs(2);
+/// The port of DNS.
+const DNS: u16 = 53;
+
+/// All sockets, and the spares.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    sockets: Mutex<BTreeMap<SocketAddr, Socket>>,
+    spares: Mutex<Vec<Spare>>,
+    /// A spare was taken.
+    taken: Notify,
+    /// Sockets that ever were.
+    count: AtomicU64,
+}
+
+/// A program's socket.
+struct Socket {
+    packets: mpsc::Sender<(SocketAddr, Vec<u8>)>,
+    last: Instant,
+    number: u64,
+}
+
+struct Spare {
+    association: Association,
+    made: Instant,
+}
+
+/// Where answers come from in a program's eyes.
+#[derive(Default)]
+struct Names {
+    /// The address that it asked for names last.
+    resolver: Option<SocketAddr>,
+    /// Whether all that it did was to ask for names.
+    only: bool,
+}
+
+impl Datagrams {
+    /// Sends a program's packet.
+    pub(super) fn send(
+        &self,
+        carrier: &Arc<Carrier>,
+        program: SocketAddr,
+        remote: SocketAddr,
+        payload: &[u8],
+    ) {
+        let now = Instant::now();
+        let mut sockets = lock(&self.sockets);
+        let mut item = (remote, payload.to_vec());
+        if let Some(socket) = sockets.get_mut(&program) {
+            socket.last = now;
+            match socket.packets.try_send(item) {
+                Ok(()) => return,
+                Err(mpsc::error::TrySendError::Full(_)) => return trace!(%program, "too many packets wait"),
+                Err(mpsc::error::TrySendError::Closed(back)) => item = back,
+            }
+        }
+        if sockets.len() >= MOST && !sockets.contains_key(&program) {
+            let oldest = sockets.iter().min_by_key(|(_, socket)| socket.last).map(|(program, _)| *program);
+            // Its task ends when nobody can send it packets.
+            oldest.map(|oldest| sockets.remove(&oldest));
+        }
+        let (packets, to_send) = mpsc::channel(WAITING);
+        let _ = packets.try_send(item);
+        let number = self.count.fetch_add(1, Relaxed);
+        sockets.insert(program, Socket { packets, last: now, number });
+        let carrier = carrier.clone();
+        tokio::spawn(async move {
+            serve(&carrier, program, to_send).await;
+            carrier.forget_socket(program, number);
+        });
+    }
+
+    pub(super) fn forget(&self, program: SocketAddr, number: u64) {
+        let mut sockets = lock(&self.sockets);
+        if sockets.get(&program).is_some_and(|socket| socket.number == number) {
+            sockets.remove(&program);
+        }
+    }
+
+    /// A spare of the present connection, or a new association.
+    pub(super) async fn association(&self, uplink: &Uplink) -> Option<Association> {
+        let hub = uplink.now().map(|session| session.hub);
+        let spare = {
+            let mut spares = lock(&self.spares);
+            spares.retain(|spare| {
+                let fresh = spare.made.elapsed() < FRESH + AGAIN;
+                fresh && hub.as_ref().is_some_and(|hub| spare.association.is_of(hub))
+            });
+            (!spares.is_empty()).then(|| spares.remove(0).association)
+        };
+        self.taken.notify_one();
+        match spare {
+            Some(association) => Some(association),
+            None => associate(uplink).await.inspect_err(|reply| debug!(reply.text, "no association")).ok(),
+        }
+    }
+
+    /// Keeps some associations at hand; they are replaced for as long as somebody takes any.
+    pub(super) async fn keep_spares(&self, uplink: &Uplink) -> Failure {
+        let mut wanted_until = Instant::now() + IDLE;
+        loop {
+            lock(&self.spares).retain(|spare| spare.made.elapsed() < FRESH);
+            while Instant::now() < wanted_until && lock(&self.spares).len() < SPARES {
+                match associate(uplink).await {
+                    Ok(association) => {
+                        lock(&self.spares).push(Spare { association, made: Instant::now() });
+                    }
+                    Err(reply) => {
+                        debug!(reply.text, "no spare association");
+                        crate::backoff::pause(AGAIN).await;
+                    }
+                }
+            }
+            let oldest =
+                lock(&self.spares).first().map_or(Instant::now() + FRESH, |spare| spare.made + FRESH);
+            if timeout_at(oldest, self.taken.notified()).await.is_ok() {
+                wanted_until = Instant::now() + IDLE;
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Moves packets between a program's socket and its association until neither side says anything.
+async fn serve(carrier: &Carrier, program: SocketAddr, mut to_send: mpsc::Receiver<(SocketAddr, Vec<u8>)>) {
+    let Some(mut association) = carrier.association().await else { return };
+    let mut names = Names { resolver: None, only: true };
+    let mut until = Instant::now() + IDLE;
+    loop {
+        tokio::select! {
+            packet = to_send.recv() => {
+                let Some((remote, payload)) = packet else { return };
+                names.asked(remote);
+                association.send(&Packet { peer: carrier.target(remote), payload });
+                until = Instant::now() + IDLE;
+            }
+            packet = association.receive() => {
+                let Some(packet) = packet else { return };
+                let Some(from) = names.source(&packet.packet.peer, carrier.dns()) else { continue };
+                if let Some(packet) = tunnel::udp(from, program, &packet.packet.payload) {
+                    carrier.device.write(&packet);
+                }
+                until = Instant::now() + if names.only { ANSWERED } else { IDLE };
+            }
+            () = tokio::time::sleep_until(until) => return,
+        }
+    }
+}
+
+impl Names {
+    fn asked(&mut self, remote: SocketAddr) {
+        self.only &= remote.port() == DNS;
+        if is_peer(remote.ip()) {
+            self.resolver = Some(remote);
+        }
+    }
+
+    /// Who has sent a packet, in the program's eyes: what stands behind the device's peer is the
+    /// peer.
+    fn source(&self, peer: &Target, dns: Option<SocketAddr>) -> Option<SocketAddr> {
+        let Host::Ip(ip) = peer.host else { return self.resolver };
+        let from = SocketAddr::new(ip.to_canonical(), peer.port);
+        if dns == Some(from) { self.resolver.or(dns) } else { Some(from) }
+    }
+}
