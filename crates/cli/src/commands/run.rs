@@ -86,11 +86,11 @@ async fn carry(
         debug!(%error, "the command's process is gone");
     }
     drop(parent);
-    let (carrying, client) = (tokio::spawn(carrying), tokio::spawn(client.run()));
+    let carrying = tokio::spawn(carrying);
     let status = tokio::select! {
         status = command.attend(signals) => Ok(Some(status)),
         Ok(failure) = carrying => Err(failure),
-        Ok(failure) = client => Err(failure),
+        failure = client.run() => Err(failure),
     };
     if let Some(session) = uplink.now() {
         session.connection.close(CloseCode::Done.into(), b"");

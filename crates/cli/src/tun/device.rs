@@ -19,7 +19,8 @@ impl Device {
     /// When it cannot be waited for.
     pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
         fcntl_setfl(&device, fcntl_getfl(&device)? | OFlags::NONBLOCK)?;
-        AsyncFd::register(device).map(Self).map_err(Into::into)
+        #[allow(deprecated, reason = "its successor is unsafe; an owned descriptor keeps what that asks for")]
+        AsyncFd::new(device).map(Self)
     }
 
     /// Reads one packet, and returns its length.
