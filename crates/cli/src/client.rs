@@ -19,6 +19,7 @@ mod socks5_udp;
 pub(crate) mod tunnel;
 mod uplink;
 
+pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
@@ -27,7 +28,11 @@ pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::task::JoinSet;
 
@@ -108,6 +113,8 @@ pub(crate) struct Shared {
     pub(crate) uplink: Uplink,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) answers: Arc<Answers>,
+    /// What a tunnel's device adds to the statistics, if there is one.
+    pub(crate) tun: OnceLock<Box<dyn Fn() -> TunRow + Send + Sync>>,
 }
 
 /// For a program to say what it wants; hung ones are dropped.
@@ -166,6 +173,7 @@ impl Client {
             uplink: uplink.clone(),
             credentials: options.credentials,
             answers: Arc::new(Answers::new(options.early_answers)),
+            tun: OnceLock::new(),
         });
         let mut addresses = Addresses::default();
         if let Some(listener) = socks5 {
@@ -184,7 +192,7 @@ impl Client {
                 forward::serve(tcp, place, shared, target.clone())
             }));
         }
-        let statistics = admin::Statistics::new(uplink.clone(), shared.answers.clone(), server);
+        let statistics = admin::Statistics::new(shared.clone(), server);
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
             tasks.spawn(listener.serve(statistics.clone(), admin::Statistics::serve));

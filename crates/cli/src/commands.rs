@@ -18,6 +18,8 @@ mod service;
 mod status;
 #[cfg(feature = "trace")]
 mod trace_analyze;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod tunnel;
 
 use std::{
     path::{Path, PathBuf},
@@ -49,7 +51,9 @@ pub async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Server(args) => server::run(args).await,
         Command::Client(args) => client::run(args).await,
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
-        Command::Run(args) => return run::run(args).await,
+        Command::Run(args) => return run::run(*args).await,
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        Command::Tunnel(args) => tunnel::run(*args).await,
         Command::Status(args) => status::run(args).await,
         Command::Completions(args) => documents::completions(&args),
         Command::Manual(args) => documents::manual(&args),

@@ -11,9 +11,11 @@ mod forbidden;
 mod handover;
 pub mod inside;
 mod links;
+mod machine;
 mod plan;
 
 pub(crate) use self::{
     carrier::{Carrier, Options},
     handover::{Ends, Parent},
+    machine::{Machine, Plan, remove_kill_switch},
 };

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Args;
+use ipnet::IpNet;
 
 use super::DialArgs;
 use crate::client::EarlyAnswers;
@@ -54,4 +55,34 @@ pub struct RunCommandArgs {
     /// The command and its arguments, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+/// Arguments of `tunnel`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  sudo mendpath tunnel --invitation-file invitation\n  \
+                  sudo mendpath tunnel --invitation-file invitation --exclude 198.51.100.0/24 --kill-switch\n  \
+                  sudo mendpath tunnel --invitation-file invitation --route 10.20.0.0/16     this network alone\n  \
+                  sudo mendpath tunnel --remove-kill-switch")]
+pub struct TunnelArgs {
+    /// What it has in common with `run`.
+    #[command(flatten)]
+    pub carry: CarryArgs,
+    /// Send this network through the tunnel, also where there is a nearer route; several times for
+    /// several [default: everything but networks that this machine is in or has a route to].
+    #[arg(long = "route", value_name = "CIDR")]
+    pub routes: Vec<IpNet>,
+    /// Leave this network out of the tunnel; several times for several.
+    #[arg(long = "exclude", value_name = "CIDR")]
+    pub excludes: Vec<IpNet>,
+    /// Make the device and its addresses only; routes and name servers are your own business.
+    #[arg(long, conflicts_with_all = ["routes", "excludes", "kill_switch"])]
+    pub no_routes: bool,
+    /// Let nothing out of this machine but through the tunnel, even if this program is killed;
+    /// stopping it properly ends that, as does the next start without this option. Needs `nft`.
+    #[arg(long)]
+    pub kill_switch: bool,
+    /// Only take off the kill switch that a killed program left behind.
+    #[arg(long, conflicts_with_all = ["invitation", "kill_switch"])]
+    pub remove_kill_switch: bool,
 }

@@ -80,7 +80,7 @@ async fn carry(
     };
     super::show_status("run", client.feed.clone());
     let dns = args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into());
-    let (_carrier, carrying) = Carrier::start(client.shared.clone(), ends, Options { dns })?;
+    let carrying = Carrier::start(client.shared.clone(), ends, Options { dns, all_dns: false })?;
     let uplink = client.uplink.clone();
     if let Err(error) = parent.go() {
         debug!(%error, "the command's process is gone");

@@ -112,7 +112,12 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
 fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
     let Some(peer) = peers.name_of(from) else { return false };
     if peers.pays(Direction::Down, &payload) {
-        association.send(&Packet { peer, payload });
+        let packet = Packet { peer, payload };
+        if from.port() == DNS_PORT || packet.peer.is_resolver() {
+            association.send_surely(&packet);
+        } else {
+            association.send(&packet);
+        }
     }
     true
 }

@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{debug, warn};
-use tunnel::{Action, Addresses, Config, Counters, Engine, FlowId, Refusal};
+use tunnel::{Action, Addresses, Config, Dropped, Engine, FlowId, Refusal};
 
 use super::{
     Ends,
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     association::Association,
-    client::{Shared, tunnel as streams},
+    client::{Shared, TunRow, tunnel as streams},
     failure::{Failure, io_reason},
     protocol::{RESOLVER, Status},
     socket_options,
@@ -49,6 +49,8 @@ const DNS: u16 = 53;
 pub(crate) struct Options {
     /// The name server that stands behind the device's peer; the server's own when `None`.
     pub(crate) dns: Option<SocketAddr>,
+    /// Whether it stands behind every address that programs ask for names.
+    pub(crate) all_dns: bool,
 }
 
 /// What all tasks share.
@@ -73,7 +75,7 @@ impl Carrier {
         shared: Arc<Shared>,
         ends: Ends,
         options: Options,
-    ) -> Result<(Arc<Self>, impl Future<Output = Failure> + Send + 'static), Failure> {
+    ) -> Result<impl Future<Output = Failure> + Send + 'static, Failure> {
         let wrong = |error: io::Error| {
             let next = "Please report this with the output of -vv";
             Failure::new("cannot use the TUN device", io_reason(&error), next)
@@ -100,7 +102,10 @@ impl Carrier {
             options,
             started: Instant::now(),
         });
-        Ok((carrier.clone(), carrier.run(listeners)))
+        let of = carrier.clone();
+        // The first device is the only one.
+        let _ = carrier.shared.tun.set(Box::new(move || of.row()));
+        Ok(carrier.run(listeners))
     }
 
     async fn run(self: Arc<Self>, listeners: Vec<TcpListener>) -> Failure {
@@ -121,8 +126,23 @@ impl Carrier {
     }
 
     /// What became of packets.
-    pub(crate) fn counters(&self) -> Counters {
-        self.engine().counters()
+    fn row(&self) -> TunRow {
+        let counters = self.engine().counters();
+        let (udp_sockets, udp_dropped) = self.datagrams.counts();
+        TunRow {
+            packets: counters.packets,
+            bytes: counters.bytes,
+            rewritten: counters.rewritten,
+            replies: counters.replies,
+            asked: counters.asked,
+            granted: counters.granted,
+            refused: counters.refused,
+            forgotten: counters.forgotten,
+            flows: counters.flows,
+            udp_sockets,
+            udp_dropped,
+            dropped: Dropped::ALL.iter().map(|reason| (reason.name(), counters.dropped(*reason))).collect(),
+        }
     }
 
     fn engine(&self) -> MutexGuard<'_, Engine> {
@@ -139,11 +159,16 @@ impl Carrier {
 
     /// What a program means by an address: the peer's DNS is a name server's.
     pub(super) fn target(&self, remote: SocketAddr) -> Target {
-        if remote.port() != DNS || !is_peer(remote.ip()) {
+        if !self.asks_for_names(remote) {
             return Target::from_addr(remote);
         }
         let resolver = || Target { host: Host::Name(RESOLVER.to_owned()), port: DNS };
         self.options.dns.map_or_else(resolver, Target::from_addr)
+    }
+
+    /// Whether our name server stands behind an address.
+    pub(super) fn asks_for_names(&self, remote: SocketAddr) -> bool {
+        remote.port() == DNS && (self.options.all_dns || is_peer(remote.ip()))
     }
 
     /// The name server that was asked for.
@@ -282,7 +307,7 @@ impl Carrier {
     }
 }
 
-pub(super) fn is_peer(ip: IpAddr) -> bool {
+fn is_peer(ip: IpAddr) -> bool {
     ip == IpAddr::from(PEER) || ip == IpAddr::from(PEER_V6)
 }
 

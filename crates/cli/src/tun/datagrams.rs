@@ -19,7 +19,7 @@ use tokio::{
 };
 use tracing::{debug, trace};
 
-use super::carrier::{Carrier, is_peer};
+use super::carrier::Carrier;
 use crate::{
     association::{Association, MAX_ASSOCIATIONS},
     client::{Uplink, associate},
@@ -54,6 +54,8 @@ pub(super) struct Datagrams {
     taken: Notify,
     /// Sockets that ever were.
     count: AtomicU64,
+    /// Packets that found no room.
+    dropped: AtomicU64,
 }
 
 /// A program's socket.
@@ -93,7 +95,10 @@ impl Datagrams {
             socket.last = now;
             match socket.packets.try_send(item) {
                 Ok(()) => return,
-                Err(mpsc::error::TrySendError::Full(_)) => return trace!(%program, "too many packets wait"),
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    self.dropped.fetch_add(1, Relaxed);
+                    return trace!(%program, "too many packets wait");
+                }
                 Err(mpsc::error::TrySendError::Closed(back)) => item = back,
             }
         }
@@ -111,6 +116,11 @@ impl Datagrams {
             serve(&carrier, program, to_send).await;
             carrier.forget_socket(program, number);
         });
+    }
+
+    /// Sockets at the moment, and packets that found no room.
+    pub(super) fn counts(&self) -> (usize, u64) {
+        (lock(&self.sockets).len(), self.dropped.load(Relaxed))
     }
 
     pub(super) fn forget(&self, program: SocketAddr, number: u64) {
@@ -176,8 +186,13 @@ async fn serve(carrier: &Carrier, program: SocketAddr, mut to_send: mpsc::Receiv
         tokio::select! {
             packet = to_send.recv() => {
                 let Some((remote, payload)) = packet else { return };
-                names.asked(remote);
-                association.send(&Packet { peer: carrier.target(remote), payload });
+                names.asked(remote, carrier.asks_for_names(remote));
+                let packet = Packet { peer: carrier.target(remote), payload };
+                if remote.port() == DNS {
+                    association.send_surely(&packet);
+                } else {
+                    association.send(&packet);
+                }
                 until = Instant::now() + IDLE;
             }
             packet = association.receive() => {
@@ -194,9 +209,9 @@ async fn serve(carrier: &Carrier, program: SocketAddr, mut to_send: mpsc::Receiv
 }
 
 impl Names {
-    fn asked(&mut self, remote: SocketAddr) {
+    fn asked(&mut self, remote: SocketAddr, for_names: bool) {
         self.only &= remote.port() == DNS;
-        if is_peer(remote.ip()) {
+        if for_names {
             self.resolver = Some(remote);
         }
     }

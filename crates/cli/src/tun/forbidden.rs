@@ -1,6 +1,6 @@
 //! Why this system gives no namespace, and which setting does.
 
-use std::{fs, io};
+use std::{fs, io, os::unix::fs::PermissionsExt as _};
 
 use crate::failure::{Failure, io_reason};
 
@@ -12,6 +12,15 @@ const SETTINGS: [(&str, &str, &str); 4] = [
     ("user/max_net_namespaces", "0", "user.max_net_namespaces=10000"),
 ];
 
+/// What makes devices, and what its failing is called.
+const DEVICE: &str = "/dev/net/tun";
+pub(super) const TUN: &str = "make a TUN device";
+
+/// Whether a file is not for everybody.
+fn is_shut(file: &str) -> bool {
+    fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o6 != 0o6)
+}
+
 /// What to say when `step` failed while the namespace was made.
 pub(super) fn explain(step: &str, error: &io::Error) -> Failure {
     explain_with(step, error, |setting| fs::read_to_string(format!("/proc/sys/{setting}")).ok())
@@ -19,6 +28,12 @@ pub(super) fn explain(step: &str, error: &io::Error) -> Failure {
 
 fn explain_with(step: &str, error: &io::Error, read: impl Fn(&str) -> Option<String>) -> Failure {
     let tried = format!("cannot {step}");
+    let shut = step == TUN && error.kind() == io::ErrorKind::PermissionDenied && is_shut(DEVICE);
+    if shut || error.kind() == io::ErrorKind::NotFound && step == TUN {
+        let next = "As root, `modprobe tun && chmod 666 /dev/net/tun` makes it as it usually is; or run this command as root";
+        let wrong = if shut { "only root may open /dev/net/tun here" } else { "there is no /dev/net/tun" };
+        return Failure::new(tried, wrong, next);
+    }
     let set_so =
         |(name, forbids, _): &&(&str, &str, &str)| read(name).is_some_and(|value| value.trim() == *forbids);
     match SETTINGS.iter().find(set_so) {

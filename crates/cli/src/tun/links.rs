@@ -16,7 +16,7 @@ use tracing::debug;
 use tun_rs::DeviceBuilder;
 
 use super::{
-    Ends,
+    Ends, forbidden,
     plan::{DEVICE, DEVICE_V6, MTU, NAME, PREFIX, PREFIX_V6, QUEUE},
 };
 
@@ -31,7 +31,7 @@ const BACKLOG: i32 = 4_096;
 pub(super) fn make(whole: bool) -> Result<Ends, (&'static str, io::Error)> {
     let device = DeviceBuilder::new().name(NAME).build_sync();
     let device = device.and_then(|device| device.as_fd().try_clone_to_owned());
-    let device: OwnedFd = device.map_err(|error| ("make a TUN device (is there /dev/net/tun?)", error))?;
+    let device: OwnedFd = device.map_err(|error| (forbidden::TUN, error))?;
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
         add_address(handle, index, DEVICE.into(), PREFIX).await?;
@@ -73,11 +73,16 @@ async fn up(
     name: &str,
     change: impl FnOnce(LinkBuilder) -> LinkBuilder,
 ) -> Result<u32, rtnetlink::Error> {
-    let mut found = handle.link().get().match_name(name.to_owned()).execute();
-    let index = found.try_next().await?.map_or(0, |link| link.header.index);
+    let index = index(handle, name).await?;
     let link = change(LinkUnspec::new_with_index(index).up());
     handle.link().change(link.build()).execute().await?;
     Ok(index)
+}
+
+/// The number of a link.
+pub(super) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
+    let mut found = handle.link().get().match_name(name.to_owned()).execute();
+    Ok(found.try_next().await?.map_or(0, |link| link.header.index))
 }
 
 type LinkBuilder = rtnetlink::LinkMessageBuilder<LinkUnspec>;
@@ -92,7 +97,9 @@ async fn add_address(handle: &Handle, index: u32, ip: IpAddr, prefix: u8) -> Res
 }
 
 /// Runs requests in the calling thread's namespace.
-fn with_netlink<T>(requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>) -> io::Result<T> {
+pub(super) fn with_netlink<T>(
+    requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
+) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection()?;
