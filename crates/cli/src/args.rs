@@ -104,14 +104,14 @@ pub enum Command {
     #[command(long_about = "Run one command, all of whose traffic goes through the server.\n\n\
                   The command and its children get a network of their own, in which a TUN device is the only way out: TCP, UDP and names go \
                   over every usable path, whether they know of proxies or not. It needs no root, and nothing else on the machine changes. \
-                  What listens on this machine's 127.0.0.1 is not there for them. Ping is not carried.")]
+                  What listens on this machine's 127.0.0.1 is not there for them.")]
     Run(Box<RunCommandArgs>),
     #[cfg(all(feature = "tunnel", target_os = "linux"))]
     /// Send everything on this machine through the server (Linux, root).
     #[command(long_about = "Send everything on this machine through the server.\n\n\
                   A TUN device takes the traffic of all programs, whether they know of proxies or not: TCP, UDP and names go over every \
                   usable path. Networks that this machine is in stay as they are. Needs root or CAP_NET_ADMIN; routes are in a table of their \
-                  own, and everything is undone at the end, or at the next start if this one was killed. Ping is not carried.")]
+                  own, and everything is undone at the end, or at the next start if this one was killed.")]
     Tunnel(Box<TunnelArgs>),
     /// Show what the clients and servers do that run on this machine.
     #[command(long_about = "Show what the clients and servers do that run on this machine.\n\n\

@@ -13,7 +13,13 @@ use mendpath::{RecvStream, SendStream};
 use tokio::{net::UdpSocket, task::JoinSet, time::Instant};
 use tracing::debug;
 
-use super::{DNS_PORT, Shared, connect::resolve, means::Allowance, session::refuse};
+use super::{
+    DNS_PORT, Shared,
+    connect::resolve,
+    means::Allowance,
+    ping::{self, Ping},
+    session::refuse,
+};
 use crate::{
     accounts::Direction,
     association::{Association, Held, Hub, MAX_ASSOCIATIONS},
@@ -74,36 +80,38 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
     let mut last_traffic = Instant::now();
     loop {
         let silence = tokio::time::sleep_until(last_traffic + idle);
-        tokio::select! {
+        let [ping, ping_v6] = sockets.ping.sockets();
+        let arrived = tokio::select! {
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
                 if let Some((packet, address)) = peers.route(packet)
                     && peers.pays(Direction::Up, &packet.packet.payload)
                 {
-                    sockets.send(&packet.packet.payload, address).await;
+                    sockets.send(&packet.packet.payload, address, &peers.allowance).await;
                     last_traffic = Instant::now();
                 }
+                continue;
             }
             Some(found) = peers.lookups.join_next() => {
                 let Ok((target, address)) = found else { continue };
                 for (packet, address) in peers.found(target, address) {
                     if peers.pays(Direction::Up, &packet.packet.payload) {
-                        sockets.send(&packet.packet.payload, address).await;
+                        sockets.send(&packet.packet.payload, address, &peers.allowance).await;
                         last_traffic = Instant::now();
                     }
                 }
+                continue;
             }
-            Some((payload, from)) = receive(sockets.v4.as_ref()) => {
-                if pass_back(&association, &peers, from, payload) {
-                    last_traffic = Instant::now();
-                }
-            }
-            Some((payload, from)) = receive(sockets.v6.as_ref()) => {
-                if pass_back(&association, &peers, from, payload) {
-                    last_traffic = Instant::now();
-                }
-            }
+            Some(arrived) = receive(sockets.v4.as_ref()) => Some(arrived),
+            Some(arrived) = receive(sockets.v6.as_ref()) => Some(arrived),
+            Some((message, from)) = receive(ping) => ping::answer(&message, from),
+            Some((message, from)) = receive(ping_v6) => ping::answer(&message, from),
             () = silence => return,
+        };
+        if let Some((payload, from)) = arrived
+            && pass_back(&association, &peers, from, payload)
+        {
+            last_traffic = Instant::now();
         }
     }
 }
@@ -143,6 +151,7 @@ async fn receive(socket: Option<&UdpSocket>) -> Option<(Vec<u8>, SocketAddr)> {
 struct Sockets {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
+    ping: Ping,
 }
 
 impl Sockets {
@@ -152,11 +161,15 @@ impl Sockets {
         let v6 = bind_v6_only().ok();
         match (v4, v6) {
             (Err(error), None) => Err(error),
-            (v4, v6) => Ok(Self { v4: v4.ok(), v6 }),
+            (v4, v6) => Ok(Self { v4: v4.ok(), v6, ping: Ping::default() }),
         }
     }
 
-    async fn send(&self, payload: &[u8], to: SocketAddr) {
+    /// Sends a packet; to port 0, which UDP has not, an echo request.
+    async fn send(&self, payload: &[u8], to: SocketAddr, allowance: &Allowance) {
+        if to.port() == 0 {
+            return self.ping.send(payload, to, allowance).await;
+        }
         let socket = if to.is_ipv4() { &self.v4 } else { &self.v6 };
         if let Some(socket) = socket
             && let Err(error) = socket.send_to(payload, to).await

@@ -19,7 +19,7 @@ use tunnel::{Action, Addresses, Config, Dropped, Engine, FlowId, Refusal};
 
 use super::{
     Ends,
-    datagrams::Datagrams,
+    datagrams::{Datagrams, Kind},
     device::Device,
     plan::{DEVICE, DEVICE_V6, PEER, PEER_V6},
 };
@@ -214,13 +214,18 @@ impl Carrier {
             }
             Action::Udp(datagram) => {
                 let payload = &packet[datagram.payload];
-                self.datagrams.send(self, datagram.program, datagram.remote, payload);
+                self.datagrams.send(self, Kind::Udp, datagram.program, datagram.remote, payload);
             }
-            // The server has no way to ask hosts for an echo.
-            Action::Echo(_) => {
+            Action::Echo(echo) if is_peer(echo.remote.ip()) => {
                 if let Some(error) = self.engine().unreachable(packet, Refusal::Prohibited) {
                     self.device.write(&error);
                 }
+            }
+            Action::Echo(echo) => {
+                // Its series has an association of its own, whose packets to port 0 are requests.
+                let program = SocketAddr::new(echo.program.ip(), echo.identifier);
+                let payload = [&echo.sequence.to_be_bytes(), &packet[echo.payload]].concat();
+                self.datagrams.send(self, Kind::Echo, program, echo.remote, &payload);
             }
         }
     }
@@ -298,8 +303,8 @@ impl Carrier {
         self.datagrams.association(&self.shared.uplink).await
     }
 
-    pub(super) fn forget_socket(&self, program: SocketAddr, number: u64) {
-        self.datagrams.forget(program, number);
+    pub(super) fn forget_socket(&self, key: (Kind, SocketAddr), number: u64) {
+        self.datagrams.forget(key, number);
     }
 
     async fn keep_spares(self: Arc<Self>) -> Failure {

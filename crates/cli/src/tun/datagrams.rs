@@ -36,7 +36,7 @@ const SPARES: usize = 4;
 const MOST: usize = MAX_ASSOCIATIONS - SPARES - 4;
 /// Without traffic, until an association is given up; the server's own limit is about the same.
 const IDLE: Duration = Duration::from_secs(120);
-/// The same for a socket that has asked a name server and was answered.
+/// The same for a socket that has asked a name server, or a host for an echo, and was answered.
 const ANSWERED: Duration = Duration::from_secs(5);
 /// The age at which a spare is replaced: before the server gives it up.
 const FRESH: Duration = Duration::from_secs(90);
@@ -48,7 +48,7 @@ const DNS: u16 = 53;
 /// All sockets, and the spares.
 #[derive(Default)]
 pub(super) struct Datagrams {
-    sockets: Mutex<BTreeMap<SocketAddr, Socket>>,
+    sockets: Mutex<BTreeMap<(Kind, SocketAddr), Socket>>,
     spares: Mutex<Vec<Spare>>,
     /// A spare was taken.
     taken: Notify,
@@ -56,6 +56,15 @@ pub(super) struct Datagrams {
     count: AtomicU64,
     /// Packets that found no room.
     dropped: AtomicU64,
+}
+
+/// What a program sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// UDP packets.
+    Udp,
+    /// Echo requests of a series, whose identifier stands for the program's port.
+    Echo,
 }
 
 /// A program's socket.
@@ -84,14 +93,15 @@ impl Datagrams {
     pub(super) fn send(
         &self,
         carrier: &Arc<Carrier>,
+        kind: Kind,
         program: SocketAddr,
         remote: SocketAddr,
         payload: &[u8],
     ) {
-        let now = Instant::now();
+        let (key, now) = ((kind, program), Instant::now());
         let mut sockets = lock(&self.sockets);
         let mut item = (remote, payload.to_vec());
-        if let Some(socket) = sockets.get_mut(&program) {
+        if let Some(socket) = sockets.get_mut(&key) {
             socket.last = now;
             match socket.packets.try_send(item) {
                 Ok(()) => return,
@@ -102,19 +112,15 @@ impl Datagrams {
                 Err(mpsc::error::TrySendError::Closed(back)) => item = back,
             }
         }
-        if sockets.len() >= MOST && !sockets.contains_key(&program) {
-            let oldest = sockets.iter().min_by_key(|(_, socket)| socket.last).map(|(program, _)| *program);
-            // Its task ends when nobody can send it packets.
-            oldest.map(|oldest| sockets.remove(&oldest));
-        }
+        let number = self.count.fetch_add(1, Relaxed);
         let (packets, to_send) = mpsc::channel(WAITING);
         let _ = packets.try_send(item);
-        let number = self.count.fetch_add(1, Relaxed);
-        sockets.insert(program, Socket { packets, last: now, number });
+        make_room(&mut sockets, &key);
+        sockets.insert(key, Socket { packets, last: now, number });
         let carrier = carrier.clone();
         tokio::spawn(async move {
-            serve(&carrier, program, to_send).await;
-            carrier.forget_socket(program, number);
+            serve(&carrier, kind, program, to_send).await;
+            carrier.forget_socket(key, number);
         });
     }
 
@@ -123,10 +129,10 @@ impl Datagrams {
         (lock(&self.sockets).len(), self.dropped.load(Relaxed))
     }
 
-    pub(super) fn forget(&self, program: SocketAddr, number: u64) {
+    pub(super) fn forget(&self, key: (Kind, SocketAddr), number: u64) {
         let mut sockets = lock(&self.sockets);
-        if sockets.get(&program).is_some_and(|socket| socket.number == number) {
-            sockets.remove(&program);
+        if sockets.get(&key).is_some_and(|socket| socket.number == number) {
+            sockets.remove(&key);
         }
     }
 
@@ -177,8 +183,24 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Sends the socket away that was silent longest, if there are as many as there may be and `key` is
+/// a new one.
+fn make_room(sockets: &mut BTreeMap<(Kind, SocketAddr), Socket>, key: &(Kind, SocketAddr)) {
+    if sockets.len() >= MOST && !sockets.contains_key(key) {
+        let oldest =
+            sockets.iter().min_by_key(|(_, socket)| (socket.last, socket.number)).map(|(key, _)| *key);
+        // Its task ends when nobody can send it packets.
+        oldest.map(|oldest| sockets.remove(&oldest));
+    }
+}
+
 /// Moves packets between a program's socket and its association until neither side says anything.
-async fn serve(carrier: &Carrier, program: SocketAddr, mut to_send: mpsc::Receiver<(SocketAddr, Vec<u8>)>) {
+async fn serve(
+    carrier: &Carrier,
+    kind: Kind,
+    program: SocketAddr,
+    mut to_send: mpsc::Receiver<(SocketAddr, Vec<u8>)>,
+) {
     let Some(mut association) = carrier.association().await else { return };
     let mut names = Names { resolver: None, only: true };
     let mut until = Instant::now() + IDLE;
@@ -198,12 +220,28 @@ async fn serve(carrier: &Carrier, program: SocketAddr, mut to_send: mpsc::Receiv
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
                 let Some(from) = names.source(&packet.packet.peer, carrier.dns()) else { continue };
-                if let Some(packet) = tunnel::udp(from, program, &packet.packet.payload) {
+                if let Some(packet) = kind.packet(from, program, &packet.packet.payload) {
                     carrier.device.write(&packet);
                 }
-                until = Instant::now() + if names.only { ANSWERED } else { IDLE };
+                let short = names.only || kind == Kind::Echo;
+                until = Instant::now() + if short { ANSWERED } else { IDLE };
             }
             () = tokio::time::sleep_until(until) => return,
+        }
+    }
+}
+
+impl Kind {
+    /// What a program is to get.
+    fn packet(self, from: SocketAddr, program: SocketAddr, payload: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Udp if from.port() == 0 => None,
+            Self::Udp => tunnel::udp(from, program, payload),
+            Self::Echo => {
+                let (sequence, data) = payload.split_first_chunk()?;
+                let sequence = u16::from_be_bytes(*sequence);
+                tunnel::echo_reply(from.ip(), program.ip(), program.port(), sequence, data)
+            }
         }
     }
 }
@@ -222,5 +260,55 @@ impl Names {
         let Host::Ip(ip) = peer.host else { return self.resolver };
         let from = SocketAddr::new(ip.to_canonical(), peer.port);
         if dns == Some(from) { self.resolver.or(dns) } else { Some(from) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(n: u16) -> SocketAddr {
+        ([198, 18, 0, 1], n).into()
+    }
+
+    #[test]
+    fn the_socket_that_was_silent_longest_makes_room() {
+        let mut sockets = BTreeMap::new();
+        let (packets, _to_send) = mpsc::channel(1);
+        for n in 0..2_000 {
+            let key = (Kind::Udp, program(n));
+            make_room(&mut sockets, &key);
+            let (packets, last) = (packets.clone(), Instant::now());
+            sockets.insert(key, Socket { packets, last, number: n.into() });
+            assert!(sockets.len() <= MOST);
+        }
+        assert_eq!(sockets.first_key_value().unwrap().0.1, program(2_000 - MOST as u16));
+        let known = (Kind::Udp, program(1_999));
+        make_room(&mut sockets, &known);
+        assert_eq!(sockets.len(), MOST, "one that is there needs no room");
+    }
+
+    #[test]
+    fn answers_come_from_whom_the_program_asked() {
+        let mut names = Names { resolver: None, only: true };
+        let (peer, host): (SocketAddr, SocketAddr) =
+            ("198.18.0.2:53".parse().unwrap(), "192.0.2.1:9".parse().unwrap());
+        names.asked(peer, true);
+        let resolver = format!("{}:53", crate::protocol::RESOLVER).parse().unwrap();
+        assert_eq!(names.source(&resolver, None), Some(peer));
+        let dns = "9.9.9.9:53".parse().unwrap();
+        assert_eq!(names.source(&Target::from_addr(dns), Some(dns)), Some(peer), "the one that was given");
+        names.asked(host, false);
+        assert_eq!(names.source(&Target::from_addr(host), Some(dns)), Some(host));
+        assert!(!names.only);
+    }
+
+    #[test]
+    fn programs_get_what_they_sent_for() {
+        let (host, series) = ("192.0.2.1:0".parse().unwrap(), program(77));
+        assert!(Kind::Udp.packet(host, series, b"x").is_none(), "UDP has no port 0");
+        assert!(Kind::Echo.packet(host, series, &[1]).is_none(), "cut short");
+        let reply = Kind::Echo.packet(host, series, &[0, 3, 9]).unwrap();
+        assert_eq!(reply[20..], [0, 0, 0xf6, 0xaf, 0, 77, 0, 3, 9]);
     }
 }

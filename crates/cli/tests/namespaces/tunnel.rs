@@ -41,6 +41,7 @@ fn program_inside() {
             println!("seen as:{seen}");
         }
         ["ask", place] => ask(place),
+        ["ping", place] => ping(place),
         ["exit", code] => std::process::exit(code.parse().unwrap()),
         ["wait"] => {
             println!("waiting");
@@ -109,6 +110,22 @@ fn ask(place: &str) {
     let n = socket.recv(&mut buffer).unwrap();
     let address: [u8; 4] = buffer[n - 4..n].try_into().unwrap();
     println!("answer:{}", Ipv4Addr::from(address));
+}
+
+/// Asks for an echo, as who is not root may.
+fn ping(place: &str) {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let place: SocketAddr = format!("{place}:0").parse().unwrap();
+    let socket: UdpSocket = socket.into();
+    let heard = (0..60).find_map(|sequence| {
+        socket.send_to(&[8, 0, 0, 0, 0, 0, 0, sequence, 1, 2, 3], place).unwrap();
+        let mut buffer = [0; 100];
+        let (n, from) = socket.recv_from(&mut buffer).ok()?;
+        (from.ip() == place.ip() && buffer[0] == 0).then(|| buffer[8..n].to_vec())
+    });
+    println!("echo:{:?}", heard.unwrap());
 }
 
 /// A server with a name server beside it, and hosts that echo.
@@ -274,6 +291,8 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
     let host = bed.at_server(|| {
         let args = ["addr", "add", "10.98.7.1/32", "dev", "lo"];
         assert!(Command::new("ip").args(args).status().unwrap().success());
+        // As systemd sets it.
+        std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
         TcpListener::bind("10.98.7.1:0").unwrap()
     });
     let place = host.local_addr().unwrap();
@@ -290,6 +309,9 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
         assert!(rules.contains("28014:"), "{rules}");
         let text = plain(&bed, &format!("who {place}"));
         assert!(text.contains("seen as:10.98.7.1"), "it comes from the server: {text}");
+        bed.at_client(|| std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")).unwrap();
+        let text = plain(&bed, "ping 10.98.7.1");
+        assert!(text.contains("echo:[1, 2, 3]"), "{text}");
         let text = plain(&bed, "ask 192.0.2.53:53");
         assert!(text.contains("answer:10.99.0.1"), "whatever name server is asked: {text}");
         if killed {
