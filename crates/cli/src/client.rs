@@ -24,6 +24,7 @@ pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+pub(crate) use interfaces::local_addresses;
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};

@@ -114,7 +114,7 @@ impl Engine {
         if source == SocketAddr::new(addresses.device, addresses.listener)
             && destination.ip() == addresses.peer
         {
-            return self.from_listener(bytes, packet, &tcp);
+            return self.listener_says(bytes, packet, &tcp);
         }
         if tcp.flags & SYN != 0 && tcp.flags & (FIN | RST) != 0 {
             return Err(Dropped::Malformed);
@@ -128,7 +128,7 @@ impl Engine {
     }
 
     /// From the kernel's listener: to the program, in the name of the destination.
-    fn from_listener(&mut self, bytes: &mut [u8], packet: &Packet, tcp: &Tcp) -> Result<Action, Dropped> {
+    fn listener_says(&mut self, bytes: &mut [u8], packet: &Packet, tcp: &Tcp) -> Result<Action, Dropped> {
         match self.flows.by_port(tcp.destination) {
             Some(flow) if !matches!(flow.state, State::Asking { .. }) => {
                 rewrite::tcp(bytes, packet, flow.ends.remote, flow.ends.program);

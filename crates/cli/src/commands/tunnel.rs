@@ -7,7 +7,7 @@ use tokio::net::lookup_host;
 use super::{interrupted, run::client_options, service};
 use crate::{
     args::TunnelArgs,
-    client::Client,
+    client::{Client, local_addresses},
     console::say,
     descriptors,
     failure::{Failure, io_reason},
@@ -33,6 +33,12 @@ pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
         no_routes: args.no_routes,
         kill_switch: args.kill_switch,
         servers,
+        locals: local_addresses()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|local| local.ip)
+            .filter(is_own)
+            .collect(),
     };
     let options_of_carrier = Options {
         dns: args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into()),
@@ -77,6 +83,12 @@ fn describe(plan: &Plan) -> String {
         routes => routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     };
     format!("{what} goes through the tunnel until this ends")
+}
+
+/// Whether packets from this address may belong to connections of before.
+fn is_own(ip: &IpAddr) -> bool {
+    let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !ip.is_loopback() && !link_local
 }
 
 /// Where the server is.

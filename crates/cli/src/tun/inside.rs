@@ -12,7 +12,7 @@ use std::{
         fd::AsFd as _,
         unix::{fs::PermissionsExt as _, process::CommandExt as _},
     },
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
@@ -158,6 +158,6 @@ fn names() -> io::Result<()> {
 }
 
 /// Whether a file was among what the services had.
-fn hidden(file: &PathBuf) -> bool {
+fn hidden(file: &Path) -> bool {
     SERVICES.iter().any(|service| file.starts_with(service))
 }

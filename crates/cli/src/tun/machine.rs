@@ -3,7 +3,9 @@
 //!
 //! Rules in the order of their priorities, for each family:
 //!
-//! 1. to the server: the main table, so that the paths' own packets go around the tunnel;
+//! 1. to the server: the main table, so that the paths' own packets go around the tunnel; from an
+//!    address that this machine had before: the same, so that connections that were there before,
+//!    or come in from outside, stay where they are;
 //! 2. questions to name servers: a table that leads to the device;
 //! 3. our table, but for its default route: `--route`, and `--exclude` as routes that throw back;
 //! 4. the main table, but for its default route: networks that this machine is in;
@@ -62,6 +64,8 @@ pub(crate) struct Plan {
     pub(crate) kill_switch: bool,
     /// Where the server is.
     pub(crate) servers: Vec<SocketAddr>,
+    /// The addresses that this machine has otherwise.
+    pub(crate) locals: Vec<IpAddr>,
 }
 
 /// The machine as we changed it; dropping this undoes it.
@@ -150,6 +154,9 @@ impl Machine {
         for server in self.plan.servers.iter().filter(|server| server.is_ipv4() == v4) {
             add_rule(handle, Rule { to: Some(server.ip()), ..Rule::new(0, MAIN, v4) }).await?;
         }
+        for local in self.plan.locals.iter().filter(|local| local.is_ipv4() == v4) {
+            add_rule(handle, Rule { from: Some(*local), ..Rule::new(0, MAIN, v4) }).await?;
+        }
         if self.plan.takes_dns() {
             add_route(handle, any, DNS_TABLE, Some(device)).await?;
             for protocol in [UDP, TCP] {
@@ -190,6 +197,7 @@ struct Rule {
     table: u32,
     v4: bool,
     to: Option<IpAddr>,
+    from: Option<IpAddr>,
     /// Questions to name servers over this protocol only.
     dns: Option<u8>,
     /// Leaves the table's default route out.
@@ -198,7 +206,7 @@ struct Rule {
 
 impl Rule {
     fn new(step: u32, table: u32, v4: bool) -> Self {
-        Self { step, table, v4, to: None, dns: None, not_default: false }
+        Self { step, table, v4, to: None, from: None, dns: None, not_default: false }
     }
 }
 
@@ -219,12 +227,18 @@ async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
         if let Some(IpAddr::V4(ip)) = rule.to {
             request = request.destination_prefix(ip, 32);
         }
+        if let Some(IpAddr::V4(ip)) = rule.from {
+            request = request.source_prefix(ip, 32);
+        }
         more(&mut request.message_mut().attributes);
         request.execute().await
     } else {
         let mut request = request.v6();
         if let Some(IpAddr::V6(ip)) = rule.to {
             request = request.destination_prefix(ip, 128);
+        }
+        if let Some(IpAddr::V6(ip)) = rule.from {
+            request = request.source_prefix(ip, 128);
         }
         more(&mut request.message_mut().attributes);
         request.execute().await

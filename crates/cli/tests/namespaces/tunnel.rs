@@ -302,6 +302,9 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
         }
     });
     assert!(plain(&bed, &format!("who {place}")).contains("seen as:10.77."), "without a tunnel");
+    let other = bed.at_server(|| TcpListener::bind("10.98.7.1:0").unwrap());
+    let mut kept = bed.at_client(|| TcpStream::connect(other.local_addr().unwrap()).unwrap());
+    let (mut far, _) = other.accept().unwrap();
     let before = ip(&bed, "rule");
     for killed in [true, false] {
         let mut tunnel = start_tunnel(&bed, &world);
@@ -314,6 +317,10 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
         assert!(text.contains("echo:[1, 2, 3]"), "{text}");
         let text = plain(&bed, "ask 192.0.2.53:53");
         assert!(text.contains("answer:10.99.0.1"), "whatever name server is asked: {text}");
+        kept.write_all(b"still").unwrap();
+        let mut heard = [0; 5];
+        far.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"still", "a connection of before goes on");
         if killed {
             tunnel.kill().unwrap();
         } else {
