@@ -24,6 +24,7 @@ pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) use interfaces::local_addresses;
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
@@ -134,6 +135,10 @@ pub struct Client {
     /// What `mendpath status` is shown.
     pub(crate) feed: Arc<Feed>,
     /// What every local connection needs.
+    #[cfg_attr(
+        not(all(feature = "tunnel", target_os = "linux")),
+        allow(dead_code, reason = "of tunnels only")
+    )]
     pub(crate) shared: Arc<Shared>,
 }
 

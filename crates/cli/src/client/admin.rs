@@ -101,6 +101,7 @@ pub(super) struct StatsRow {
 
 /// What became of the packets of a TUN device, since it was made.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(not(all(feature = "tunnel", target_os = "linux")), allow(dead_code, reason = "of tunnels only"))]
 pub(crate) struct TunRow {
     /// Read from the device.
     pub(crate) packets: u64,
