@@ -7,6 +7,8 @@ mod experiment;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod run;
 #[cfg(feature = "trace")]
 mod trace;
 
@@ -22,6 +24,9 @@ pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
 #[cfg(feature = "trace")]
 pub use self::trace::{AnalyzeArgs, TraceCommand};
+
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
 pub use self::invite::{
@@ -94,6 +99,20 @@ pub enum Command {
                   When all are gone for too long, it reconnects by itself. Without --socks5, --http or --forward it offers SOCKS5 on \
                   127.0.0.1:1080.")]
     Client(ClientArgs),
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    /// Run one command, all of whose traffic goes through the server (Linux, without root).
+    #[command(long_about = "Run one command, all of whose traffic goes through the server.\n\n\
+                  The command and its children get a network of their own, in which a TUN device is the only way out: TCP, UDP and names go \
+                  over every usable path, whether they know of proxies or not. It needs no root, and nothing else on the machine changes. \
+                  What listens on this machine's 127.0.0.1 is not there for them.")]
+    Run(Box<RunCommandArgs>),
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    /// Send everything on this machine through the server (Linux, root).
+    #[command(long_about = "Send everything on this machine through the server.\n\n\
+                  A TUN device takes the traffic of all programs, whether they know of proxies or not: TCP, UDP and names go over every \
+                  usable path. Networks that this machine is in stay as they are. Needs root or CAP_NET_ADMIN; routes are in a table of their \
+                  own, and everything is undone at the end, or at the next start if this one was killed.")]
+    Tunnel(Box<TunnelArgs>),
     /// Show what the clients and servers do that run on this machine.
     #[command(long_about = "Show what the clients and servers do that run on this machine.\n\n\
                   Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \

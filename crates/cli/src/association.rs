@@ -60,11 +60,21 @@ impl Association {
         Some(Self::reserve(hub, id)?.begin(stream))
     }
 
+    /// Whether it belongs to that connection.
+    pub fn is_of(&self, hub: &Arc<Hub>) -> bool {
+        Arc::ptr_eq(&self.route.hub, hub)
+    }
+
     /// Sends a packet to the other end; drops it when the connection is full, as UDP does.
     pub fn send(&self, packet: &Packet) {
-        if self.route.hub.send(self.route.id, packet) {
-            return;
+        if !self.route.hub.send(self.route.id, packet) {
+            self.send_surely(packet);
         }
+    }
+
+    /// Sends a packet on the association's stream, where a loss is mended: for small packets whose
+    /// sender would wait for seconds. Drops it when too many wait.
+    pub fn send_surely(&self, packet: &Packet) {
         let frame = packet.encode();
         if frame.len() > MAX_PACKET {
             return debug!(association = self.route.id, "dropped a packet that is too large");

@@ -2,6 +2,7 @@
 
 mod admin;
 mod answers;
+mod associate;
 mod dial;
 mod early;
 mod forward;
@@ -15,17 +16,25 @@ mod metrics;
 mod routes;
 mod socks5;
 mod socks5_udp;
-mod tunnel;
+pub(crate) mod tunnel;
 mod uplink;
 
+pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
+pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use interfaces::local_addresses;
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use tokio::task::JoinSet;
 
@@ -106,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) uplink: Uplink,
     pub(crate) credentials: Option<Credentials>,
     pub(crate) answers: Arc<Answers>,
+    /// What a tunnel's device adds to the statistics, if there is one.
+    pub(crate) tun: OnceLock<Box<dyn Fn() -> TunRow + Send + Sync>>,
 }
 
 /// For a program to say what it wants; hung ones are dropped.
@@ -123,6 +134,12 @@ pub struct Client {
     pub uplink: Uplink,
     /// What `mendpath status` is shown.
     pub(crate) feed: Arc<Feed>,
+    /// What every local connection needs.
+    #[cfg_attr(
+        not(all(feature = "tunnel", target_os = "linux")),
+        allow(dead_code, reason = "of tunnels only")
+    )]
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// Where a client listens.
@@ -162,6 +179,7 @@ impl Client {
             uplink: uplink.clone(),
             credentials: options.credentials,
             answers: Arc::new(Answers::new(options.early_answers)),
+            tun: OnceLock::new(),
         });
         let mut addresses = Addresses::default();
         if let Some(listener) = socks5 {
@@ -180,7 +198,7 @@ impl Client {
                 forward::serve(tcp, place, shared, target.clone())
             }));
         }
-        let statistics = admin::Statistics::new(uplink.clone(), shared.answers.clone(), server);
+        let statistics = admin::Statistics::new(shared.clone(), server);
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
             tasks.spawn(listener.serve(statistics.clone(), admin::Statistics::serve));
@@ -194,7 +212,7 @@ impl Client {
                 say(format_args!("{what} on {address}"));
             }
         }
-        Ok(Self { tasks, addresses, uplink, feed: statistics.feed() })
+        Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared })
     }
 
     /// Serves until something fails for good, and returns what.

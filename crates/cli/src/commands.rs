@@ -10,12 +10,16 @@ mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 mod receive;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod run;
 mod send;
 mod server;
 mod service;
 mod status;
 #[cfg(feature = "trace")]
 mod trace_analyze;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod tunnel;
 
 use std::{
     path::{Path, PathBuf},
@@ -37,15 +41,19 @@ use crate::{
     transport::Choice,
 };
 
-/// Does what the command line says.
+/// Does what the command line says, and returns the exit code.
 ///
 /// # Errors
 /// What the user is to be told.
-pub async fn run(cli: Cli) -> Result<(), Failure> {
-    match cli.command {
+pub async fn run(cli: Cli) -> Result<u8, Failure> {
+    let done = match cli.command {
         Command::Demo(args) => demo::run(args).await,
         Command::Server(args) => server::run(args).await,
         Command::Client(args) => client::run(args).await,
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        Command::Run(args) => return run::run(*args).await,
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        Command::Tunnel(args) => tunnel::run(*args).await,
         Command::Status(args) => status::run(args).await,
         Command::Completions(args) => documents::completions(&args),
         Command::Manual(args) => documents::manual(&args),
@@ -59,7 +67,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Lab(args) => lab::run(*args).await,
         #[cfg(feature = "trace")]
         Command::Trace(crate::args::TraceCommand::Analyze(args)) => trace_analyze::run(args),
-    }
+    };
+    done.map(|()| 0)
 }
 
 fn state_dir(chosen: Option<PathBuf>) -> Result<PathBuf, Failure> {

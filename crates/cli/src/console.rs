@@ -1,6 +1,12 @@
 //! What long-running commands tell their user on stderr, and where progress may be drawn.
 
-use std::{io::IsTerminal as _, sync::OnceLock};
+use std::{
+    io::IsTerminal as _,
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing_subscriber::EnvFilter;
@@ -9,6 +15,21 @@ use tracing_subscriber::EnvFilter;
 pub fn say(line: impl std::fmt::Display) {
     use std::io::Write as _;
     let _ = writeln!(std::io::stderr().lock(), "mendpath: {line}");
+}
+
+/// Whether good news are left out.
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// From now on [`mention`] prints nothing: the terminal is another program's.
+pub fn leave_out_good_news() {
+    QUIET.store(true, Relaxed);
+}
+
+/// Prints one line on stderr as [`say`] does, unless good news are left out.
+pub fn mention(line: impl std::fmt::Display) {
+    if !QUIET.load(Relaxed) {
+        say(line);
+    }
 }
 
 /// A progress bar on a terminal, nothing in a pipe. `template` is indicatif's.

@@ -33,6 +33,11 @@ impl Failure {
         Self { kind: FailureKind::Usage, ..Self::new(tried, wrong, next) }
     }
 
+    /// What was tried, what went wrong, what to do next.
+    pub fn parts(&self) -> (&str, &str, &str) {
+        (&self.tried, &self.wrong, &self.next)
+    }
+
     /// 1 for failed work, 2 for wrong usage.
     pub fn exit_code(&self) -> u8 {
         match self.kind {

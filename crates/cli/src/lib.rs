@@ -3,7 +3,7 @@
 //!
 //! This crate is what users type and read: arguments, invitations, proxies, tables, error messages.
 //! It never decides how packets are sent, lost or mended; that is the crate `mendpath`'s business.
-//! It never asks for root but for `mendpath lab`, and never connects to an address that the
+//! It never asks for root but for `mendpath lab` and `mendpath tunnel`, and never connects to an address that the
 //! server's operator has not permitted.
 //!
 //! It is a library so that tests can call it; its interface is not stable. Start with
@@ -38,3 +38,5 @@ pub mod target;
 pub mod token;
 pub mod transfer;
 pub mod transport;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub mod tun;

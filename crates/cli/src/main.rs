@@ -14,6 +14,11 @@ use mendpath_cli::{
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // Before there are threads.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    if let Some(code) = mendpath_cli::tun::inside::main() {
+        return code;
+    }
     let cli = match Source::process().read() {
         Ok(cli) => cli,
         Err(Unreadable::CommandLine(error)) => error.exit(),
@@ -33,7 +38,7 @@ fn main() -> ExitCode {
         }
     };
     match runtime.block_on(commands::run(cli)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(failure) => {
             console::say(format_args!("error: {failure}"));
             ExitCode::from(failure.exit_code())

@@ -7,6 +7,7 @@ mod gate;
 mod means;
 mod metrics;
 mod names;
+mod ping;
 mod session;
 mod shares;
 mod statistics;

@@ -46,6 +46,11 @@ pub enum TargetError {
 }
 
 impl Target {
+    /// Whether the server's own name server is meant.
+    pub fn is_resolver(&self) -> bool {
+        matches!(&self.host, Host::Name(name) if name == crate::protocol::RESOLVER)
+    }
+
     /// The same place with a literal address.
     pub fn from_addr(addr: SocketAddr) -> Self {
         Self { host: Host::Ip(addr.ip()), port: addr.port() }

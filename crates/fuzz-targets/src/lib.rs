@@ -25,6 +25,7 @@ pub mod socks5;
 pub mod streams;
 pub mod token;
 pub mod transport_parameters;
+pub mod tunnel;
 
 /// The body of a target.
 pub type Target = fn(&[u8]);
@@ -46,4 +47,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("streams", streams::run),
     ("token", token::run),
     ("transport_parameters", transport_parameters::run),
+    ("tunnel", tunnel::run),
 ];

@@ -21,6 +21,9 @@ use data_only::DataOnly;
 /// The server's address, reachable over every path.
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 99, 0, 1);
 
+/// An address of the server that none of its programs listens on but the origin behind a tunnel.
+pub(crate) const BEHIND: Ipv4Addr = Ipv4Addr::new(10, 98, 0, 1);
+
 /// The client's address on a path.
 pub(crate) fn client_address(path: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 77, path as u8, 2)

@@ -3,7 +3,8 @@
 use std::{fmt, str::FromStr};
 
 /// The names of contenders that need no adapter.
-pub(crate) const BUILT_IN: [&str; 5] = ["tcp", "mptcp", "mendpath", "mendpath-new", "mendpath-socks"];
+pub(crate) const BUILT_IN: [&str; 6] =
+    ["tcp", "mptcp", "mendpath", "mendpath-new", "mendpath-socks", "mendpath-tunnel"];
 
 /// A contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,7 +27,7 @@ pub enum Contender {
     },
     /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that
     /// forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
-    /// proxy instead, and `mendpath-new` makes a new QUIC connection for every fetch.
+    /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP, and `mendpath-new` makes a new QUIC connection for every fetch.
     Mendpath {
         /// The recovery scheme of both ends; the program's default if there is none.
         recovery: Option<String>,
@@ -53,13 +54,19 @@ pub enum Entry {
     Forward,
     /// By the SOCKS5 proxy of one connection.
     Socks,
+    /// By `mendpath tunnel`, which the fetch knows nothing of.
+    Tunnel,
     /// By a connection of its own.
     New,
 }
 
 impl Entry {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Forward, "mendpath"), (Self::Socks, "mendpath-socks"), (Self::New, "mendpath-new")];
+    const ALL: [(Self, &str); 4] = [
+        (Self::Forward, "mendpath"),
+        (Self::Socks, "mendpath-socks"),
+        (Self::Tunnel, "mendpath-tunnel"),
+        (Self::New, "mendpath-new"),
+    ];
 }
 
 /// The path of a single-path contender.
@@ -116,7 +123,7 @@ impl FromStr for Contender {
                 most(1)?;
                 Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
             }
-            "mendpath" | "mendpath-socks" | "mendpath-new" => {
+            "mendpath" | "mendpath-socks" | "mendpath-tunnel" | "mendpath-new" => {
                 most(2)?;
                 let paths =
                     place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
@@ -225,6 +232,7 @@ mod tests {
             "mendpath:cofuso@1+0",
             "mendpath-new:slp",
             "mendpath-socks:auto@0+1",
+            "mendpath-tunnel:auto",
             "kcptun",
             "quinn@1",
         ] {

@@ -20,6 +20,7 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("one-lossy-path"),
     plan!("robust-cut"),
     plan!("slp-emulation"),
+    plan!("tunnel"),
     plan!("two-paths"),
 ];
 

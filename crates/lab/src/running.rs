@@ -14,7 +14,7 @@ use units::Duration;
 
 use crate::{
     Adapter, Cancel, Contender, LabError, PathChoice,
-    bed::{SERVER, TestBed, client_address},
+    bed::{BEHIND, SERVER, TestBed, client_address},
     clock,
     fetch::{Connection, Target},
     leftovers::RunDirectory,
@@ -81,6 +81,11 @@ impl Starter<'_> {
     /// An origin that a program on the server's side connects to.
     fn origin_behind(&self, bed: &TestBed) -> Result<Origin, LabError> {
         Origin::start(&bed.server, Ipv4Addr::LOCALHOST, &Transport::PLAIN, Arc::clone(&self.pattern))
+    }
+
+    /// An origin that is reached through a tunnel by an address of its own.
+    fn origin_behind_tunnel(&self, bed: &TestBed) -> Result<Origin, LabError> {
+        Origin::start(&bed.server, BEHIND, &Transport::PLAIN, Arc::clone(&self.pattern))
     }
 
     /// Waits until something listens at `addr` in the client's namespace.

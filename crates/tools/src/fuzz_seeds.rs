@@ -52,6 +52,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         "transport_parameters" => parameters(),
         "ranges" => ranges(),
         "proxy_wire" => messages(),
+        "tunnel" => device(),
         "http" => texts(&[
             "\x10CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\nhello",
             "\x01GET http://user@[::1]:8080/a?b#c HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic YWxpY2U6b3Blbg==\r\n\r\n",
@@ -141,6 +142,34 @@ fn parameters() -> Vec<Vec<u8>> {
         [&[u8::from(!from.is_client())], parameters.encode().as_slice()].concat()
     };
     vec![written(Side::Client, &client), written(Side::Server, &server)]
+}
+
+/// A connection that is granted, one that is refused, a datagram; for both families.
+fn device() -> Vec<Vec<u8>> {
+    let v4 = |protocol: u8, rest: &[u8]| {
+        let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, protocol, 0, 0, 198, 18, 0, 1, 192, 0, 2, 7];
+        packet.extend(rest);
+        [&[0, packet.len() as u8], packet.as_slice()].concat()
+    };
+    let tcp =
+        |flags: u8| [&[0x9c, 0x40, 1, 187, 0, 0, 0, 7, 0, 0, 0, 0, 0x50, flags], [4; 6].as_slice()].concat();
+    let mut v6 = vec![0x60, 0, 0, 0, 0, 0, 6, 64, 0xfd, 0];
+    v6.extend([0; 13]);
+    v6.extend([1, 0x20, 1, 0xd, 0xb8]);
+    v6.extend([0; 12]);
+    v6.extend(tcp(2));
+    v6.splice(0..0, [0, v6.len() as u8]);
+    let [syn, ack, reset] = [2, 16, 4].map(|flags| v4(6, &tcp(flags)));
+    let datagram = v4(17, &[0x9c, 0x40, 0, 53, 0, 0, 0, 0, 1, 2, 3]);
+    let ping = v4(1, &[8, 0, 0, 0, 0, 1, 0, 2, 3, 4]);
+    let (grant, refuse, accept, close) = ([6], [6 + 8], [7], [7 + 8]);
+    vec![
+        [syn.as_slice(), &grant, &ack, &accept, &ack, &close, &ack, &[4, 100, 5], &syn].concat(),
+        [syn.as_slice(), &syn, &refuse, &[1], &ack, &syn, &reset].concat(),
+        [syn.as_slice(), &grant, &reset].concat(),
+        [v6.as_slice(), &grant, &v6, &close].concat(),
+        [datagram.as_slice(), &ping].concat(),
+    ]
 }
 
 fn ranges() -> Vec<Vec<u8>> {

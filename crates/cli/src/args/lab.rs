@@ -20,6 +20,7 @@ use crate::transport::{parse_congestion, parse_recovery};
                   mptcp:cubic, mptcp:bbr@1                  the kernel's MPTCP, beginning on path 0, path 1\n  \
                   mendpath:cofuso, mendpath:none:newreno@0  recovery scheme and congestion controller, over all paths or those named\n  \
                   mendpath-new:cofuso                       the same with a new connection for every fetch\n  \
+                  mendpath-tunnel:auto                      the kernel's TCP through mendpath tunnel\n  \
                   kcptun, quinn, noq, or a name of yours    other programs, see --adapter\n\n\
                   Examples:\n  \
                   mendpath lab list\n  \

@@ -1,16 +1,12 @@
 //! `mendpath client --admin`: its paths and its connection.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use mendpath::ConnectionStats;
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{
-    Session, Uplink,
-    answers::{AnswerCounts, Answers},
-    metrics,
-};
+use super::{Session, Shared, Uplink, answers::AnswerCounts, metrics};
 use crate::{
     admin::{self, Answer, Counters, METRICS_KIND, json},
     listener::Place,
@@ -19,19 +15,18 @@ use crate::{
 
 /// What is shown, and to whom.
 pub(super) struct Statistics {
-    uplink: Uplink,
-    answers: Arc<Answers>,
+    shared: Arc<Shared>,
     feed: Arc<Feed>,
 }
 
 impl Statistics {
     /// Of the connection to the server that `invitation` names.
-    pub(super) fn new(uplink: Uplink, answers: Arc<Answers>, server: String) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<Shared>, server: String) -> Arc<Self> {
         let feed = {
-            let uplink = uplink.clone();
+            let uplink = shared.uplink.clone();
             Feed::new(move || snapshot(&uplink, &server))
         };
-        Arc::new(Self { uplink, answers, feed })
+        Arc::new(Self { shared, feed })
     }
 
     /// The snapshots.
@@ -46,10 +41,12 @@ impl Statistics {
     }
 
     fn answer(&self, path: &str) -> Option<Answer> {
-        let session = self.uplink.now();
+        let session = self.shared.uplink.now();
         let paths = session.as_ref().map(paths).unwrap_or_default();
         let stats = session.as_ref().map(|session| {
-            StatsRow::new(&session.connection.stats(), session.reconnects, self.answers.counts())
+            let (connection, answers) = (session.connection.stats(), self.shared.answers.counts());
+            let tun = self.shared.tun.get().map(|tun| tun());
+            StatsRow { tun, ..StatsRow::new(&connection, session.reconnects, answers) }
         });
         match path {
             "/paths" => Some(json(&paths)),
@@ -95,8 +92,39 @@ pub(super) struct StatsRow {
     pub(super) early_answers: u64,
     pub(super) early_answers_refused: u64,
     pub(super) destinations_known: u64,
+    /// Of `mendpath run` and `mendpath tunnel` only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tun: Option<TunRow>,
     #[serde(flatten)]
     pub(super) counters: Counters,
+}
+
+/// What became of the packets of a TUN device, since it was made.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(not(all(feature = "tunnel", target_os = "linux")), allow(dead_code, reason = "of tunnels only"))]
+pub(crate) struct TunRow {
+    /// Read from the device.
+    pub(crate) packets: u64,
+    /// Bytes of them.
+    pub(crate) bytes: u64,
+    /// TCP packets rewritten on their way between programs and the kernel's listener.
+    pub(crate) rewritten: u64,
+    /// Answered with a reset or an ICMP error.
+    pub(crate) replies: u64,
+    /// TCP connections that programs asked for, that were granted, and that were refused.
+    pub(crate) asked: u64,
+    pub(crate) granted: u64,
+    pub(crate) refused: u64,
+    /// Flows forgotten to make room, or because the program did not go on.
+    pub(crate) forgotten: u64,
+    /// TCP flows at the moment.
+    pub(crate) flows: usize,
+    /// Programs' UDP sockets at the moment.
+    pub(crate) udp_sockets: usize,
+    /// UDP packets that found no room.
+    pub(crate) udp_dropped: u64,
+    /// Dropped, by reason.
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
 }
 
 impl StatsRow {
@@ -107,6 +135,7 @@ impl StatsRow {
             early_answers: answers.early,
             early_answers_refused: answers.refused,
             destinations_known: answers.known,
+            tun: None,
             counters: stats.into(),
         }
     }

@@ -12,6 +12,9 @@ use mendpath::PathOptions;
 
 use super::routes::Routes;
 
+/// The device of `mendpath tunnel`.
+const TUN: &str = "mendpath0";
+
 /// What `--path` names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathSpec {
@@ -99,10 +102,9 @@ impl fmt::Display for WantedPath {
 /// When the system does not say.
 pub(crate) fn local_addresses() -> io::Result<Vec<LocalAddress>> {
     let interfaces = if_addrs::get_if_addrs()?;
-    let addresses = interfaces.into_iter().map(|interface| LocalAddress {
-        up: interface.is_oper_up(),
-        ip: interface.ip(),
-        interface: interface.name,
+    // What goes through a tunnel of ours must not be a path of it.
+    let addresses = interfaces.into_iter().filter(|interface| interface.name != TUN).map(|interface| {
+        LocalAddress { up: interface.is_oper_up(), ip: interface.ip(), interface: interface.name }
     });
     Ok(addresses.collect())
 }

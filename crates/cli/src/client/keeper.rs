@@ -12,7 +12,7 @@ use tracing::debug;
 use super::interfaces::{PathSpec, WantedPath, usable_paths};
 use crate::{
     backoff::Backoff,
-    console::say,
+    console::{mention, say},
     status::{EventKind, Live, Silences},
 };
 
@@ -183,7 +183,7 @@ impl<'a> Keeper<'a> {
     /// Tells the user, and those who look later.
     fn note(&self, kind: EventKind, text: impl Display) {
         self.live.journal.note(kind, &text);
-        say(text);
+        if kind == EventKind::Up { mention(text) } else { say(text) }
     }
 
     fn name(&self, id: PathId) -> String {

@@ -9,7 +9,7 @@ use prometheus_client::{
     registry::Unit,
 };
 
-use super::admin::StatsRow;
+use super::admin::{StatsRow, TunRow};
 use crate::{
     admin::{encode_counters, metrics_text},
     status::PathRow,
@@ -56,7 +56,39 @@ fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> f
     let help = "Destinations connected to lately, whose programs are answered at once.";
     let known = encoder.encode_descriptor("destinations_known", help, None, MetricType::Gauge)?;
     ConstGauge::new(stats.destinations_known as f64).encode(known)?;
+    stats.tun.as_ref().map_or(Ok(()), |tun| encode_tun(tun, encoder))?;
     encode_counters(&stats.counters, encoder)
+}
+
+fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    let counters = [
+        ("tun_packets", "Packets read from the TUN device.", tun.packets),
+        ("tun_rewritten", "TCP packets rewritten.", tun.rewritten),
+        ("tun_replies", "Packets answered with a reset or an ICMP error.", tun.replies),
+        ("tun_asked", "TCP connections that programs asked for.", tun.asked),
+        ("tun_granted", "TCP connections that were granted.", tun.granted),
+        ("tun_refused", "TCP connections that were refused.", tun.refused),
+        ("tun_forgotten", "TCP flows forgotten before their end.", tun.forgotten),
+        ("tun_udp_dropped", "UDP packets of programs that found no room.", tun.udp_dropped),
+    ];
+    for (name, help, value) in counters {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)?;
+    }
+    let gauges = [
+        ("tun_flows", "TCP flows at the moment.", tun.flows),
+        ("tun_udp_sockets", "UDP sockets of programs at the moment.", tun.udp_sockets),
+    ];
+    for (name, help, value) in gauges {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(value as f64).encode(metric)?;
+    }
+    let help = "Packets of the TUN device that were dropped, by reason.";
+    let mut dropped = encoder.encode_descriptor("tun_dropped", help, None, MetricType::Counter)?;
+    for (reason, count) in &tun.dropped {
+        ConstCounter::new(*count).encode(dropped.encode_family(&[("reason", *reason)])?)?;
+    }
+    Ok(())
 }
 
 /// A metric that each path has.

@@ -1,32 +1,24 @@
 //! SOCKS5's UDP ASSOCIATE (RFC 1928 section 7): a local UDP port for as long as the program's TCP
 //! connection lasts.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    sync::atomic::{AtomicU32, Ordering},
-};
+use std::net::{IpAddr, SocketAddr};
 
 use fast_socks5::{ReplyError, new_udp_header, parse_udp_request};
 use tokio::{io::AsyncReadExt as _, net::UdpSocket};
 use tracing::debug;
 
 use super::{
-    Shared,
+    Shared, associate,
     socks5::{Waiting, refuse, reply_error, target_of},
-    tunnel,
 };
 use crate::{
     association::Association,
-    protocol::{Packet, Request},
+    protocol::Packet,
     target::{Host, Target},
 };
 
 /// The longest UDP payload with SOCKS5's header.
 const MAX_DATAGRAM: usize = 65_535;
-
-/// Names associations; wrapping around after four thousand million is harmless, since a used id is
-/// refused.
-static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Serves one association until the program closes its TCP connection, or the server ends it.
 pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, shared: &Shared) {
@@ -34,9 +26,9 @@ pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, 
         return refuse(waiting, ReplyError::GeneralFailure).await;
     };
     let Ok(address) = socket.local_addr() else { return };
-    let association = match associate(shared).await {
+    let association = match associate(&shared.uplink).await {
         Ok(association) => association,
-        Err(error) => return refuse(waiting, error).await,
+        Err(reply) => return refuse(waiting, reply_error(&reply)).await,
     };
     let Ok(mut tcp) = waiting.reply_success(address).await else { return };
     let mut unexpected = [0];
@@ -46,15 +38,6 @@ pub(super) async fn serve(waiting: Waiting, local: IpAddr, program: SocketAddr, 
         _ = tcp.read(&mut unexpected) => {}
     }
     debug!(%program, "UDP association ended");
-}
-
-async fn associate(shared: &Shared) -> Result<Association, ReplyError> {
-    let session = shared.uplink.session().await.map_err(|reply| reply_error(&reply))?;
-    let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let asked = tunnel::request(&session, &Request::Associate { id }).await;
-    let (send, asked) = asked.map_err(|reply| reply_error(&reply))?;
-    let receive = asked.granted().await.map_err(|reply| reply_error(&reply))?;
-    Association::begin(&session.hub, id, (send, receive)).ok_or(ReplyError::GeneralFailure)
 }
 
 /// Moves packets between the program and the association.

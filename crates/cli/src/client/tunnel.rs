@@ -59,7 +59,7 @@ pub(crate) async fn ask(uplink: &Uplink, target: Target) -> Result<(SendStream, 
 }
 
 /// A stream whose program may hear that it is connected.
-pub(super) struct Tunnel {
+pub(crate) struct Tunnel {
     target: Target,
     send: SendStream,
     receive: Early,
@@ -71,7 +71,7 @@ pub(super) struct Tunnel {
 ///
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
-pub(super) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
+pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
     // If the server takes no more, its answer says why.
     let _ = send.write_all(said).await;
@@ -106,7 +106,7 @@ impl Tunnel {
 
     /// Connects it with its program. Where the server refuses a program that was told that it is
     /// connected, `tcp` is reset.
-    pub(super) async fn carry(self, tcp: TcpStream) {
+    pub(crate) async fn carry(self, tcp: TcpStream) {
         let Self { target, send, mut receive, flow } = self;
         let summary = splice_tcp(tcp, (&mut receive, send), IDLE_TIMEOUT, &flow).await;
         debug!(%target, ?summary, "connection ended");

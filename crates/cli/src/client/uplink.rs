@@ -18,7 +18,7 @@ use super::{
 use crate::{
     association::Hub,
     backoff::{Backoff, pause},
-    console::say,
+    console::{mention, say},
     failure::Failure,
     protocol::{Reply, Status},
     status::{EventKind, Journal, Live, Saved},
@@ -151,7 +151,11 @@ fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects:
     let again = if reconnects == 0 { "" } else { " again" };
     let text = format!("connected{again} to {server} over {path}");
     journal.note(EventKind::Up, &text);
-    say(text);
+    if reconnects == 0 {
+        mention(text)
+    } else {
+        say(text)
+    }
     if !connection.multipath_negotiated() {
         say("the server does not speak multipath: one path is used");
     }

@@ -13,11 +13,17 @@ use mendpath::{RecvStream, SendStream};
 use tokio::{net::UdpSocket, task::JoinSet, time::Instant};
 use tracing::debug;
 
-use super::{Shared, connect::resolve, means::Allowance, session::refuse};
+use super::{
+    DNS_PORT, Shared,
+    connect::resolve,
+    means::Allowance,
+    ping::{self, Ping},
+    session::refuse,
+};
 use crate::{
     accounts::Direction,
     association::{Association, Held, Hub, MAX_ASSOCIATIONS},
-    protocol::{Packet, Reply, Status, write_frame},
+    protocol::{Packet, RESOLVER, Reply, Status, write_frame},
     target::{Host, Target},
 };
 
@@ -74,47 +80,54 @@ async fn relay(mut association: Association, sockets: &Sockets, mut peers: Peers
     let mut last_traffic = Instant::now();
     loop {
         let silence = tokio::time::sleep_until(last_traffic + idle);
-        tokio::select! {
+        let [ping, ping_v6] = sockets.ping.sockets();
+        let arrived = tokio::select! {
             packet = association.receive() => {
                 let Some(packet) = packet else { return };
                 if let Some((packet, address)) = peers.route(packet)
                     && peers.pays(Direction::Up, &packet.packet.payload)
                 {
-                    sockets.send(&packet.packet.payload, address).await;
+                    sockets.send(&packet.packet.payload, address, &peers.allowance).await;
                     last_traffic = Instant::now();
                 }
+                continue;
             }
             Some(found) = peers.lookups.join_next() => {
                 let Ok((target, address)) = found else { continue };
                 for (packet, address) in peers.found(target, address) {
                     if peers.pays(Direction::Up, &packet.packet.payload) {
-                        sockets.send(&packet.packet.payload, address).await;
+                        sockets.send(&packet.packet.payload, address, &peers.allowance).await;
                         last_traffic = Instant::now();
                     }
                 }
+                continue;
             }
-            Some((payload, from)) = receive(sockets.v4.as_ref()) => {
-                if pass_back(&association, &peers, from, payload) {
-                    last_traffic = Instant::now();
-                }
-            }
-            Some((payload, from)) = receive(sockets.v6.as_ref()) => {
-                if pass_back(&association, &peers, from, payload) {
-                    last_traffic = Instant::now();
-                }
-            }
+            Some(arrived) = receive(sockets.v4.as_ref()) => Some(arrived),
+            Some(arrived) = receive(sockets.v6.as_ref()) => Some(arrived),
+            Some((message, from)) = receive(ping) => ping::answer(&message, from),
+            Some((message, from)) = receive(ping_v6) => ping::answer(&message, from),
             () = silence => return,
+        };
+        if let Some((payload, from)) = arrived
+            && pass_back(&association, &peers, from, payload)
+        {
+            last_traffic = Instant::now();
         }
     }
 }
 
 /// Only hosts that the client has spoken to may answer.
 fn pass_back(association: &Association, peers: &Peers, from: SocketAddr, payload: Vec<u8>) -> bool {
-    let known = peers.spoken_to.contains_key(&from.ip());
-    if known && peers.pays(Direction::Down, &payload) {
-        association.send(&Packet { peer: Target::from_addr(from), payload });
+    let Some(peer) = peers.name_of(from) else { return false };
+    if peers.pays(Direction::Down, &payload) {
+        let packet = Packet { peer, payload };
+        if from.port() == DNS_PORT || packet.peer.is_resolver() {
+            association.send_surely(&packet);
+        } else {
+            association.send(&packet);
+        }
     }
-    known
+    true
 }
 
 /// `None` disables the branch, for a family that this machine lacks; errors (an ICMP message about
@@ -138,6 +151,7 @@ async fn receive(socket: Option<&UdpSocket>) -> Option<(Vec<u8>, SocketAddr)> {
 struct Sockets {
     v4: Option<UdpSocket>,
     v6: Option<UdpSocket>,
+    ping: Ping,
 }
 
 impl Sockets {
@@ -147,11 +161,15 @@ impl Sockets {
         let v6 = bind_v6_only().ok();
         match (v4, v6) {
             (Err(error), None) => Err(error),
-            (v4, v6) => Ok(Self { v4: v4.ok(), v6 }),
+            (v4, v6) => Ok(Self { v4: v4.ok(), v6, ping: Ping::default() }),
         }
     }
 
-    async fn send(&self, payload: &[u8], to: SocketAddr) {
+    /// Sends a packet; to port 0, which UDP has not, an echo request.
+    async fn send(&self, payload: &[u8], to: SocketAddr, allowance: &Allowance) {
+        if to.port() == 0 {
+            return self.ping.send(payload, to, allowance).await;
+        }
         let socket = if to.is_ipv4() { &self.v4 } else { &self.v6 };
         if let Some(socket) = socket
             && let Err(error) = socket.send_to(payload, to).await
@@ -176,6 +194,9 @@ struct Peers {
     allowance: Arc<Allowance>,
     /// What names stand for, and when that was found.
     names: BTreeMap<Target, (Instant, Option<SocketAddr>)>,
+    /// The name server that it asks, under the name [`RESOLVER`](crate::protocol::RESOLVER). That
+    /// permits nothing else at its address.
+    resolver: Option<SocketAddr>,
     /// Who may answer, and when that was checked.
     spoken_to: BTreeMap<IpAddr, Instant>,
     /// Lookups under way; a name server that does not answer holds up nobody but who asked for that
@@ -191,6 +212,7 @@ impl Peers {
             shared: shared.clone(),
             allowance: allowance.clone(),
             names: BTreeMap::new(),
+            resolver: None,
             spoken_to: BTreeMap::new(),
             lookups: JoinSet::new(),
             asked: Vec::new(),
@@ -210,7 +232,7 @@ impl Peers {
                 return None;
             }
         };
-        self.permits(address.ip()).then_some((packet, address))
+        (target.is_resolver() || self.permits(address.ip())).then_some((packet, address))
     }
 
     fn look_up(&mut self, packet: Held<Packet>) {
@@ -237,13 +259,24 @@ impl Peers {
             self.names.clear();
         }
         self.names.insert(target.clone(), (Instant::now(), address));
+        if target.is_resolver() {
+            self.resolver = address;
+        }
         self.asked.retain(|asked| *asked != target);
         let (ready, waiting) =
             std::mem::take(&mut self.waiting).into_iter().partition(|held| held.packet.peer == target);
         self.waiting = waiting;
         let ready: Vec<_> = ready;
-        let permitted = address.filter(|address| self.permits(address.ip()));
+        let permitted = address.filter(|address| target.is_resolver() || self.permits(address.ip()));
         permitted.map_or_else(Vec::new, |address| ready.into_iter().map(|held| (held, address)).collect())
+    }
+
+    /// What the client calls a host that may answer.
+    fn name_of(&self, from: SocketAddr) -> Option<Target> {
+        if self.resolver == Some(from) {
+            return Some(Target { host: Host::Name(RESOLVER.to_owned()), port: DNS_PORT });
+        }
+        self.spoken_to.contains_key(&from.ip()).then(|| Target::from_addr(from))
     }
 
     /// Whether a packet may pass at its account's rate; if so, it is counted.
@@ -309,6 +342,21 @@ mod tests {
         let public = "1.1.1.1:53";
         assert_eq!(route(&mut peers, public), Some(public.parse().unwrap()));
         assert!(peers.spoken_to.contains_key(&"1.1.1.1".parse().unwrap()));
+    }
+
+    /// The name server is the server's own, and often on this very machine.
+    #[tokio::test]
+    async fn the_resolver_is_reached_and_nothing_else_at_its_address() {
+        let mut peers = peers(PublicOnly);
+        let here: SocketAddr = "127.0.0.1:5353".parse().unwrap();
+        peers.shared.means.set_names(super::super::names::Names::new(&[here]));
+        let resolver = format!("{RESOLVER}:53");
+        assert_eq!(look_up(&mut peers, &resolver).await, [here]);
+        assert_eq!(route(&mut peers, &resolver), Some(here), "it is remembered");
+        assert_eq!(peers.name_of(here).unwrap().to_string(), resolver);
+        assert_eq!(peers.name_of("127.0.0.1:80".parse().unwrap()), None);
+        assert_eq!(route(&mut peers, "127.0.0.1:5353"), None, "by its address it is any host");
+        assert_eq!(look_up(&mut peers, &format!("{RESOLVER}:80")).await, [], "DNS and nothing else");
     }
 
     #[tokio::test]

@@ -6,7 +6,7 @@ use mendpath::{RecvStream, SendStream};
 use tokio::net::TcpStream;
 use tracing::debug;
 
-use super::{Shared, means::Allowance, session::refuse, shares::Part};
+use super::{DNS_PORT, Shared, means::Allowance, session::refuse, shares::Part};
 use crate::{
     accounts::{Direction, Metered},
     destination::{Destinations, NotPublic},
@@ -61,7 +61,7 @@ async fn connect(
     let mut last = None;
     for address in addresses {
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
-            Ok(Ok(tcp)) if is_own(&tcp, &shared.destinations) => {
+            Ok(Ok(tcp)) if !target.is_resolver() && is_own(&tcp, &shared.destinations) => {
                 return Err(forbidden(target, NotPublic::ThisMachine));
             }
             Ok(Ok(tcp)) => {
@@ -91,6 +91,9 @@ pub(super) async fn resolve(
     destinations: &Destinations,
     allowance: &Allowance,
 ) -> Result<Vec<SocketAddr>, Reply> {
+    if target.is_resolver() {
+        return resolver(target, allowance);
+    }
     let found = match &target.host {
         Host::Ip(ip) => vec![*ip],
         Host::Name(name) => allowance.lookup(name).await?,
@@ -104,6 +107,19 @@ pub(super) async fn resolve(
         return Err(Reply::new(Status::Forbidden, text));
     }
     Ok(addresses)
+}
+
+/// The server's own name servers: wherever they are, clients reach them through the names that they
+/// ask for anyway.
+fn resolver(target: &Target, allowance: &Allowance) -> Result<Vec<SocketAddr>, Reply> {
+    if target.port != DNS_PORT {
+        return Err(Reply::new(Status::Refused, format_args!("there is nothing but DNS at {}", target.host)));
+    }
+    let servers = allowance.name_servers();
+    if servers.is_empty() {
+        return Err(Reply::new(Status::NameUnknown, "the server knows no name server"));
+    }
+    Ok(servers)
 }
 
 fn forbidden(target: &Target, why: NotPublic) -> Reply {

@@ -106,6 +106,11 @@ impl Allowance {
         })
     }
 
+    /// Where this server looks names up.
+    pub(super) fn name_servers(&self) -> Vec<std::net::SocketAddr> {
+        self.means.names().servers()
+    }
+
     /// The addresses of a name, those that this machine has a route to first.
     ///
     /// # Errors

@@ -95,6 +95,16 @@ impl Names {
         Ok(addresses)
     }
 
+    /// Where names are looked up.
+    pub(super) fn servers(&self) -> Vec<SocketAddr> {
+        let (config, _) = self.name_servers();
+        let address = |server: &NameServerConfig| {
+            let port = server.connections.first().map_or(DNS_PORT, |connection| connection.port);
+            SocketAddr::new(server.ip, port)
+        };
+        config.name_servers().iter().map(address).collect()
+    }
+
     /// As the system's files are now.
     fn resolver(&self) -> Result<Arc<Configured>, LookupError> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);

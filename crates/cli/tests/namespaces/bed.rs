@@ -142,6 +142,16 @@ impl Bed {
         panic!("nobody listens on {address}");
     }
 
+    /// Does something at the client's end.
+    pub fn at_client<R: Send>(&self, action: impl FnOnce() -> R + Send) -> R {
+        self.client.run(action).unwrap()
+    }
+
+    /// Does something at the server's end.
+    pub fn at_server<R: Send>(&self, action: impl FnOnce() -> R + Send) -> R {
+        self.server.run(action).unwrap()
+    }
+
     /// A listener of a host that the server reaches.
     pub fn host(&self) -> TcpListener {
         let address: IpAddr = if self.has_v4() { SERVER.into() } else { SERVER_V6.into() };

@@ -10,6 +10,8 @@
 mod bed;
 mod download;
 mod program;
+#[cfg(feature = "tunnel")]
+mod tunnel;
 mod wire;
 
 use bed::{Bed, Family};

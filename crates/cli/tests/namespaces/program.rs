@@ -29,11 +29,17 @@ pub struct Server {
 impl Server {
     /// Starts it on `listen` and reads its invitation.
     pub fn start(bed: &Bed, listen: &str) -> Self {
+        Self::start_with(bed, listen, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(bed: &Bed, listen: &str, more: &[&str]) -> Self {
         let state = tempfile::tempdir().unwrap();
         let place = if bed.family == Family::V6 { "[fd99::1]:4433" } else { "10.99.0.1:4433" };
         let arguments = ["server", "--allow-private", "--listen", listen, "--advertise", place, "--state"];
         let mut arguments = arguments.map(str::to_owned).to_vec();
         arguments.push(state.path().display().to_string());
+        arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
         let mut program = Program(bed.start(true, &arguments));
         let mut stdout = BufReader::new(program.0.stdout.take().unwrap());
         drain(program.0.stderr.take().unwrap());
@@ -41,6 +47,11 @@ impl Server {
         stdout.read_line(&mut invitation).unwrap();
         assert!(invitation.starts_with("mendpath://"), "{invitation}");
         Self { _program: program, invitation: invitation.trim().to_owned(), _state: state }
+    }
+
+    /// Its invitation.
+    pub fn invitation(&self) -> &str {
+        &self.invitation
     }
 
     /// The invitation with another place in it.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use futures_util::TryStreamExt as _;
 use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder, packet_route::rule::RuleAction};
 
-use super::{SERVER, client_address};
+use super::{BEHIND, SERVER, client_address};
 use crate::LabError;
 
 /// Packets that may wait for the emulator to read them: more than a window, so that only emulated
@@ -39,6 +39,7 @@ pub(super) fn client(paths: usize, first: usize) -> Result<(), LabError> {
 pub(super) fn server(paths: usize) -> Result<(), LabError> {
     with_netlink(async |handle| {
         bring_up(handle, "lo", Some((SERVER, 32))).await?;
+        bring_up(handle, "lo", Some((BEHIND, 32))).await?;
         for path in 0..paths {
             let [a, b, c, _] = client_address(path).octets();
             bring_up(handle, &format!("path{path}"), Some((Ipv4Addr::new(a, b, c, 1), 24))).await?;

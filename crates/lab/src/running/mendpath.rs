@@ -40,11 +40,10 @@ pub(super) fn start(
         schemes.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }
     let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };
-    let origin = starter.origin_behind(bed)?;
     match entry {
-        Entry::Forward => ends.proxy(origin, false),
-        Entry::Socks => ends.proxy(origin, true),
-        Entry::New => ends.relay(origin),
+        Entry::Forward | Entry::Socks => ends.proxy(starter.origin_behind(bed)?, *entry),
+        Entry::Tunnel => ends.proxy(starter.origin_behind_tunnel(bed)?, *entry),
+        Entry::New => ends.relay(starter.origin_behind(bed)?),
     }
 }
 
@@ -57,8 +56,8 @@ struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// With a forwarded port, or through SOCKS5.
-    fn proxy(&self, origin: Origin, by_socks: bool) -> Result<Running, LabError> {
+    /// With a forwarded port, through SOCKS5 or by a tunnel.
+    fn proxy(&self, origin: Origin, entry: Entry) -> Result<Running, LabError> {
         let directory = self.starter.directory.sub_directory()?;
         let port = 4_433 + self.slot;
         let [listen, admin] =
@@ -79,20 +78,27 @@ impl Ends<'_> {
         })?;
         let invitation = line.ok_or_else(|| server.failure("it printed no invitation"))?;
         let mut client = words([
-            "client",
+            if entry == Entry::Tunnel { "tunnel" } else { "client" },
             &invitation,
-            &match by_socks {
-                true => format!("--socks5={listen}"),
-                false => format!("--forward={listen}={}", origin.addr),
+            &match entry {
+                Entry::Socks => format!("--socks5={listen}"),
+                Entry::Tunnel => format!("--route={}/32", origin.addr.ip()),
+                _ => format!("--forward={listen}={}", origin.addr),
             },
             &format!("--admin={admin}"),
         ]);
         client.extend(self.paths.iter().map(|path| format!("--path={}", client_address(*path))));
         let client = self.program(&self.bed.client, client)?;
         let mut processes = vec![server, client];
+        let listen = if entry == Entry::Tunnel {
+            self.wait_for_tunnel(&mut processes, admin)?;
+            origin.addr
+        } else {
+            listen
+        };
         self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
         self.wait_for_paths(admin)?;
-        let behind = by_socks.then_some(origin.addr);
+        let behind = (entry == Entry::Socks).then_some(origin.addr);
         let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind };
         let admin = Admin { client: Some(admin), server: Some(admin) };
         Ok(Running { target, origin, processes, admin })
@@ -133,6 +139,19 @@ impl Ends<'_> {
         words.insert(0, self.starter.mendpath.display().to_string());
         words.extend(self.schemes.iter().cloned());
         Process::start(namespace, &words, INSTALL, self.starter.directory)
+    }
+
+    /// Waits until packets to the origin go through the tunnel; before, they would go beside it.
+    fn wait_for_tunnel(&self, processes: &mut [Process], admin: SocketAddr) -> Result<(), LabError> {
+        let found = clock::poll_until(START, self.starter.cancel, || {
+            processes.iter_mut().try_for_each(Process::check)?;
+            let stats = self::admin(&self.bed.client, admin, "/stats");
+            Ok(stats.filter(|stats| stats["tun"].is_object()).map(|_| ()))
+        })?;
+        match (found, processes.last()) {
+            (None, Some(client)) => Err(client.failure(&format!("there is no tunnel after {START}"))),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until every path is active. Lossy paths may take their time; what is missing then

@@ -1,0 +1,88 @@
+//! Arguments of `run`.
+
+use std::{
+    ffi::OsString,
+    net::{IpAddr, SocketAddr},
+};
+
+use clap::Args;
+use ipnet::IpNet;
+
+use super::DialArgs;
+use crate::client::EarlyAnswers;
+
+/// What `run` and `tunnel` have in common.
+#[derive(Debug, Args)]
+pub struct CarryArgs {
+    /// Where and how.
+    #[command(flatten)]
+    pub dial: DialArgs,
+    /// Name server to ask through the tunnel [default: the one that the server itself asks].
+    #[arg(long, value_name = "ADDR")]
+    pub dns: Option<IpAddr>,
+    /// Tell programs that they are connected before the server has said so, which saves a round
+    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
+    /// within the last ten minutes) or always.
+    #[arg(long, value_name = "WHEN", default_value_t)]
+    pub answer_early: EarlyAnswers,
+    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
+    /// and /stats as JSON, /metrics for Prometheus.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// Leave the hosts that programs connect to out of statistics and events.
+    #[arg(long)]
+    pub hide_names: bool,
+    /// Seconds without an answer on any path until the connection is made anew.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
+    pub give_up: u64,
+    /// Keep trying when the server does not answer at the start, as a service should.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// Arguments of `run`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath run --invitation-file invitation -- curl https://example.org/\n  \
+                  mendpath run --invitation-file invitation -- ssh vps.example.org\n  \
+                  mendpath run --invitation-file invitation -- bash      everything that is typed there\n\n\
+                  The exit code is the command's; 128 and the signal's number if a signal ended it, 127 if there is no such command, 126 if it \
+                  cannot be run.")]
+pub struct RunCommandArgs {
+    /// What it has in common with `tunnel`.
+    #[command(flatten)]
+    pub carry: CarryArgs,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// Arguments of `tunnel`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  sudo mendpath tunnel --invitation-file invitation\n  \
+                  sudo mendpath tunnel --invitation-file invitation --exclude 198.51.100.0/24 --kill-switch\n  \
+                  sudo mendpath tunnel --invitation-file invitation --route 10.20.0.0/16     this network alone\n  \
+                  sudo mendpath tunnel --remove-kill-switch")]
+pub struct TunnelArgs {
+    /// What it has in common with `run`.
+    #[command(flatten)]
+    pub carry: CarryArgs,
+    /// Send this network through the tunnel, also where there is a nearer route; several times for
+    /// several [default: everything but networks that this machine is in or has a route to].
+    #[arg(long = "route", value_name = "CIDR")]
+    pub routes: Vec<IpNet>,
+    /// Leave this network out of the tunnel; several times for several.
+    #[arg(long = "exclude", value_name = "CIDR")]
+    pub excludes: Vec<IpNet>,
+    /// Make the device and its addresses only; routes and name servers are your own business.
+    #[arg(long, conflicts_with_all = ["routes", "excludes", "kill_switch"])]
+    pub no_routes: bool,
+    /// Let nothing out of this machine but through the tunnel, even if this program is killed;
+    /// stopping it properly ends that, as does the next start without this option. Needs `nft`.
+    #[arg(long)]
+    pub kill_switch: bool,
+    /// Only take off the kill switch that a killed program left behind.
+    #[arg(long, conflicts_with_all = ["invitation", "kill_switch"])]
+    pub remove_kill_switch: bool,
+}

@@ -1,0 +1,221 @@
+//! `mendpath run`.
+
+use std::{
+    io,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::ExitStatusExt as _,
+    },
+    process::{Child, ExitStatus},
+    time::Duration,
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, pidfd_open, pidfd_send_signal};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing::debug;
+
+use super::dial_options;
+use crate::{
+    args::{CarryArgs, RunCommandArgs},
+    client::{Client, ClientOptions},
+    console, descriptors,
+    failure::{Failure, io_reason},
+    protocol::CloseCode,
+    token::Service,
+    tun::{Carrier, Options, Parent, inside},
+};
+
+/// Added to the number of the signal that ended the command, as shells do it.
+const BY_SIGNAL: u8 = 128;
+
+pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
+    console::leave_out_good_news();
+    descriptors::raise();
+    let options = client_options(&args.carry)?;
+    let mut signals = Signals::listen();
+    // First what may be forbidden: nobody need wait for the server to learn of that.
+    let (parent, child) = inside::start(&args.command).map_err(|error| {
+        Failure::new("cannot start a process for the command", io_reason(&error), "Check this user's limits")
+    })?;
+    let command = Running::new(child)?;
+    let result = carry(&args, options, parent, &mut signals, &command).await;
+    match result {
+        Ok(Some(status)) => Ok(code(status)),
+        Ok(None) => Ok(signals.last.map_or(1, by_signal)),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A client without proxies.
+pub(super) fn client_options(args: &CarryArgs) -> Result<ClientOptions, Failure> {
+    let mut dial = dial_options(&args.dial, Service::Proxy)?;
+    dial.idle_timeout = Duration::from_secs(args.give_up);
+    Ok(ClientOptions {
+        dial,
+        socks5: None,
+        http: None,
+        forwards: Vec::new(),
+        admin: args.admin,
+        credentials: None,
+        show_names: !args.hide_names,
+        early_answers: args.answer_early,
+        wait_for_server: args.wait,
+    })
+}
+
+/// `None` if a signal ended us before the command began.
+async fn carry(
+    args: &RunCommandArgs,
+    options: ClientOptions,
+    parent: Parent,
+    signals: &mut Signals,
+    command: &Running,
+) -> Result<Option<ExitStatus>, Failure> {
+    // Its process answers at once, or ends.
+    let taken = tokio::task::spawn_blocking(move || parent.take_ends().map(|ends| (parent, ends))).await;
+    let (parent, ends) = taken.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let client = tokio::select! {
+        client = Client::start(options) => client?,
+        _ = signals.next() => return Ok(None),
+    };
+    super::show_status("run", client.feed.clone());
+    let dns = args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into());
+    let carrying = Carrier::start(client.shared.clone(), ends, Options { dns, all_dns: false })?;
+    let uplink = client.uplink.clone();
+    if let Err(error) = parent.go() {
+        debug!(%error, "the command's process is gone");
+    }
+    drop(parent);
+    let carrying = tokio::spawn(carrying);
+    let status = tokio::select! {
+        status = command.attend(signals) => Ok(Some(status)),
+        Ok(failure) = carrying => Err(failure),
+        failure = client.run() => Err(failure),
+    };
+    if let Some(session) = uplink.now() {
+        session.connection.close(CloseCode::Done.into(), b"");
+        // The last packet must get out before the process ends.
+        crate::backoff::pause(Duration::from_millis(20)).await;
+    }
+    status
+}
+
+/// The command's process; dropping this ends it.
+struct Running {
+    handle: OwnedFd,
+    child: std::sync::Mutex<Option<Child>>,
+}
+
+impl Running {
+    fn new(child: Child) -> Result<Self, Failure> {
+        let open = Pid::from_raw(child.id().cast_signed()).ok_or(rustix::io::Errno::SRCH);
+        let handle = open.and_then(|pid| pidfd_open(pid, PidfdFlags::empty())).map_err(|errno| {
+            let reason = io_reason(&io::Error::from(errno));
+            Failure::new("cannot watch the command's process", reason, "Use Linux 5.3 or later")
+        })?;
+        Ok(Self { handle, child: std::sync::Mutex::new(Some(child)) })
+    }
+
+    /// Passes signals on until the command ends.
+    async fn attend(&self, signals: &mut Signals) -> ExitStatus {
+        let child = self.child.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let mut child = child.expect("a command is attended once");
+        let mut ended = tokio::task::spawn_blocking(move || child.wait());
+        loop {
+            tokio::select! {
+                status = &mut ended => return match status {
+                    Ok(Ok(status)) => status,
+                    // Somebody else took its status; it is over in any case.
+                    _ => ExitStatus::default(),
+                },
+                signal = signals.next() => self.pass(signal),
+            }
+        }
+    }
+
+    fn pass(&self, signal: Signal) {
+        // What is typed reaches the whole foreground already.
+        let typed = matches!(signal, Signal::INT | Signal::QUIT) && is_in_foreground();
+        if !typed {
+            debug!(?signal, "passing on");
+            let _ = pidfd_send_signal(&self.handle, signal);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing happens if it has ended.
+        let _ = pidfd_send_signal(&self.handle, Signal::TERM);
+    }
+}
+
+/// Whether the keyboard's signals come to this process.
+fn is_in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    terminal.is_ok_and(|terminal| {
+        rustix::termios::tcgetpgrp(terminal.as_fd()).is_ok_and(|group| group == getpgrp())
+    })
+}
+
+/// Signals that are the command's.
+struct Signals {
+    streams: Vec<(Signal, tokio::signal::unix::Signal)>,
+    last: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        let kinds = [
+            (Signal::INT, SignalKind::interrupt()),
+            (Signal::QUIT, SignalKind::quit()),
+            (Signal::TERM, SignalKind::terminate()),
+            (Signal::HUP, SignalKind::hangup()),
+            (Signal::USR1, SignalKind::user_defined1()),
+            (Signal::USR2, SignalKind::user_defined2()),
+        ];
+        let streams = kinds.into_iter().filter_map(|(name, kind)| Some((name, signal(kind).ok()?)));
+        Self { streams: streams.collect(), last: None }
+    }
+
+    async fn next(&mut self) -> Signal {
+        let streams = &mut self.streams;
+        let signal = std::future::poll_fn(|cx| {
+            for (name, stream) in &mut *streams {
+                if stream.poll_recv(cx).is_ready() {
+                    return std::task::Poll::Ready(*name);
+                }
+            }
+            std::task::Poll::Pending
+        })
+        .await;
+        self.last = Some(signal);
+        signal
+    }
+}
+
+fn by_signal(signal: Signal) -> u8 {
+    BY_SIGNAL.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(u8::MAX))
+}
+
+/// The exit code that stands for a command's end.
+fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        (None, Some(signal)) => BY_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX)),
+        (None, None) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_those_of_shells() {
+        assert_eq!(code(ExitStatus::from_raw(0)), 0);
+        assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
+        assert_eq!(code(ExitStatus::from_raw(9)), 137);
+        assert_eq!(by_signal(Signal::TERM), 143);
+    }
+}

@@ -1,0 +1,110 @@
+//! `mendpath tunnel`.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::net::lookup_host;
+
+use super::{interrupted, run::client_options, service};
+use crate::{
+    args::TunnelArgs,
+    client::{Client, local_addresses},
+    console::say,
+    descriptors,
+    failure::{Failure, io_reason},
+    protocol::CloseCode,
+    target::{Host, Target},
+    tun::{Carrier, Machine, Options, Plan, remove_kill_switch},
+};
+
+pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
+    if args.remove_kill_switch {
+        remove_kill_switch()?;
+        say("the kill switch is off");
+        return Ok(());
+    }
+    descriptors::raise();
+    let mut options = client_options(&args.carry)?;
+    // Later its name would have to be looked up through the tunnel that is to be made anew.
+    let servers = addresses(&options.dial.invitation.server).await?;
+    options.dial.invitation.server = Target::from_addr(servers[0]);
+    let plan = Plan {
+        routes: args.routes,
+        excludes: args.excludes,
+        no_routes: args.no_routes,
+        kill_switch: args.kill_switch,
+        servers,
+        locals: local_addresses()
+            .unwrap_or_default()
+            .into_iter()
+            .map(|local| local.ip)
+            .filter(is_own)
+            .collect(),
+    };
+    let options_of_carrier = Options {
+        dns: args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into()),
+        all_dns: plan.takes_dns(),
+    };
+    // The server first: a tunnel that leads nowhere would cut the machine off.
+    let client = tokio::select! {
+        client = Client::start(options) => client?,
+        () = interrupted() => return Ok(()),
+    };
+    super::show_status("tunnel", client.feed.clone());
+    let told = describe(&plan);
+    let changed = tokio::task::spawn_blocking(move || Machine::change(plan)).await;
+    let (machine, ends) = changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier)?;
+    let carrying = tokio::spawn(carrying);
+    let uplink = client.uplink.clone();
+    say(told);
+    service::ready();
+    let ended = tokio::select! {
+        failure = client.run() => Err(failure),
+        Ok(failure) = carrying => Err(failure),
+        () = interrupted() => Ok(()),
+    };
+    say("stopping");
+    service::stopping();
+    drop(machine);
+    if let Some(session) = uplink.now() {
+        session.connection.close(CloseCode::Done.into(), b"");
+        // The last packet must get out before the process ends.
+        crate::backoff::pause(std::time::Duration::from_millis(50)).await;
+    }
+    ended
+}
+
+fn describe(plan: &Plan) -> String {
+    if plan.no_routes {
+        return "the device mendpath0 is up; nothing leads to it but your own routes".to_owned();
+    }
+    let what = match plan.routes.as_slice() {
+        [] => "everything".to_owned(),
+        routes => routes.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+    };
+    format!("{what} goes through the tunnel until this ends")
+}
+
+/// Whether packets from this address may belong to connections of before.
+fn is_own(ip: &IpAddr) -> bool {
+    let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    !ip.is_loopback() && !link_local
+}
+
+/// Where the server is.
+async fn addresses(server: &Target) -> Result<Vec<SocketAddr>, Failure> {
+    let failed = |wrong: String| {
+        let next = "Check this machine's connection and DNS, and the name in the invitation";
+        Failure::new(format!("cannot find the server {server}"), wrong, next)
+    };
+    let found: Vec<SocketAddr> = match &server.host {
+        Host::Ip(ip) => vec![SocketAddr::new(*ip, server.port)],
+        Host::Name(name) => {
+            let found = lookup_host((name.as_str(), server.port)).await;
+            found.map_err(|error| failed(io_reason(&error)))?.take(4).collect()
+        }
+    };
+    let unmapped = |address: SocketAddr| SocketAddr::new(IpAddr::to_canonical(&address.ip()), address.port());
+    let found: Vec<_> = found.into_iter().map(unmapped).collect();
+    if found.is_empty() { Err(failed("its name has no address".to_owned())) } else { Ok(found) }
+}

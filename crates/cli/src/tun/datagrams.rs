@@ -1,0 +1,314 @@
+//! UDP of programs: an association for each of their sockets.
+//!
+//! To ask for an association takes a round trip, which a question to a name server would feel. Some
+//! are therefore kept at hand, for as long as there is UDP at all.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::{
+    sync::{Notify, mpsc},
+    time::{Instant, timeout_at},
+};
+use tracing::{debug, trace};
+
+use super::carrier::Carrier;
+use crate::{
+    association::{Association, MAX_ASSOCIATIONS},
+    client::{Uplink, associate},
+    failure::Failure,
+    protocol::Packet,
+    target::{Host, Target},
+};
+
+/// Packets of one socket that wait for their association; more are dropped.
+const WAITING: usize = 64;
+/// Associations at hand.
+const SPARES: usize = 4;
+/// Sockets at a time; the one that was silent longest makes room.
+const MOST: usize = MAX_ASSOCIATIONS - SPARES - 4;
+/// Without traffic, until an association is given up; the server's own limit is about the same.
+const IDLE: Duration = Duration::from_secs(120);
+/// The same for a socket that has asked a name server, or a host for an echo, and was answered.
+const ANSWERED: Duration = Duration::from_secs(5);
+/// The age at which a spare is replaced: before the server gives it up.
+const FRESH: Duration = Duration::from_secs(90);
+/// Between attempts to get spares when there are none.
+const AGAIN: Duration = Duration::from_secs(2);
+/// The port of DNS.
+const DNS: u16 = 53;
+
+/// All sockets, and the spares.
+#[derive(Default)]
+pub(super) struct Datagrams {
+    sockets: Mutex<BTreeMap<(Kind, SocketAddr), Socket>>,
+    spares: Mutex<Vec<Spare>>,
+    /// A spare was taken.
+    taken: Notify,
+    /// Sockets that ever were.
+    count: AtomicU64,
+    /// Packets that found no room.
+    dropped: AtomicU64,
+}
+
+/// What a program sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// UDP packets.
+    Udp,
+    /// Echo requests of a series, whose identifier stands for the program's port.
+    Echo,
+}
+
+/// A program's socket.
+struct Socket {
+    packets: mpsc::Sender<(SocketAddr, Vec<u8>)>,
+    last: Instant,
+    number: u64,
+}
+
+struct Spare {
+    association: Association,
+    made: Instant,
+}
+
+/// Where answers come from in a program's eyes.
+#[derive(Default)]
+struct Names {
+    /// The address that it asked for names last.
+    resolver: Option<SocketAddr>,
+    /// Whether all that it did was to ask for names.
+    only: bool,
+}
+
+impl Datagrams {
+    /// Sends a program's packet.
+    pub(super) fn send(
+        &self,
+        carrier: &Arc<Carrier>,
+        kind: Kind,
+        program: SocketAddr,
+        remote: SocketAddr,
+        payload: &[u8],
+    ) {
+        let (key, now) = ((kind, program), Instant::now());
+        let mut sockets = lock(&self.sockets);
+        let mut item = (remote, payload.to_vec());
+        if let Some(socket) = sockets.get_mut(&key) {
+            socket.last = now;
+            match socket.packets.try_send(item) {
+                Ok(()) => return,
+                Err(mpsc::error::TrySendError::Full(_)) => {
+                    self.dropped.fetch_add(1, Relaxed);
+                    return trace!(%program, "too many packets wait");
+                }
+                Err(mpsc::error::TrySendError::Closed(back)) => item = back,
+            }
+        }
+        let number = self.count.fetch_add(1, Relaxed);
+        let (packets, to_send) = mpsc::channel(WAITING);
+        let _ = packets.try_send(item);
+        make_room(&mut sockets, &key);
+        sockets.insert(key, Socket { packets, last: now, number });
+        let carrier = carrier.clone();
+        tokio::spawn(async move {
+            serve(&carrier, kind, program, to_send).await;
+            carrier.forget_socket(key, number);
+        });
+    }
+
+    /// Sockets at the moment, and packets that found no room.
+    pub(super) fn counts(&self) -> (usize, u64) {
+        (lock(&self.sockets).len(), self.dropped.load(Relaxed))
+    }
+
+    pub(super) fn forget(&self, key: (Kind, SocketAddr), number: u64) {
+        let mut sockets = lock(&self.sockets);
+        if sockets.get(&key).is_some_and(|socket| socket.number == number) {
+            sockets.remove(&key);
+        }
+    }
+
+    /// A spare of the present connection, or a new association.
+    pub(super) async fn association(&self, uplink: &Uplink) -> Option<Association> {
+        let hub = uplink.now().map(|session| session.hub);
+        let spare = {
+            let mut spares = lock(&self.spares);
+            spares.retain(|spare| {
+                let fresh = spare.made.elapsed() < FRESH + AGAIN;
+                fresh && hub.as_ref().is_some_and(|hub| spare.association.is_of(hub))
+            });
+            (!spares.is_empty()).then(|| spares.remove(0).association)
+        };
+        self.taken.notify_one();
+        match spare {
+            Some(association) => Some(association),
+            None => associate(uplink).await.inspect_err(|reply| debug!(reply.text, "no association")).ok(),
+        }
+    }
+
+    /// Keeps some associations at hand; they are replaced for as long as somebody takes any.
+    pub(super) async fn keep_spares(&self, uplink: &Uplink) -> Failure {
+        let mut wanted_until = Instant::now() + IDLE;
+        loop {
+            lock(&self.spares).retain(|spare| spare.made.elapsed() < FRESH);
+            while Instant::now() < wanted_until && lock(&self.spares).len() < SPARES {
+                match associate(uplink).await {
+                    Ok(association) => {
+                        lock(&self.spares).push(Spare { association, made: Instant::now() });
+                    }
+                    Err(reply) => {
+                        debug!(reply.text, "no spare association");
+                        crate::backoff::pause(AGAIN).await;
+                    }
+                }
+            }
+            let oldest =
+                lock(&self.spares).first().map_or(Instant::now() + FRESH, |spare| spare.made + FRESH);
+            if timeout_at(oldest, self.taken.notified()).await.is_ok() {
+                wanted_until = Instant::now() + IDLE;
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Sends the socket away that was silent longest, if there are as many as there may be and `key` is
+/// a new one.
+fn make_room(sockets: &mut BTreeMap<(Kind, SocketAddr), Socket>, key: &(Kind, SocketAddr)) {
+    if sockets.len() >= MOST && !sockets.contains_key(key) {
+        let oldest =
+            sockets.iter().min_by_key(|(_, socket)| (socket.last, socket.number)).map(|(key, _)| *key);
+        // Its task ends when nobody can send it packets.
+        oldest.map(|oldest| sockets.remove(&oldest));
+    }
+}
+
+/// Moves packets between a program's socket and its association until neither side says anything.
+async fn serve(
+    carrier: &Carrier,
+    kind: Kind,
+    program: SocketAddr,
+    mut to_send: mpsc::Receiver<(SocketAddr, Vec<u8>)>,
+) {
+    let Some(mut association) = carrier.association().await else { return };
+    let mut names = Names { resolver: None, only: true };
+    let mut until = Instant::now() + IDLE;
+    loop {
+        tokio::select! {
+            packet = to_send.recv() => {
+                let Some((remote, payload)) = packet else { return };
+                names.asked(remote, carrier.asks_for_names(remote));
+                let packet = Packet { peer: carrier.target(remote), payload };
+                if remote.port() == DNS {
+                    association.send_surely(&packet);
+                } else {
+                    association.send(&packet);
+                }
+                until = Instant::now() + IDLE;
+            }
+            packet = association.receive() => {
+                let Some(packet) = packet else { return };
+                let Some(from) = names.source(&packet.packet.peer, carrier.dns()) else { continue };
+                if let Some(packet) = kind.packet(from, program, &packet.packet.payload) {
+                    carrier.device.write(&packet);
+                }
+                let short = names.only || kind == Kind::Echo;
+                until = Instant::now() + if short { ANSWERED } else { IDLE };
+            }
+            () = tokio::time::sleep_until(until) => return,
+        }
+    }
+}
+
+impl Kind {
+    /// What a program is to get.
+    fn packet(self, from: SocketAddr, program: SocketAddr, payload: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Udp if from.port() == 0 => None,
+            Self::Udp => tunnel::udp(from, program, payload),
+            Self::Echo => {
+                let (sequence, data) = payload.split_first_chunk()?;
+                let sequence = u16::from_be_bytes(*sequence);
+                tunnel::echo_reply(from.ip(), program.ip(), program.port(), sequence, data)
+            }
+        }
+    }
+}
+
+impl Names {
+    fn asked(&mut self, remote: SocketAddr, for_names: bool) {
+        self.only &= remote.port() == DNS;
+        if for_names {
+            self.resolver = Some(remote);
+        }
+    }
+
+    /// Who has sent a packet, in the program's eyes: what stands behind the device's peer is the
+    /// peer.
+    fn source(&self, peer: &Target, dns: Option<SocketAddr>) -> Option<SocketAddr> {
+        let Host::Ip(ip) = peer.host else { return self.resolver };
+        let from = SocketAddr::new(ip.to_canonical(), peer.port);
+        if dns == Some(from) { self.resolver.or(dns) } else { Some(from) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn program(n: u16) -> SocketAddr {
+        ([198, 18, 0, 1], n).into()
+    }
+
+    #[test]
+    fn the_socket_that_was_silent_longest_makes_room() {
+        let mut sockets = BTreeMap::new();
+        let (packets, _to_send) = mpsc::channel(1);
+        for n in 0..2_000 {
+            let key = (Kind::Udp, program(n));
+            make_room(&mut sockets, &key);
+            let (packets, last) = (packets.clone(), Instant::now());
+            sockets.insert(key, Socket { packets, last, number: n.into() });
+            assert!(sockets.len() <= MOST);
+        }
+        assert_eq!(sockets.first_key_value().unwrap().0.1, program(2_000 - MOST as u16));
+        let known = (Kind::Udp, program(1_999));
+        make_room(&mut sockets, &known);
+        assert_eq!(sockets.len(), MOST, "one that is there needs no room");
+    }
+
+    #[test]
+    fn answers_come_from_whom_the_program_asked() {
+        let mut names = Names { resolver: None, only: true };
+        let (peer, host): (SocketAddr, SocketAddr) =
+            ("198.18.0.2:53".parse().unwrap(), "192.0.2.1:9".parse().unwrap());
+        names.asked(peer, true);
+        let resolver = format!("{}:53", crate::protocol::RESOLVER).parse().unwrap();
+        assert_eq!(names.source(&resolver, None), Some(peer));
+        let dns = "9.9.9.9:53".parse().unwrap();
+        assert_eq!(names.source(&Target::from_addr(dns), Some(dns)), Some(peer), "the one that was given");
+        names.asked(host, false);
+        assert_eq!(names.source(&Target::from_addr(host), Some(dns)), Some(host));
+        assert!(!names.only);
+    }
+
+    #[test]
+    fn programs_get_what_they_sent_for() {
+        let (host, series) = ("192.0.2.1:0".parse().unwrap(), program(77));
+        assert!(Kind::Udp.packet(host, series, b"x").is_none(), "UDP has no port 0");
+        assert!(Kind::Echo.packet(host, series, &[1]).is_none(), "cut short");
+        let reply = Kind::Echo.packet(host, series, &[0, 3, 9]).unwrap();
+        assert_eq!(reply[20..], [0, 0, 0xf6, 0xaf, 0, 77, 0, 3, 9]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Makes the device, and asks the kernel for its addresses and routes.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    os::fd::{AsFd as _, OwnedFd},
+};
+
+use futures_util::TryStreamExt as _;
+use rtnetlink::{
+    Handle, LinkUnspec, RouteMessageBuilder,
+    packet_route::address::{AddressAttribute, AddressFlags},
+};
+use socket2::{Domain, Socket, Type};
+use tracing::debug;
+use tun_rs::DeviceBuilder;
+
+use super::{
+    Ends, forbidden,
+    plan::{DEVICE, DEVICE_V6, MTU, NAME, PREFIX, PREFIX_V6, QUEUE},
+};
+
+/// Connections that may wait for us to accept them.
+const BACKLOG: i32 = 4_096;
+
+/// Makes the device in the calling thread's namespace, with addresses but no routes, and the
+/// listeners behind it. Must not be called within a runtime.
+///
+/// # Errors
+/// What the kernel says, and what it was asked for.
+pub(super) fn make(whole: bool) -> Result<Ends, (&'static str, io::Error)> {
+    let device = DeviceBuilder::new().name(NAME).build_sync();
+    let device = device.and_then(|device| device.as_fd().try_clone_to_owned());
+    let device: OwnedFd = device.map_err(|error| (forbidden::TUN, error))?;
+    let set = with_netlink(async |handle| {
+        let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
+        add_address(handle, index, DEVICE.into(), PREFIX).await?;
+        let v6 = add_address(handle, index, DEVICE_V6.into(), PREFIX_V6).await;
+        let has_v6 = v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok();
+        if whole {
+            up(handle, "lo", |link| link).await?;
+            let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).build();
+            handle.route().add(route).execute().await?;
+            if has_v6 {
+                let route = RouteMessageBuilder::<Ipv6Addr>::new().output_interface(index).build();
+                handle.route().add(route).execute().await?;
+            }
+        }
+        Ok(has_v6)
+    });
+    let has_v6 = set.map_err(|error| ("set the TUN device's addresses and routes", error))?;
+    let listen = |ip: IpAddr| listen(ip).map_err(|error| ("listen behind the TUN device", error));
+    let mut listeners = vec![listen(DEVICE.into())?];
+    if has_v6 {
+        listeners.push(listen(DEVICE_V6.into())?);
+    }
+    Ok(Ends { device, listeners })
+}
+
+/// A listener that hears nothing but the device.
+fn listen(ip: IpAddr) -> io::Result<TcpListener> {
+    let address = SocketAddr::new(ip, 0);
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.bind_device(Some(NAME.as_bytes()))?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Sets a link up, and returns its index.
+async fn up(
+    handle: &Handle,
+    name: &str,
+    change: impl FnOnce(LinkBuilder) -> LinkBuilder,
+) -> Result<u32, rtnetlink::Error> {
+    let index = index(handle, name).await?;
+    let link = change(LinkUnspec::new_with_index(index).up());
+    handle.link().change(link.build()).execute().await?;
+    Ok(index)
+}
+
+/// The number of a link.
+pub(super) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
+    let mut found = handle.link().get().match_name(name.to_owned()).execute();
+    Ok(found.try_next().await?.map_or(0, |link| link.header.index))
+}
+
+type LinkBuilder = rtnetlink::LinkMessageBuilder<LinkUnspec>;
+
+async fn add_address(handle: &Handle, index: u32, ip: IpAddr, prefix: u8) -> Result<(), rtnetlink::Error> {
+    let mut request = handle.address().add(index, ip, prefix);
+    if ip.is_ipv6() {
+        // Nobody else is there who could have it.
+        request.message_mut().attributes.push(AddressAttribute::Flags(AddressFlags::Nodad));
+    }
+    request.execute().await
+}
+
+/// Runs requests in the calling thread's namespace.
+pub(super) fn with_netlink<T>(
+    requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
+) -> io::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    runtime.block_on(async {
+        let (connection, handle, _) = rtnetlink::new_connection()?;
+        let connection = tokio::spawn(connection);
+        let result = requests(&handle).await;
+        connection.abort();
+        result.map_err(|error| match error {
+            rtnetlink::Error::NetlinkError(message) => message.to_io(),
+            other => io::Error::other(other),
+        })
+    })
+}

@@ -1,0 +1,415 @@
+//! The whole machine behind the device: rules and a table of their own, so that nothing of the
+//! machine's own routes is touched; the kill switch.
+//!
+//! Rules in the order of their priorities, for each family:
+//!
+//! 1. to the server: the main table, so that the paths' own packets go around the tunnel; from an
+//!    address that this machine had before: the same, so that connections that were there before,
+//!    or come in from outside, stay where they are;
+//! 2. questions to name servers: a table that leads to the device;
+//! 3. our table, but for its default route: `--route`, and `--exclude` as routes that throw back;
+//! 4. the main table, but for its default route: networks that this machine is in;
+//! 5. our table with its default route.
+//!
+//! A socket tied to an interface finds no route of that interface in our tables, and so goes by the
+//! main one: paths need no mark.
+
+use std::{
+    io::{self, Write as _},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::{Command, Stdio},
+};
+
+use futures_util::TryStreamExt as _;
+use ipnet::IpNet;
+use rtnetlink::{
+    Handle, IpVersion, RouteMessageBuilder,
+    packet_route::{
+        route::RouteType,
+        rule::{RuleAction, RuleAttribute, RulePortRange},
+    },
+};
+use tracing::debug;
+
+use super::{
+    Ends,
+    links::{self, with_netlink},
+    plan::{NAME, PEER},
+};
+use crate::failure::{Failure, io_reason};
+
+/// Our tables: the routes, and the way to name servers.
+const TABLE: u32 = 28_016;
+const DNS_TABLE: u32 = 28_017;
+/// The kernel's main table.
+const MAIN: u32 = 254;
+/// The first of our rules' priorities.
+const PRIORITY: u32 = 28_010;
+const RULES: u32 = 5;
+/// The table of the kill switch.
+const KILL_SWITCH: &str = "mendpath_kill_switch";
+const UDP: u8 = 17;
+const TCP: u8 = 6;
+
+/// What leads into the tunnel.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    /// These networks; everything when empty.
+    pub(crate) routes: Vec<IpNet>,
+    /// But not these.
+    pub(crate) excludes: Vec<IpNet>,
+    /// Nothing at all: the user has routes of his own.
+    pub(crate) no_routes: bool,
+    /// Let nothing out but through the tunnel.
+    pub(crate) kill_switch: bool,
+    /// Where the server is.
+    pub(crate) servers: Vec<SocketAddr>,
+    /// The addresses that this machine has otherwise.
+    pub(crate) locals: Vec<IpAddr>,
+}
+
+/// The machine as we changed it; dropping this undoes it.
+pub(crate) struct Machine {
+    plan: Plan,
+}
+
+impl Plan {
+    /// Whether questions to whatever name server are asked through the tunnel.
+    pub(crate) fn takes_dns(&self) -> bool {
+        !self.no_routes && self.routes.is_empty()
+    }
+}
+
+impl Machine {
+    /// Undoes what a killed process left behind, makes the device, and then what the plan says.
+    /// Must not be called within a runtime.
+    ///
+    /// # Errors
+    /// What the system does not allow or have.
+    pub(crate) fn change(plan: Plan) -> Result<(Self, Ends), Failure> {
+        let wrong = |(step, error): (&str, io::Error)| {
+            let next = match error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => {
+                    "Run it as root or with CAP_NET_ADMIN; `mendpath run` needs neither"
+                }
+                Some(rustix::io::Errno::BUSY) => "Stop the other `mendpath tunnel` on this machine",
+                _ => "Look at `ip link` and `ip rule`, or use mendpath run",
+            };
+            Failure::new(format!("cannot {step}"), io_reason(&error), next)
+        };
+        let ends = links::make(false).map_err(wrong)?;
+        let machine = Self { plan };
+        if machine.plan.kill_switch {
+            machine.kill_switch()?;
+        } else {
+            remove_kill_switch().unwrap_or_else(|failure| debug!(%failure, "no kill switch"));
+        }
+        with_netlink(async |handle| {
+            remove_rules(handle).await?;
+            if machine.plan.no_routes { Ok(()) } else { machine.lead(handle).await }
+        })
+        .map_err(|error| wrong(("set rules and routes", error)))?;
+        if machine.plan.takes_dns() {
+            tell_resolved();
+        }
+        Ok((machine, ends))
+    }
+
+    async fn lead(&self, handle: &Handle) -> Result<(), rtnetlink::Error> {
+        let device = links::index(handle, NAME).await?;
+        for version in [IpVersion::V4, IpVersion::V6] {
+            let led = self.lead_family(handle, version.clone(), device).await;
+            match version {
+                IpVersion::V4 => led?,
+                // A machine without it needs none.
+                IpVersion::V6 => led.unwrap_or_else(|error| debug!(%error, "no IPv6")),
+            }
+        }
+        Ok(())
+    }
+
+    async fn lead_family(
+        &self,
+        handle: &Handle,
+        version: IpVersion,
+        device: u32,
+    ) -> Result<(), rtnetlink::Error> {
+        let v4 = matches!(version, IpVersion::V4);
+        let any: IpNet = if v4 {
+            IpNet::new_assert(Ipv4Addr::UNSPECIFIED.into(), 0)
+        } else {
+            IpNet::new_assert(Ipv6Addr::UNSPECIFIED.into(), 0)
+        };
+        let wanted: Vec<IpNet> =
+            if self.plan.routes.is_empty() { vec![any] } else { self.plan.routes.clone() };
+        let of_family = |nets: &[IpNet]| -> Vec<IpNet> {
+            nets.iter().filter(|net| net.addr().is_ipv4() == v4).copied().collect()
+        };
+        for net in of_family(&wanted) {
+            add_route(handle, net, TABLE, Some(device)).await?;
+        }
+        for net in of_family(&self.plan.excludes) {
+            add_route(handle, net, TABLE, None).await?;
+        }
+        for server in self.plan.servers.iter().filter(|server| server.is_ipv4() == v4) {
+            add_rule(handle, Rule { to: Some(server.ip()), ..Rule::new(0, MAIN, v4) }).await?;
+        }
+        for local in self.plan.locals.iter().filter(|local| local.is_ipv4() == v4) {
+            add_rule(handle, Rule { from: Some(*local), ..Rule::new(0, MAIN, v4) }).await?;
+        }
+        if self.plan.takes_dns() {
+            add_route(handle, any, DNS_TABLE, Some(device)).await?;
+            for protocol in [UDP, TCP] {
+                add_rule(handle, Rule { dns: Some(protocol), ..Rule::new(1, DNS_TABLE, v4) }).await?;
+            }
+        }
+        add_rule(handle, Rule { not_default: true, ..Rule::new(2, TABLE, v4) }).await?;
+        add_rule(handle, Rule { not_default: true, ..Rule::new(3, MAIN, v4) }).await?;
+        add_rule(handle, Rule::new(4, TABLE, v4)).await
+    }
+
+    /// One atomic change of the packet filter.
+    fn kill_switch(&self) -> Result<(), Failure> {
+        nft(&rules(&self.plan)).map_err(|wrong| {
+            let next = "Install nftables and run it as root, or leave --kill-switch out";
+            Failure::new("cannot set the kill switch", wrong, next)
+        })
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let undone = std::thread::scope(|scope| {
+            // Netlink is asked in a runtime of its own.
+            scope.spawn(|| with_netlink(async |handle| remove_rules(handle).await)).join()
+        });
+        debug!(?undone, "rules removed");
+        if self.plan.kill_switch {
+            let _ = remove_kill_switch();
+        }
+    }
+}
+
+/// A rule in the making.
+#[derive(Clone, Copy)]
+struct Rule {
+    step: u32,
+    table: u32,
+    v4: bool,
+    to: Option<IpAddr>,
+    from: Option<IpAddr>,
+    /// Questions to name servers over this protocol only.
+    dns: Option<u8>,
+    /// Leaves the table's default route out.
+    not_default: bool,
+}
+
+impl Rule {
+    fn new(step: u32, table: u32, v4: bool) -> Self {
+        Self { step, table, v4, to: None, from: None, dns: None, not_default: false }
+    }
+}
+
+async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
+    let request =
+        handle.rule().add().priority(PRIORITY + rule.step).table_id(rule.table).action(RuleAction::ToTable);
+    let more = |attributes: &mut Vec<RuleAttribute>| {
+        if rule.not_default {
+            attributes.push(RuleAttribute::SuppressPrefixLen(0));
+        }
+        if let Some(protocol) = rule.dns {
+            attributes.push(RuleAttribute::IpProtocol(protocol.into()));
+            attributes.push(RuleAttribute::DestinationPortRange(RulePortRange { start: 53, end: 53 }));
+        }
+    };
+    if rule.v4 {
+        let mut request = request.v4();
+        if let Some(IpAddr::V4(ip)) = rule.to {
+            request = request.destination_prefix(ip, 32);
+        }
+        if let Some(IpAddr::V4(ip)) = rule.from {
+            request = request.source_prefix(ip, 32);
+        }
+        more(&mut request.message_mut().attributes);
+        request.execute().await
+    } else {
+        let mut request = request.v6();
+        if let Some(IpAddr::V6(ip)) = rule.to {
+            request = request.destination_prefix(ip, 128);
+        }
+        if let Some(IpAddr::V6(ip)) = rule.from {
+            request = request.source_prefix(ip, 128);
+        }
+        more(&mut request.message_mut().attributes);
+        request.execute().await
+    }
+}
+
+/// A route to the device, or one that throws back to the next rule.
+async fn add_route(
+    handle: &Handle,
+    net: IpNet,
+    table: u32,
+    device: Option<u32>,
+) -> Result<(), rtnetlink::Error> {
+    let message = match net {
+        IpNet::V4(net) => {
+            let builder = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table);
+            let builder = builder.destination_prefix(net.network(), net.prefix_len());
+            match device {
+                Some(device) => builder.output_interface(device).build(),
+                None => builder.kind(RouteType::Throw).build(),
+            }
+        }
+        IpNet::V6(net) => {
+            let builder = RouteMessageBuilder::<Ipv6Addr>::new().table_id(table);
+            let builder = builder.destination_prefix(net.network(), net.prefix_len());
+            match device {
+                Some(device) => builder.output_interface(device).build(),
+                None => builder.kind(RouteType::Throw).build(),
+            }
+        }
+    };
+    handle.route().add(message).replace().execute().await
+}
+
+/// Removes our rules, also those of a killed process, and routes of our table that have no device;
+/// the others went with theirs.
+async fn remove_rules(handle: &Handle) -> Result<(), rtnetlink::Error> {
+    for version in [IpVersion::V4, IpVersion::V6] {
+        let mut found = handle.rule().get(version).execute();
+        let mut ours = Vec::new();
+        while let Ok(Some(rule)) = found.try_next().await {
+            let is_ours = |attribute: &RuleAttribute| matches!(attribute, RuleAttribute::Priority(p) if (PRIORITY..PRIORITY + RULES).contains(p));
+            if rule.attributes.iter().any(is_ours) {
+                ours.push(rule);
+            }
+        }
+        for rule in ours {
+            handle.rule().del(rule).execute().await?;
+        }
+    }
+    remove_throws(handle).await
+}
+
+async fn remove_throws(handle: &Handle) -> Result<(), rtnetlink::Error> {
+    let messages =
+        [RouteMessageBuilder::<Ipv4Addr>::new().build(), RouteMessageBuilder::<Ipv6Addr>::new().build()];
+    for message in messages {
+        let mut found = handle.route().get(message).execute();
+        let mut ours = Vec::new();
+        while let Ok(Some(route)) = found.try_next().await {
+            let in_table = route.attributes.iter().any(|attribute| {
+                matches!(attribute, rtnetlink::packet_route::route::RouteAttribute::Table(TABLE))
+            });
+            if in_table && route.header.kind == RouteType::Throw {
+                ours.push(route);
+            }
+        }
+        for route in ours {
+            handle.route().del(route).execute().await?;
+        }
+    }
+    Ok(())
+}
+
+/// Names go to the device where systemd-resolved is; that ends with the device.
+fn tell_resolved() {
+    for arguments in
+        [["dns", NAME, &PEER.to_string()], ["domain", NAME, "~."], ["default-route", NAME, "yes"]]
+    {
+        let told = Command::new("resolvectl")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        if !told.is_ok_and(|status| status.success()) {
+            return debug!("no systemd-resolved");
+        }
+    }
+}
+
+/// The ruleset of the kill switch: replaced as a whole, so that there is no moment without.
+fn rules(plan: &Plan) -> String {
+    use std::fmt::Write as _;
+    let mut pass = String::new();
+    for server in &plan.servers {
+        let family = if server.is_ipv4() { "ip" } else { "ip6" };
+        let _ = writeln!(pass, "    {family} daddr {} udp dport {} accept", server.ip(), server.port());
+    }
+    for net in &plan.excludes {
+        let family = if net.addr().is_ipv4() { "ip" } else { "ip6" };
+        let _ = writeln!(pass, "    {family} daddr {net} accept");
+    }
+    format!(
+        "table inet {KILL_SWITCH}\ndelete table inet {KILL_SWITCH}\ntable inet {KILL_SWITCH} {{\n  \
+         chain output {{\n    type filter hook output priority 0; policy drop;\n    \
+         oifname {{ \"lo\", \"{NAME}\" }} accept\n{pass}    \
+         meta l4proto udp udp dport {{ 67, 547 }} accept\n    \
+         icmpv6 type {{ nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert }} accept\n  }}\n  \
+         chain forward {{\n    type filter hook forward priority 0; policy drop;\n    \
+         oifname \"{NAME}\" accept\n    iifname \"{NAME}\" accept\n  }}\n}}\n"
+    )
+}
+
+/// Takes the kill switch off, if there is one.
+///
+/// # Errors
+/// When `nft` is missing or not allowed to.
+pub(crate) fn remove_kill_switch() -> Result<(), Failure> {
+    nft(&format!("table inet {KILL_SWITCH}\ndelete table inet {KILL_SWITCH}\n")).map_err(|wrong| {
+        Failure::new("cannot remove the kill switch", wrong, "Run it as root, where nftables is installed")
+    })
+}
+
+/// Hands a ruleset to `nft`.
+fn nft(rules: &str) -> Result<(), String> {
+    let spawned = Command::new("nft")
+        .args(["-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = spawned.map_err(|error| format!("there is no program `nft`: {}", io_reason(&error)))?;
+    // Dropping the pipe ends its input.
+    let written = child.stdin.take().map(|mut input| input.write_all(rules.as_bytes()));
+    debug!(?written, "rules handed to nft");
+    let output = child.wait_with_output().map_err(|error| io_reason(&error))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(said.lines().next().unwrap_or("nft failed").to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kill_switch_names_who_may_pass() {
+        let plan = Plan {
+            servers: vec!["192.0.2.1:4433".parse().unwrap(), "[2001:db8::1]:443".parse().unwrap()],
+            excludes: vec!["198.51.100.0/24".parse().unwrap()],
+            ..Plan::default()
+        };
+        let rules = rules(&plan);
+        for line in [
+            "ip daddr 192.0.2.1 udp dport 4433 accept",
+            "ip6 daddr 2001:db8::1 udp dport 443 accept",
+            "ip daddr 198.51.100.0/24 accept",
+            "oifname { \"lo\", \"mendpath0\" } accept",
+        ] {
+            assert!(rules.lines().any(|found| found.trim() == line), "{line} is missing in\n{rules}");
+        }
+        assert_eq!(rules.matches("policy drop").count(), 2);
+    }
+
+    #[test]
+    fn names_are_taken_with_everything_only() {
+        let some = Plan { routes: vec!["10.0.0.0/8".parse().unwrap()], ..Plan::default() };
+        let none = Plan { no_routes: true, ..Plan::default() };
+        assert!(Plan::default().takes_dns() && !some.takes_dns() && !none.takes_dns());
+    }
+}

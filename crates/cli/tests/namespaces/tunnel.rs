@@ -1,0 +1,352 @@
+//! `mendpath run` and `mendpath tunnel`: programs that know of no proxy. The program is this test's
+//! own binary, which finds in its environment what it is to do.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _, UdpSocket},
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use super::{
+    bed as bed_or_skip,
+    bed::{Bed, Family, PATIENCE, SERVER, SERVER_V6},
+    program::Server,
+};
+
+/// What the program inside is to do.
+const TASK: &str = "MENDPATH_TEST_TASK";
+/// A name that the test's own name server knows.
+const NAME: &str = "host.mendpath.test";
+/// The port of DNS that it listens on.
+const DNS_PORT: u16 = 5_301;
+
+/// Not a test, but the program that runs inside, where its environment says so.
+#[test]
+fn program_inside() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let words: Vec<&str> = task.split(' ').collect();
+    match words.as_slice() {
+        ["echo", place] => echo(place),
+        ["many", place, count] => many(place, count.parse().unwrap()),
+        ["datagram", place] => datagram(place),
+        ["fails", place] => {
+            let error = TcpStream::connect_timeout(&place.parse().unwrap(), PATIENCE).unwrap_err();
+            println!("kind:{:?}:{}", error.kind(), error.raw_os_error().unwrap_or(0));
+        }
+        ["who", place] => {
+            let mut seen = String::new();
+            TcpStream::connect(place).unwrap().read_to_string(&mut seen).unwrap();
+            println!("seen as:{seen}");
+        }
+        ["ask", place] => ask(place),
+        ["ping", place] => ping(place),
+        ["exit", code] => std::process::exit(code.parse().unwrap()),
+        ["wait"] => {
+            println!("waiting");
+            loop {
+                thread::park();
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Sends a few bytes, closes its direction, and hears them back.
+fn echo(place: &str) {
+    let place = place.to_socket_addrs().unwrap().next().unwrap();
+    let mut tcp = TcpStream::connect(place).unwrap();
+    let said = vec![7; 300_000];
+    let mut other = tcp.try_clone().unwrap();
+    let writer = thread::spawn(move || {
+        other.write_all(&said).unwrap();
+        other.shutdown(std::net::Shutdown::Write).unwrap();
+    });
+    let mut heard = Vec::new();
+    tcp.read_to_end(&mut heard).unwrap();
+    writer.join().unwrap();
+    println!("heard:{}", heard.len());
+}
+
+/// Connections at a time.
+fn many(place: &str, count: usize) {
+    let mut all: Vec<TcpStream> = (0..count).map(|_| TcpStream::connect(place).unwrap()).collect();
+    all.iter_mut().for_each(|tcp| tcp.write_all(b"x").unwrap());
+    let heard = all.iter_mut().map(|tcp| tcp.read_exact(&mut [0]).is_ok());
+    println!("heard:{}", heard.filter(|heard| *heard).count());
+}
+
+fn datagram(place: &str) {
+    let place: SocketAddr = place.parse().unwrap();
+    let any: SocketAddr = if place.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0u16; 8], 0).into() };
+    let socket = UdpSocket::bind(any).unwrap();
+    socket.connect(place).unwrap();
+    // One that needs the stream, and one that does not; both may be lost, as UDP may be.
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    for size in [100, 20_000] {
+        let heard = (0..60).find_map(|_| {
+            socket.send(&vec![5; size]).unwrap();
+            let mut buffer = vec![0; 65_535];
+            socket.recv(&mut buffer).ok()
+        });
+        println!("heard:{}", heard.unwrap());
+    }
+}
+
+/// Asks a name server for the address of [`NAME`].
+fn ask(place: &str) {
+    let mut query = vec![1, 2, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in NAME.split('.') {
+        query.push(label.len() as u8);
+        query.extend(label.as_bytes());
+    }
+    query.extend([0, 0, 1, 0, 1]);
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect(place).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send(&query).unwrap();
+    let mut buffer = [0; 512];
+    let n = socket.recv(&mut buffer).unwrap();
+    let address: [u8; 4] = buffer[n - 4..n].try_into().unwrap();
+    println!("answer:{}", Ipv4Addr::from(address));
+}
+
+/// Asks for an echo, as who is not root may.
+fn ping(place: &str) {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let place: SocketAddr = format!("{place}:0").parse().unwrap();
+    let socket: UdpSocket = socket.into();
+    let heard = (0..60).find_map(|sequence| {
+        socket.send_to(&[8, 0, 0, 0, 0, 0, 0, sequence, 1, 2, 3], place).unwrap();
+        let mut buffer = [0; 100];
+        let (n, from) = socket.recv_from(&mut buffer).ok()?;
+        (from.ip() == place.ip() && buffer[0] == 0).then(|| buffer[8..n].to_vec())
+    });
+    println!("echo:{:?}", heard.unwrap());
+}
+
+/// A server with a name server beside it, and hosts that echo.
+struct World {
+    server: Server,
+    tcp: SocketAddr,
+    tcp_v6: SocketAddr,
+    udp: SocketAddr,
+}
+
+impl World {
+    fn new(bed: &Bed) -> Self {
+        let listeners = [SERVER.into(), SERVER_V6.into()]
+            .map(|ip: std::net::IpAddr| bed.at_server(|| TcpListener::bind((ip, 0)).unwrap()));
+        let [tcp, tcp_v6] = listeners.map(|listener| {
+            let address = listener.local_addr().unwrap();
+            thread::spawn(move || {
+                while let Ok((tcp, _)) = listener.accept() {
+                    thread::spawn(move || std::io::copy(&mut &tcp, &mut &tcp));
+                }
+            });
+            address
+        });
+        let socket = bed.at_server(|| UdpSocket::bind((SERVER, 0)).unwrap());
+        let udp = socket.local_addr().unwrap();
+        thread::spawn(move || {
+            let mut buffer = vec![0; 65_535];
+            while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..n], from);
+            }
+        });
+        let names = bed.at_server(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, DNS_PORT)).unwrap());
+        thread::spawn(move || name_server(&names));
+        let dns = format!("--dns=127.0.0.1:{DNS_PORT}");
+        let server = Server::start_with(bed, "0.0.0.0:4433", &[&dns]);
+        Self { server, tcp, tcp_v6, udp }
+    }
+}
+
+/// Knows one name, which is the server's.
+fn name_server(socket: &UdpSocket) {
+    let mut buffer = [0; 512];
+    while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+        let query = &buffer[..n];
+        let end = query[12..].iter().position(|byte| *byte == 0).unwrap() + 12;
+        let question = &query[12..end + 5];
+        let wants_v4 = query[end + 2] == 1;
+        let mut answer =
+            [&query[..2], &[0x81, 0x80, 0, 1, 0, u8::from(wants_v4), 0, 0, 0, 0], question].concat();
+        if wants_v4 {
+            answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4]);
+            answer.extend(SERVER.octets());
+        }
+        let _ = socket.send_to(&answer, from);
+    }
+}
+
+/// `mendpath run` with this binary, at the client's end.
+fn inside(world: &World, task: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    let program = std::env::current_exe().unwrap();
+    command.args(["run", "--path", "path0", "--path", "path1", "--"]).arg(program);
+    command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
+    command.env("MENDPATH_INVITATION", world.server.invitation()).env(TASK, task);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn output(bed: &Bed, command: &mut Command) -> (Output, String) {
+    let output = bed.at_client(|| command.output().unwrap());
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    (output, text)
+}
+
+#[test]
+fn a_command_reaches_hosts_over_tcp_udp_and_by_name() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let by_name = format!("echo {NAME}:{}", world.tcp.port());
+    for (task, heard) in [
+        (format!("echo {}", world.tcp), "heard:300000"),
+        (format!("echo {}", world.tcp_v6), "heard:300000"),
+        (by_name, "heard:300000"),
+        (format!("datagram {}", world.udp), "heard:100"),
+        (format!("datagram {}", world.udp), "heard:20000"),
+        (format!("many {} 300", world.tcp), "heard:300"),
+    ] {
+        let (output, text) = output(&bed, &mut inside(&world, &task));
+        assert!(output.status.success() && text.contains(heard), "{task}: {text}");
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("mendpath:"), "it has nothing to say");
+    }
+}
+
+/// A program hears what it would hear without a tunnel, and when it would: not that it is connected
+/// before it is.
+#[test]
+fn what_cannot_be_reached_shows_as_that() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    let closed = bed.at_server(|| TcpListener::bind((SERVER, 0)).unwrap()).local_addr().unwrap();
+    for (place, wanted) in [
+        (closed.to_string(), "kind:ConnectionRefused"),
+        ("10.98.0.1:80".to_owned(), "Unreachable"),
+        ("[2001:db8::1]:80".to_owned(), "Unreachable"),
+        ("224.0.0.1:80".to_owned(), "NetworkUnreachable"),
+        ("198.18.0.2:80".to_owned(), "kind:ConnectionRefused"),
+    ] {
+        let mut command = inside(&world, &format!("fails {place}"));
+        let (_, text) = output(&bed, &mut command);
+        assert!(text.contains(wanted), "{place}: {text}");
+    }
+}
+
+#[test]
+fn the_exit_code_and_signals_are_the_commands() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    let (done, _) = output(&bed, &mut inside(&world, "exit 7"));
+    assert_eq!(done.status.code(), Some(7));
+    let mut missing = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    missing.args(["run", "--path", "path0", "--", "no-such-program"]);
+    missing.env("MENDPATH_INVITATION", world.server.invitation());
+    let (done, _) = output(&bed, &mut missing);
+    assert_eq!(done.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("cannot run `no-such-program`"));
+
+    let mut waiting = bed.at_client(|| inside(&world, "wait").spawn().unwrap());
+    read_until(&mut waiting, "waiting");
+    let pid = nix::unistd::Pid::from_raw(waiting.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert_eq!(waiting.wait().unwrap().code(), Some(128 + 15));
+}
+
+fn read_until(child: &mut Child, wanted: &str) {
+    let mut output = child.stdout.take().unwrap();
+    let (mut text, mut byte) = (String::new(), [0]);
+    while !text.contains(wanted) {
+        assert_eq!(output.read(&mut byte).unwrap(), 1, "it ended: {text}");
+        text.push(byte[0].into());
+    }
+}
+
+/// A program of the client's namespace that knows of nothing at all.
+fn plain(bed: &Bed, task: &str) -> String {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
+    command.env(TASK, task).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    output(bed, &mut command).1
+}
+
+/// `ip` in the client's namespace.
+fn ip(bed: &Bed, line: &str) -> String {
+    let output = bed.at_client(|| Command::new("ip").args(line.split_whitespace()).output().unwrap());
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// When it ends, also by being killed, nothing of it stays once the next has come and gone.
+#[test]
+fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    let host = bed.at_server(|| {
+        let args = ["addr", "add", "10.98.7.1/32", "dev", "lo"];
+        assert!(Command::new("ip").args(args).status().unwrap().success());
+        // As systemd sets it.
+        std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647").unwrap();
+        TcpListener::bind("10.98.7.1:0").unwrap()
+    });
+    let place = host.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((mut tcp, from)) = host.accept() {
+            let _ = tcp.write_all(from.ip().to_string().as_bytes());
+        }
+    });
+    assert!(plain(&bed, &format!("who {place}")).contains("seen as:10.77."), "without a tunnel");
+    let other = bed.at_server(|| TcpListener::bind("10.98.7.1:0").unwrap());
+    let mut kept = bed.at_client(|| TcpStream::connect(other.local_addr().unwrap()).unwrap());
+    let (mut far, _) = other.accept().unwrap();
+    let before = ip(&bed, "rule");
+    for killed in [true, false] {
+        let mut tunnel = start_tunnel(&bed, &world);
+        let rules = ip(&bed, "rule");
+        assert!(rules.contains("28014:"), "{rules}");
+        let text = plain(&bed, &format!("who {place}"));
+        assert!(text.contains("seen as:10.98.7.1"), "it comes from the server: {text}");
+        bed.at_client(|| std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647")).unwrap();
+        let text = plain(&bed, "ping 10.98.7.1");
+        assert!(text.contains("echo:[1, 2, 3]"), "{text}");
+        let text = plain(&bed, "ask 192.0.2.53:53");
+        assert!(text.contains("answer:10.99.0.1"), "whatever name server is asked: {text}");
+        kept.write_all(b"still").unwrap();
+        let mut heard = [0; 5];
+        far.read_exact(&mut heard).unwrap();
+        assert_eq!(&heard, b"still", "a connection of before goes on");
+        if killed {
+            tunnel.kill().unwrap();
+        } else {
+            let pid = nix::unistd::Pid::from_raw(tunnel.id().cast_signed());
+            nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        }
+        let status = tunnel.wait().unwrap();
+        assert_eq!(status.success(), !killed, "{status}");
+        assert!(!ip(&bed, "link").contains("mendpath0"));
+    }
+    assert_eq!(ip(&bed, "rule"), before);
+}
+
+fn start_tunnel(bed: &Bed, world: &World) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["tunnel", "--path", "path0", "--path", "path1"]);
+    command.env("MENDPATH_INVITATION", world.server.invitation());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut tunnel = bed.at_client(|| command.spawn().unwrap());
+    let mut output = tunnel.stderr.take().unwrap();
+    let (mut text, mut byte) = (String::new(), [0]);
+    while !text.contains("goes through the tunnel") {
+        assert_eq!(output.read(&mut byte).unwrap(), 1, "it ended: {text}");
+        text.push(byte[0].into());
+    }
+    // Whatever it says later must not block it.
+    thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
+    tunnel
+}
