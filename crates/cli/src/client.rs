@@ -17,13 +17,16 @@ mod socks5;
 mod socks5_udp;
 mod tunnel;
 mod uplink;
+mod wishes;
 
 pub use answers::EarlyAnswers;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+pub(crate) use interfaces::{Candidate, candidates};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
+pub(crate) use wishes::{Change, Order, Wishes};
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -9,6 +9,7 @@ mod experiment;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;
+mod paths;
 mod receive;
 mod send;
 mod server;
@@ -47,6 +48,8 @@ pub async fn run(cli: Cli) -> Result<(), Failure> {
         Command::Server(args) => server::run(args).await,
         Command::Client(args) => client::run(args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Paths(args) => paths::list(&args),
+        Command::Path(args) => paths::change(args).await,
         Command::Completions(args) => documents::completions(&args),
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),

@@ -7,6 +7,7 @@ mod gate;
 mod means;
 mod metrics;
 mod names;
+mod seats;
 mod session;
 mod shares;
 mod statistics;
@@ -15,6 +16,7 @@ mod tally;
 pub use advertise::advertised;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
+pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
 

@@ -46,6 +46,7 @@ pub use endpoint::{
 };
 pub use observer::{Observe, Observed, Observer};
 pub use path::ecn::EcnState;
+pub use path::limits::{PathLimits, PathUse};
 pub use path::sent::PacketPurpose;
 pub use path::snapshot::PathSnapshot;
 pub use path::status::PathStatus;

@@ -29,7 +29,7 @@ impl Statistics {
     pub(super) fn new(uplink: Uplink, answers: Arc<Answers>, server: String) -> Arc<Self> {
         let feed = {
             let uplink = uplink.clone();
-            Feed::new(move || snapshot(&uplink, &server))
+            Feed::of_client(uplink.live().clone(), move || snapshot(&uplink, &server))
         };
         Arc::new(Self { uplink, answers, feed })
     }
