@@ -7,6 +7,7 @@ mod experiment;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;
+mod paths;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
 #[cfg(feature = "trace")]
@@ -33,6 +34,8 @@ pub use self::invite::{
     AddArgs, ChangeArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
     TermsArgs,
 };
+
+pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
 
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
@@ -118,6 +121,13 @@ pub enum Command {
                   Asks those of the same user, or as root those of root, through a socket in $XDG_RUNTIME_DIR/mendpath or /run/mendpath \
                   that no other user can open.")]
     Status(StatusArgs),
+    /// Show which interfaces of this machine a client would use, and why not the others.
+    Paths(PathsArgs),
+    /// Change what a path of a running client is used for.
+    #[command(long_about = "Change what a path of a running client is used for.\n\n\
+                  It holds for both directions, also when the interface comes back or the connection is made anew, until the client \
+                  ends or something else is said.")]
+    Path(PathArgs),
     /// Say who may use the server on this machine, and how much.
     #[command(long_about = "Say who may use the server on this machine, and how much.\n\n\
                   Each account has an invitation of its own, which can be limited and taken back; a running server follows within a second. \

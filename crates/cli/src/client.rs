@@ -18,6 +18,7 @@ mod socks5;
 mod socks5_udp;
 pub(crate) mod tunnel;
 mod uplink;
+mod wishes;
 
 pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
@@ -26,9 +27,11 @@ pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) use interfaces::local_addresses;
+pub(crate) use interfaces::{Candidate, candidates};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
+pub(crate) use wishes::{Change, Order, Wishes};
 
 use std::{
     net::SocketAddr,

@@ -9,6 +9,7 @@ mod experiment;
 mod invite;
 #[cfg(feature = "lab")]
 mod lab;
+mod paths;
 mod receive;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
@@ -55,6 +56,8 @@ pub async fn run(cli: Cli) -> Result<u8, Failure> {
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
         Command::Tunnel(args) => tunnel::run(*args).await,
         Command::Status(args) => status::run(args).await,
+        Command::Paths(args) => paths::list(&args),
+        Command::Path(args) => paths::change(args).await,
         Command::Completions(args) => documents::completions(&args),
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),

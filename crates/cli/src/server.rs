@@ -8,6 +8,7 @@ mod means;
 mod metrics;
 mod names;
 mod ping;
+mod seats;
 mod session;
 mod shares;
 mod statistics;
@@ -16,6 +17,7 @@ mod tally;
 pub use advertise::advertised;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
+pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
 

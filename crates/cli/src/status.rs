@@ -14,7 +14,7 @@ mod snapshot;
 mod text;
 mod traffic;
 
-pub(crate) use control::{Control, places, running};
+pub(crate) use control::{Control, all_places, places, running};
 pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
 pub(crate) use journal::Journal;
 pub use journal::{EventKind, EventRow};
@@ -37,7 +37,7 @@ use std::{
 use mendpath::PathId;
 use tokio::time::Instant;
 
-use crate::admin::Counters;
+use crate::{admin::Counters, client::Wishes};
 
 /// Destinations in a snapshot.
 const DESTINATIONS: usize = 40;
@@ -49,6 +49,8 @@ const EVENTS: usize = 40;
 pub(crate) struct Live {
     pub(crate) journal: Journal,
     pub(crate) traffic: Traffic,
+    /// What the user wants of a client's paths.
+    pub(crate) wishes: Wishes,
     names: Mutex<BTreeMap<PathId, String>>,
     began: Instant,
 }
@@ -59,6 +61,7 @@ impl Live {
         Self {
             journal: Journal::default(),
             traffic: Traffic::new(names),
+            wishes: Wishes::default(),
             names: Mutex::default(),
             began: Instant::now(),
         }

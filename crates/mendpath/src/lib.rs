@@ -130,10 +130,10 @@ pub use path_updates::{PathUpdate, PathUpdates};
 pub use proto::policy;
 pub use proto::{
     AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
-    EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathState, PathStats, PathStatus,
-    ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side, StreamId,
-    StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName, VarInt,
-    VarIntBoundsExceeded,
+    EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathLimits, PathState, PathStats, PathStatus,
+    PathUse, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
+    StreamId, StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName,
+    VarInt, VarIntBoundsExceeded,
 };
 #[cfg(feature = "qlog")]
 pub use qlog::QlogDirectory;

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use proto::{NetworkPath, PathError, PathId, PathStats, PathStatus};
+use proto::{NetworkPath, PathError, PathId, PathLimits, PathStats, PathStatus};
 
 use crate::{Connection, OpenPathError, PathOptions, clock, migrate, open_path::APPLICATION_ABANDON_PATH};
 
@@ -79,6 +79,26 @@ impl Path {
     /// [`PathError`] if the path is gone or the peer speaks no multipath.
     pub fn set_status(&self, status: PathStatus) -> Result<(), PathError> {
         self.connection.shared().lock().proto.set_path_status(self.id, status)?;
+        self.connection.shared().wake_driver();
+        Ok(())
+    }
+
+    /// What this side lets the path carry.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn limits(&self) -> Result<PathLimits, PathError> {
+        self.connection.shared().lock().proto.path_limits(self.id)
+    }
+
+    /// Says what this side lets the path carry from now on: how fast, and whether data, copies and
+    /// repair symbols at all. The peer sends on it as before: tell it in the application's own
+    /// words if it is to follow.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if the path is gone.
+    pub fn set_limits(&self, limits: PathLimits) -> Result<(), PathError> {
+        self.connection.shared().lock().proto.set_path_limits(self.id, limits)?;
         self.connection.shared().wake_driver();
         Ok(())
     }

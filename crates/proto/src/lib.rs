@@ -143,6 +143,7 @@ pub use endpoint::{
 pub use names::UnknownName;
 pub use observer::{Observe, Observed, Observer};
 pub use packet_purpose::PacketPurpose;
+pub use path::limits::{PathLimits, PathUse};
 pub use path::status::PathStatus;
 pub use path_store::PathStore;
 pub use policy::{RecoveryKind, RepairConfig};

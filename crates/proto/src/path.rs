@@ -16,6 +16,7 @@ pub(crate) mod addresses;
 mod delivery;
 pub(crate) mod ecn;
 pub(crate) mod lifecycle;
+pub(crate) mod limits;
 pub(crate) mod loss;
 mod measured;
 mod mtu;
@@ -40,6 +41,7 @@ use units::{Duration, Instant};
 use self::{
     addresses::{Candidate, Previous},
     lifecycle::Lifecycle,
+    limits::PathLimits,
     loss::LossRecovery,
     measured::Measured,
     protected::{Protection, Unreported},
@@ -98,6 +100,7 @@ pub(crate) struct Path {
     peer_uses: Option<ConnectionId>,
     next_epoch: Epoch,
     status: PathStatuses,
+    limits: PathLimits,
     space: PacketSpace,
     recovery: LossRecovery,
     /// Where the current key phase begins in its packet numbers.
@@ -125,6 +128,7 @@ impl Path {
             peer_uses: None,
             next_epoch: epoch.next(),
             status: PathStatuses::default(),
+            limits: PathLimits::default(),
             space: PacketSpace::default(),
             recovery: LossRecovery::new(Measured::new(config, &network, now, epoch)),
             phase: PhaseBounds::default(),
@@ -354,6 +358,7 @@ impl Path {
             id: self.id,
             network: self.network,
             state: self.state(),
+            limits: self.limits,
             address_validated: self.address.validated,
             rtt: measured.rtt.smoothed().into(),
             rtt_min: measured.rtt.min().into(),

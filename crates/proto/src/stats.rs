@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{NetworkPath, wire::PathId};
+use crate::{NetworkPath, PathLimits, wire::PathId};
 
 /// What a path is good for at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub struct PathStats {
     pub network: NetworkPath,
     /// What it is good for.
     pub state: PathState,
+    /// What the application lets it carry of this side's.
+    pub limits: PathLimits,
     /// Whether the peer has shown that it receives at the addresses in use. Until then a server
     /// sends at most three times what came from there (RFC 9000 section 8).
     pub address_validated: bool,

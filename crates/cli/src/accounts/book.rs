@@ -80,6 +80,11 @@ impl Accounts {
         rows
     }
 
+    /// How many may use the server at the moment.
+    pub(crate) fn in_order(&self) -> usize {
+        read(&self.by_id).values().filter(|account| account.over_now().is_none()).count()
+    }
+
     /// Writes down what was used, and leaves the store. Nobody is let in any more who is not known.
     pub async fn close(&self) {
         let keeper = self.keeper().take();

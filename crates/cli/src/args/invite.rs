@@ -164,7 +164,7 @@ fn parse_quota(text: &str) -> Result<Limit<Bytes>, String> {
     parse_amount(text, |quota: &Bytes| quota.get() > 0, "a quota of at least one byte")
 }
 
-fn parse_rate(text: &str) -> Result<Limit<BitRate>, String> {
+pub(super) fn parse_rate(text: &str) -> Result<Limit<BitRate>, String> {
     parse_amount(text, |rate: &BitRate| rate.bits_per_second() >= 8_000, "a rate of at least 8kbit")
 }
 

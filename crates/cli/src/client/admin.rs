@@ -24,7 +24,7 @@ impl Statistics {
     pub(super) fn new(shared: Arc<Shared>, server: String) -> Arc<Self> {
         let feed = {
             let uplink = shared.uplink.clone();
-            Feed::new(move || snapshot(&uplink, &server))
+            Feed::of_client(uplink.live().clone(), move || snapshot(&uplink, &server))
         };
         Arc::new(Self { shared, feed })
     }

@@ -181,6 +181,49 @@ fn every_usable(have: &[LocalAddress], routes: &Routes, server: SocketAddr) -> V
     if with_route.is_empty() { paths } else { with_route }
 }
 
+/// An address of this machine, and whether a client would begin a path there.
+#[derive(Clone, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) local: LocalAddress,
+    /// Why not, in words.
+    pub(crate) against: Option<&'static str>,
+}
+
+/// Every address of this machine, as judged for a server at `server` when no `--path` is given.
+///
+/// # Errors
+/// When the system does not say what it has.
+pub(crate) fn candidates(server: SocketAddr) -> io::Result<Vec<Candidate>> {
+    Ok(judged(local_addresses()?, &Routes::read(), server))
+}
+
+fn judged(have: Vec<LocalAddress>, routes: &Routes, server: SocketAddr) -> Vec<Candidate> {
+    let usable = every_usable(&have, routes, server);
+    let judge = |local: LocalAddress| {
+        let of_interface = |path: &WantedPath| path.interface.as_ref() == Some(&local.interface);
+        let taken = usable.iter().find(|path| of_interface(path));
+        let against = if taken.is_some_and(|path| path.ip == local.ip) {
+            None
+        } else if !local.up {
+            Some("the interface is down: connect it, or `ip link set ... up`")
+        } else if local.ip.is_ipv4() != server.is_ipv4() {
+            Some("of the other family than the server's address")
+        } else if local.ip.is_loopback() != server.ip().is_loopback() {
+            Some("loopback leads to this machine alone")
+        } else if is_link_local(local.ip) != is_link_local(server.ip()) {
+            Some("link-local: the network gave it no address (DHCP, router advertisements)")
+        } else if taken.is_some() {
+            Some("another address of this interface is used; name this one with --path to use it too")
+        } else {
+            Some(
+                "no route leads there through this interface: add one (`ip route add default via ... dev ... metric 900`), or name it with --path",
+            )
+        };
+        Candidate { local, against }
+    };
+    have.into_iter().map(judge).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,6 +283,31 @@ mod tests {
         );
         assert_eq!(names(&["127.0.0.2", "127.0.0.3"], "127.0.0.1:1"), ["127.0.0.2", "127.0.0.3"]);
         assert_eq!(names(&["127.0.0.2"], "198.51.100.1:1"), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_not_used_is_told_why() {
+        let told = |server: &str| -> Vec<(String, &str)> {
+            let judged = judged(machine(), &routes(), server.parse().unwrap());
+            let first = |text: &'static str| text.split([':', ';']).next().unwrap_or_default();
+            judged
+                .into_iter()
+                .map(|c| (format!("{} {}", c.local.interface, c.local.ip), c.against.map_or("", first)))
+                .collect()
+        };
+        let expected = [
+            ("lo 127.0.0.1", "loopback leads to this machine alone"),
+            ("lo ::1", "of the other family than the server's address"),
+            ("wlan0 192.168.1.5", ""),
+            ("wlan0 fe80", "of the other family than the server's address"),
+            ("wlan0 2001", "of the other family than the server's address"),
+            ("wwan0 10.20.0.9", ""),
+            ("eth0 172.16.0.3", "the interface is down"),
+            ("docker0 172.17.0.1", "no route leads there through this interface"),
+        ];
+        for ((local, why), (name, expected)) in told("198.51.100.1:1").into_iter().zip(expected) {
+            assert!(local.starts_with(name) && why == expected, "{local}: {why}");
+        }
     }
 
     #[test]

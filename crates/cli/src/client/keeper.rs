@@ -9,7 +9,10 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::interfaces::{PathSpec, WantedPath, usable_paths};
+use super::{
+    interfaces::{PathSpec, WantedPath, usable_paths},
+    wishes,
+};
 use crate::{
     backoff::Backoff,
     console::{mention, say},
@@ -50,6 +53,7 @@ pub(crate) async fn keep_paths(
     live: &Live,
 ) {
     let mut keeper = Keeper::new(connection.clone(), first, server, live);
+    let mut following = std::pin::pin!(wishes::follow(&connection, live));
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = connection.path_updates();
@@ -70,6 +74,7 @@ pub(crate) async fn keep_paths(
                 Some(update) => keeper.tell(&update),
                 None => return,
             },
+            () = &mut following => {}
         }
     }
 }
@@ -96,7 +101,11 @@ impl<'a> Keeper<'a> {
         let known: Vec<PathId> = self.connection.paths().iter().map(Path::id).collect();
         self.open.retain(|_, id| known.contains(id));
         self.stale.retain(|id| known.contains(id));
+        let before = self.live.path_names().len();
         self.live.path_names().retain(|id, _| known.contains(id));
+        if self.live.path_names().len() < before {
+            self.live.wishes.on_paths();
+        }
         self.remove_unwanted(wanted);
         if self.multipath {
             self.add_missing(wanted);
@@ -135,6 +144,7 @@ impl<'a> Keeper<'a> {
                 self.note(EventKind::Up, format_args!("path {path} is open"));
                 self.waiting.remove(&path);
                 self.live.path_names().insert(open.id(), path.to_string());
+                self.live.wishes.on_paths();
                 self.open.insert(path, open.id());
             }
             Err(error) => {

@@ -12,7 +12,7 @@ use super::{interrupted, print};
 use crate::{
     args::StatusArgs,
     failure::{Failure, io_reason},
-    status::{Snapshot, places, running, screen},
+    status::{Snapshot, all_places, running, screen},
 };
 
 /// Snapshots that charts show.
@@ -74,6 +74,30 @@ enum Form {
     Screen,
 }
 
+/// Tells the client with this socket, or the only one there is, and returns its answer.
+pub(super) async fn tell_client(socket: Option<PathBuf>, word: &str) -> Result<String, Failure> {
+    let mut clients = find(socket.clone()).await?;
+    if socket.is_none() {
+        let is_client = |path: &std::path::Path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("client-"))
+        };
+        clients.retain(|(path, _)| is_client(path));
+    }
+    let names: Vec<_> = clients.iter().map(|(path, _)| path.display().to_string()).collect();
+    let Ok([(path, stream)]) = <[_; 1]>::try_from(clients) else {
+        let wrong = match names.as_slice() {
+            [] => "no client of this user runs".to_owned(),
+            names => format!("there are {}", names.join(", ")),
+        };
+        return Err(Failure::usage(
+            "cannot tell which client",
+            wrong,
+            "Start one, or name one with --socket",
+        ));
+    };
+    next(&mut ask(&path, stream, word).await?, &path).await
+}
+
 async fn watch(
     lines: &mut Lines<BufReader<UnixStream>>,
     path: &std::path::Path,
@@ -105,7 +129,7 @@ async fn find(socket: Option<PathBuf>) -> Result<Vec<(PathBuf, UnixStream)>, Fai
         let stream = UnixStream::connect(&path).await.map_err(|error| unreachable(&path, &error))?;
         return Ok(vec![(path, stream)]);
     }
-    let (places, found) = (places(), running(&places()).await);
+    let (places, found) = (all_places(), running(&all_places()).await);
     if found.is_empty() {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         return Err(Failure::new(

@@ -1,11 +1,15 @@
 //! The first message of every stream after the control stream.
 
+use mendpath::{PathLimits, PathUse};
+use units::BitRate;
+
 use super::{DecodeError, Reader, decode_target, encode_target};
 use crate::target::Target;
 
 const CONNECT: u8 = 1;
 const ASSOCIATE: u8 = 2;
 const FILE: u8 = 3;
+const LIMIT_PATH: u8 = 4;
 
 /// What a stream is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +29,13 @@ pub enum Request {
         size: u64,
         /// Its name, as the sender has it; the receiver does not trust it.
         name: String,
+    },
+    /// What the server is to send on a path from now on; the stream carries nothing else.
+    LimitPath {
+        /// The path's id.
+        path: u32,
+        /// What it may carry.
+        limits: PathLimits,
     },
 }
 
@@ -46,6 +57,16 @@ impl Request {
                 out.extend(size.to_be_bytes());
                 out.extend(name.as_bytes());
             }
+            Self::LimitPath { path, limits } => {
+                out.push(LIMIT_PATH);
+                out.extend(path.to_be_bytes());
+                out.push(match limits.carries {
+                    PathUse::Regular => 0,
+                    PathUse::Metered => 1,
+                    PathUse::Paused => 2,
+                });
+                out.extend(limits.rate.map_or(0, |rate| rate.0).to_be_bytes());
+            }
         }
         out
     }
@@ -60,11 +81,23 @@ impl Request {
             CONNECT => Self::Connect(decode_target(&mut reader)?),
             ASSOCIATE => Self::Associate { id: reader.u32()? },
             FILE => Self::File { size: reader.u64()?, name: reader.text()?.to_owned() },
+            LIMIT_PATH => Self::LimitPath { path: reader.u32()?, limits: limits(&mut reader)? },
             _ => return Err(DecodeError::Unknown("request")),
         };
         reader.end()?;
         Ok(request)
     }
+}
+
+fn limits(reader: &mut Reader<'_>) -> Result<PathLimits, DecodeError> {
+    let carries = match reader.u8()? {
+        0 => PathUse::Regular,
+        1 => PathUse::Metered,
+        2 => PathUse::Paused,
+        _ => return Err(DecodeError::Unknown("use of a path")),
+    };
+    let rate = reader.u64()?;
+    Ok(PathLimits { carries, rate: (rate > 0).then_some(BitRate(rate)) })
 }
 
 #[cfg(test)]

@@ -6,11 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use mendpath::{Connection, RecvStream, SendStream};
-use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
-    time::{Instant, timeout_at},
-};
+use tokio::time::{Instant, timeout_at};
 
+use super::seats::{Seat, Seats};
 use crate::{
     accounts::{Account, AccountId, Accounts, Over},
     protocol::{CloseCode, DecodeError, Hello, MAX_MESSAGE, Reply, read_frame, write_frame},
@@ -25,7 +23,7 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Gate {
     tokens: TokenSecret,
     service: Service,
-    seats: Option<Arc<Semaphore>>,
+    seats: Option<Arc<Seats>>,
     accounts: Option<Arc<Accounts>>,
 }
 
@@ -35,7 +33,7 @@ pub struct Admitted {
     /// The control stream: its end is the client's goodbye.
     pub control: (SendStream, RecvStream),
     /// Its seat, if they are counted; dropped when the client is gone.
-    pub seat: Option<OwnedSemaphorePermit>,
+    pub seat: Option<Seat>,
     /// Its account, if there are some.
     pub account: Option<Arc<Account>>,
 }
@@ -46,10 +44,11 @@ impl Gate {
         Self { tokens, service, seats: None, accounts: None }
     }
 
-    /// Lets in only so many clients at a time.
+    /// Lets in only so many clients at a time, and of one account no more than its share of them
+    /// while there are others.
     #[must_use]
     pub fn with_seats(mut self, seats: usize) -> Self {
-        self.seats = Some(Arc::new(Semaphore::new(seats)));
+        self.seats = Some(Seats::new(seats));
         self
     }
 
@@ -100,9 +99,13 @@ impl Gate {
         if !self.tokens.accepts(self.service, hello.token.as_bytes()) {
             return Err(CloseCode::TokenRefused);
         }
-        let account = self.account(AccountId(hello.token.id())).await?;
+        let id = AccountId(hello.token.id());
+        let account = self.account(id).await?;
         let seat = match &self.seats {
-            Some(seats) => Some(seats.clone().try_acquire_owned().map_err(|_| CloseCode::Unavailable)?),
+            Some(seats) => {
+                let accounts = self.accounts.as_ref().map_or(1, |accounts| accounts.in_order());
+                Some(seats.take(id, accounts).ok_or(CloseCode::Unavailable)?)
+            }
             None => None,
         };
         // Before the client hears of it: what it does next may need more than strangers have.
@@ -138,7 +141,7 @@ pub(super) fn reason(code: CloseCode) -> &'static str {
         CloseCode::Version => "unknown protocol version",
         CloseCode::HelloTimeout => "no hello in time",
         CloseCode::WrongService => "another service",
-        CloseCode::Unavailable => "as many clients as the server takes",
+        CloseCode::Unavailable => "as many clients as the server takes, or takes of this account",
         CloseCode::Revoked => "the invitation was revoked",
         CloseCode::Expired => "the invitation has expired",
         CloseCode::UsedUp => "the invitation's quota is used up",

@@ -47,7 +47,8 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
                 Ok(stream) => stream,
                 Err(error) => break error,
             };
-            tokio::spawn(answer(stream, shared.clone(), hub.clone(), streams.clone(), allowance.clone()));
+            let (shared, hub) = (shared.clone(), hub.clone());
+            tokio::spawn(answer(stream, connection.clone(), shared, hub, streams.clone(), allowance.clone()));
         }
     };
     let goodbye = async {
@@ -109,6 +110,7 @@ async fn tell_of_paths(connection: &Connection, number: u64, journal: &Journal) 
 /// Answers one stream's request.
 async fn answer(
     (mut send, mut receive): (SendStream, RecvStream),
+    connection: Connection,
     shared: Arc<Shared>,
     hub: Arc<Hub>,
     streams: Arc<Semaphore>,
@@ -133,6 +135,14 @@ async fn answer(
         Ok(Request::Associate { id }) => {
             associate::serve(id, (send, receive), &hub, &shared, &allowance).await
         }
+        Ok(Request::LimitPath { path, limits }) => {
+            let limited = connection.path(PathId(path)).map(|path| path.set_limits(limits));
+            let reply = match limited {
+                Some(Ok(())) => Reply::ok(),
+                _ => Reply::new(Status::Failed, "there is no such path"),
+            };
+            refuse(send, receive, reply).await;
+        }
         Ok(Request::File { .. }) => {
             refuse(send, receive, Reply::new(Status::Unsupported, "this server takes no files")).await;
         }
@@ -140,7 +150,7 @@ async fn answer(
     }
 }
 
-/// Answers with a failure and ends the stream.
+/// Answers, with a failure as a rule, and ends the stream.
 pub(super) async fn refuse(mut send: SendStream, mut receive: RecvStream, reply: Reply) {
     debug!(status = ?reply.status, reply.text, "refused");
     let _ = write_frame(&mut send, &reply.encode()).await;

@@ -1,7 +1,8 @@
 //! The Unix socket through which `mendpath status` asks a running client or server.
 //!
 //! It lies in a directory of its user's, and answers that user and root alone. Who connects says
-//! one line, `status` or `watch`, and gets one snapshot or one a second, each a line of JSON.
+//! one line, `status` or `watch`, and gets one snapshot or one a second, each a line of JSON; or
+//! `path` and an order in JSON, which a client follows.
 
 use std::{
     fs, io,
@@ -20,14 +21,15 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::Feed;
+use super::{EventKind, Feed};
+use crate::client::Order;
 
 /// Who may ask at a time; one more waits.
 const ASKERS: usize = 16;
 /// For saying what is wanted, and for reading each answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest word that is listened to.
-const MAX_WORD: u64 = 32;
+const MAX_WORD: u64 = 4_096;
 
 /// A socket that answers; it is gone once this is dropped.
 pub(crate) struct Control {
@@ -45,6 +47,14 @@ pub(crate) fn places() -> Vec<PathBuf> {
     if !places.contains(&system) {
         places.push(system);
     }
+    places
+}
+
+/// The same, and those of the services, which root can ask.
+pub(crate) fn all_places() -> Vec<PathBuf> {
+    let services = ["client", "server", "tunnel"].map(|role| PathBuf::from(format!("/run/mendpath-{role}")));
+    let mut places = places();
+    places.extend(services);
     places
 }
 
@@ -132,7 +142,27 @@ async fn answer(mut stream: UnixStream, feed: &Arc<Feed>) -> io::Result<()> {
             },
             None => say(&mut write, r#"{"error":"too many are watching already"}"#).await,
         },
-        _ => say(&mut write, r#"{"error":"say status or watch"}"#).await,
+        word => match word.strip_prefix("path ") {
+            Some(order) => say(&mut write, &follow(order, feed).to_string()).await,
+            None => say(&mut write, r#"{"error":"say status, watch or path"}"#).await,
+        },
+    }
+}
+
+/// Passes an order on; answers with the paths that it concerns.
+fn follow(order: &str, feed: &Feed) -> serde_json::Value {
+    let ordered = || {
+        let live = feed.client().ok_or("it is no client: its paths are its clients'")?;
+        let order: Order = serde_json::from_str(order).map_err(|error| error.to_string())?;
+        let paths: Vec<String> = live.path_names().values().cloned().collect();
+        let concerned = live.wishes.order(&order, &paths)?;
+        let text = format!("{}: {:?}, by order of the user", order.names.join(", "), order.change);
+        live.journal.note(EventKind::Changed, text);
+        Ok::<_, String>(concerned)
+    };
+    match ordered() {
+        Ok(concerned) => serde_json::json!({ "paths": concerned }),
+        Err(error) => serde_json::json!({ "error": error }),
     }
 }
 

@@ -16,7 +16,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval},
 };
 
-use super::Snapshot;
+use super::{Live, Snapshot};
 
 /// Who may watch at a time. Each costs a connection and a few kilobytes a second.
 pub(crate) const MAX_VIEWERS: usize = 8;
@@ -29,6 +29,8 @@ const FRESH: Duration = Duration::from_millis(500);
 pub(crate) struct Feed {
     make: Box<dyn Fn() -> Snapshot + Send + Sync>,
     last: Mutex<Option<(Instant, Arc<str>)>>,
+    /// The books of a client, whose paths can be told what to carry.
+    client: Option<Arc<Live>>,
     seats: Arc<Semaphore>,
 }
 
@@ -40,9 +42,27 @@ pub(crate) struct Viewer {
 }
 
 impl Feed {
+    /// Of a process that takes no orders.
     pub(crate) fn new(make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Self> {
+        Self::make(None, make)
+    }
+
+    /// Of a client.
+    pub(crate) fn of_client(
+        client: Arc<Live>,
+        make: impl Fn() -> Snapshot + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::make(Some(client), make)
+    }
+
+    /// The books of a client, for orders to it.
+    pub(crate) fn client(&self) -> Option<&Arc<Live>> {
+        self.client.as_ref()
+    }
+
+    fn make(client: Option<Arc<Live>>, make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Self> {
         let seats = Arc::new(Semaphore::new(MAX_VIEWERS));
-        Arc::new(Self { make: Box::new(make), last: Mutex::default(), seats })
+        Arc::new(Self { make: Box::new(make), last: Mutex::default(), client, seats })
     }
 
     /// The present state as a line of JSON, at most half a second old.

@@ -1,6 +1,6 @@
 //! A path in figures.
 
-use mendpath::{PathState, PathStats};
+use mendpath::{PathState, PathStats, PathUse};
 use serde::{Deserialize, Serialize};
 
 /// A path as `/paths`, the page and `mendpath status` show it. Sizes in bytes of UDP payload.
@@ -17,8 +17,14 @@ pub struct PathRow {
     pub local: String,
     /// The peer's address.
     pub remote: String,
-    /// `validating`, `active`, `backup`, `suspect` or `closing`.
+    /// `validating`, `active`, `backup`, `paused`, `suspect` or `closing`.
     pub state: String,
+    /// Whether the user said that it costs money.
+    #[serde(default)]
+    pub metered: bool,
+    /// The rate that the user lets it have in each direction, if not any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap_bits_per_second: Option<u64>,
     /// Smoothed round-trip time.
     pub rtt_ms: f64,
     /// Smallest round-trip time.
@@ -60,7 +66,9 @@ impl PathRow {
             client: None,
             local: path.network.local.to_string(),
             remote: path.network.remote.to_string(),
-            state: word(path.state).to_owned(),
+            state: word(path).to_owned(),
+            metered: path.limits.carries == PathUse::Metered,
+            cap_bits_per_second: path.limits.rate.map(|rate| rate.0),
             rtt_ms: units::Duration::from(path.rtt).as_millis_f64(),
             rtt_min_ms: units::Duration::from(path.rtt_min).as_millis_f64(),
             window_bytes: path.window,
@@ -80,8 +88,9 @@ impl PathRow {
     }
 }
 
-fn word(state: PathState) -> &'static str {
-    match state {
+fn word(path: &PathStats) -> &'static str {
+    match path.state {
+        PathState::Active | PathState::Backup if path.limits.carries == PathUse::Paused => "paused",
         PathState::Validating => "validating",
         PathState::Active => "active",
         PathState::Backup => "backup",

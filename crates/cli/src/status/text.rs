@@ -97,7 +97,13 @@ fn sums(out: &mut String, now: &Snapshot, earlier: Option<&Snapshot>) {
 
 fn describe(out: &mut String, path: &PathRow, before: Option<&PathRow>, seconds: f64, is_client: bool) {
     let owner = path.client.map(|client| format!("client {client}: ")).unwrap_or_default();
-    let state = if path.state == "suspect" { "does not answer" } else { &path.state };
+    let mut state = if path.state == "suspect" { "does not answer".to_owned() } else { path.state.clone() };
+    if path.metered {
+        state += ", metered";
+    }
+    if let Some(cap) = path.cap_bits_per_second {
+        let _ = write!(state, ", at most {} each way", scaled(cap as f64, &BIT_RATES));
+    }
     let (down, up) = turned(is_client, path.bytes_sent, path.bytes_received);
     let lost = share(path.packets_lost, path.packets_sent);
     let missing = share(path.packets_missing, path.packets_missing + path.packets_received);

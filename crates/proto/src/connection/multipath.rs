@@ -11,7 +11,7 @@ use super::{
     Connection, EndpointEvent, Event, PathError, PathEvent, event::EndpointEventKind, receive::FrameContext,
 };
 use crate::{
-    NetworkPath, PathStatus,
+    NetworkPath, PathLimits, PathStatus,
     cids::{ISSUED_IN_USE, ISSUED_UNUSED},
     crypto::TAG_LEN,
     path::{
@@ -189,13 +189,38 @@ impl Connection {
         Ok(())
     }
 
+    /// What the application lets a path carry of this side's.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn path_limits(&self, id: PathId) -> Result<PathLimits, PathError> {
+        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        Ok(path.limits())
+    }
+
+    /// Says what a path may carry of this side's from now on; the peer does not hear of it. What is
+    /// in flight there is awaited as ever. While every path that works is paused, nothing leaves
+    /// but ACKs and probes.
+    ///
+    /// # Errors
+    /// [`PathError::Unknown`] if there is no such path.
+    pub fn set_path_limits(&mut self, id: PathId, limits: PathLimits) -> Result<(), PathError> {
+        let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
+        path.set_limits(limits);
+        Ok(())
+    }
+
     /// Which paths may carry data now: those that answer and are no backup; without one, those that
-    /// answer; without one, all.
+    /// answer; without one, all. Never those that are paused.
     pub(super) fn usable(&self) -> impl Fn(&Path) -> bool + use<> {
-        let preferred = |p: &Path| p.works() && !p.is_backup();
+        let works = |p: &Path| p.works() && p.may_carry_data();
+        let preferred = move |p: &Path| works(p) && !p.is_backup();
         let any_preferred = self.paths.values().any(preferred);
-        let any_works = self.paths.values().any(Path::works);
-        move |p| p.is_open() && (preferred(p) || !any_preferred && (p.works() || !any_works))
+        let any_works = self.paths.values().any(works);
+        move |p| {
+            let open = p.is_open() && p.may_carry_data();
+            open && (preferred(p) || !any_preferred && (works(p) || !any_works))
+        }
     }
 
     pub(super) fn path_is_gone(&self, id: PathId) -> bool {

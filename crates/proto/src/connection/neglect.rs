@@ -40,6 +40,11 @@ impl Connection {
         if !open().any(Path::may_send_something) {
             return None;
         }
+        // An application that pauses all paths wants its data to wait.
+        let paused = !open().any(Path::may_carry_data);
+        if paused && !open().any(|p| p.space().has_ack_eliciting_in_flight()) {
+            return None;
+        }
         if self.has_pending() {
             Some("frames wait to be sent")
         } else if self.streams.held_bytes() > 0 {

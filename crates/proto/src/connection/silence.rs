@@ -19,7 +19,7 @@ const PROBE_OVERHEAD: u64 = 200;
 impl Connection {
     /// Whether another path carries data and answers.
     pub(super) fn company_of(&self, id: PathId) -> Company {
-        let another = self.paths.others(id).any(Path::works);
+        let another = self.paths.others(id).any(|p| p.works() && p.may_carry_data());
         if another { Company::Another } else { Company::Alone }
     }
 

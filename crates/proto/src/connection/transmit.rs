@@ -273,7 +273,7 @@ impl Connection {
         let alone = self.company_of(id) == Company::Alone;
         let path = self.paths.get_mut(&id)?;
         let (size, newer) = path.take_probe();
-        let carries_data = alone && path.is_suspect() && path.is_open();
+        let carries_data = alone && path.is_suspect() && path.is_open() && path.may_carry_data();
         if carries_data && let Some(built) = self.send_coded_probe(now, id, size, out) {
             return Some(built);
         }
@@ -488,7 +488,7 @@ impl Connection {
         let usable = self.usable();
         let max_ack_delay = self.peer_max_ack_delay();
         for path in self.paths.values_mut().filter(|p| p.is_open()) {
-            let usable = usable(path);
+            let usable = usable(path) && (view == View::Scheduling || path.may_carry_recovery());
             snapshots.push(path.snapshot(now, view, max_ack_delay, usable));
         }
     }

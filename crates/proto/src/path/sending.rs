@@ -74,11 +74,12 @@ impl Path {
         self.space.overdue()
     }
 
-    /// Bytes that may be in flight: the controller's window, or what the amplification limit leaves
-    /// of it.
+    /// Bytes that may be in flight: the controller's window, or what the application and the
+    /// amplification limit leave of it.
     pub(crate) fn window(&self) -> u64 {
         let measured = &self.recovery.measured;
-        measured.controller.window().min(measured.in_flight.saturating_add(self.budget_beside_challenges()))
+        let allowed = measured.controller.window().min(self.limits_window());
+        allowed.min(measured.in_flight.saturating_add(self.budget_beside_challenges()))
     }
 
     /// Bytes that may still be put in flight.
@@ -115,7 +116,8 @@ impl Path {
     /// Nothing more leaves now: was it for want of data or of window? (RFC 9002 section 7.8;
     /// waiting for the pacer is neither.)
     pub(crate) fn note_limits(&mut self) {
-        self.recovery.app_limited = self.has_spare_datagram() && self.paced_until.is_none();
+        let spare = self.has_spare_datagram() && self.paced_until.is_none();
+        self.recovery.app_limited = spare || self.is_held_back();
     }
 
     /// Fills the pacer up to now; returns how long it holds back a full datagram.
@@ -137,6 +139,11 @@ impl Path {
     }
 
     fn pacing_rate(&self) -> BitRate {
+        self.limited(self.controllers_rate())
+    }
+
+    /// The rate at which congestion control lets packets go.
+    pub(super) fn controllers_rate(&self) -> BitRate {
         let measured = &self.recovery.measured;
         if measured.rtt.first_sample_at().is_none() {
             return BitRate(u64::MAX);

@@ -53,7 +53,7 @@ class History {
   }
 }
 
-const STATES = { active: "good", backup: "good", validating: "warn", suspect: "bad", closing: "bad", gone: "bad" };
+const STATES = { active: "good", backup: "good", paused: "warn", validating: "warn", suspect: "bad", closing: "bad", gone: "bad" };
 const STATE_WORDS = { suspect: "does not answer", gone: "gone" };
 
 // One path's panel.
@@ -82,7 +82,9 @@ class PathPanel {
     const { history: { samples, last }, name } = this;
     const state = isHere ? last.path.state : "gone";
     say(this.name, this.title);
-    say(this.state, STATE_WORDS[state] ?? state);
+    const { metered, cap_bits_per_second: cap } = last.path;
+    const limits = [metered ? ", metered" : "", cap ? `, at most ${text(rate(cap / 8))} each way` : ""];
+    say(this.state, (STATE_WORDS[state] ?? state) + limits.join(""));
     this.state.className = `pill ${STATES[state] ?? ""}`;
     this.element.classList.toggle("gone", state === "gone");
     say(this.addresses, `${last.path.local} → ${last.path.remote}`);

@@ -1,0 +1,282 @@
+//! What the user wants of each path while the client runs: `mendpath path ...`.
+//!
+//! Wishes belong to names, not to paths: they hold when an interface comes back, and when the
+//! connection is made anew.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use mendpath::{Connection, PathId, PathLimits, PathStatus, PathUse};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+use tracing::debug;
+use units::BitRate;
+
+use crate::{
+    console::say,
+    protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
+    status::{EventKind, Live},
+};
+
+/// Names that wishes are kept for.
+const MAX_NAMES: usize = 64;
+
+/// What is to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Change {
+    /// No data on it.
+    Pause,
+    /// Like any other again; a cap stays.
+    Resume,
+    /// Only while no other works.
+    Backup,
+    /// The same, and no copies and repair symbols.
+    Metered,
+    /// Before all others that are not preferred, too.
+    Prefer,
+    /// At most so many bits per second in each direction.
+    Cap(Option<u64>),
+}
+
+/// An order to change something, as it comes through the socket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) names: Vec<String>,
+    pub(crate) change: Change,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Rank {
+    Preferred,
+    #[default]
+    Regular,
+    Backup,
+}
+
+/// What is wanted of what has one name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wish {
+    carries: PathUse,
+    rank: Rank,
+    rate: Option<BitRate>,
+}
+
+/// What is asked of the transport for one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Terms {
+    limits: PathLimits,
+    status: PathStatus,
+}
+
+/// All wishes.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    by_name: Mutex<BTreeMap<String, Wish>>,
+    changed: Notify,
+}
+
+impl Wish {
+    fn change(&mut self, change: Change) {
+        match change {
+            Change::Pause => self.carries = PathUse::Paused,
+            Change::Resume => (self.carries, self.rank) = Default::default(),
+            Change::Backup => (self.carries, self.rank) = (PathUse::Regular, Rank::Backup),
+            Change::Metered => (self.carries, self.rank) = (PathUse::Metered, Rank::Backup),
+            Change::Prefer => (self.carries, self.rank) = (PathUse::Regular, Rank::Preferred),
+            Change::Cap(rate) => self.rate = rate.map(BitRate),
+        }
+    }
+}
+
+impl Wishes {
+    /// Takes an order; answers with the paths that it concerns.
+    ///
+    /// # Errors
+    /// In words, when nothing has such a name or nothing would be left to send on.
+    pub(crate) fn order(&self, order: &Order, paths: &[String]) -> Result<Vec<String>, String> {
+        let mut wishes = self.by_name();
+        for name in &order.names {
+            if !wishes.contains_key(name) && !paths.iter().any(|path| is_called(path, name)) {
+                let there = if paths.is_empty() { "none".to_owned() } else { paths.join(", ") };
+                return Err(format!("there is no path `{name}`; there are: {there}"));
+            }
+        }
+        let mut after = wishes.clone();
+        for name in &order.names {
+            after.entry(name.clone()).or_default().change(order.change);
+        }
+        after.retain(|_, wish| *wish != Wish::default());
+        if after.len() > MAX_NAMES {
+            return Err(format!("there are wishes for {MAX_NAMES} names already"));
+        }
+        let paused = |path: &String| of(&after, path).carries == PathUse::Paused;
+        if order.change == Change::Pause && !paths.is_empty() && paths.iter().all(paused) {
+            return Err("nothing would be left to send on; stop the client instead".to_owned());
+        }
+        *wishes = after;
+        drop(wishes);
+        self.changed.notify_one();
+        Ok(paths
+            .iter()
+            .filter(|path| order.names.iter().any(|name| is_called(path, name)))
+            .cloned()
+            .collect())
+    }
+
+    /// Paths have come or gone.
+    pub(super) fn on_paths(&self) {
+        self.changed.notify_one();
+    }
+
+    fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Wish>> {
+        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What to ask for, for each path that there is.
+    fn terms(&self, paths: &BTreeMap<PathId, String>) -> BTreeMap<PathId, Terms> {
+        let wishes = self.by_name();
+        let any_preferred = paths.values().any(|path| of(&wishes, path).rank == Rank::Preferred);
+        let terms = |path: &String| {
+            let wish = of(&wishes, path);
+            let last = wish.carries == PathUse::Paused
+                || wish.rank == Rank::Backup
+                || any_preferred && wish.rank != Rank::Preferred;
+            let mut limits = PathLimits::default();
+            (limits.carries, limits.rate) = (wish.carries, wish.rate);
+            Terms { limits, status: if last { PathStatus::Backup } else { PathStatus::Available } }
+        };
+        paths.iter().map(|(id, path)| (*id, terms(path))).collect()
+    }
+}
+
+/// Has the transport, and the server, do as the user wishes, for as long as the connection lives.
+pub(super) async fn follow(connection: &Connection, live: &Live) {
+    let mut in_force: BTreeMap<PathId, Terms> = BTreeMap::new();
+    let mut follows = true;
+    loop {
+        let wanted = live.wishes.terms(&live.path_names());
+        in_force.retain(|id, _| wanted.contains_key(id));
+        let differs = |id: &PathId, terms: &Terms| in_force.get(id).copied().unwrap_or_default() != *terms;
+        let change = wanted.into_iter().find(|(id, terms)| differs(id, terms));
+        let Some((id, terms)) = change else {
+            live.wishes.changed.notified().await;
+            continue;
+        };
+        let before = in_force.insert(id, terms).unwrap_or_default();
+        let Some(path) = connection.path(id) else { continue };
+        let result = path.set_status(terms.status).and_then(|()| path.set_limits(terms.limits));
+        debug!(%id, ?terms, ?result, "as wished");
+        if follows && before.limits != terms.limits {
+            // One after the other, so that the newest wish is the last that the server hears.
+            follows = tell_server(connection, id, terms.limits).await;
+            if !follows {
+                let text = "the server is older: a cap holds for uploads alone, and a paused path is a backup for downloads";
+                live.journal.note(EventKind::Refused, text);
+                say(text);
+            }
+        }
+    }
+}
+
+/// Asks the server to send as we do; false if it does not know how.
+async fn tell_server(connection: &Connection, id: PathId, limits: PathLimits) -> bool {
+    let Ok((mut send, mut receive)) = connection.open_bi().await else { return true };
+    let request = Request::LimitPath { path: id.0, limits };
+    if write_frame(&mut send, &request.encode()).await.is_err() {
+        return true;
+    }
+    let _ = send.finish();
+    let answer = read_frame(&mut receive, MAX_MESSAGE).await.ok().flatten();
+    !answer
+        .and_then(|body| Reply::decode(&body).ok())
+        .is_some_and(|reply| reply.status == Status::Unsupported)
+}
+
+/// What is wanted of a path: the wish for its whole name counts before that for its address, and
+/// that before that for its interface.
+fn of(wishes: &BTreeMap<String, Wish>, path: &str) -> Wish {
+    let found: BTreeSet<(usize, &String)> =
+        wishes.keys().filter(|name| is_called(path, name)).map(|name| (name.len(), name)).collect();
+    found.last().and_then(|(_, name)| wishes.get(*name)).copied().unwrap_or_default()
+}
+
+/// Whether `path`, such as `wlan0 (192.0.2.1) #2`, goes by `name`: the whole, the interface or the
+/// address.
+fn is_called(path: &str, name: &str) -> bool {
+    let parts = path.split([' ', '(', ')']).filter(|part| !part.is_empty() && !part.starts_with('#'));
+    path == name || parts.into_iter().any(|part| part == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths() -> BTreeMap<PathId, String> {
+        let name = |text: &str| text.to_owned();
+        BTreeMap::from([
+            (PathId(0), name("wlan0 (192.0.2.1)")),
+            (PathId(1), name("wlan0 (192.0.2.1) #2")),
+            (PathId(2), name("wwan0 (198.51.100.7)")),
+        ])
+    }
+
+    fn ordered(wishes: &Wishes, names: &[&str], change: Change) -> Result<Vec<String>, String> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let paths: Vec<String> = paths().into_values().collect();
+        wishes.order(&Order { names, change }, &paths)
+    }
+
+    fn told(wishes: &Wishes) -> Vec<(PathUse, PathStatus, Option<u64>)> {
+        let terms = wishes.terms(&paths());
+        terms.values().map(|t| (t.limits.carries, t.status, t.limits.rate.map(|rate| rate.0))).collect()
+    }
+
+    const FREE: (PathUse, PathStatus, Option<u64>) = (PathUse::Regular, PathStatus::Available, None);
+    const LAST: (PathUse, PathStatus, Option<u64>) = (PathUse::Regular, PathStatus::Backup, None);
+
+    #[test]
+    fn names_are_interfaces_addresses_or_whole() {
+        let wishes = Wishes::default();
+        assert_eq!(ordered(&wishes, &["wlan0"], Change::Backup).unwrap().len(), 2);
+        assert_eq!(told(&wishes), [LAST, LAST, FREE]);
+        assert_eq!(ordered(&wishes, &["wlan0 (192.0.2.1) #2"], Change::Cap(Some(9))).unwrap().len(), 1);
+        assert_eq!(told(&wishes)[1], (PathUse::Regular, PathStatus::Available, Some(9)));
+        ordered(&wishes, &["wlan0", "wlan0 (192.0.2.1) #2"], Change::Resume).unwrap();
+        ordered(&wishes, &["wlan0 (192.0.2.1) #2"], Change::Cap(None)).unwrap();
+        assert_eq!(told(&wishes), [FREE; 3]);
+        let wrong = ordered(&wishes, &["wlan"], Change::Pause).unwrap_err();
+        assert!(wrong.contains("no path `wlan`; there are: wlan0 (192.0.2.1), "), "{wrong}");
+    }
+
+    #[test]
+    fn preferring_makes_backups_of_the_rest_until_it_is_taken_back() {
+        let wishes = Wishes::default();
+        ordered(&wishes, &["198.51.100.7"], Change::Prefer).unwrap();
+        assert_eq!(told(&wishes), [LAST, LAST, FREE]);
+        ordered(&wishes, &["198.51.100.7"], Change::Resume).unwrap();
+        assert_eq!(told(&wishes), [FREE; 3]);
+    }
+
+    #[test]
+    fn the_last_path_is_not_paused() {
+        let wishes = Wishes::default();
+        ordered(&wishes, &["wlan0"], Change::Pause).unwrap();
+        assert_eq!(told(&wishes)[0], (PathUse::Paused, PathStatus::Backup, None));
+        let wrong = ordered(&wishes, &["wwan0"], Change::Pause).unwrap_err();
+        assert!(wrong.contains("nothing would be left"), "{wrong}");
+        assert_eq!(told(&wishes)[2], FREE, "a refused order changes nothing");
+    }
+
+    #[test]
+    fn wishes_are_as_many_as_may_be() {
+        let wishes = Wishes::default();
+        let many: Vec<String> = (0..=MAX_NAMES).map(|n| format!("if{n}")).collect();
+        let order = Order { names: many.clone(), change: Change::Backup };
+        assert!(wishes.order(&order, &many).unwrap_err().contains("already"));
+        let order = Order { names: many[1..].to_vec(), change: Change::Backup };
+        assert_eq!(wishes.order(&order, &many).unwrap().len(), MAX_NAMES);
+    }
+}

@@ -1,0 +1,85 @@
+//! `mendpath path` changes a running client.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::process::Process;
+
+/// Both ends with two paths, and the place of their sockets.
+struct Pair {
+    runtime: tempfile::TempDir,
+    _server: Process,
+    _client: Process,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let runtime = tempfile::tempdir().unwrap();
+        let place = format!("export XDG_RUNTIME_DIR={}", runtime.path().display());
+        let state = runtime.path().join("state");
+        let state = state.to_str().unwrap();
+        let server = Process::start_after(
+            &place,
+            &["server", "--listen=127.0.0.1:0", "--allow-private", "--state", state],
+        );
+        let invitation = server.line_with("mendpath://");
+        let paths = ["--path=127.0.0.1", "--path=127.0.0.2", "--socks5=127.0.0.1:0"];
+        let client = Process::start_after(&place, &[&["client", &invitation], paths.as_slice()].concat());
+        client.line_with("path 127.0.0.2 is open");
+        Self { runtime, _server: server, _client: client }
+    }
+
+    fn say(&self, arguments: &[&str]) -> (bool, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+        let output = command.args(arguments).env("XDG_RUNTIME_DIR", self.runtime.path()).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    }
+
+    /// The second path as both sides show it, once `done` says of either that it is as it should be.
+    fn until(&self, done: impl Fn(&Value) -> bool) {
+        for side in ["\"client\":{", "\"server\":{"] {
+            let mut seen = String::new();
+            let is_so = |text: &str| {
+                let line = text.lines().find(|line| line.contains(side)).unwrap_or("null").to_owned();
+                let snapshot: Value = serde_json::from_str(&line).unwrap();
+                let paths = snapshot["paths"].as_array().cloned().unwrap_or_default();
+                paths.iter().any(|path| path["id"] == 1 && done(path))
+            };
+            // Snapshots are up to half a second old, and the server hears of it a little later.
+            let so = (0..200).any(|_| {
+                seen = self.say(&["status", "--json"]).1;
+                is_so(&seen)
+            });
+            assert!(so, "{side}: {seen}");
+        }
+    }
+}
+
+#[test]
+fn orders_hold_on_both_sides_until_they_are_taken_back() {
+    let pair = Pair::start();
+    let told = |arguments: &[&str]| {
+        let (fine, text) = pair.say(arguments);
+        assert!(fine, "{arguments:?}: {text}");
+        text
+    };
+    assert_eq!(told(&["path", "pause", "127.0.0.2"]), "127.0.0.2: done\n");
+    pair.until(|path| path["state"] == "paused");
+    let (fine, text) = pair.say(&["path", "pause", "127.0.0.1"]);
+    assert!(!fine && text.contains("nothing would be left to send on"), "{text}");
+
+    told(&["path", "resume", "127.0.0.2"]);
+    told(&["path", "cap", "127.0.0.2", "5mbit"]);
+    pair.until(|path| path["state"] == "active" && path["cap_bits_per_second"] == 5_000_000);
+    assert!(pair.say(&["status"]).1.contains("active, at most 5.00 Mbit/s each way"));
+    told(&["path", "metered", "127.0.0.2"]);
+    pair.until(|path| path["state"] == "backup" && path["metered"] == true);
+    told(&["path", "resume", "127.0.0.2"]);
+    told(&["path", "cap", "127.0.0.2", "none"]);
+    told(&["path", "prefer", "127.0.0.1"]);
+    pair.until(|path| path["state"] == "backup" && path.get("cap_bits_per_second").is_none());
+    let (fine, text) = pair.say(&["path", "cap", "wlan7", "5mbit"]);
+    assert!(!fine && text.contains("no path `wlan7`; there are: 127.0.0.1, 127.0.0.2"), "{text}");
+}
