@@ -106,12 +106,17 @@ impl Faults {
     }
 }
 
-/// Inverts bits, but never the one that tells long headers from short ones: what a short header's
-/// packet says when it is read as a long one depends on TLS's randomness, and so would the answer.
+/// Where a long header has the length of its destination connection id (RFC 8999 section 5.1).
+const DESTINATION_CID_LENGTH: usize = 5;
+
+/// Inverts bits, but never the one that tells long headers from short ones, nor those of the length
+/// of a long header's destination connection id: what a packet says when it is read otherwise
+/// depends on TLS's randomness, and so would the answer. (Of an unknown version, it repeats as much
+/// as the source connection id then seems to have.)
 fn flip(rng: &mut Rng, packet: &mut [u8], bits: u32) {
     for _ in 0..bits {
         let at = rng.below(packet.len() as u64 * 8) as usize;
-        if at != 7 {
+        if at != 7 && at / 8 != DESTINATION_CID_LENGTH {
             packet[at / 8] ^= 1 << (at % 8);
         }
     }
