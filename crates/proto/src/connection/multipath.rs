@@ -194,8 +194,7 @@ impl Connection {
     /// # Errors
     /// [`PathError::Unknown`] if there is no such path.
     pub fn path_limits(&self, id: PathId) -> Result<PathLimits, PathError> {
-        let path = self.paths.get(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        Ok(path.limits())
+        Ok(self.paths.kept(id).ok_or(PathError::Unknown(id))?.limits())
     }
 
     /// Says what a path may carry of this side's from now on; the peer does not hear of it. What is
@@ -205,8 +204,7 @@ impl Connection {
     /// # Errors
     /// [`PathError::Unknown`] if there is no such path.
     pub fn set_path_limits(&mut self, id: PathId, limits: PathLimits) -> Result<(), PathError> {
-        let path = self.paths.get_mut(&id).filter(|p| !p.is_closing()).ok_or(PathError::Unknown(id))?;
-        path.set_limits(limits);
+        self.paths.kept_mut(id).ok_or(PathError::Unknown(id))?.set_limits(limits);
         Ok(())
     }
 
