@@ -323,7 +323,10 @@ fn udp(bytes: &[u8], packet: &Packet, addresses: &Addresses) -> Result<Action, D
     let segment = packet.segment(bytes);
     let header: &[u8; 8] = segment.first_chunk().ok_or(Dropped::Malformed)?;
     let length = usize::from(packet::be16(header, 4));
-    let segment = segment.get(..length).filter(|_| length >= 8).ok_or(Dropped::Malformed)?;
+    if length < header.len() {
+        return Err(Dropped::Malformed);
+    }
+    let segment = segment.get(..length).ok_or(Dropped::Malformed)?;
     let none = packet::be16(header, 6) == 0 && packet.source.is_ipv4();
     let pseudo = checksum::pseudo_header(packet.source, packet.destination, UDP, length);
     if !none && checksum::fold(checksum::sum(segment) + pseudo) != 0xffff {

@@ -95,8 +95,10 @@ impl Child {
     /// Waits for the input that the command is to have.
     pub(super) fn take_input(&self) -> io::Result<OwnedFd> {
         let (message, descriptors) = receive(&self.0)?;
-        let input = descriptors.into_iter().next();
-        input.filter(|_| message == [INPUT]).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        match descriptors.into_iter().next() {
+            Some(input) if message == [INPUT] => Ok(input),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     pub(super) fn give_ends(&self, ends: &Ends) -> io::Result<()> {
