@@ -21,6 +21,8 @@ use crate::{
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1
 /// and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
+/// Probe timeouts in a row after which a client takes an answer for one that is not allowed to leave.
+const UNANSWERED_PROBES: u32 = 2;
 /// A PATH_RESPONSE frame.
 const PATH_RESPONSE_LEN: usize = 9;
 /// A long header, CONNECTION_CLOSE without a reason, and the tag.
@@ -270,10 +272,13 @@ impl Connection {
     /// A packet that asks for an ACK, regardless of the window: waiting data, or the oldest
     /// un-ACKed data again, or PING.
     fn send_probe(&mut self, now: Instant, id: PathId, out: &mut Vec<u8>) -> Option<Built> {
-        let alone = self.company_of(id) == Company::Alone;
+        let (start, alone) = (out.len(), self.company_of(id) == Company::Alone);
         let path = self.paths.get_mut(&id)?;
         let (size, newer) = path.take_probe();
         let carries_data = alone && path.is_suspect() && path.is_open() && path.may_carry_data();
+        // A server that has followed us to another address may owe us an answer and not be allowed to
+        // send it: a full datagram pays for three (RFC 9000 section 8.1).
+        let pays = alone && self.side == Side::Client && path.pto_count() >= UNANSWERED_PROBES;
         if carries_data && let Some(built) = self.send_coded_probe(now, id, size, out) {
             return Some(built);
         }
@@ -292,6 +297,9 @@ impl Connection {
         if !builder.ack_eliciting {
             Frame::Ping.encode(out);
             builder.ack_eliciting = true;
+        }
+        if pays {
+            builder.pad_to = start + size;
         }
         self.finish_packet(now, builder, PacketPurpose::Probe, out)
     }
