@@ -119,6 +119,7 @@ mod names;
 mod observer;
 mod packet_purpose;
 mod path;
+mod path_limits;
 mod path_store;
 pub mod policy;
 mod range_set;
@@ -143,8 +144,8 @@ pub use endpoint::{
 pub use names::UnknownName;
 pub use observer::{Observe, Observed, Observer};
 pub use packet_purpose::PacketPurpose;
-pub use path::limits::{PathLimits, PathUse};
 pub use path::status::PathStatus;
+pub use path_limits::{PathLimits, PathUse};
 pub use path_store::PathStore;
 pub use policy::{RecoveryKind, RepairConfig};
 pub use range_set::RangeSet;

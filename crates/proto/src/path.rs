@@ -41,7 +41,6 @@ use units::{Duration, Instant};
 use self::{
     addresses::{Candidate, Previous},
     lifecycle::Lifecycle,
-    limits::PathLimits,
     loss::LossRecovery,
     measured::Measured,
     protected::{Protection, Unreported},
@@ -54,7 +53,7 @@ use self::{
     validation::PeerAddress,
 };
 use crate::{
-    GRANULARITY, NetworkPath,
+    GRANULARITY, NetworkPath, PathLimits,
     config::TransportConfig,
     keys::PhaseBounds,
     path_store::Remembered,
