@@ -112,7 +112,7 @@ impl Default for StreamsConfig {
 }
 
 /// What the peer may send us or open, as it can be raised while the connection lives. Units as in
-/// [`StreamsConfig`].
+/// `StreamsConfig`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReceiveLimits {
     /// Bytes ahead of what the application has read, over all streams.
