@@ -16,10 +16,11 @@ struct Route {
 }
 
 impl Routes {
-    /// The present routes of both families.
+    /// The present routes of both families. Of this process: a service whose `/proc` shows
+    /// processes alone (`ProcSubset=pid`) sees no others, and would take every interface.
     pub(crate) fn read() -> Self {
         let table = |path| std::fs::read_to_string(path).unwrap_or_default();
-        Self::parse(&table("/proc/net/route"), &table("/proc/net/ipv6_route"))
+        Self::parse(&table("/proc/self/net/route"), &table("/proc/self/net/ipv6_route"))
     }
 
     /// Reads the text of both tables; lines that look otherwise are skipped.
