@@ -331,6 +331,29 @@ pub struct DialArgs {
     pub qlog: Option<QlogDirectory>,
 }
 
+/// What `client`, `run` and `tunnel` have in common besides where they connect to.
+#[derive(Debug, Args)]
+pub struct SessionArgs {
+    /// Tell programs that they are connected before the server has said so, which saves a round
+    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
+    /// within the last ten minutes) or always.
+    #[arg(long, value_name = "WHEN", default_value_t)]
+    pub answer_early: EarlyAnswers,
+    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
+    /// and /stats as JSON, /metrics for Prometheus.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
+    /// Leave the hosts that programs connect to out of statistics and events.
+    #[arg(long)]
+    pub hide_names: bool,
+    /// Seconds without an answer on any path until the connection is made anew.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
+    pub give_up: u64,
+    /// Keep trying when the server does not answer at the start, as a service should.
+    #[arg(long)]
+    pub wait: bool,
+}
+
 /// Arguments of `client`.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -363,24 +386,9 @@ pub struct ClientArgs {
     /// The same on the command line, where other users of this machine can read it.
     #[arg(long, value_name = "USER:PASS", conflicts_with = "proxy_auth_file")]
     pub proxy_auth: Option<String>,
-    /// Tell programs that they are connected before the server has said so, which saves a round
-    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
-    /// within the last ten minutes) or always.
-    #[arg(long, value_name = "WHEN", default_value_t)]
-    pub answer_early: EarlyAnswers,
-    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
-    /// and /stats as JSON, /metrics for Prometheus.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-    /// Leave the hosts that programs connect to out of statistics and events.
-    #[arg(long)]
-    pub hide_names: bool,
-    /// Seconds without an answer on any path until the connection is made anew.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
-    pub give_up: u64,
-    /// Keep trying when the server does not answer at the start, as a service should.
-    #[arg(long)]
-    pub wait: bool,
+    /// What the connection to the server is like.
+    #[command(flatten)]
+    pub session: SessionArgs,
     /// Where all this was read from.
     #[arg(skip)]
     pub reload: Reload,

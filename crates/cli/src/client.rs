@@ -27,7 +27,7 @@ pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) use interfaces::local_addresses;
-pub(crate) use interfaces::{Candidate, candidates};
+pub(crate) use interfaces::{Candidate, TUN, candidates};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};

@@ -31,8 +31,8 @@ use std::{
 use tracing::info;
 
 use crate::{
-    args::{Cli, Command, DialArgs},
-    client::DialOptions,
+    args::{Cli, Command, DialArgs, SessionArgs},
+    client::{ClientOptions, DialOptions},
     failure::{Failure, io_reason},
     identity::default_state_dir,
     invitation::Invitation,
@@ -87,6 +87,23 @@ fn invitation(args: &DialArgs) -> Places<'_> {
         file_option: "--invitation-file",
         variable: "MENDPATH_INVITATION",
     }
+}
+
+/// A client without proxies.
+fn client_options(dial: &DialArgs, session: &SessionArgs) -> Result<ClientOptions, Failure> {
+    let mut dial = dial_options(dial, Service::Proxy)?;
+    dial.idle_timeout = Duration::from_secs(session.give_up);
+    Ok(ClientOptions {
+        dial,
+        socks5: None,
+        http: None,
+        forwards: Vec::new(),
+        admin: session.admin,
+        credentials: None,
+        show_names: !session.hide_names,
+        early_answers: session.answer_early,
+        wait_for_server: session.wait,
+    })
 }
 
 fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {

@@ -46,6 +46,11 @@ pub enum TargetError {
 }
 
 impl Target {
+    /// The server's own name server.
+    pub fn resolver() -> Self {
+        Self { host: Host::Name(crate::protocol::RESOLVER.to_owned()), port: crate::server::DNS_PORT }
+    }
+
     /// Whether the server's own name server is meant.
     pub fn is_resolver(&self) -> bool {
         matches!(&self.host, Host::Name(name) if name == crate::protocol::RESOLVER)

@@ -29,6 +29,6 @@ pub mod timeline;
 pub mod tls;
 pub mod world;
 
-pub use run::{Failure, Outcome, run};
+pub use run::{Failure, Outcome, run, run_twice};
 pub use scenario::Scenario;
 pub use text::ParseScenarioError;

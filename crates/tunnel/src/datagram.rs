@@ -57,13 +57,7 @@ pub fn echo_reply(
     message.extend(identifier.to_be_bytes());
     message.extend(sequence.to_be_bytes());
     message.extend(payload);
-    if from.is_ipv4() {
-        let checksum = checksum::checksum(&message);
-        message[2..4].copy_from_slice(&checksum.to_be_bytes());
-    } else {
-        with_checksum(&ip, &mut message, 2);
-    }
-    Some(packet(&ip, &[&message]))
+    Some(icmp(&ip, message))
 }
 
 impl Ip {
@@ -82,6 +76,17 @@ impl Ip {
 pub(crate) fn with_checksum(ip: &Ip, segment: &mut [u8], at: usize) {
     let checksum = !checksum::fold(checksum::sum(segment) + ip.pseudo_header(segment.len()));
     segment[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// A packet around an ICMP message whose checksum is zero as yet.
+pub(crate) fn icmp(ip: &Ip, mut message: Vec<u8>) -> Vec<u8> {
+    if ip.from.is_ipv4() {
+        let checksum = checksum::checksum(&message);
+        message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    } else {
+        with_checksum(ip, &mut message, 2);
+    }
+    packet(ip, &[&message])
 }
 
 /// An IP packet around `parts`, which fit.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use crate::{
-    Refusal, checksum,
+    Refusal,
     datagram::{self, Ip},
     packet::{self, ACK, FIN, ICMP, ICMPV6, Packet, RST, SYN, TCP, Tcp},
 };
@@ -59,13 +59,7 @@ pub(crate) fn unreachable(bytes: &[u8], packet: &Packet, refusal: Refusal, route
     let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
     message.extend(quoted);
     let ip = Ip { from: router, to: packet.source, protocol };
-    if v4 {
-        let checksum = checksum::checksum(&message);
-        message[2..4].copy_from_slice(&checksum.to_be_bytes());
-    } else {
-        datagram::with_checksum(&ip, &mut message, 2);
-    }
-    datagram::packet(&ip, &[&message])
+    datagram::icmp(&ip, message)
 }
 
 /// The answer to a SYN that was held: `syn` is its bytes.
@@ -87,6 +81,7 @@ mod tests {
     use etherparse::{Icmpv4Slice, Icmpv6Slice, IpSlice, PacketBuilder, TcpSlice};
 
     use super::*;
+    use crate::checksum;
 
     fn reset_of(packet: &[u8]) -> (SocketAddr, SocketAddr, u32, u32, u8) {
         let read = Packet::read(packet).unwrap();

@@ -1,15 +1,11 @@
 //! Arguments of `run`.
 
-use std::{
-    ffi::OsString,
-    net::{IpAddr, SocketAddr},
-};
+use std::{ffi::OsString, net::IpAddr};
 
 use clap::Args;
 use ipnet::IpNet;
 
-use super::DialArgs;
-use crate::client::EarlyAnswers;
+use super::{DialArgs, SessionArgs};
 
 /// What `run` and `tunnel` have in common.
 #[derive(Debug, Args)]
@@ -20,24 +16,9 @@ pub struct CarryArgs {
     /// Name server to ask through the tunnel [default: the one that the server itself asks].
     #[arg(long, value_name = "ADDR")]
     pub dns: Option<IpAddr>,
-    /// Tell programs that they are connected before the server has said so, which saves a round
-    /// trip; what goes wrong then shows as a reset: never, known (where a connection was made
-    /// within the last ten minutes) or always.
-    #[arg(long, value_name = "WHEN", default_value_t)]
-    pub answer_early: EarlyAnswers,
-    /// Show a live page and statistics over HTTP here, on loopback: http://ADDR/ for people, /paths
-    /// and /stats as JSON, /metrics for Prometheus.
-    #[arg(long, value_name = "ADDR")]
-    pub admin: Option<SocketAddr>,
-    /// Leave the hosts that programs connect to out of statistics and events.
-    #[arg(long)]
-    pub hide_names: bool,
-    /// Seconds without an answer on any path until the connection is made anew.
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(3..=600))]
-    pub give_up: u64,
-    /// Keep trying when the server does not answer at the start, as a service should.
-    #[arg(long)]
-    pub wait: bool,
+    /// What the connection to the server is like.
+    #[command(flatten)]
+    pub session: SessionArgs,
 }
 
 /// Arguments of `run`.

@@ -12,8 +12,8 @@ use mendpath::PathOptions;
 
 use super::routes::Routes;
 
-/// The device of `mendpath tunnel`.
-const TUN: &str = "mendpath0";
+/// The device of `mendpath run` and `mendpath tunnel`.
+pub(crate) const TUN: &str = "mendpath0";
 
 /// What `--path` names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

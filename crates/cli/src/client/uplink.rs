@@ -20,7 +20,7 @@ use crate::{
     backoff::{Backoff, pause},
     console::{mention, say},
     failure::Failure,
-    protocol::{Reply, Status},
+    protocol::{CloseCode, Reply, Status},
     status::{EventKind, Journal, Live, Saved},
     transport::explain,
 };
@@ -29,6 +29,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// In which a last packet leaves.
+const LAST_PACKET: Duration = Duration::from_millis(50);
 
 /// One life of the connection.
 #[derive(Clone, Debug)]
@@ -103,6 +105,15 @@ impl Uplink {
     /// The present connection, if there is one.
     pub fn now(&self) -> Option<Session> {
         self.session.borrow().clone()
+    }
+
+    /// Closes the present connection: the client ends.
+    pub(crate) async fn say_goodbye(&self) {
+        if let Some(session) = self.now() {
+            session.connection.close(CloseCode::Done.into(), b"");
+            // The last packet must get out before the process ends.
+            pause(LAST_PACKET).await;
+        }
     }
 }
 

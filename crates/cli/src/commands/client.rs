@@ -1,9 +1,9 @@
 //! `mendpath client`.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use super::{
-    dial_options, interrupted, invitation,
+    client_options, interrupted, invitation,
     service::{self, Reloading},
 };
 use crate::{
@@ -12,9 +12,7 @@ use crate::{
     console::say,
     descriptors,
     failure::Failure,
-    protocol::CloseCode,
     secret::Places,
-    token::Service,
 };
 
 /// Where SOCKS5 is offered when nothing is asked for.
@@ -24,19 +22,13 @@ pub(super) async fn run(mut args: ClientArgs) -> Result<(), Failure> {
     descriptors::raise();
     let reloading = Reloading::new(std::mem::take(&mut args.reload));
     let credentials = credentials(&args)?;
-    let mut dial = dial_options(&args.dial, Service::Proxy)?;
-    dial.idle_timeout = Duration::from_secs(args.give_up);
     let nothing = args.socks5.is_none() && args.http.is_none() && args.forwards.is_empty();
     let options = ClientOptions {
-        dial,
         socks5: args.socks5.or(nothing.then_some(DEFAULT_SOCKS5)),
         http: args.http,
         forwards: args.forwards,
-        admin: args.admin,
         credentials,
-        show_names: !args.hide_names,
-        early_answers: args.answer_early,
-        wait_for_server: args.wait,
+        ..client_options(&args.dial, &args.session)?
     };
     let client = tokio::select! {
         client = Client::start(options) => client?,
@@ -52,11 +44,7 @@ pub(super) async fn run(mut args: ClientArgs) -> Result<(), Failure> {
         () = interrupted() => {
             say("stopping");
             service::stopping();
-            if let Some(session) = uplink.now() {
-                session.connection.close(CloseCode::Done.into(), b"");
-                // The last packet must get out before the process ends.
-                crate::backoff::pause(Duration::from_millis(50)).await;
-            }
+            uplink.say_goodbye().await;
             Ok(())
         }
     }

@@ -7,21 +7,18 @@ use std::{
         unix::process::ExitStatusExt as _,
     },
     process::{Child, ExitStatus},
-    time::Duration,
 };
 
 use rustix::process::{Pid, PidfdFlags, Signal, getpgrp, pidfd_open, pidfd_send_signal};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::debug;
 
-use super::dial_options;
+use super::client_options;
 use crate::{
-    args::{CarryArgs, RunCommandArgs},
+    args::RunCommandArgs,
     client::{Client, ClientOptions},
     console, descriptors,
     failure::{Failure, io_reason},
-    protocol::CloseCode,
-    token::Service,
     tun::{Carrier, Options, Parent, inside},
 };
 
@@ -31,7 +28,7 @@ const BY_SIGNAL: u8 = 128;
 pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
     console::leave_out_good_news();
     descriptors::raise();
-    let options = client_options(&args.carry)?;
+    let options = client_options(&args.carry.dial, &args.carry.session)?;
     let mut signals = Signals::listen();
     // First what may be forbidden: nobody need wait for the server to learn of that.
     let (parent, child) = inside::start(&args.command).map_err(|error| {
@@ -41,26 +38,9 @@ pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
     let result = carry(&args, options, parent, &mut signals, &command).await;
     match result {
         Ok(Some(status)) => Ok(code(status)),
-        Ok(None) => Ok(signals.last.map_or(1, by_signal)),
+        Ok(None) => Ok(signals.last.map_or(1, |signal| by_signal(signal.as_raw()))),
         Err(failure) => Err(failure),
     }
-}
-
-/// A client without proxies.
-pub(super) fn client_options(args: &CarryArgs) -> Result<ClientOptions, Failure> {
-    let mut dial = dial_options(&args.dial, Service::Proxy)?;
-    dial.idle_timeout = Duration::from_secs(args.give_up);
-    Ok(ClientOptions {
-        dial,
-        socks5: None,
-        http: None,
-        forwards: Vec::new(),
-        admin: args.admin,
-        credentials: None,
-        show_names: !args.hide_names,
-        early_answers: args.answer_early,
-        wait_for_server: args.wait,
-    })
 }
 
 /// `None` if a signal ended us before the command began.
@@ -92,11 +72,7 @@ async fn carry(
         Ok(failure) = carrying => Err(failure),
         failure = client.run() => Err(failure),
     };
-    if let Some(session) = uplink.now() {
-        session.connection.close(CloseCode::Done.into(), b"");
-        // The last packet must get out before the process ends.
-        crate::backoff::pause(Duration::from_millis(20)).await;
-    }
+    uplink.say_goodbye().await;
     status
 }
 
@@ -194,15 +170,15 @@ impl Signals {
     }
 }
 
-fn by_signal(signal: Signal) -> u8 {
-    BY_SIGNAL.saturating_add(u8::try_from(signal.as_raw()).unwrap_or(u8::MAX))
+fn by_signal(number: i32) -> u8 {
+    BY_SIGNAL.saturating_add(u8::try_from(number).unwrap_or(u8::MAX))
 }
 
 /// The exit code that stands for a command's end.
 fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(1),
-        (None, Some(signal)) => BY_SIGNAL.saturating_add(u8::try_from(signal).unwrap_or(u8::MAX)),
+        (None, Some(signal)) => by_signal(signal),
         (None, None) => 1,
     }
 }
@@ -216,6 +192,6 @@ mod tests {
         assert_eq!(code(ExitStatus::from_raw(0)), 0);
         assert_eq!(code(ExitStatus::from_raw(3 << 8)), 3);
         assert_eq!(code(ExitStatus::from_raw(9)), 137);
-        assert_eq!(by_signal(Signal::TERM), 143);
+        assert_eq!(by_signal(Signal::TERM.as_raw()), 143);
     }
 }

@@ -78,8 +78,9 @@ enum Form {
 pub(super) async fn tell_client(socket: Option<PathBuf>, word: &str) -> Result<String, Failure> {
     let mut clients = find(socket.clone()).await?;
     if socket.is_none() {
+        // `client-`, `run-` and `tunnel-`: all have paths of their own.
         let is_client = |path: &std::path::Path| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("client-"))
+            path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("server-"))
         };
         clients.retain(|(path, _)| is_client(path));
     }

@@ -4,14 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::lookup_host;
 
-use super::{interrupted, run::client_options, service};
+use super::{client_options, interrupted, service};
 use crate::{
     args::TunnelArgs,
-    client::{Client, local_addresses},
+    client::{Client, TUN, local_addresses},
     console::say,
     descriptors,
     failure::{Failure, io_reason},
-    protocol::CloseCode,
     target::{Host, Target},
     tun::{Carrier, Machine, Options, Plan, remove_kill_switch},
 };
@@ -23,7 +22,7 @@ pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
         return Ok(());
     }
     descriptors::raise();
-    let mut options = client_options(&args.carry)?;
+    let mut options = client_options(&args.carry.dial, &args.carry.session)?;
     // Later its name would have to be looked up through the tunnel that is to be made anew.
     let servers = addresses(&options.dial.invitation.server).await?;
     options.dial.invitation.server = Target::from_addr(servers[0]);
@@ -66,17 +65,13 @@ pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
     say("stopping");
     service::stopping();
     drop(machine);
-    if let Some(session) = uplink.now() {
-        session.connection.close(CloseCode::Done.into(), b"");
-        // The last packet must get out before the process ends.
-        crate::backoff::pause(std::time::Duration::from_millis(50)).await;
-    }
+    uplink.say_goodbye().await;
     ended
 }
 
 fn describe(plan: &Plan) -> String {
     if plan.no_routes {
-        return "the device mendpath0 is up; nothing leads to it but your own routes".to_owned();
+        return format!("the device {TUN} is up; nothing leads to it but your own routes");
     }
     let what = match plan.routes.as_slice() {
         [] => "everything".to_owned(),

@@ -23,7 +23,7 @@ use super::{
 use crate::{
     accounts::Direction,
     association::{Association, Held, Hub, MAX_ASSOCIATIONS},
-    protocol::{Packet, RESOLVER, Reply, Status, write_frame},
+    protocol::{Packet, Reply, Status, write_frame},
     target::{Host, Target},
 };
 
@@ -274,7 +274,7 @@ impl Peers {
     /// What the client calls a host that may answer.
     fn name_of(&self, from: SocketAddr) -> Option<Target> {
         if self.resolver == Some(from) {
-            return Some(Target { host: Host::Name(RESOLVER.to_owned()), port: DNS_PORT });
+            return Some(Target::resolver());
         }
         self.spoken_to.contains_key(&from.ip()).then(|| Target::from_addr(from))
     }
@@ -309,6 +309,7 @@ mod tests {
         accounts::Account,
         association::held_for_tests,
         destination::DestinationPolicy::{self, *},
+        protocol::RESOLVER,
         server::test_shared,
     };
 

@@ -27,9 +27,10 @@ use crate::{
     association::Association,
     client::{Shared, TunRow, tunnel as streams},
     failure::{Failure, io_reason},
-    protocol::{RESOLVER, Status},
+    protocol::Status,
+    server::DNS_PORT,
     socket_options,
-    target::{Host, Target},
+    target::Target,
 };
 
 /// TCP connections at a time, with those that end; the server grants fewer to a client unless told
@@ -41,8 +42,6 @@ const ROUND: usize = 64;
 const TIDY: Duration = Duration::from_secs(1);
 /// The longest packet.
 const LONGEST: usize = 65_535;
-/// The port of DNS.
-const DNS: u16 = 53;
 
 /// How packets are carried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -162,13 +161,12 @@ impl Carrier {
         if !self.asks_for_names(remote) {
             return Target::from_addr(remote);
         }
-        let resolver = || Target { host: Host::Name(RESOLVER.to_owned()), port: DNS };
-        self.options.dns.map_or_else(resolver, Target::from_addr)
+        self.options.dns.map_or_else(Target::resolver, Target::from_addr)
     }
 
     /// Whether our name server stands behind an address.
     pub(super) fn asks_for_names(&self, remote: SocketAddr) -> bool {
-        remote.port() == DNS && (self.options.all_dns || is_peer(remote.ip()))
+        remote.port() == DNS_PORT && (self.options.all_dns || is_peer(remote.ip()))
     }
 
     /// The name server that was asked for.

@@ -25,6 +25,7 @@ use crate::{
     client::{Uplink, associate},
     failure::Failure,
     protocol::Packet,
+    server::DNS_PORT,
     target::{Host, Target},
 };
 
@@ -42,8 +43,6 @@ const ANSWERED: Duration = Duration::from_secs(5);
 const FRESH: Duration = Duration::from_secs(90);
 /// Between attempts to get spares when there are none.
 const AGAIN: Duration = Duration::from_secs(2);
-/// The port of DNS.
-const DNS: u16 = 53;
 
 /// All sockets, and the spares.
 #[derive(Default)]
@@ -210,7 +209,7 @@ async fn serve(
                 let Some((remote, payload)) = packet else { return };
                 names.asked(remote, carrier.asks_for_names(remote));
                 let packet = Packet { peer: carrier.target(remote), payload };
-                if remote.port() == DNS {
+                if remote.port() == DNS_PORT {
                     association.send_surely(&packet);
                 } else {
                     association.send(&packet);
@@ -248,7 +247,7 @@ impl Kind {
 
 impl Names {
     fn asked(&mut self, remote: SocketAddr, for_names: bool) {
-        self.only &= remote.port() == DNS;
+        self.only &= remote.port() == DNS_PORT;
         if for_names {
             self.resolver = Some(remote);
         }

@@ -25,7 +25,7 @@ use ipnet::IpNet;
 use rtnetlink::{
     Handle, IpVersion, RouteMessageBuilder,
     packet_route::{
-        route::RouteType,
+        route::{RouteMessage, RouteType},
         rule::{RuleAction, RuleAttribute, RulePortRange},
     },
 };
@@ -36,7 +36,10 @@ use super::{
     links::{self, with_netlink},
     plan::{NAME, PEER},
 };
-use crate::failure::{Failure, io_reason};
+use crate::{
+    failure::{Failure, io_reason},
+    server::DNS_PORT,
+};
 
 /// Our tables: the routes, and the way to name servers.
 const TABLE: u32 = 28_016;
@@ -219,7 +222,8 @@ async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
         }
         if let Some(protocol) = rule.dns {
             attributes.push(RuleAttribute::IpProtocol(protocol.into()));
-            attributes.push(RuleAttribute::DestinationPortRange(RulePortRange { start: 53, end: 53 }));
+            attributes
+                .push(RuleAttribute::DestinationPortRange(RulePortRange { start: DNS_PORT, end: DNS_PORT }));
         }
     };
     if rule.v4 {
@@ -254,23 +258,23 @@ async fn add_route(
 ) -> Result<(), rtnetlink::Error> {
     let message = match net {
         IpNet::V4(net) => {
-            let builder = RouteMessageBuilder::<Ipv4Addr>::new().table_id(table);
-            let builder = builder.destination_prefix(net.network(), net.prefix_len());
-            match device {
-                Some(device) => builder.output_interface(device).build(),
-                None => builder.kind(RouteType::Throw).build(),
-            }
+            let builder = RouteMessageBuilder::<Ipv4Addr>::new();
+            leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
         }
         IpNet::V6(net) => {
-            let builder = RouteMessageBuilder::<Ipv6Addr>::new().table_id(table);
-            let builder = builder.destination_prefix(net.network(), net.prefix_len());
-            match device {
-                Some(device) => builder.output_interface(device).build(),
-                None => builder.kind(RouteType::Throw).build(),
-            }
+            let builder = RouteMessageBuilder::<Ipv6Addr>::new();
+            leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
         }
     };
     handle.route().add(message).replace().execute().await
+}
+
+fn leading<T>(builder: RouteMessageBuilder<T>, table: u32, device: Option<u32>) -> RouteMessage {
+    let builder = builder.table_id(table);
+    match device {
+        Some(device) => builder.output_interface(device).build(),
+        None => builder.kind(RouteType::Throw).build(),
+    }
 }
 
 /// Removes our rules, also those of a killed process, and routes of our table that have no device;

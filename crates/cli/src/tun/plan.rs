@@ -3,7 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The device's name.
-pub(super) const NAME: &str = "mendpath0";
+pub(super) use crate::client::TUN as NAME;
+
 /// As large as a packet can be: TCP's segments and programs' datagrams need no cutting here, since
 /// what is sent through the network is cut anew.
 pub(super) const MTU: u32 = 65_535;

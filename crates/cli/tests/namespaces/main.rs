@@ -144,3 +144,28 @@ fn one_server_serves_both_families() {
         download.finish();
     }
 }
+
+/// Services are given a `/proc` of processes alone (`ProcSubset=pid`): routes are seen all the same,
+/// or interfaces that lead nowhere would be taken for paths.
+#[test]
+fn routes_are_seen_where_proc_shows_processes_alone() {
+    let Some(_root_and_tools) = bed(1, Family::V4) else { return };
+    let inside = format!(
+        "set -e
+        for n in 0 1; do
+            ip link add here$n type veth peer name there$n
+            ip addr add 10.99.$n.1/24 dev here$n
+            ip link set here$n up; ip link set there$n up
+        done
+        ip route add default via 10.99.0.2 dev here0
+        mount -t proc -o subset=pid proc /proc
+        {} paths --to 192.0.2.1",
+        env!("CARGO_BIN_EXE_mendpath")
+    );
+    let output = std::process::Command::new("unshare").args(["-m", "-n", "sh", "-c", &inside]).output();
+    let output = output.expect("util-linux is there");
+    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let line = |address: &str| said.lines().find(|line| line.contains(address)).unwrap_or_default();
+    assert!(line("10.99.0.1").starts_with("yes"), "{said}{wrong}");
+    assert!(line("10.99.1.1").contains("no route leads there"), "{said}{wrong}");
+}

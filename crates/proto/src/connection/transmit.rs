@@ -21,7 +21,7 @@ use crate::{
 /// Smallest datagram that carries a client's Initial, or a path challenge (RFC 9000 sections 8.2.1
 /// and 14.1).
 const MIN_INITIAL_SIZE: usize = 1_200;
-/// Probe timeouts in a row after which a client takes an answer for one that is not allowed to leave.
+/// Probe timeouts in a row after which a client takes an answer for one that may not leave.
 const UNANSWERED_PROBES: u32 = 2;
 /// A PATH_RESPONSE frame.
 const PATH_RESPONSE_LEN: usize = 9;
