@@ -25,9 +25,9 @@ pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+pub(crate) use interfaces::{Candidate, candidates};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(crate) use interfaces::local_addresses;
-pub(crate) use interfaces::{Candidate, TUN, candidates};
+pub(crate) use interfaces::{TUN, local_addresses};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
