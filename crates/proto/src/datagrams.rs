@@ -19,8 +19,9 @@ pub(crate) struct Datagrams {
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     incoming_limit: usize,
-    /// A send was refused for want of room; the application is told when there is some.
-    blocked: bool,
+    /// What the last datagram that was refused for want of room takes; the application is told when
+    /// it is there.
+    blocked: Option<usize>,
     dropped: u64,
 }
 
@@ -37,13 +38,19 @@ impl Datagrams {
     /// Queues a datagram; false if there is no room.
     pub(crate) fn send(&mut self, data: Bytes) -> bool {
         // An empty datagram still takes a place, or a queue of them would know no bound.
-        if self.outgoing_bytes + data.len().max(1) > self.outgoing_limit {
-            self.blocked = true;
+        let takes = data.len().max(1);
+        if !self.has_room_for(takes) {
+            self.blocked = Some(takes);
             return false;
         }
-        self.outgoing_bytes += data.len().max(1);
+        self.outgoing_bytes += takes;
         self.outgoing.push_back(data);
         true
+    }
+
+    /// An empty queue takes any datagram, since a larger limit than it has will never come.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.outgoing.is_empty() || self.outgoing_bytes + bytes <= self.outgoing_limit
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -77,10 +84,15 @@ impl Datagrams {
         out.len() > start
     }
 
-    /// Whether to tell the application that there is room again.
+    /// Whether to tell the application that there is room again: half of the queue, so that it is not
+    /// woken for each packet, and enough for what was refused, or it would ask and be refused without
+    /// end.
     pub(crate) fn take_unblocked(&mut self) -> bool {
-        let unblocked = self.blocked && self.outgoing_bytes * 2 <= self.outgoing_limit;
-        self.blocked &= !unblocked;
+        let half = self.outgoing_bytes * 2 <= self.outgoing_limit;
+        let unblocked = half && self.blocked.is_some_and(|bytes| self.has_room_for(bytes));
+        if unblocked {
+            self.blocked = None;
+        }
         unblocked
     }
 
@@ -131,6 +143,31 @@ mod tests {
         let mut out = Vec::new();
         assert!(datagrams.write(&mut out, 1_200, true));
         assert!(datagrams.take_unblocked());
+    }
+
+    #[test]
+    fn who_was_refused_is_told_once_there_is_room_for_that_and_not_before() {
+        let mut datagrams = Datagrams::new(2_000, 0);
+        assert!(datagrams.send(Bytes::from(vec![0; 900])));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1_200])));
+        assert!(!datagrams.take_unblocked(), "half of the queue is free, and that is too little");
+        let mut out = Vec::new();
+        assert!(datagrams.write(&mut out, 1_200, true));
+        assert!(datagrams.take_unblocked());
+        assert!(!datagrams.take_unblocked(), "once");
+        assert!(datagrams.send(Bytes::from(vec![0; 1_200])));
+    }
+
+    #[test]
+    fn a_datagram_larger_than_the_queue_waits_until_that_is_empty() {
+        let mut datagrams = Datagrams::new(100, 0);
+        assert!(datagrams.send(Bytes::from(vec![0; 50])));
+        assert!(!datagrams.send(Bytes::from(vec![0; 200])));
+        assert!(!datagrams.take_unblocked());
+        assert!(datagrams.write(&mut Vec::new(), 1_200, true));
+        assert!(datagrams.take_unblocked());
+        assert!(datagrams.send(Bytes::from(vec![0; 200])));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1])), "one, and no more");
     }
 
     #[test]

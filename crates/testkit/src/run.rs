@@ -25,7 +25,7 @@ use self::operations::{arm_from_the_start, is_armed_from_the_start, operation_si
 use crate::{
     application::{Agreement, Application},
     checks::bytes::Wrong,
-    scenario::{Operation, Scenario},
+    scenario::{Fault, Operation, Scenario},
     world::{ConnectionId, Step, World},
 };
 
@@ -37,6 +37,8 @@ const STALL: Duration = Duration::from_secs(150);
 const RELIEF: Duration = Duration::from_secs(30);
 /// Most steps of a run.
 const MAX_STEPS: u64 = 5_000_000;
+/// Most news of a connection at one moment: each may make the application ask for more.
+const MAX_NEWS: u64 = 100_000;
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -284,6 +286,13 @@ impl<'a> Run<'a> {
         handshaking && gone(Direction::Forward).max(gone(Direction::Backward)) >= 5
     }
 
+    /// Packets may arrive with other bits than they left with.
+    fn has_damage(&self) -> bool {
+        self.scenario.operations.iter().any(|(_, operation)| {
+            matches!(operation, Operation::Fault { what: Fault::Flip(_), .. } | Operation::Corrupt(..))
+        })
+    }
+
     fn stalled(&self) -> Failure {
         let sides = SIDES.iter().filter_map(|s| self.id(*s)).map(|id| {
             let c = self.world.connection(id);
@@ -335,7 +344,12 @@ impl<'a> Run<'a> {
 
     fn events_of(&mut self, side: Side) -> Result<(), Failure> {
         let Some(id) = self.id(side) else { return Ok(()) };
+        let mut news = 0;
         while let Some(event) = self.world.poll_event(id) {
+            news += 1;
+            if news > MAX_NEWS {
+                return Err(Failure::Endless(news));
+            }
             match event {
                 Event::Connected if side == Side::Client => self.on_connected(),
                 Event::Stream(event) => self.with(side, |app, c, agreed| app.on_event(c, event, agreed))?,
@@ -354,6 +368,11 @@ impl<'a> Run<'a> {
                 // Faults took so many of the handshake's few packets, and chance the others, that no
                 // answer came in 200 s.
                 Event::ConnectionLost(ConnectionError::TimedOut) if self.is_unreachable() => {
+                    self.closed = true;
+                }
+                // Nothing protects a Version Negotiation (RFC 8999 section 7): damage took our version
+                // from its list, and a client gives up then (RFC 9000 section 6.2).
+                Event::ConnectionLost(ConnectionError::VersionMismatch) if self.has_damage() => {
                     self.closed = true;
                 }
                 Event::ConnectionLost(error) if !self.closed => {

@@ -63,6 +63,7 @@ impl Connection {
     /// others are lost.
     pub(super) fn on_handshake_probe_timeout(&mut self, now: Instant) {
         self.handshake.probes = HANDSHAKE_PROBES;
+        self.end_flight_copy();
         let complete = self.handshake.is_complete();
         let path = self.path_zero();
         path.on_handshake_probe_timeout(now);

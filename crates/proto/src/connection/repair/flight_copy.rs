@@ -38,6 +38,12 @@ impl Connection {
         }
     }
 
+    /// A probe timeout has come before all of a copy left: what leaves from now on are probes, and
+    /// those may exceed the window, as no copy may.
+    pub(in crate::connection) fn end_flight_copy(&mut self) {
+        self.repair.flight_copy.leaving = false;
+    }
+
     /// Copies the last flight if the time has come.
     pub(in crate::connection) fn copy_flight_if_due(&mut self, now: Instant) {
         if self.repair.flight_copy.due.is_some_and(|t| t <= now) {
