@@ -33,17 +33,15 @@
 //! The window never rises by more than to half of what was carried. A retreat leaves at most half
 //! of what arrived, and what is known is then forgotten.
 
-mod carried;
 mod spurt;
 
 use units::{BitRate, Duration, Instant};
 
-pub use self::carried::Carried;
-use self::{
+use self::spurt::Spurt;
+use crate::{
+    Ack, Carried, Config, Controller, ControllerKind, Loss, PathWindow, Resumption, Rtt, State,
     carried::{Rounds, learn},
-    spurt::Spurt,
 };
-use crate::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Resumption, Rtt, State};
 
 /// What is left of what arrived once a retreat is over.
 const BETA: f64 = 0.7;

@@ -33,14 +33,26 @@ impl Carried {
 
     /// Whether `rtt` shows that there is no queue on the path: where somebody's stands, there is no
     /// room.
-    pub(super) fn is_free_at(&self, rtt: Duration) -> bool {
+    pub(crate) fn is_free_at(&self, rtt: Duration) -> bool {
         rtt <= self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
     }
 }
 
+/// What a controller knows of its path that another connection may begin with, and what came of
+/// what it began with itself.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Resumption {
+    /// What the path has been seen to carry.
+    pub carried: Option<Carried>,
+    /// How often the window was raised to what was known of the path.
+    pub jumps: u64,
+    /// How often that, or a burst with an old window, turned out to be too much.
+    pub retreats: u64,
+}
+
 /// Counts what arrives, round trip by round trip.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     began: Option<Instant>,
     acked: u64,
     last_ack: Instant,
@@ -51,7 +63,7 @@ pub(super) struct Rounds {
 impl Rounds {
     /// Counts an acknowledgement. Returns what a round trip has carried if one has ended with it,
     /// and whether that is all that the window would have let it.
-    pub(super) fn on_ack(&mut self, ack: &Ack) -> Option<(u64, bool)> {
+    pub(crate) fn on_ack(&mut self, ack: &Ack) -> Option<(u64, bool)> {
         let ends = self.began.is_some_and(|began| ack.largest_sent_at >= began);
         let ended = ends.then(|| (self.carried(ack.rtt.min), !self.app_limited));
         if ends || self.began.is_none() {
@@ -64,7 +76,7 @@ impl Rounds {
     }
 
     /// What the round trip under way has carried: as much as fits into one without a queue.
-    pub(super) fn carried(&self, min_rtt: Duration) -> u64 {
+    pub(crate) fn carried(&self, min_rtt: Duration) -> u64 {
         let took = self.began.map_or(Duration::ZERO, |began| self.last_ack - began).max(min_rtt);
         let share = u128::from(self.acked) * u128::from(min_rtt.as_nanos());
         (share / u128::from(took.as_nanos().max(1))) as u64
@@ -73,7 +85,7 @@ impl Rounds {
 
 /// Takes what a round trip has carried into account. `full`: the window would not have let it be
 /// more.
-pub(super) fn learn(known: Option<Carried>, carried: u64, full: bool, ack: &Ack) -> Carried {
+pub(crate) fn learn(known: Option<Carried>, carried: u64, full: bool, ack: &Ack) -> Carried {
     let (min_rtt, seen) = (ack.rtt.min, ack.now);
     let Some(known) = known else { return Carried { window: carried, min_rtt, pace: None, seen } };
     if carried >= known.window {
