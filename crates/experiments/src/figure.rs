@@ -1,58 +1,14 @@
-//! Figures of a plan: what its `[[figure]]` tables ask for, drawn from the summary.
-//!
-//! A figure has panels. `kind = "lines"` draws a metric over an axis, one line per scheme and
-//! model, with confidence intervals; `"cdf"` the distribution of completion times at one point;
-//! `"bars"` a metric at one point; `"timeline"` the windows of the watched connections of `scheme`
-//! over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
-//! names the connections then.
+//! Figures of a plan, drawn from the summary.
 
 use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
-use plans::{Keys, PlanError, names, number};
 
 use crate::{
+    figure_plan::{FigurePlan, Kind, Panel, Spacing, Unit},
     plan::Plan,
-    point::{Point, Setting, SweepAxis},
+    point::{Point, Setting},
     row::Row,
     summary::{Cell, Summary},
 };
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
-    Lines,
-    Cdf,
-    Bars,
-    Timeline,
-}
-
-const KINDS: &[(&str, Kind)] =
-    &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars), ("timeline", Kind::Timeline)];
-
-/// How numbers lie along an axis.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Spacing {
-    Linear,
-    Logarithmic,
-}
-
-impl Spacing {
-    /// What a flag of the plan says; linear if it says nothing.
-    fn read(keys: &mut Keys<'_>, flag: &'static str) -> Result<Self, PlanError> {
-        Ok(if keys.flag(flag)?.unwrap_or(false) { Self::Logarithmic } else { Self::Linear })
-    }
-}
-
-/// What is written beside an axis.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unit {
-    Number,
-    Percent,
-}
-
-impl Unit {
-    fn percent_if(is_share: bool) -> Self {
-        if is_share { Self::Percent } else { Self::Number }
-    }
-}
 
 /// Where the range of an axis begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,58 +19,7 @@ enum Origin {
     Least,
 }
 
-/// A panel.
-#[derive(Clone, Debug)]
-struct Panel {
-    heading: String,
-    kind: Kind,
-    metric: String,
-    /// Whose connections a timeline shows.
-    scheme: String,
-    y_title: String,
-    x: String,
-    x_title: String,
-    x_spacing: Spacing,
-    y_spacing: Spacing,
-    x_unit: Unit,
-    y_unit: Unit,
-    /// Values of the axes that are not drawn.
-    at: Vec<(String, Setting)>,
-}
-
-/// A `[[figure]]` of a plan.
-#[derive(Clone, Debug)]
-pub struct FigurePlan {
-    /// The name of its file, without the ending.
-    pub file: String,
-    title: String,
-    schemes: Vec<String>,
-    /// Names of the series, if they are not the schemes.
-    key: Vec<String>,
-    panels: Vec<Panel>,
-}
-
 impl FigurePlan {
-    pub(crate) fn read_all(tables: Vec<Keys<'_>>, plan: &Plan) -> Result<Vec<Self>, PlanError> {
-        tables.into_iter().map(|keys| Self::read(keys, plan)).collect()
-    }
-
-    fn read(mut keys: Keys<'_>, plan: &Plan) -> Result<Self, PlanError> {
-        let file = keys.need_text("file", "the name of its file, without `.svg`")?.to_owned();
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        if file.is_empty() || !file.chars().all(plain) {
-            let allowed = "letters, digits, `-` and `_`";
-            return Err(PlanError::value(keys.path("file"), format!("`{file}`"), allowed));
-        }
-        let title = keys.text("title")?.unwrap_or(&plan.title).to_owned();
-        let schemes = keys.texts("schemes")?;
-        let key = keys.texts("key")?;
-        let panels = keys.tables("panel")?;
-        let panels = panels.into_iter().map(|panel| Panel::read(panel, plan)).collect::<Result<_, _>>()?;
-        keys.finish()?;
-        Ok(Self { file, title, schemes, key, panels })
-    }
-
     /// The figure as SVG.
     pub fn draw(&self, plan: &Plan, summary: &Summary, rows: &[Row]) -> String {
         let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
@@ -165,125 +70,6 @@ impl FigurePlan {
 }
 
 impl Panel {
-    fn read(mut keys: Keys<'_>, plan: &Plan) -> Result<Self, PlanError> {
-        let kind = keys.named("kind", KINDS)?.unwrap_or(Kind::Lines);
-        let metric = keys.text("metric")?.unwrap_or("fct_p99_ms").to_owned();
-        let known = plan.metrics.iter().find(|known| known.name == metric);
-        let scheme = Self::read_scheme(&mut keys, kind, plan)?;
-        if matches!(kind, Kind::Lines | Kind::Bars) && known.is_none() {
-            let known = names(plan.metrics.iter().map(|metric| metric.name.as_str()));
-            let allowed = format!("one of the plan's metrics: {known}");
-            return Err(PlanError::value(keys.path("metric"), format!("`{metric}`"), allowed));
-        }
-        if kind == Kind::Cdf && !plan.distributions {
-            return Err(PlanError::value("distributions", "false", "true for a figure of kind `cdf`"));
-        }
-        let x = Self::read_x(&mut keys, kind, plan)?;
-        let at = Self::read_at(&mut keys, &x, plan)?;
-        let y_title = match kind {
-            Kind::Timeline => "window (packets)",
-            _ => known.map_or("", |metric| metric.metric.title),
-        };
-        let is_share = metric.split('@').next().is_some_and(|name| name.ends_with("share"));
-        let panel = Self {
-            heading: keys.text("heading")?.unwrap_or("").to_owned(),
-            kind,
-            scheme,
-            y_title: keys.text("y_title")?.unwrap_or(y_title).to_owned(),
-            x_title: keys
-                .text("x_title")?
-                .unwrap_or(match kind {
-                    Kind::Cdf => "completion time (ms)",
-                    Kind::Timeline => "time (s)",
-                    Kind::Lines | Kind::Bars => &x,
-                })
-                .to_owned(),
-            x_spacing: Spacing::read(&mut keys, "x_log")?,
-            y_spacing: Spacing::read(&mut keys, "y_log")?,
-            x_unit: Unit::percent_if(keys.flag("x_percent")?.unwrap_or(false)),
-            y_unit: Unit::percent_if(is_share),
-            metric,
-            x,
-            at,
-        };
-        keys.finish()?;
-        Ok(panel)
-    }
-
-    /// The scheme of a timeline, which the plan must sample; empty for other kinds.
-    fn read_scheme(keys: &mut Keys<'_>, kind: Kind, plan: &Plan) -> Result<String, PlanError> {
-        if kind != Kind::Timeline {
-            return Ok(String::new());
-        }
-        if !plan.samples {
-            let allowed = "a time in ms for a figure of kind `timeline`";
-            return Err(PlanError::value("sample_ms", "missing", allowed));
-        }
-        let name = keys.need_text("scheme", "the scheme whose connections are drawn")?;
-        if !plan.schemes.iter().any(|scheme| scheme.name == name) {
-            let known = names(plan.schemes.iter().map(|scheme| scheme.name.as_str()));
-            return Err(PlanError::value(
-                keys.path("scheme"),
-                format!("`{name}`"),
-                format!("one of {known}"),
-            ));
-        }
-        Ok(name.to_owned())
-    }
-
-    /// The axis that is drawn; empty if none is.
-    fn read_x(keys: &mut Keys<'_>, kind: Kind, plan: &Plan) -> Result<String, PlanError> {
-        if kind != Kind::Lines {
-            return Ok(String::new());
-        }
-        let first = plan.axes.first().map(|axis| axis.name.as_str());
-        let x = keys.text("x")?.or(first);
-        let x = keys.need("x", x, "an axis of `sweep`")?;
-        let numbers = |axis: &&SweepAxis| axis.values.iter().all(|value| matches!(value, Setting::Number(_)));
-        if !plan.axes.iter().filter(numbers).any(|axis| axis.name == x) {
-            let known = names(plan.axes.iter().filter(numbers).map(|axis| axis.name.as_str()));
-            let allowed = format!("an axis of numbers of `sweep`: {known}");
-            return Err(PlanError::value(keys.path("x"), format!("`{x}`"), allowed));
-        }
-        Ok(x.to_owned())
-    }
-
-    /// Every axis that is not drawn must be told a value, unless it has only one.
-    fn read_at(keys: &mut Keys<'_>, x: &str, plan: &Plan) -> Result<Vec<(String, Setting)>, PlanError> {
-        let table = keys.table("at")?;
-        let given = table.everything();
-        let mut at = Vec::new();
-        for axis in plan.axes.iter().filter(|axis| axis.name != x) {
-            let known = || {
-                names(
-                    axis.values
-                        .iter()
-                        .map(ToString::to_string)
-                        .collect::<Vec<_>>()
-                        .iter()
-                        .map(String::as_str),
-                )
-            };
-            let path = table.path(&axis.name);
-            let value = match given.get(&axis.name) {
-                None if axis.values.len() == 1 => &axis.values[0],
-                None => return Err(PlanError::Missing { key: path, wanted: format!("one of {}", known()) }),
-                Some(value) => {
-                    let text = value.as_str().map(str::to_owned);
-                    let wanted = text.map(Setting::Text).or(number(value).map(Setting::Number));
-                    let found = axis.values.iter().find(|known| Some(*known) == wanted.as_ref());
-                    found.ok_or_else(|| PlanError::value(path, value, format!("one of {}", known())))?
-                }
-            };
-            at.push((axis.name.clone(), value.clone()));
-        }
-        let unknown = given.keys().find(|key| !plan.axes.iter().any(|axis| axis.name == **key));
-        unknown.map_or(Ok(at), |key| {
-            let known = names(plan.axes.iter().map(|axis| axis.name.as_str()));
-            Err(PlanError::UnknownKey { key: table.path(key), known })
-        })
-    }
-
     /// The points of the panel, in the order of the sweep.
     fn points(&self, plan: &Plan) -> Vec<Point> {
         let fits = |point: &Point| self.at.iter().all(|(axis, value)| point.get(axis) == Some(value));

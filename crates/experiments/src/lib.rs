@@ -38,6 +38,7 @@ mod campaign;
 mod columns;
 mod faults;
 mod figure;
+mod figure_plan;
 mod journal;
 mod merge;
 mod metrics;
@@ -61,7 +62,7 @@ mod workloads;
 
 pub use campaign::{Campaign, CampaignError, Progress};
 pub use columns::{Columns, Data};
-pub use figure::FigurePlan;
+pub use figure_plan::FigurePlan;
 pub use journal::Journal;
 pub use merge::MergeError;
 pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};

@@ -8,7 +8,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 use crate::{
-    figure::FigurePlan,
+    figure_plan::{Drawable, FigurePlan},
     metrics::{Class, MetricUse},
     models::ModelPlan,
     point::{Point, SweepAxis},
@@ -155,7 +155,15 @@ impl Plan {
             let wanted = "at least one `[[scheme]]`, or a `[[model]]` that is worked out".into();
             return Err(PlanError::Missing { key: "scheme".into(), wanted });
         }
-        self.figures = FigurePlan::read_all(keys.tables("figure")?, self)?;
+        let drawable = Drawable {
+            title: &self.title,
+            schemes: self.schemes.iter().map(|scheme| scheme.name.as_str()).collect(),
+            metrics: &self.metrics,
+            axes: &self.axes,
+            distributions: self.distributions,
+            samples: self.samples,
+        };
+        self.figures = FigurePlan::read_all(keys.tables("figure")?, &drawable)?;
         for part in Scenario::KEYS {
             keys.value(part);
         }

@@ -16,7 +16,7 @@ mod window;
 use proto::{Connection, NetworkPath, PathId, PathStats, Transmit, TransportConfig};
 use units::Instant;
 
-use crate::world::ConnectionId;
+use crate::names::ConnectionId;
 use accounts::Accounts;
 use amplification::Amplification;
 use books::Books;

@@ -4,11 +4,9 @@ use netsim::{LinkConfig, Loss, Rng, Seed, link::OutageKind, link::QueueSize, los
 use proto::{ControllerKind, Dir, RecoveryKind, SchedulerKind, Side, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
-use crate::{
-    scenario::{
-        ETHERNET, Fault, Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan, Way, default_transport,
-    },
-    world::EcnTreatment,
+use crate::scenario::{
+    ETHERNET, EcnTreatment, Fault, Flow, FlowEnd, Operation, PathPlan, Scenario, StreamPlan, Way,
+    default_transport,
 };
 
 /// Draws of the shapes that scenarios need.

@@ -18,6 +18,7 @@ pub mod content;
 pub mod fabric_host;
 pub mod faults;
 mod generate;
+mod names;
 pub mod pairs;
 pub mod response;
 pub mod run;

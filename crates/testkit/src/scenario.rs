@@ -4,8 +4,6 @@ use netsim::{LinkConfig, Loss, link::OutageKind};
 use proto::{Dir, Side, TransportConfig};
 use units::{BitRate, Duration, LossRate};
 
-use crate::world::EcnTreatment;
-
 /// UDP payload that Ethernet carries below IPv4.
 pub const ETHERNET: u16 = 1_472;
 
@@ -214,6 +212,18 @@ pub enum Way {
     Down,
     /// Either.
     Both,
+}
+
+/// What the network between two addresses does to marked packets, beside marking CE where a link's
+/// queue is above its threshold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EcnTreatment {
+    /// Clears marks.
+    Bleach,
+    /// Drops marked packets.
+    Drop,
+    /// Writes CE over every mark.
+    MarkAll,
 }
 
 /// What happens to a packet on its way.

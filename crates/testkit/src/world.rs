@@ -19,8 +19,11 @@ use units::Instant;
 use crate::{
     checks::{Checks, Violation},
     faults::{Armed, Fate, Faults},
+    scenario::EcnTreatment,
     tls,
 };
+
+pub use crate::names::{ConnectionId, HostId};
 
 /// Bytes of IPv4 and UDP headers, which a link carries beside the datagram.
 pub const IP_UDP_HEADERS: u64 = 28;
@@ -31,19 +34,6 @@ const MAX_BATCH: u64 = 10;
 
 /// Where replayed packets come from.
 const STRANGER: ([u8; 4], u16) = ([192, 0, 2, 66], 6_666);
-
-/// Names a host of a [`World`].
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct HostId(pub usize);
-
-/// Names one side of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ConnectionId {
-    /// The host.
-    pub host: HostId,
-    /// The connection within the host's endpoint.
-    pub handle: ConnectionHandle,
-}
 
 /// An endpoint and its connections.
 struct Host {
@@ -83,18 +73,6 @@ pub struct Packet {
     pub bytes: Vec<u8>,
     /// The IP header's codepoint; `None` is Not-ECT.
     pub ecn: Option<Ecn>,
-}
-
-/// What the network between two addresses does to marked packets, beside marking CE where a link's
-/// queue is above its threshold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EcnTreatment {
-    /// Clears marks.
-    Bleach,
-    /// Drops marked packets.
-    Drop,
-    /// Writes CE over every mark.
-    MarkAll,
 }
 
 /// What a [`World::step`] did.

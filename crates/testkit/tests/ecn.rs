@@ -3,7 +3,7 @@
 
 use mendpath_testkit::{
     response::{Exchange, PathPlan, Response},
-    world::EcnTreatment,
+    scenario::EcnTreatment,
 };
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, network::Direction};
 use proto::{ControllerKind, EcnState, RecoveryKind, TransportConfig};

@@ -7,10 +7,7 @@ use proto::{Dir, Side};
 use units::{BitRate, Duration, LossRate};
 
 use super::{Words, exact};
-use crate::{
-    scenario::{Fault, Flow, FlowEnd, Operation, StreamPlan, Way},
-    world::EcnTreatment,
-};
+use crate::scenario::{EcnTreatment, Fault, Flow, FlowEnd, Operation, StreamPlan, Way};
 
 pub(super) fn side_name(side: Side) -> &'static str {
     if side == Side::Client { "client" } else { "server" }
