@@ -3,6 +3,7 @@
 mod advertise;
 mod associate;
 mod connect;
+mod drain;
 mod gate;
 mod means;
 mod metrics;
@@ -15,6 +16,8 @@ mod statistics;
 mod tally;
 
 pub use advertise::advertised;
+pub(crate) use drain::Drain;
+pub use drain::{Drainer, Running};
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
 pub use seats::Seat;
@@ -32,7 +35,7 @@ use crate::{
     destination::{DestinationPolicy, Destinations},
     failure::{Failure, io_reason},
     identity::Identity,
-    invitation::Invitation,
+    invitation::{Invitation, MAX_HOSTS},
     protocol::ALPN,
     status::Live,
     target::Target,
@@ -45,8 +48,9 @@ use crate::{
 pub struct ServerOptions {
     /// The UDP address to listen on.
     pub listen: SocketAddr,
-    /// Host, or host and port, for the invitation; guessed when `None`.
-    pub advertise: Option<Advertise>,
+    /// Host, or host and port, for the invitation; guessed when there is none. Those after the first
+    /// are other servers with the same keys.
+    pub advertise: Vec<Advertise>,
     /// Where the identity lives.
     pub state: PathBuf,
     /// Where clients may connect to.
@@ -107,6 +111,7 @@ struct Shared {
     means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
+    drain: Arc<Drain>,
 }
 
 /// A server that listens.
@@ -145,22 +150,31 @@ impl ProxyServer {
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Proxy),
-            server: advertised(options.advertise.as_ref(), listening),
+            server: advertised(options.advertise.first(), listening),
+            also: Vec::new(),
             pin: identity.server.pin(),
         };
+        let others = options.advertise.iter().skip(1);
+        let others = others.map(|other| advertised(Some(other), listening));
+        let invitation = invitation.with(others).map_err(|error| {
+            let next = format!("Name at most {MAX_HOSTS} with --advertise");
+            Failure::usage("cannot make the invitation", error, next)
+        })?;
         let store = Store::open(&options.state)?;
-        store.set_place(&invitation.server)?;
+        store.set_place(invitation.hosts())?;
         let owner = AccountId(identity.tokens.invitation_id());
         let accounts = Arc::new(Accounts::open(store, owner)?);
+        let drain = Drain::new();
         let gate = Gate::new(identity.tokens, Service::Proxy)
             .with_seats(options.limits.clients)
-            .with_accounts(accounts.clone());
+            .with_accounts(accounts.clone())
+            .with_drain(drain.clone());
         let destinations = Destinations::new(options.policy);
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
         let limits = options.limits;
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally, drain });
         Ok(Self { endpoint, invitation, shared, accounts })
     }
 
@@ -177,7 +191,12 @@ impl ProxyServer {
     /// What its clients' connections have sent and received, and how strangers were dealt with.
     pub(crate) fn statistics(&self) -> Arc<Statistics> {
         let (tally, endpoint) = (self.shared.tally.clone(), self.endpoint.clone());
-        Statistics::new(tally, endpoint, Some(self.accounts.clone()))
+        Statistics::new(tally, endpoint, Some(self.accounts.clone()), self.shared.drain.clone())
+    }
+
+    /// Ends it in good order.
+    pub fn drainer(&self) -> Drainer {
+        Drainer::new(self.shared.drain.clone(), self.shared.tally.clone())
     }
 
     /// What may change while it runs.
@@ -246,5 +265,5 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
+    Shared { gate, destinations: Destinations::new(policy), means, limits, tally, drain: Drain::new() }
 }

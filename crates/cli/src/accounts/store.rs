@@ -250,24 +250,27 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Where clients reach the server, as it said when it last began.
+    /// Where clients reach the server, and others with the same keys, as it said when it last began;
+    /// empty if none ever did.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub fn place(&self) -> Result<Option<Target>, StoreError> {
+    pub fn place(&self) -> Result<Vec<Target>, StoreError> {
         let sql = "SELECT value FROM fact WHERE name = 'place'";
         let place: Option<String> = self.database.query_row(sql, [], |row| row.get(0)).optional()?;
-        Ok(place.and_then(|place| place.parse().ok()))
+        let places = place.as_deref().unwrap_or_default().split(' ');
+        Ok(places.map_while(|place| place.parse().ok()).collect())
     }
 
-    /// Says where clients reach the server, for invitations to come.
+    /// Says where clients reach the server, and others with the same keys, for invitations to come.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub fn set_place(&self, place: &Target) -> Result<(), StoreError> {
+    pub fn set_place<'a>(&self, places: impl IntoIterator<Item = &'a Target>) -> Result<(), StoreError> {
         let sql = "INSERT INTO fact (name, value) VALUES ('place', ?1)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value != excluded.value";
-        self.database.execute(sql, [place.to_string()])?;
+        let places: Vec<_> = places.into_iter().map(Target::to_string).collect();
+        self.database.execute(sql, [places.join(" ")])?;
         Ok(())
     }
 
@@ -414,11 +417,11 @@ mod tests {
         let other = Store::open(dir.path()).unwrap();
         assert_eq!(other.list().unwrap(), [alice.clone(), bob]);
         assert_eq!(other.find(&alice.name).unwrap(), alice);
-        assert_eq!(store.place().unwrap(), None);
-        for place in ["a.example:1", "[2001:db8::1]:2"] {
-            let place: Target = place.parse().unwrap();
-            store.set_place(&place).unwrap();
-            assert_eq!(other.place().unwrap(), Some(place));
+        assert_eq!(store.place().unwrap(), []);
+        for places in [&["a.example:1"][..], &["[2001:db8::1]:2", "b.example:1"]] {
+            let places: Vec<Target> = places.iter().map(|place| place.parse().unwrap()).collect();
+            store.set_place(&places).unwrap();
+            assert_eq!(other.place().unwrap(), places);
         }
     }
 

@@ -1,7 +1,9 @@
 //! `mendpath server`.
 
+mod drain;
+
 use super::{
-    GOODBYE, interrupted, print,
+    GOODBYE, print,
     service::{self, Reloading},
     state_dir,
 };
@@ -34,6 +36,9 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         show_names: !args.hide_names,
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
+    if args.drain {
+        return drain::order(args.socket).await;
+    }
     let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind(&options)?;
     let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
@@ -41,6 +46,9 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
     let shown = server.statistics();
+    let ending = drain::Ending::new(server.drainer(), args.drain_time);
+    let order = ending.order();
+    shown.feed().on_drain(order);
     super::show_status("server", shown.feed());
     if let Some(listener) = statistics {
         say(format_args!("statistics on {}", listener.address));
@@ -51,8 +59,8 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     service::ready();
     tokio::select! {
         () = server.run() => {}
-        () = interrupted() => say("stopping"),
-        () = reloading.run(|key, cli| apply(key, cli, &settings)) => {}
+        () = ending.run() => {}
+        () = reloading.run(|key, cli| apply(key, cli, &settings, &ending)) => {}
     }
     service::stopping();
     endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
@@ -62,10 +70,11 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
 }
 
 /// Makes an option that was read again count, if it can while the server runs.
-fn apply(key: &str, cli: &Cli, settings: &ServerSettings) -> bool {
+fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending) -> bool {
     let Command::Server(args) = &cli.command else { return false };
     match key {
         "allow-private" => settings.set_policy(DestinationPolicy::new(args.allow_private)),
+        "drain-time" => ending.set_time(args.drain_time),
         "dns" => settings.set_dns(&args.dns),
         _ => return false,
     }

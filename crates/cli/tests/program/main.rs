@@ -3,6 +3,8 @@
 
 mod accounts;
 mod addresses;
+mod drain;
+mod fleet;
 mod killed;
 mod neighbours;
 mod paths;

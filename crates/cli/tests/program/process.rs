@@ -64,6 +64,11 @@ impl Process {
         self.child.id()
     }
 
+    /// Waits for its end, and returns its exit code if it was not killed.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
     /// As `kill -9` does.
     pub fn kill(mut self) {
         self.child.kill().unwrap();

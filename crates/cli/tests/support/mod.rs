@@ -36,7 +36,7 @@ pub async fn within<T>(test: impl Future<Output = T>) -> T {
 pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions {
     ServerOptions {
         listen: ANY,
-        advertise: None,
+        advertise: Vec::new(),
         state: state.to_owned(),
         policy,
         dns: Vec::new(),
