@@ -28,6 +28,7 @@ fn client() -> Connection {
     let secrets = Secrets {
         rng: [0; 32],
         reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]),
+        cids: crate::cids::CidMaker::RANDOM,
         token_key: Arc::new(TokenKey::new(&[0; 16])),
     };
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
