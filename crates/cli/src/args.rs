@@ -41,6 +41,7 @@ use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
     config::Reload,
     demo,
+    quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
     target::TargetError,
     transport::{parse_congestion, parse_qlog, parse_recovery},
@@ -286,6 +287,14 @@ pub struct ServerArgs {
     /// Leave the hosts that clients connect to out of statistics and events.
     #[arg(long)]
     pub hide_names: bool,
+    /// Write this server's id into connection ids, for load balancers to read (QUIC-LB):
+    /// id=HEX[,nonce=BYTES][,config=0..6][,length=off].
+    #[arg(long, value_name = "CONFIG")]
+    pub quic_lb: Option<QuicLbOptions>,
+    /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and the
+    /// balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
+    #[arg(long, value_name = "FILE", requires = "quic_lb")]
+    pub quic_lb_key_file: Option<PathBuf>,
     /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_time: u64,

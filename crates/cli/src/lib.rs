@@ -30,6 +30,7 @@ pub mod lab_relay;
 mod listener;
 pub mod protocol;
 pub mod secret;
+pub mod quic_lb;
 pub mod server;
 mod socket_options;
 pub mod splice;

@@ -26,7 +26,7 @@ pub(crate) use tally::Tally;
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use mendpath::{AddressValidation, Admission, Endpoint, ServerConfig};
+use mendpath::{AddressValidation, Admission, Endpoint, EndpointBuilder, QuicLb, ServerConfig};
 
 use self::means::Means;
 use crate::{
@@ -63,6 +63,8 @@ pub struct ServerOptions {
     pub show_names: bool,
     /// How the server sends.
     pub transport: Choice,
+    /// What balancers read in connection ids.
+    pub quic_lb: Option<QuicLb>,
 }
 
 /// What the invitation says about where the server is.
@@ -146,7 +148,12 @@ impl ProxyServer {
         let identity = Identity::load_or_create(&options.state)?;
         let transport =
             options.transport.config(options.limits.client_idle, options.limits.streams as u64 + 1);
-        let endpoint = listen(options.listen, &identity, transport, options.limits.clients)?;
+        let builder = match options.quic_lb.clone() {
+            Some(config) => Endpoint::builder().quic_lb(config),
+            None => Endpoint::builder(),
+        };
+        let endpoint =
+            listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Proxy),
@@ -236,6 +243,17 @@ pub fn listen(
     transport: mendpath::TransportConfig,
     clients: usize,
 ) -> Result<Endpoint, Failure> {
+    listen_with(Endpoint::builder(), addr, identity, transport, clients)
+}
+
+/// The same with an endpoint that was begun.
+fn listen_with(
+    builder: EndpointBuilder,
+    addr: SocketAddr,
+    identity: &Identity,
+    transport: mendpath::TransportConfig,
+    clients: usize,
+) -> Result<Endpoint, Failure> {
     let tried = format!("cannot listen on UDP {addr}");
     let waiting = waiting_room(clients);
     let config = ServerConfig::with_identity(&identity.server)
@@ -248,7 +266,7 @@ pub fn listen(
         .handshake_timeout(HELLO_TIMEOUT)
         // Those that leave need room for a moment, too.
         .max_connections(clients.saturating_mul(2).saturating_add(waiting));
-    let endpoint = Endpoint::builder().server(config).reset_key(identity.reset_key.clone()).bind(addr);
+    let endpoint = builder.server(config).reset_key(identity.reset_key.clone()).bind(addr);
     endpoint.build().map_err(|error| {
         let next = match error.kind() {
             std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",

@@ -131,7 +131,7 @@ pub use proto::policy;
 pub use proto::{
     AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
     EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathLimits, PathState, PathStats, PathStatus,
-    PathUse, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
+    PathUse, QuicLb, QuicLbError, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, ServerId, Side,
     StreamId, StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName,
     VarInt, VarIntBoundsExceeded,
 };

@@ -7,6 +7,8 @@ use super::{
     service::{self, Reloading},
     state_dir,
 };
+use mendpath::QuicLb;
+
 use crate::{
     admin,
     args::{Cli, Command, ServerArgs},
@@ -15,13 +17,19 @@ use crate::{
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
+    quic_lb::Key,
+    secret::Places,
     server::{Limits, ProxyServer, ServerOptions, ServerSettings, Statistics},
     transport::Choice,
 };
 
-pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
+pub(super) async fn run(mut args: ServerArgs) -> Result<(), Failure> {
     descriptors::raise();
-    let reloading = Reloading::new(args.reload);
+    let reloading = Reloading::new(std::mem::take(&mut args.reload));
+    if args.drain {
+        return drain::order(args.socket).await;
+    }
+    let quic_lb = quic_lb(&args)?;
     let options = ServerOptions {
         listen: args.listen,
         advertise: args.advertise,
@@ -33,12 +41,10 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
             streams: args.max_streams as usize,
             ..Limits::default()
         },
+        quic_lb,
         show_names: !args.hide_names,
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
-    if args.drain {
-        return drain::order(args.socket).await;
-    }
     let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind(&options)?;
     let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
@@ -67,6 +73,23 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     accounts.close().await;
     Ok(())
+}
+
+/// What balancers are to read, with the key that may be in several places.
+fn quic_lb(args: &ServerArgs) -> Result<Option<QuicLb>, Failure> {
+    let Some(options) = &args.quic_lb else { return Ok(None) };
+    let places = Places {
+        what: "the key of connection ids",
+        argument: None,
+        file: args.quic_lb_key_file.as_deref(),
+        file_option: "--quic-lb-key-file",
+        variable: "MENDPATH_QUIC_LB_KEY",
+    };
+    let key = places.read()?.map(|secret| secret.text.parse::<Key>()).transpose();
+    let key = key.map_err(|wrong| {
+        Failure::usage("cannot use the key of connection ids", wrong, "Make one: openssl rand -hex 16")
+    })?;
+    Ok(Some(options.config(key.as_ref())))
 }
 
 /// Makes an option that was read again count, if it can while the server runs.

@@ -2,6 +2,7 @@
 //! programs say to proxies.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod balancer;
 pub mod http;
 
 use std::{
@@ -43,6 +44,7 @@ pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions 
         limits: Limits::default(),
         show_names: true,
         transport: Choice::default(),
+        quic_lb: None,
     }
 }
 
