@@ -31,7 +31,7 @@ pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
 pub use self::invite::{
-    AddArgs, ChangeArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
+    AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
     TermsArgs,
 };
 
@@ -293,7 +293,7 @@ pub struct ServerArgs {
     pub quic_lb: Option<QuicLbOptions>,
     /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and the
     /// balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
-    #[arg(long, value_name = "FILE", requires = "quic_lb")]
+    #[arg(long, value_name = "FILE")]
     pub quic_lb_key_file: Option<PathBuf>,
     /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]

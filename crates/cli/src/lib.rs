@@ -11,6 +11,7 @@
 //! [`server::ProxyServer`] and [`client::Client`].
 
 pub mod accounts;
+pub mod activation;
 mod admin;
 pub mod args;
 pub mod association;

@@ -24,7 +24,12 @@ pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use mendpath::{AddressValidation, Admission, Endpoint, EndpointBuilder, QuicLb, ServerConfig};
 
@@ -145,12 +150,24 @@ impl ProxyServer {
     /// # Errors
     /// When the state cannot be used or the address not listened on.
     pub fn bind(options: &ServerOptions) -> Result<Self, Failure> {
+        Self::bind_on(options, Vec::new())
+    }
+
+    /// The same on these sockets, which others have bound, if there are any.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_on(options: &ServerOptions, sockets: Vec<UdpSocket>) -> Result<Self, Failure> {
         let identity = Identity::load_or_create(&options.state)?;
         let transport =
             options.transport.config(options.limits.client_idle, options.limits.streams as u64 + 1);
         let builder = match options.quic_lb.clone() {
             Some(config) => Endpoint::builder().quic_lb(config),
             None => Endpoint::builder(),
+        };
+        let builder = match sockets.is_empty() {
+            true => builder.bind(options.listen),
+            false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
         };
         let endpoint =
             listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
@@ -243,10 +260,10 @@ pub fn listen(
     transport: mendpath::TransportConfig,
     clients: usize,
 ) -> Result<Endpoint, Failure> {
-    listen_with(Endpoint::builder(), addr, identity, transport, clients)
+    listen_with(Endpoint::builder().bind(addr), addr, identity, transport, clients)
 }
 
-/// The same with an endpoint that was begun.
+/// The same with an endpoint that was begun, which binds `addr` or has its sockets.
 fn listen_with(
     builder: EndpointBuilder,
     addr: SocketAddr,
@@ -266,7 +283,7 @@ fn listen_with(
         .handshake_timeout(HELLO_TIMEOUT)
         // Those that leave need room for a moment, too.
         .max_connections(clients.saturating_mul(2).saturating_add(waiting));
-    let endpoint = builder.server(config).reset_key(identity.reset_key.clone()).bind(addr);
+    let endpoint = builder.server(config).reset_key(identity.reset_key.clone());
     endpoint.build().map_err(|error| {
         let next = match error.kind() {
             std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",

@@ -240,7 +240,8 @@ async fn use_until_it_ends(
             Ok(()) = noticed.changed() => {
                 let within: Option<Duration> = *noticed.borrow_and_update();
                 options.hosts.avoid(&host, within.unwrap_or_default() + AFTER_DRAIN);
-                let text = format!("the server {host} is about to stop; moving on");
+                let then = if several { "; moving on" } else { "" };
+                let text = format!("the server {host} is about to stop{then}");
                 live.journal.note(EventKind::Changed, &text);
                 mention(text);
                 moving = Some((Why::Drained, Box::pin(move_on(options))));

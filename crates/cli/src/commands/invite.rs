@@ -1,5 +1,6 @@
 //! `mendpath invite`: accounts of a server, whether it runs or not.
 
+mod exchange;
 mod qr;
 mod row;
 
@@ -28,6 +29,8 @@ pub(super) fn run(args: InviteArgs) -> Result<(), Failure> {
         InviteCommand::List(args) => office.list(&args),
         InviteCommand::Show(args) => office.show(&args),
         InviteCommand::Change(args) => office.change(args),
+        InviteCommand::Export => office.export(),
+        InviteCommand::Import(args) => office.import(&args.file),
         InviteCommand::Revoke(args) => office.revoke(&args),
     }
 }

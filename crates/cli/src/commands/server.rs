@@ -10,6 +10,7 @@ use super::{
 use mendpath::QuicLb;
 
 use crate::{
+    activation::handed_over,
     admin,
     args::{Cli, Command, ServerArgs},
     console::say,
@@ -46,7 +47,7 @@ pub(super) async fn run(mut args: ServerArgs) -> Result<(), Failure> {
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
     let statistics = admin::bind(args.admin).await?;
-    let server = ProxyServer::bind(&options)?;
+    let server = ProxyServer::bind_on(&options, handed_over()?)?;
     let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
@@ -77,7 +78,16 @@ pub(super) async fn run(mut args: ServerArgs) -> Result<(), Failure> {
 
 /// What balancers are to read, with the key that may be in several places.
 fn quic_lb(args: &ServerArgs) -> Result<Option<QuicLb>, Failure> {
-    let Some(options) = &args.quic_lb else { return Ok(None) };
+    let Some(options) = &args.quic_lb else {
+        return match &args.quic_lb_key_file {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage(
+                "cannot use the key of connection ids",
+                "nothing says that balancers are to read them",
+                "Say --quic-lb id=HEX, too",
+            )),
+        };
+    };
     let places = Places {
         what: "the key of connection ids",
         argument: None,

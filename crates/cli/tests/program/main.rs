@@ -2,6 +2,7 @@
 //! again, beside a greedy neighbour, on other address families.
 
 mod accounts;
+mod activation;
 mod addresses;
 mod drain;
 mod fleet;

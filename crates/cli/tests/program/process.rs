@@ -25,8 +25,20 @@ impl Process {
         Self::spawn(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_mendpath")]).args(args))
     }
 
+    /// The same with `input` as its standard input for the shell.
+    pub fn start_with(input: impl Into<Stdio>, preparation: &str, args: &[&str]) -> Self {
+        let script = format!("{preparation} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_mendpath")]).args(args);
+        Self::spawn_with(&mut command, input)
+    }
+
     fn spawn(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn_with(command, Stdio::null())
+    }
+
+    fn spawn_with(command: &mut Command, input: impl Into<Stdio>) -> Self {
+        let command = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
