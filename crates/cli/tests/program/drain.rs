@@ -15,15 +15,17 @@ struct Bed {
     /// A program's connection through the server, with an echo behind it.
     program: tokio::net::TcpStream,
     _state: tempfile::TempDir,
+    /// Where its socket is.
     runtime: String,
 }
 
 async fn bed(drain_time: &str) -> Bed {
     let state = tempfile::tempdir().unwrap();
-    let runtime = format!("export XDG_RUNTIME_DIR='{}' RUNTIME_DIRECTORY=", state.path().display());
+    let runtime = state.path().display().to_string();
+    let place = format!("export XDG_RUNTIME_DIR='{runtime}'");
     let dir = state.path().join("state");
     let args = ["server", "--listen", "127.0.0.1:0", "--allow-private", "--drain-time", drain_time, "--state"];
-    let server = Process::start_after(&runtime, &[&args[..], &[dir.to_str().unwrap()]].concat());
+    let server = Process::start_after(&place, &[&args[..], &[dir.to_str().unwrap()]].concat());
     let invitation: Invitation = server.line_with("mendpath://").parse().unwrap();
     let proxy = client(client_options(invitation.clone())).await.socks5.unwrap();
     let (mut program, code, _) = socks5(proxy, 1, echo_server().await).await;
@@ -88,21 +90,22 @@ async fn time_and_a_second_signal_end_it() {
 async fn a_command_tells_it_and_waits() {
     within(async {
         let mut bed = bed("3600").await;
-        let order = Process::start_after(&bed.runtime, &["server", "--drain"]);
+        let socket = format!("--socket={}/mendpath/server-{}.sock", bed.runtime, bed.server.id());
+        let order = Process::start(&["server", "--drain", &socket]);
         let told = order.line_with("lets nobody in any more");
         assert!(told.contains("1 clients with 1 connections"), "{told}");
         // The service manager's signal that follows does not cut anything off.
         bed.server.line_with("draining");
         terminate(&bed.server);
         ping(&mut bed.program).await;
-        let status = Process::start_after(&bed.runtime, &["status"]);
+        let status = Process::start(&["status", &socket]);
         assert!(status.line_with("server on").contains("about to stop, 1 client"));
         converse(&mut bed.program, b"").await;
         order.line_with("the server has stopped");
         assert_eq!((bed.server.wait(), order.wait()), (Some(0), Some(0)));
 
-        let nobody = Process::start_after(&bed.runtime, &["server", "--drain"]);
-        nobody.line_with("no client or server of this user runs");
+        let nobody = Process::start(&["server", "--drain", &socket]);
+        nobody.line_with("cannot ask the process at");
         assert_eq!(nobody.wait(), Some(1));
     })
     .await;

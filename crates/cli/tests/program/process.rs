@@ -11,6 +11,8 @@ use std::{
 pub struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
+    /// Where its socket is, unless it was told another place: tests do not meet each other's.
+    _runtime: tempfile::TempDir,
 }
 
 impl Process {
@@ -38,7 +40,8 @@ impl Process {
     }
 
     fn spawn_with(command: &mut Command, input: impl Into<Stdio>) -> Self {
-        let command = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let runtime = tempfile::tempdir().unwrap();
+        let command = command.env("XDG_RUNTIME_DIR", runtime.path()).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
@@ -52,7 +55,7 @@ impl Process {
                 let _ = also.send(line);
             }
         });
-        Self { child, lines }
+        Self { child, lines, _runtime: runtime }
     }
 
     /// The first line, of either output, that contains `part`; earlier lines are forgotten.
