@@ -31,8 +31,8 @@ pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
 pub use self::invite::{
-    AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
-    TermsArgs,
+    AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs,
+    StateArgs, TermsArgs,
 };
 
 pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};

@@ -6,10 +6,10 @@ mod associate;
 mod dial;
 mod early;
 mod forward;
-mod hosts;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hosts;
 mod http;
 mod interfaces;
 mod keeper;
@@ -29,9 +29,9 @@ pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 pub use hosts::Hosts;
 pub(crate) use interfaces::{Candidate, candidates};
+pub use interfaces::{PathSpec, WantedPath, usable_paths};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) use interfaces::{TUN, local_addresses};
-pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 pub(crate) use wishes::{Change, Order, Wishes};

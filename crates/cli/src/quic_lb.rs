@@ -40,7 +40,8 @@ impl FromStr for QuicLbOptions {
     fn from_str(text: &str) -> Result<Self, String> {
         let (mut id, mut nonce, mut config, mut length) = (None, None, 0, true);
         for part in text.split(',') {
-            let (name, value) = part.split_once('=').ok_or_else(|| format!("`{part}` says nothing: {FORM}"))?;
+            let (name, value) =
+                part.split_once('=').ok_or_else(|| format!("`{part}` says nothing: {FORM}"))?;
             let number = || value.parse().map_err(|_| format!("`{part}` holds no number: {FORM}"));
             match name.trim() {
                 "id" => id = Some(hex(value).ok_or_else(|| format!("`{value}` is not hexadecimal: {FORM}"))?),

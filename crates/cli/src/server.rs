@@ -169,8 +169,7 @@ impl ProxyServer {
             true => builder.bind(options.listen),
             false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
         };
-        let endpoint =
-            listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
+        let endpoint = listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Proxy),

@@ -85,7 +85,11 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
         ConnectionError::ApplicationClosed { code, reason }
             if CloseCode::from_code(*code) == Some(CloseCode::Unavailable) && !reason.is_empty() =>
         {
-            (format!("it takes nobody in at the moment ({})", words(reason)), "Try again later", Retry::Useful)
+            (
+                format!("it takes nobody in at the moment ({})", words(reason)),
+                "Try again later",
+                Retry::Useful,
+            )
         }
         ConnectionError::ApplicationClosed { code, .. } => explain_close(*code),
         ConnectionError::TransportError(error) if is_tls_alert(error.code) => (

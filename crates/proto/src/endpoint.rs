@@ -360,7 +360,12 @@ impl Endpoint {
     fn secrets(&mut self) -> Secrets {
         let mut rng = [0; 32];
         self.rng.fill_bytes(&mut rng);
-        Secrets { rng, reset_key: self.reset_key.clone(), cids: self.cids.clone(), token_key: self.token_key.clone() }
+        Secrets {
+            rng,
+            reset_key: self.reset_key.clone(),
+            cids: self.cids.clone(),
+            token_key: self.token_key.clone(),
+        }
     }
 }
 

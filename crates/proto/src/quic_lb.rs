@@ -55,7 +55,9 @@ pub enum QuicLbError {
     #[error("the server id has {0} bytes: it has 1 to 15")]
     ServerId(usize),
     /// The nonce is too short, or too long beside the server id.
-    #[error("the nonce has {nonce} bytes: it has at least 4, and at most 19 together with the server id's {server_id}")]
+    #[error(
+        "the nonce has {nonce} bytes: it has at least 4, and at most 19 together with the server id's {server_id}"
+    )]
     Nonce {
         /// Bytes of the nonce.
         nonce: usize,
@@ -392,6 +394,17 @@ mod tests {
         let mut half = Half::new(&[0; 3]);
         half.mix(&cipher(&key), &Half::new(&hex("aaba3c")), 6, 2);
         assert_eq!(half.bytes[..3], expected[..3]);
+    }
+
+    /// Katran takes the first two bits for a version, and the server's id from after the first octet:
+    /// of three bytes in version 2, of four in version 3.
+    #[test]
+    fn katran_finds_the_id_where_it_looks() {
+        for (rotation, id) in [(4, &[1, 2, 3][..]), (5, &[1, 2, 3]), (6, &[1, 2, 3, 4])] {
+            let cid = QuicLb::new(rotation, id, 8).unwrap().encode(&[9; 8], 0xff);
+            let version = cid[0] >> 6;
+            assert_eq!((version, &cid[1..=usize::from(version) + 1]), (id.len() as u8 - 1, id));
+        }
     }
 
     #[test]

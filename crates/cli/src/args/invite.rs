@@ -36,8 +36,10 @@ pub enum InviteCommand {
                   Takes effect on a running server within a second; clients that are connected stay so, unless the new terms end them.")]
     Change(ChangeArgs),
     /// Print every account, for `invite import` on another server.
-    #[command(long_about = "Print every account, for `invite import` on another server with the same token-secret.\n\n\
-                  One line of JSON for each: id, name, terms and whether it was revoked; nothing secret, and no usage.")]
+    #[command(
+        long_about = "Print every account, for `invite import` on another server with the same token-secret.\n\n\
+                  One line of JSON for each: id, name, terms and whether it was revoked; nothing secret, and no usage."
+    )]
     Export,
     /// Take over the accounts of another server of the same fleet.
     #[command(

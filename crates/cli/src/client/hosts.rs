@@ -81,8 +81,7 @@ mod tests {
     #[test]
     fn clients_spread_out() {
         let (hosts, invitation) = (Hosts::default(), invitation());
-        let first: BTreeSet<Target> =
-            (0..200).map(|_| hosts.order(&invitation).0.swap_remove(0)).collect();
+        let first: BTreeSet<Target> = (0..200).map(|_| hosts.order(&invitation).0.swap_remove(0)).collect();
         assert_eq!(first.len(), 3);
     }
 }

@@ -210,9 +210,7 @@ async fn request(session: &Session, request: &Request) -> Result<(SendStream, As
     };
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(asked) => asked.ok_or(Unanswered::Lost),
-        Err(_) => {
-            Err(Unanswered::Refused(Reply::new(Status::TimedOut, "the server takes no requests")))
-        }
+        Err(_) => Err(Unanswered::Refused(Reply::new(Status::TimedOut, "the server takes no requests"))),
     }
 }
 

@@ -105,8 +105,7 @@ pub(super) async fn tell_client(socket: Option<PathBuf>, word: &str) -> Result<S
 pub(super) async fn tell_server(socket: Option<PathBuf>, word: &str) -> Result<Told, Failure> {
     let (path, stream) = the_only(socket, Kind::Server).await?;
     let mut lines = ask(&path, stream, word).await?;
-    let answer: serde_json::Value =
-        serde_json::from_str(&next(&mut lines, &path).await?).unwrap_or_default();
+    let answer: serde_json::Value = serde_json::from_str(&next(&mut lines, &path).await?).unwrap_or_default();
     match answer["error"].as_str() {
         Some(error) => Err(Failure::new(
             format!("cannot tell the process at {}", path.display()),

@@ -137,8 +137,13 @@ mod tests {
         let (live, counted) = (Live::new(true), made.clone());
         let feed = Feed::new(move || {
             counted.fetch_add(1, Relaxed);
-            let row =
-                ClientRow { server: String::new(), servers: Vec::new(), connected: false, reconnects: 0, recovery: String::new() };
+            let row = ClientRow {
+                server: String::new(),
+                servers: Vec::new(),
+                connected: false,
+                reconnects: 0,
+                recovery: String::new(),
+            };
             live.snapshot(Role::Client(row), None, Duration::ZERO, Vec::new())
         });
         (feed, made)

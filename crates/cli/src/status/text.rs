@@ -58,7 +58,9 @@ fn head(out: &mut String, now: &Snapshot) {
                     0 | 1 => String::new(),
                     all => format!(" (one of {all} servers)"),
                 },
-                row.recovery, row.reconnects, now.version
+                row.recovery,
+                row.reconnects,
+                now.version
             )
         }
         Role::Server(row) => {

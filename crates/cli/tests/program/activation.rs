@@ -16,7 +16,8 @@ fn start(socket: &UdpSocket, state: &str) -> Process {
     let handed = OwnedFd::from(socket.try_clone().unwrap());
     let preparation = "exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$";
     // The port is none that could be bound.
-    let args = ["server", "--listen", "192.0.2.1:1", "--allow-private", "--drain-time", "0", "--state", state];
+    let args =
+        ["server", "--listen", "192.0.2.1:1", "--allow-private", "--drain-time", "0", "--state", state];
     Process::start_with(handed, preparation, &args)
 }
 

@@ -24,7 +24,8 @@ async fn bed(drain_time: &str) -> Bed {
     let runtime = state.path().display().to_string();
     let place = format!("export XDG_RUNTIME_DIR='{runtime}'");
     let dir = state.path().join("state");
-    let args = ["server", "--listen", "127.0.0.1:0", "--allow-private", "--drain-time", drain_time, "--state"];
+    let args =
+        ["server", "--listen", "127.0.0.1:0", "--allow-private", "--drain-time", drain_time, "--state"];
     let server = Process::start_after(&place, &[&args[..], &[dir.to_str().unwrap()]].concat());
     let invitation: Invitation = server.line_with("mendpath://").parse().unwrap();
     let proxy = client(client_options(invitation.clone())).await.socks5.unwrap();

@@ -41,7 +41,11 @@ impl Process {
 
     fn spawn_with(command: &mut Command, input: impl Into<Stdio>) -> Self {
         let runtime = tempfile::tempdir().unwrap();
-        let command = command.env("XDG_RUNTIME_DIR", runtime.path()).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let command = command
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());

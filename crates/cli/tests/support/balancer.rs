@@ -67,12 +67,7 @@ impl Balancer {
     pub async fn start(servers: Vec<SocketAddr>, rule: Rule) -> Self {
         let front = UdpSocket::bind(ANY).await.unwrap();
         let address = front.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            front,
-            servers,
-            flows: Mutex::default(),
-            from: Mutex::new(ANY.ip()),
-        });
+        let shared = Arc::new(Shared { front, servers, flows: Mutex::default(), from: Mutex::new(ANY.ip()) });
         let task = tokio::spawn(forward(shared.clone(), rule)).abort_handle();
         Self { address, shared, task }
     }

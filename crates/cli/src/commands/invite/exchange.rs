@@ -63,7 +63,10 @@ impl Office {
         };
         let records = read(from).map_err(wrong)?;
         let ours = self.store.find(&Name::owner())?.id;
-        if records.iter().any(|record| record.name == Name::owner() && record.revoked.is_none() && record.id != ours) {
+        if records
+            .iter()
+            .any(|record| record.name == Name::owner() && record.revoked.is_none() && record.id != ours)
+        {
             return Err(Failure::usage(
                 tried,
                 "they are of a server with another token-secret: their invitations would open nothing here",
@@ -160,9 +163,8 @@ mod tests {
             revoked: Some(created),
             ..first.clone()
         };
-        let text: String = [&first, &gone]
-            .map(|record| serde_json::to_string(&Line::from(record)).unwrap() + "\n")
-            .concat();
+        let text: String =
+            [&first, &gone].map(|record| serde_json::to_string(&Line::from(record)).unwrap() + "\n").concat();
         assert_eq!(read(text.as_bytes()), Ok(vec![first, gone]));
     }
 

@@ -12,10 +12,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::super::{
-    Ending as Signal, Signals, service,
-    status::tell_server,
-};
+use super::super::{Ending as Signal, Signals, service, status::tell_server};
 use crate::{
     console::say,
     failure::Failure,
@@ -98,7 +95,9 @@ fn counted(number: usize, what: &str) -> String {
 pub(super) async fn order(socket: Option<PathBuf>) -> Result<(), Failure> {
     let told = tell_server(socket, "drain").await?;
     let (clients, streams) = (&told.answer["clients"], &told.answer["streams"]);
-    say(format_args!("the server lets nobody in any more; {clients} clients with {streams} connections are there"));
+    say(format_args!(
+        "the server lets nobody in any more; {clients} clients with {streams} connections are there"
+    ));
     // It says nothing more; the socket ends with the process.
     told.ended().await;
     say("the server has stopped");
