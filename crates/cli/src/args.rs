@@ -291,15 +291,15 @@ pub struct ServerArgs {
     /// id=HEX[,nonce=BYTES][,config=0..6][,length=off].
     #[arg(long, value_name = "CONFIG")]
     pub quic_lb: Option<QuicLbOptions>,
-    /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and the
-    /// balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
+    /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and
+    /// the balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
     #[arg(long, value_name = "FILE")]
     pub quic_lb_key_file: Option<PathBuf>,
     /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_time: u64,
-    /// Have the server that runs already stop in good order: it takes no new clients, tells those it
-    /// has to go to another server, and ends with their last connection. Waits for that.
+    /// Have the server that runs already stop in good order: it takes no new clients, tells those
+    /// it has to go to another server, and ends with their last connection. Waits for that.
     #[arg(long, conflicts_with_all = ["config", "listen"])]
     pub drain: bool,
     /// Tell the server with this socket, of several that run.

@@ -2,8 +2,8 @@
 //! reader's version.
 //!
 //! Every message is a frame: its length in two bytes, big-endian, then its body. The control stream
-//! carries one [`Hello`] and one [`Reply`], then [`Notice`]s of the server; each later stream begins with one [`Request`] and its
-//! [`Reply`], followed by the bytes of the proxied connection.
+//! carries one [`Hello`] and one [`Reply`], then [`Notice`]s of the server; each later stream
+//! begins with one [`Request`] and its [`Reply`], followed by the bytes of the proxied connection.
 
 mod address;
 mod codes;

@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use mendpath::QuicLb;
 
-/// What stands behind `--quic-lb`, without the key: `id=HEX[,nonce=BYTES][,config=0..6][,length=off]`.
+/// What stands behind `--quic-lb`, without the key:
+/// `id=HEX[,nonce=BYTES][,config=0..6][,length=off]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuicLbOptions {
     /// This server's id.

@@ -53,8 +53,8 @@ use crate::{
 pub struct ServerOptions {
     /// The UDP address to listen on.
     pub listen: SocketAddr,
-    /// Host, or host and port, for the invitation; guessed when there is none. Those after the first
-    /// are other servers with the same keys.
+    /// Host, or host and port, for the invitation; guessed when there is none. Those after the
+    /// first are other servers with the same keys.
     pub advertise: Vec<Advertise>,
     /// Where the identity lives.
     pub state: PathBuf,

@@ -98,7 +98,8 @@ fn active_paths(uplink: &Uplink) -> usize {
     session.connection.path_stats().iter().filter(|path| path.state == PathState::Active).count()
 }
 
-/// From 127.0.0.1 a balancer that hashes comes to the second server, and from 127.0.0.2 to the first.
+/// From 127.0.0.1 a balancer that hashes comes to the second server, and from 127.0.0.2 to the
+/// first.
 const PATHS: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
 
 #[tokio::test(flavor = "multi_thread")]

@@ -632,8 +632,8 @@ impl EndpointBuilder {
     }
 
     /// Issues connection ids from which load balancers can tell which server they lead to
-    /// (draft-ietf-quic-load-balancers-21), so that all paths of a connection, and a client that has
-    /// moved, arrive at the same one.
+    /// (draft-ietf-quic-load-balancers-21), so that all paths of a connection, and a client that
+    /// has moved, arrive at the same one.
     #[must_use]
     pub fn quic_lb(mut self, config: QuicLb) -> Self {
         self.quic_lb = Some(config);

@@ -25,8 +25,8 @@ pub(crate) const ISSUED_UNUSED: u64 = 2;
 /// The same for a path in use: addresses may change several times before spent ids are replaced.
 pub(crate) const ISSUED_IN_USE: u64 = 4;
 
-/// Makes the connection ids of an endpoint: random ones, or such that balancers can read. Clones share
-/// their nonces.
+/// Makes the connection ids of an endpoint: random ones, or such that balancers can read. Clones
+/// share their nonces.
 #[derive(Clone)]
 pub(crate) struct CidMaker {
     readable: Option<(Arc<QuicLb>, Arc<Mutex<Nonces>>)>,

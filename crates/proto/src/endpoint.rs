@@ -182,8 +182,8 @@ impl Endpoint {
         self
     }
 
-    /// Issues connection ids that balancers with this configuration can read, those of further paths
-    /// and of Retry included. To be called before the first connection.
+    /// Issues connection ids that balancers with this configuration can read, those of further
+    /// paths and of Retry included. To be called before the first connection.
     ///
     /// Packets that a balancer should have brought to another server are dropped without a word.
     #[must_use]

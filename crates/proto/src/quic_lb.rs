@@ -73,8 +73,8 @@ impl QuicLb {
     pub const MAX_SERVER_ID: usize = 15;
 
     /// The configuration number `rotation` (0 to 6), for the server `server_id` (1 to 15 bytes),
-    /// with nonces of `nonce_len` bytes (at least 4, and with the server id at most 19). All servers
-    /// behind one balancer have different ids, and all else in common.
+    /// with nonces of `nonce_len` bytes (at least 4, and with the server id at most 19). All
+    /// servers behind one balancer have different ids, and all else in common.
     ///
     /// Without [`with_key`](Self::with_key), everybody who sees packets can tell which server they
     /// are for, and that two paths lead to the same.
@@ -396,8 +396,8 @@ mod tests {
         assert_eq!(half.bytes[..3], expected[..3]);
     }
 
-    /// Katran takes the first two bits for a version, and the server's id from after the first octet:
-    /// of three bytes in version 2, of four in version 3.
+    /// Katran takes the first two bits for a version, and the server's id from after the first
+    /// octet: of three bytes in version 2, of four in version 3.
     #[test]
     fn katran_finds_the_id_where_it_looks() {
         for (rotation, id) in [(4, &[1, 2, 3][..]), (5, &[1, 2, 3]), (6, &[1, 2, 3, 4])] {

@@ -194,8 +194,8 @@ impl Store {
     }
 
     /// Takes over accounts of another server with the same secret, all or none: new ones are added,
-    /// those that are here have the terms that they have there. What was revoked here or there stays
-    /// so, and what was used is each server's own. Returns how many differed.
+    /// those that are here have the terms that they have there. What was revoked here or there
+    /// stays so, and what was used is each server's own. Returns how many differed.
     ///
     /// # Errors
     /// When the name of a new one is taken, or the file cannot be used.
@@ -285,8 +285,8 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Where clients reach the server, and others with the same keys, as it said when it last began;
-    /// empty if none ever did.
+    /// Where clients reach the server, and others with the same keys, as it said when it last
+    /// began; empty if none ever did.
     ///
     /// # Errors
     /// When the file cannot be used.

@@ -86,8 +86,8 @@ fn is_own(ip: &IpAddr) -> bool {
     !ip.is_loopback() && !link_local
 }
 
-/// Puts addresses in place of the servers' names, and returns all that there are. One of several may
-/// have none.
+/// Puts addresses in place of the servers' names, and returns all that there are. One of several
+/// may have none.
 async fn resolve_all(invitation: &mut Invitation) -> Result<Vec<SocketAddr>, Failure> {
     let (mut all, mut first, mut failed) = (Vec::new(), Vec::new(), None);
     for host in invitation.hosts() {

@@ -17,8 +17,8 @@ pub(super) const PREFIX: &str = "MENDPATH_";
 /// configuration file, which many may read.
 pub(super) const SECRETS: [&str; 2] = ["invitation", "proxy-auth"];
 
-/// What is said on the command line or not at all: where all else stands, and orders to a server that
-/// runs.
+/// What is said on the command line or not at all: where all else stands, and orders to a server
+/// that runs.
 const ORDERS: [&str; 3] = ["config", "drain", "socket"];
 
 /// Values by the id of the option.

@@ -1,5 +1,5 @@
-//! A UDP load balancer as there are many: one address, several servers behind it. Servers see a port
-//! of the balancer's for each client and server.
+//! A UDP load balancer as there are many: one address, several servers behind it. Servers see a
+//! port of the balancer's for each client and server.
 
 use std::{
     collections::BTreeMap,
