@@ -13,7 +13,7 @@ use tracing::info;
 use super::{
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
-    retired::{Old, Retired, Why, observe},
+    retired::{Old, Retired, Why, answers_now, observe},
 };
 use crate::{
     association::Hub,
@@ -31,6 +31,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The same while the old connection is there.
+const LONGEST_MOVING: Duration = Duration::from_secs(4);
 /// For how long a server that drained is avoided after its end.
 const AFTER_DRAIN: Duration = Duration::from_secs(10);
 const LONGEST_DRAIN: Duration = Duration::from_secs(3_600);
@@ -214,8 +216,9 @@ async fn use_until_it_ends(
     };
     publish.send_replace(Some(session.clone()));
     tokio::spawn(async move { hub.run().await });
-    let (notice, mut noticed) = watch::channel(None);
+    let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
+    let balanced = notice.subscribe();
     let keeping = async {
         tokio::select! {
             error = connection.closed() => error,
@@ -223,7 +226,7 @@ async fn use_until_it_ends(
                 connection.closed().await
             }
             () = heed(&mut words, &notice) => connection.closed().await,
-            () = observe(&connection, &silence), if several => connection.closed().await,
+            () = observe(&connection, balanced, &silence) => connection.closed().await,
         }
     };
     let mut keeping = std::pin::pin!(keeping);
@@ -232,14 +235,20 @@ async fn use_until_it_ends(
         tokio::select! {
             error = &mut keeping => return Next::Lost(error),
             to = async { moving.as_mut().expect("there is one").1.as_mut().await }, if moving.is_some() => {
-                let Some((why, _)) = moving else { unreachable!("it was polled") };
+                let Some((why, _)) = moving.take() else { unreachable!("it was polled") };
+                // What was answered there went over the same networks, so that this one, too, would
+                // answer now.
+                if why == Why::Silent && answers_now(&connection, &to.connection).await {
+                    to.connection.close(CloseCode::Done.into(), b"");
+                    continue;
+                }
                 left.send_replace(why == Why::Silent);
                 drop(session);
                 return Next::Moved { to: Box::new(to), from: Old { connection: connection.clone(), _goodbye: goodbye }, why };
             }
             Ok(()) = noticed.changed() => {
-                let within: Option<Duration> = *noticed.borrow_and_update();
-                options.hosts.avoid(&host, within.unwrap_or_default() + AFTER_DRAIN);
+                let Said { drains: Some(within), .. } = *noticed.borrow_and_update() else { continue };
+                options.hosts.avoid(&host, within + AFTER_DRAIN);
                 let then = if several { "; moving on" } else { "" };
                 let text = format!("the server {host} is about to stop{then}");
                 live.journal.note(EventKind::Changed, &text);
@@ -277,15 +286,25 @@ async fn move_on(options: &DialOptions) -> Dialled {
     }
 }
 
+/// What is known of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// It is about to stop, within that time.
+    drains: Option<Duration>,
+    /// Another connection may come to another server.
+    pub(super) balanced: bool,
+}
+
 /// Listens to the server's words until the stream or the connection ends; then waits.
-async fn heed(words: &mut RecvStream, notice: &watch::Sender<Option<Duration>>) {
+async fn heed(words: &mut RecvStream, said: &watch::Sender<Said>) {
     while let Ok(Some(body)) = read_frame(words, MAX_MESSAGE).await {
         match Notice::decode(&body) {
             Ok(Notice::Draining { within, text }) => {
                 info!(?within, text, "the server drains");
                 // Hours are for people; a server that is avoided for days may be a slip.
-                notice.send_replace(Some(within.min(LONGEST_DRAIN)));
+                said.send_modify(|said| said.drains = Some(within.min(LONGEST_DRAIN)));
             }
+            Ok(Notice::Balanced) => said.send_modify(|said| said.balanced = true),
             Err(error) => info!(%error, "the server said something"),
         }
     }
@@ -318,7 +337,8 @@ enum Manner {
 
 /// Dials until it works, or cannot work.
 async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dialled, Failure> {
-    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let longest = if manner == Manner::Quietly { LONGEST_MOVING } else { LONGEST_WAIT };
+    let mut backoff = Backoff::new(FIRST_WAIT, longest);
     let mut told = String::new();
     if options.invitation.also.is_empty() {
         pause(backoff.next_wait()).await;
