@@ -302,5 +302,13 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally, drain: Drain::new(), balanced: false }
+    Shared {
+        gate,
+        destinations: Destinations::new(policy),
+        means,
+        limits,
+        tally,
+        drain: Drain::new(),
+        balanced: false,
+    }
 }

@@ -21,6 +21,8 @@ const LAST_REQUESTS: Duration = Duration::from_secs(1);
 /// For a server that does not answer to come back and end what runs there.
 /// The only path is probed every four seconds.
 const COME_BACK: Duration = Duration::from_secs(6);
+/// For how long a packet shows that the server is there.
+const FRESH: Duration = Duration::from_secs(1);
 /// For an answer to a probe: so many round trips of the connection to compare with, and within
 /// bounds.
 const ROUND_TRIPS: u32 = 4;
@@ -92,7 +94,6 @@ async fn see_off(old: Old, why: Why) {
 /// been made, would.
 pub(super) async fn answers_now(connection: &Connection, other: &Connection) -> bool {
     let rtt = other.path_stats().iter().map(|path| path.rtt).min().unwrap_or_default();
-    let rtt = Duration::from_secs_f64(units::Duration::from(rtt).as_millis_f64() / 1e3);
     let until = Instant::now() + (ROUND_TRIPS * rtt).clamp(LEAST_ANSWER, LONGEST_ANSWER);
     connection.probe();
     while is_silent(connection) && connection.close_reason().is_none() {
@@ -126,6 +127,24 @@ pub(super) async fn observe(
         silent.send_if_modified(|silent| std::mem::replace(silent, false));
     }
     std::future::pending().await
+}
+
+/// Says in `fresh` whether packets have come lately, where another server might be there if not.
+pub(super) async fn keep_count(
+    connection: &Connection,
+    mut said: watch::Receiver<Said>,
+    fresh: &watch::Sender<bool>,
+) {
+    if said.wait_for(|said| said.balanced).await.is_err() {
+        return std::future::pending().await;
+    }
+    let mut before = connection.stats().packets_received;
+    loop {
+        pause(FRESH).await;
+        let now = connection.stats().packets_received;
+        let came = std::mem::replace(&mut before, now) < now;
+        fresh.send_if_modified(|fresh| std::mem::replace(fresh, came) != came);
+    }
 }
 
 /// Whether no path answers.

@@ -13,7 +13,7 @@ use tracing::info;
 use super::{
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
-    retired::{Old, Retired, Why, answers_now, observe},
+    retired::{Old, Retired, Why, answers_now, keep_count, observe},
 };
 use crate::{
     association::Hub,
@@ -53,6 +53,8 @@ pub struct Session {
     pub(crate) live: Arc<Live>,
     saved: Arc<Mutex<Saved>>,
     left: watch::Receiver<bool>,
+    /// Whether the server has been heard of lately, where another might be there if not.
+    fresh: watch::Receiver<bool>,
 }
 
 /// The connection as its users see it: there, or being made anew. Clones are handles of the same.
@@ -63,6 +65,11 @@ pub struct Uplink {
 }
 
 impl Session {
+    /// Whether the server is certain enough to be there that programs may be promised its answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        *self.fresh.borrow()
+    }
+
     /// Waits until this connection was given up for another one because its server did not answer.
     pub(crate) async fn left(&self) {
         if self.left.clone().wait_for(|left| *left).await.is_err() {
@@ -205,6 +212,7 @@ async fn use_until_it_ends(
     let several = !options.invitation.also.is_empty();
     let hub = Arc::new(Hub::new(connection.clone()));
     let left = watch::Sender::new(false);
+    let fresh = watch::Sender::new(true);
     let session = Session {
         connection: connection.clone(),
         hub: hub.clone(),
@@ -213,12 +221,13 @@ async fn use_until_it_ends(
         live: live.clone(),
         saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
         left: left.subscribe(),
+        fresh: fresh.subscribe(),
     };
     publish.send_replace(Some(session.clone()));
     tokio::spawn(async move { hub.run().await });
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
-    let balanced = notice.subscribe();
+    let (balanced, also) = (notice.subscribe(), notice.subscribe());
     let keeping = async {
         tokio::select! {
             error = connection.closed() => error,
@@ -227,6 +236,7 @@ async fn use_until_it_ends(
             }
             () = heed(&mut words, &notice) => connection.closed().await,
             () = observe(&connection, balanced, &silence) => connection.closed().await,
+            () = keep_count(&connection, also, &fresh) => connection.closed().await,
         }
     };
     let mut keeping = std::pin::pin!(keeping);
