@@ -31,8 +31,8 @@ pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
 pub use self::invite::{
-    AddArgs, ChangeArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs, StateArgs,
-    TermsArgs,
+    AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs,
+    StateArgs, TermsArgs,
 };
 
 pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
@@ -41,6 +41,7 @@ use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
     config::Reload,
     demo,
+    quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
     target::TargetError,
     transport::{parse_congestion, parse_qlog, parse_recovery},
@@ -238,7 +239,8 @@ pub struct DemoArgs {
 #[command(after_help = "Examples:\n  \
                   mendpath server --listen 0.0.0.0:4433\n  \
                   mendpath server --listen '[::]:443' --advertise vps.example.org\n  \
-                  mendpath server --allow-private          clients may also reach this server's own network")]
+                  mendpath server --allow-private          clients may also reach this server's own network\n  \
+                  mendpath server --drain                  the one that runs: no new clients, end with the last connection")]
 pub struct ServerArgs {
     /// Read options from the table `server` of this file [default: the variable MENDPATH_CONFIG].
     #[arg(long, value_name = "FILE")]
@@ -246,10 +248,10 @@ pub struct ServerArgs {
     /// UDP address to listen on; `[::]:4433` takes IPv4 and IPv6.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:4433")]
     pub listen: SocketAddr,
-    /// Host, or HOST:PORT, for the invitation [default: the address listened on, or this
-    /// machine's].
+    /// Host, or HOST:PORT, for the invitation; several times for further servers that have the same
+    /// keys, of which clients choose one [default: the address listened on, or this machine's].
     #[arg(long, value_name = "HOST[:PORT]", value_parser = parse_advertise)]
-    pub advertise: Option<Advertise>,
+    pub advertise: Vec<Advertise>,
     /// Directory of the keys, the token secret and the accounts [default: ~/.local/state/mendpath].
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
@@ -285,6 +287,24 @@ pub struct ServerArgs {
     /// Leave the hosts that clients connect to out of statistics and events.
     #[arg(long)]
     pub hide_names: bool,
+    /// Write this server's id into connection ids, for load balancers to read (QUIC-LB):
+    /// `id=HEX[,nonce=BYTES][,config=0..6][,length=off]`.
+    #[arg(long, value_name = "CONFIG")]
+    pub quic_lb: Option<QuicLbOptions>,
+    /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and
+    /// the balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
+    #[arg(long, value_name = "FILE")]
+    pub quic_lb_key_file: Option<PathBuf>,
+    /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub drain_time: u64,
+    /// Have the server that runs already stop in good order: it takes no new clients, tells those
+    /// it has to go to another server, and ends with their last connection. Waits for that.
+    #[arg(long, conflicts_with_all = ["config", "listen"])]
+    pub drain: bool,
+    /// Tell the server with this socket, of several that run.
+    #[arg(long, value_name = "FILE", requires = "drain")]
+    pub socket: Option<PathBuf>,
     /// Where all this was read from.
     #[arg(skip)]
     pub reload: Reload,

@@ -9,10 +9,12 @@ mod forward;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hosts;
 mod http;
 mod interfaces;
 mod keeper;
 mod metrics;
+mod retired;
 mod routes;
 mod socks5;
 mod socks5_udp;
@@ -25,6 +27,7 @@ pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
+pub use hosts::Hosts;
 pub(crate) use interfaces::{Candidate, candidates};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
@@ -174,7 +177,7 @@ impl Client {
         }
 
         let mut tasks = JoinSet::new();
-        let server = options.dial.invitation.server.to_string();
+        let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
         let live = Arc::new(Live::new(options.show_names));
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
@@ -201,7 +204,7 @@ impl Client {
                 forward::serve(tcp, place, shared, target.clone())
             }));
         }
-        let statistics = admin::Statistics::new(shared.clone(), server);
+        let statistics = admin::Statistics::new(shared.clone(), servers);
         if let Some(listener) = admin {
             addresses.admin = Some(listener.address);
             tasks.spawn(listener.serve(statistics.clone(), admin::Statistics::serve));

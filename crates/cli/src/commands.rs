@@ -28,6 +28,7 @@ use std::{
     time::Duration,
 };
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
 
 use crate::{
@@ -140,17 +141,41 @@ fn show_status(role: &str, feed: Arc<Feed>) {
 
 /// Returns when the user or the system wants the program to end.
 async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).ok();
-    let terminated = async {
-        match &mut terminate {
-            Some(terminate) => _ = terminate.recv().await,
-            None => std::future::pending().await,
+    Signals::new().next().await;
+}
+
+/// The signals that end a program.
+struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+/// Which one came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Ctrl-C: somebody sits there and waits.
+    Interrupt,
+    /// SIGTERM: a service manager, as a rule.
+    Terminate,
+}
+
+impl Signals {
+    fn new() -> Self {
+        let listen = |kind| signal(kind).ok();
+        Self { interrupt: listen(SignalKind::interrupt()), terminate: listen(SignalKind::terminate()) }
+    }
+
+    async fn next(&mut self) -> Ending {
+        async fn comes(signal: &mut Option<Signal>) {
+            match signal {
+                Some(signal) => _ = signal.recv().await,
+                None => std::future::pending().await,
+            }
         }
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        () = terminated => {}
+        tokio::select! {
+            () = comes(&mut self.interrupt) => Ending::Interrupt,
+            () = comes(&mut self.terminate) => Ending::Terminate,
+        }
     }
 }
 

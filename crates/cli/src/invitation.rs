@@ -1,4 +1,5 @@
-//! The one line that a server prints and a client is given: `mendpath://TOKEN@HOST:PORT?pin=...`.
+//! The one line that a server prints and a client is given: `mendpath://TOKEN@HOST:PORT?pin=...`,
+//! with `&also=HOST:PORT` for each further server of the same identity.
 
 use std::{fmt, str::FromStr};
 
@@ -11,6 +12,9 @@ use crate::{
 
 const SCHEME: &str = "mendpath://";
 
+/// Servers that one invitation may name.
+pub const MAX_HOSTS: usize = 8;
+
 /// Where a server is, the right to use it, and how to recognise it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
@@ -18,6 +22,8 @@ pub struct Invitation {
     pub token: Token,
     /// Where the server listens.
     pub server: Target,
+    /// Further servers that hold the same keys, at most [`MAX_HOSTS`] with the first.
+    pub also: Vec<Target>,
     /// The key the server must hold.
     pub pin: KeyPin,
 }
@@ -40,6 +46,9 @@ pub enum InvitationError {
     /// `?pin=` is missing.
     #[error("the part `?pin=...` is missing at the end (quote the invitation in your shell)")]
     NoPin,
+    /// There are too many.
+    #[error("it names more than {MAX_HOSTS} servers")]
+    TooMany,
     /// The pin cannot be one.
     #[error("the pin is not 43 characters of base64url: copy the whole invitation line")]
     Pin,
@@ -55,16 +64,45 @@ impl FromStr for Invitation {
         let (token, server) = place.split_once('@').ok_or(InvitationError::NoToken)?;
         let token = token.parse()?;
         let server = server.trim_end_matches('/').parse()?;
+        let mut also = Vec::new();
+        for other in query.split('&').filter_map(|pair| pair.strip_prefix("also=")) {
+            also.push(other.parse()?);
+        }
         let pin =
             query.split('&').find_map(|pair| pair.strip_prefix("pin=")).ok_or(InvitationError::NoPin)?;
         let pin = pin.parse().map_err(|_| InvitationError::Pin)?;
-        Ok(Self { token, server, pin })
+        Self { token, server, also: Vec::new(), pin }.with(also)
+    }
+}
+
+impl Invitation {
+    /// Its servers, the first one first.
+    pub fn hosts(&self) -> impl Iterator<Item = &Target> {
+        std::iter::once(&self.server).chain(&self.also)
+    }
+
+    /// The same with further servers; those that it names already count once.
+    ///
+    /// # Errors
+    /// [`InvitationError::TooMany`].
+    pub fn with(mut self, others: impl IntoIterator<Item = Target>) -> Result<Self, InvitationError> {
+        for other in others {
+            if self.hosts().any(|host| *host == other) {
+                continue;
+            }
+            if self.hosts().count() == MAX_HOSTS {
+                return Err(InvitationError::TooMany);
+            }
+            self.also.push(other);
+        }
+        Ok(self)
     }
 }
 
 impl fmt::Display for Invitation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}@{}?pin={}", self.token, self.server, self.pin)
+        write!(f, "{SCHEME}{}@{}?pin={}", self.token, self.server, self.pin)?;
+        self.also.iter().try_for_each(|other| write!(f, "&also={other}"))
     }
 }
 
@@ -77,7 +115,7 @@ mod tests {
 
     fn example(server: &str) -> Invitation {
         let token = TokenSecret::from_bytes([5; 32]).invitation_token(Service::Proxy);
-        Invitation { token, server: server.parse().unwrap(), pin: KeyPin::of_spki(b"key") }
+        Invitation { token, server: server.parse().unwrap(), also: Vec::new(), pin: KeyPin::of_spki(b"key") }
     }
 
     #[test]
@@ -89,6 +127,20 @@ mod tests {
             assert_eq!(text.parse(), Ok(invitation.clone()));
             assert_eq!(format!(" {text}&later=1\n").parse(), Ok(invitation));
         }
+    }
+
+    #[test]
+    fn it_may_name_several_servers() {
+        let others = ["b.example:2", "[2001:db8::5]:3", "a.example:1", "b.example:2"];
+        let invitation = example("a.example:1").with(others.map(|other| other.parse().unwrap())).unwrap();
+        let text = invitation.to_string();
+        assert!(text.ends_with("&also=b.example:2&also=[2001:db8::5]:3"), "each once: {text}");
+        assert_eq!(text.parse(), Ok(invitation));
+        let many: String = (0..MAX_HOSTS).map(|n| format!("&also=h{n}.example:1")).collect();
+        let error = format!("{}{many}", example("a.example:1")).parse::<Invitation>().unwrap_err();
+        assert_eq!(error, InvitationError::TooMany);
+        let error = format!("{}&also=b.example", example("a.example:1")).parse::<Invitation>().unwrap_err();
+        assert!(matches!(error, InvitationError::Server(_)), "{error}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::{
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
     protocol::CloseCode,
-    server::{Statistics, Tally},
+    server::{Drain, Statistics, Tally},
     splice::splice_tcp,
     status::Live,
     transport::Choice,
@@ -48,7 +48,7 @@ pub async fn server(
     let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
     let tally = Tally::new(Arc::new(Live::new(false)));
     if let Some(listener) = admin::bind(admin).await? {
-        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone(), None);
+        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone(), None, Drain::new());
         tokio::spawn(listener.serve(statistics, Statistics::serve));
     }
     let places = Arc::new(Semaphore::new(MOST));

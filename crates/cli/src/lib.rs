@@ -11,6 +11,7 @@
 //! [`server::ProxyServer`] and [`client::Client`].
 
 pub mod accounts;
+pub mod activation;
 mod admin;
 pub mod args;
 pub mod association;
@@ -29,6 +30,7 @@ pub mod invitation;
 pub mod lab_relay;
 mod listener;
 pub mod protocol;
+pub mod quic_lb;
 pub mod secret;
 pub mod server;
 mod socket_options;

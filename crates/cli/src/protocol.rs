@@ -2,13 +2,14 @@
 //! reader's version.
 //!
 //! Every message is a frame: its length in two bytes, big-endian, then its body. The control stream
-//! carries one [`Hello`] and one [`Reply`]; each later stream begins with one [`Request`] and its
-//! [`Reply`], followed by the bytes of the proxied connection.
+//! carries one [`Hello`] and one [`Reply`], then [`Notice`]s of the server; each later stream
+//! begins with one [`Request`] and its [`Reply`], followed by the bytes of the proxied connection.
 
 mod address;
 mod codes;
 mod frame;
 mod hello;
+mod notice;
 mod packet;
 mod reader;
 mod reply;
@@ -20,6 +21,7 @@ pub use address::{decode_target, encode_target};
 use codes::codes;
 pub use frame::{FrameError, MAX_MESSAGE, MAX_PACKET, read_frame, write_frame};
 pub use hello::{Hello, VERSION};
+pub use notice::Notice;
 pub use packet::Packet;
 pub use reader::{DecodeError, Reader};
 pub use reply::{Reply, Status};

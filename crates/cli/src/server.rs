@@ -3,6 +3,7 @@
 mod advertise;
 mod associate;
 mod connect;
+mod drain;
 mod gate;
 mod means;
 mod metrics;
@@ -15,15 +16,22 @@ mod statistics;
 mod tally;
 
 pub use advertise::advertised;
+pub(crate) use drain::Drain;
+pub use drain::{Drainer, Running};
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{SocketAddr, UdpSocket},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
-use mendpath::{AddressValidation, Admission, Endpoint, ServerConfig};
+use mendpath::{AddressValidation, Admission, Endpoint, EndpointBuilder, QuicLb, ServerConfig};
 
 use self::means::Means;
 use crate::{
@@ -32,7 +40,7 @@ use crate::{
     destination::{DestinationPolicy, Destinations},
     failure::{Failure, io_reason},
     identity::Identity,
-    invitation::Invitation,
+    invitation::{Invitation, MAX_HOSTS},
     protocol::ALPN,
     status::Live,
     target::Target,
@@ -45,8 +53,9 @@ use crate::{
 pub struct ServerOptions {
     /// The UDP address to listen on.
     pub listen: SocketAddr,
-    /// Host, or host and port, for the invitation; guessed when `None`.
-    pub advertise: Option<Advertise>,
+    /// Host, or host and port, for the invitation; guessed when there is none. Those after the
+    /// first are other servers with the same keys.
+    pub advertise: Vec<Advertise>,
     /// Where the identity lives.
     pub state: PathBuf,
     /// Where clients may connect to.
@@ -59,6 +68,8 @@ pub struct ServerOptions {
     pub show_names: bool,
     /// How the server sends.
     pub transport: Choice,
+    /// What balancers read in connection ids.
+    pub quic_lb: Option<QuicLb>,
 }
 
 /// What the invitation says about where the server is.
@@ -107,6 +118,9 @@ struct Shared {
     means: Arc<Means>,
     limits: Limits,
     tally: Arc<Tally>,
+    drain: Arc<Drain>,
+    /// Balancers read our connection ids.
+    balanced: bool,
 }
 
 /// A server that listens.
@@ -138,29 +152,55 @@ impl ProxyServer {
     /// # Errors
     /// When the state cannot be used or the address not listened on.
     pub fn bind(options: &ServerOptions) -> Result<Self, Failure> {
+        Self::bind_on(options, Vec::new())
+    }
+
+    /// The same on these sockets, which others have bound, if there are any.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_on(options: &ServerOptions, sockets: Vec<UdpSocket>) -> Result<Self, Failure> {
         let identity = Identity::load_or_create(&options.state)?;
         let transport =
             options.transport.config(options.limits.client_idle, options.limits.streams as u64 + 1);
-        let endpoint = listen(options.listen, &identity, transport, options.limits.clients)?;
+        let builder = match options.quic_lb.clone() {
+            Some(config) => Endpoint::builder().quic_lb(config),
+            None => Endpoint::builder(),
+        };
+        let builder = match sockets.is_empty() {
+            true => builder.bind(options.listen),
+            false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
+        };
+        let endpoint = listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Proxy),
-            server: advertised(options.advertise.as_ref(), listening),
+            server: advertised(options.advertise.first(), listening),
+            also: Vec::new(),
             pin: identity.server.pin(),
         };
+        let others = options.advertise.iter().skip(1);
+        let others = others.map(|other| advertised(Some(other), listening));
+        let invitation = invitation.with(others).map_err(|error| {
+            let next = format!("Name at most {MAX_HOSTS} with --advertise");
+            Failure::usage("cannot make the invitation", error, next)
+        })?;
         let store = Store::open(&options.state)?;
-        store.set_place(&invitation.server)?;
+        store.set_place(invitation.hosts())?;
         let owner = AccountId(identity.tokens.invitation_id());
         let accounts = Arc::new(Accounts::open(store, owner)?);
+        let drain = Drain::new();
         let gate = Gate::new(identity.tokens, Service::Proxy)
             .with_seats(options.limits.clients)
-            .with_accounts(accounts.clone());
+            .with_accounts(accounts.clone())
+            .with_drain(drain.clone());
         let destinations = Destinations::new(options.policy);
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
         let limits = options.limits;
+        let balanced = options.quic_lb.is_some();
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally });
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally, drain, balanced });
         Ok(Self { endpoint, invitation, shared, accounts })
     }
 
@@ -177,7 +217,12 @@ impl ProxyServer {
     /// What its clients' connections have sent and received, and how strangers were dealt with.
     pub(crate) fn statistics(&self) -> Arc<Statistics> {
         let (tally, endpoint) = (self.shared.tally.clone(), self.endpoint.clone());
-        Statistics::new(tally, endpoint, Some(self.accounts.clone()))
+        Statistics::new(tally, endpoint, Some(self.accounts.clone()), self.shared.drain.clone())
+    }
+
+    /// Ends it in good order.
+    pub fn drainer(&self) -> Drainer {
+        Drainer::new(self.shared.drain.clone(), self.shared.tally.clone())
     }
 
     /// What may change while it runs.
@@ -217,6 +262,17 @@ pub fn listen(
     transport: mendpath::TransportConfig,
     clients: usize,
 ) -> Result<Endpoint, Failure> {
+    listen_with(Endpoint::builder().bind(addr), addr, identity, transport, clients)
+}
+
+/// The same with an endpoint that was begun, which binds `addr` or has its sockets.
+fn listen_with(
+    builder: EndpointBuilder,
+    addr: SocketAddr,
+    identity: &Identity,
+    transport: mendpath::TransportConfig,
+    clients: usize,
+) -> Result<Endpoint, Failure> {
     let tried = format!("cannot listen on UDP {addr}");
     let waiting = waiting_room(clients);
     let config = ServerConfig::with_identity(&identity.server)
@@ -229,7 +285,7 @@ pub fn listen(
         .handshake_timeout(HELLO_TIMEOUT)
         // Those that leave need room for a moment, too.
         .max_connections(clients.saturating_mul(2).saturating_add(waiting));
-    let endpoint = Endpoint::builder().server(config).reset_key(identity.reset_key.clone()).bind(addr);
+    let endpoint = builder.server(config).reset_key(identity.reset_key.clone());
     endpoint.build().map_err(|error| {
         let next = match error.kind() {
             std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",
@@ -246,5 +302,13 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally }
+    Shared {
+        gate,
+        destinations: Destinations::new(policy),
+        means,
+        limits,
+        tally,
+        drain: Drain::new(),
+        balanced: false,
+    }
 }

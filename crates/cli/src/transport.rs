@@ -82,6 +82,15 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             "Check that `mendpath server` runs there and that its UDP port is open in every firewall",
             Retry::Useful,
         ),
+        ConnectionError::ApplicationClosed { code, reason }
+            if CloseCode::from_code(*code) == Some(CloseCode::Unavailable) && !reason.is_empty() =>
+        {
+            (
+                format!("it takes nobody in at the moment ({})", words(reason)),
+                "Try again later",
+                Retry::Useful,
+            )
+        }
         ConnectionError::ApplicationClosed { code, .. } => explain_close(*code),
         ConnectionError::TransportError(error) if is_tls_alert(error.code) => (
             "it does not hold the key that the invitation names".to_owned(),
@@ -99,8 +108,7 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
             )
         }
         ConnectionError::ConnectionClosed { code: TransportErrorCode::CONNECTION_REFUSED, reason } => {
-            // What a server says ends up on a terminal: no control characters.
-            let reason: String = reason.chars().filter(|c| !c.is_control()).collect();
+            let reason = words(reason.as_bytes());
             (format!("it takes nobody in at the moment ({reason})"), "Try again later", Retry::Soon)
         }
         ConnectionError::ConnectionClosed { code: TransportErrorCode::APPLICATION_ERROR, .. } => (
@@ -124,18 +132,23 @@ pub fn explain(error: &ConnectionError, server: &Target) -> (Failure, Retry) {
     (Failure::new(tried, wrong, next), retry)
 }
 
-/// Whether another attempt may end differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a server says ends up on a terminal: no control characters.
+fn words(reason: &[u8]) -> String {
+    String::from_utf8_lossy(reason).chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Whether another attempt may end differently, the least hope first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Retry {
-    /// It may, and within a moment.
-    Soon,
-    /// It may.
-    Useful,
+    /// Only the user can change the outcome.
+    Useless,
     /// Only the server's operator can change the outcome. Who was told to wait for the server waits
     /// for that, too.
     OnceInvited,
-    /// Only the user can change the outcome.
-    Useless,
+    /// It may.
+    Useful,
+    /// It may, and within a moment.
+    Soon,
 }
 
 impl Retry {

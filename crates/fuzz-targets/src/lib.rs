@@ -19,6 +19,7 @@ pub mod packet_header;
 pub mod pair;
 pub mod payload;
 pub mod proxy_wire;
+pub mod quic_lb;
 pub mod ranges;
 pub mod repair_decoder;
 pub mod socks5;
@@ -41,6 +42,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("invitation", invitation::run),
     ("packet_header", packet_header::run),
     ("proxy_wire", proxy_wire::run),
+    ("quic_lb", quic_lb::run),
     ("ranges", ranges::run),
     ("repair_decoder", repair_decoder::run),
     ("socks5", socks5::run),

@@ -1,7 +1,7 @@
 //! The protocol between the proxy's client and server (docs/proxy-protocol.md): frames on a stream,
 //! and packets in datagrams.
 
-use mendpath_cli::protocol::{Hello, MAX_MESSAGE, Packet, Reply, Request, read_frame, write_frame};
+use mendpath_cli::protocol::{Hello, MAX_MESSAGE, Notice, Packet, Reply, Request, read_frame, write_frame};
 
 use crate::socks5::block_on;
 
@@ -36,6 +36,12 @@ fn message(body: &[u8]) {
     if let Ok(reply) = Reply::decode(body) {
         assert!(!reply.text.contains(char::is_control), "text for a terminal");
         assert_eq!(Reply::decode(&reply.encode()).as_ref(), Ok(&reply));
+    }
+    if let Ok(notice) = Notice::decode(body) {
+        if let Notice::Draining { text, .. } = &notice {
+            assert!(!text.contains(char::is_control), "text for a terminal");
+        }
+        assert_eq!(Notice::decode(&notice.encode()).as_ref(), Ok(&notice));
     }
     if let Ok(packet) = Packet::decode(body) {
         assert_eq!(packet.encode(), body);

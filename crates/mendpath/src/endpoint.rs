@@ -18,7 +18,7 @@ use units::Instant;
 
 use crate::{
     BindError, ClientConfig, ConnectError, Connecting, ConnectionError, EndpointStats, Incoming, PathOptions,
-    ResetKey, ServerConfig,
+    QuicLb, ResetKey, ServerConfig,
     bind::{bind, bind_path},
     clock,
     driver::Driver,
@@ -587,6 +587,7 @@ pub struct EndpointBuilder {
     server: Option<ServerConfig>,
     client: Option<ClientConfig>,
     reset_key: Option<ResetKey>,
+    quic_lb: Option<QuicLb>,
 }
 
 impl EndpointBuilder {
@@ -630,6 +631,15 @@ impl EndpointBuilder {
         self
     }
 
+    /// Issues connection ids from which load balancers can tell which server they lead to
+    /// (draft-ietf-quic-load-balancers-21), so that all paths of a connection, and a client that
+    /// has moved, arrive at the same one.
+    #[must_use]
+    pub fn quic_lb(mut self, config: QuicLb) -> Self {
+        self.quic_lb = Some(config);
+        self
+    }
+
     /// Binds the sockets and starts to receive, on the current tokio runtime.
     ///
     /// # Errors
@@ -644,6 +654,9 @@ impl EndpointBuilder {
         let mut proto = proto::Endpoint::new(self.server.map(|config| config.to_proto()), seed);
         if let Some(key) = &self.reset_key {
             proto = proto.with_reset_key(key);
+        }
+        if let Some(config) = self.quic_lb {
+            proto = proto.with_quic_lb(config);
         }
         let state = State {
             proto,

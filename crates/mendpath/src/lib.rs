@@ -131,9 +131,9 @@ pub use proto::policy;
 pub use proto::{
     AddressValidation, Admission, Chunk, ConnectionError, ConnectionStats, ControllerKind, EcnState,
     EndpointStats, NetworkPath, PathError, PathEvent, PathId, PathLimits, PathState, PathStats, PathStatus,
-    PathUse, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey, SchedulerKind, Side,
-    StreamId, StreamsStats, TokenStore, TransportConfig, TransportError, TransportErrorCode, UnknownName,
-    VarInt, VarIntBoundsExceeded,
+    PathUse, QuicLb, QuicLbError, ReceiveLimits, RecoveryKind, RecoveryReasons, RepairConfig, ResetKey,
+    SchedulerKind, ServerId, Side, StreamId, StreamsStats, TokenStore, TransportConfig, TransportError,
+    TransportErrorCode, UnknownName, VarInt, VarIntBoundsExceeded,
 };
 #[cfg(feature = "qlog")]
 pub use qlog::QlogDirectory;

@@ -1,17 +1,22 @@
 //! Connection ids of both directions, per path (RFC 9000 section 5.1, draft-ietf-quic-multipath-21
 //! section 3.2).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rand_chacha::rand_core::RngCore;
 use ring::hmac;
 
 use crate::{
     by_path::ByPath,
+    quic_lb::{Nonces, QuicLb},
     wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode},
 };
 
-/// Length of the connection ids that we issue.
+/// Length of the connection ids that we issue, unless they are for balancers to read
+/// ([`QuicLb`]).
 pub const CID_LEN: usize = 8;
 /// Connection ids that the peer may have active for us, per path: our active_connection_id_limit.
 pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
@@ -19,6 +24,55 @@ pub(crate) const ACTIVE_CID_LIMIT: u64 = 4;
 pub(crate) const ISSUED_UNUSED: u64 = 2;
 /// The same for a path in use: addresses may change several times before spent ids are replaced.
 pub(crate) const ISSUED_IN_USE: u64 = 4;
+
+/// Makes the connection ids of an endpoint: random ones, or such that balancers can read. Clones
+/// share their nonces.
+#[derive(Clone)]
+pub(crate) struct CidMaker {
+    readable: Option<(Arc<QuicLb>, Arc<Mutex<Nonces>>)>,
+}
+
+impl CidMaker {
+    /// Random connection ids of [`CID_LEN`] bytes.
+    pub(crate) const RANDOM: Self = Self { readable: None };
+
+    /// Connection ids for balancers with this configuration; `key` decides the order of nonces.
+    pub(crate) fn readable(config: QuicLb, key: &[u8; QuicLb::KEY_LEN]) -> Self {
+        Self { readable: Some((Arc::new(config), Arc::new(Mutex::new(Nonces::new(key))))) }
+    }
+
+    /// The length of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.readable.as_ref().map_or(CID_LEN, |(config, _)| config.cid_len())
+    }
+
+    /// A new one.
+    pub(crate) fn make(&self, rng: &mut impl RngCore) -> ConnectionId {
+        match &self.readable {
+            None => random_cid(rng),
+            Some((config, nonces)) => {
+                let mut nonce = [0; ConnectionId::MAX_LEN];
+                let nonce = &mut nonce[..config.nonce_len()];
+                nonces.lock().unwrap_or_else(PoisonError::into_inner).fill(nonce);
+                config.encode(nonce, rng.next_u32() as u8)
+            }
+        }
+    }
+
+    /// Whether a connection id that nobody here has may be one that we have forgotten. One that a
+    /// balancer should have brought to another server is not: a reset made with the key that the
+    /// servers share would end a connection that lives.
+    pub(crate) fn may_have_made(&self, cid: &ConnectionId) -> bool {
+        self.readable.as_ref().is_none_or(|(config, _)| config.is_ours(cid))
+    }
+}
+
+/// A connection id that tells nothing.
+pub(crate) fn random_cid(rng: &mut impl RngCore) -> ConnectionId {
+    let mut bytes = [0; CID_LEN];
+    rng.fill_bytes(&mut bytes);
+    ConnectionId::new(&bytes).expect("eight bytes fit")
+}
 
 /// Token that lets the peer recognise our stateless reset for `cid` (RFC 9000 section 10.3.2).
 pub(crate) fn reset_token(key: &hmac::Key, cid: &ConnectionId) -> ResetToken {
@@ -77,6 +131,7 @@ pub(crate) struct CidRegistry {
     by_cid: BTreeMap<ConnectionId, PathId>,
     remote: ByPath<RemotePathCids>,
     reset_key: hmac::Key,
+    maker: CidMaker,
     /// Reset tokens may have changed since the endpoint was told.
     resets_changed: bool,
     /// RETIRE_CONNECTION_ID frames that the peer has not acknowledged.
@@ -86,12 +141,18 @@ pub(crate) struct CidRegistry {
 impl CidRegistry {
     /// A registry for a connection whose first packets carry `local` (ours) and `remote` (what we
     /// send to).
-    pub(crate) fn new(local: ConnectionId, remote: ConnectionId, reset_key: hmac::Key) -> Self {
+    pub(crate) fn new(
+        local: ConnectionId,
+        remote: ConnectionId,
+        reset_key: hmac::Key,
+        maker: CidMaker,
+    ) -> Self {
         let mut registry = Self {
             local: ByPath::new(),
             by_cid: BTreeMap::new(),
             remote: ByPath::new(),
             reset_key,
+            maker,
             resets_changed: false,
             retiring: 0,
         };
@@ -149,6 +210,11 @@ impl CidRegistry {
         self.reset_tokens().fold(false, |found, token| found | (*token == end))
     }
 
+    /// The length of our connection ids.
+    pub(crate) fn local_len(&self) -> usize {
+        self.maker.len()
+    }
+
     /// The path that a packet to `cid` belongs to.
     pub(crate) fn path_of(&self, cid: &ConnectionId) -> Option<PathId> {
         self.by_cid.get(cid).copied()
@@ -158,9 +224,7 @@ impl CidRegistry {
     pub(crate) fn issue(&mut self, path: PathId, target: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
         let mut new = Vec::new();
         while self.local.get_or_default(path).wanted() < target {
-            let mut bytes = [0; CID_LEN];
-            rng.fill_bytes(&mut bytes);
-            let cid = ConnectionId::new(&bytes).expect("eight bytes fit");
+            let cid = self.maker.make(rng);
             let token = reset_token(&self.reset_key, &cid);
             let cids = self.local.get_or_default(path);
             let local = LocalCid { sequence: cids.next_sequence, cid, token };
@@ -354,6 +418,8 @@ impl CidRegistry {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
 
@@ -366,7 +432,7 @@ mod tests {
     }
 
     fn registry() -> CidRegistry {
-        CidRegistry::new(cid(1), cid(2), hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]))
+        CidRegistry::new(cid(1), cid(2), hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]), CidMaker::RANDOM)
     }
 
     #[test]
@@ -426,5 +492,25 @@ mod tests {
         cids.forget_path(PathId(1));
         assert_eq!(resets(&cids), [false, true, false]);
         assert_eq!(cids.changed_reset_tokens(), Some(vec![token(2)]));
+    }
+
+    #[test]
+    fn those_of_every_path_lead_a_balancer_here() {
+        let config = QuicLb::new(0, b"server", 13).unwrap().with_key(&[1; 16]);
+        let maker = CidMaker::readable(config.clone(), &[2; 16]);
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
+        let mut rng = ChaCha12Rng::from_seed([0; 32]);
+        let mut issued = Vec::new();
+        for _connection in 0..2 {
+            let first = maker.make(&mut rng);
+            let mut cids = CidRegistry::new(first, cid(2), key.clone(), maker.clone());
+            issued.push(first);
+            for path in 0..4 {
+                issued.extend(cids.issue(PathId(path), 4, &mut rng).iter().map(|local| local.cid));
+            }
+        }
+        assert_eq!(issued.len(), 2 * 4 * 4);
+        assert!(issued.iter().all(|cid| config.is_ours(cid) && cid.len() == maker.len()));
+        assert_eq!(BTreeSet::from_iter(issued.iter().copied()).len(), issued.len(), "no two alike");
     }
 }

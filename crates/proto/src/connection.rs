@@ -55,7 +55,7 @@ pub use event::{ConnectionError, DatagramError, EndpointEvent, Event, PathError,
 use self::observe::Watcher;
 use crate::{
     AddressValidation, Admission, ConnectionStats, NetworkPath, PathSnapshot, PathStats, RecoveryReasons,
-    cids::{CidRegistry, reset_token},
+    cids::{CidMaker, CidRegistry, reset_token},
     config::TransportConfig,
     datagrams::Datagrams,
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
@@ -86,6 +86,7 @@ pub(crate) struct Secrets {
     /// The connection's own source of randomness begins with this.
     pub(crate) rng: [u8; 32],
     pub(crate) reset_key: hmac::Key,
+    pub(crate) cids: CidMaker,
     pub(crate) token_key: Arc<TokenKey>,
 }
 
@@ -269,7 +270,7 @@ impl Connection {
             rng: ChaCha12Rng::from_seed(secrets.rng),
             handshake,
             early: EarlyData::default(),
-            cids: CidRegistry::new(local_cid, remote_cid, secrets.reset_key),
+            cids: CidRegistry::new(local_cid, remote_cid, secrets.reset_key, secrets.cids),
             token_key: secrets.token_key,
             new_token: Vec::new(),
             issue_tokens: false,

@@ -21,7 +21,8 @@ use smallvec::SmallVec;
 use units::Instant;
 
 use crate::{
-    CID_LEN, ClientConfig, Datagram, NetworkPath, ServerConfig, Transmit,
+    ClientConfig, Datagram, NetworkPath, QuicLb, ServerConfig, Transmit,
+    cids::{CidMaker, random_cid},
     connection::{Connection, EndpointEvent, EndpointEventKind, Secrets},
     token::TokenKey,
     wire::{ConnectionId, HeaderKind, ProtectedHeader, VERSION_1, encode_version_negotiation},
@@ -135,6 +136,7 @@ pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     rng: ChaCha12Rng,
     reset_key: hmac::Key,
+    cids: CidMaker,
     token_key: Arc<TokenKey>,
     used_tokens: UsedTokens,
     routes: Routes,
@@ -158,6 +160,7 @@ impl Endpoint {
             server,
             rng,
             reset_key: hmac::Key::new(hmac::HMAC_SHA256, &reset_key),
+            cids: CidMaker::RANDOM,
             token_key: Arc::new(TokenKey::new(&token_key)),
             used_tokens: UsedTokens::default(),
             routes: Routes::new(&lookup_key),
@@ -176,6 +179,18 @@ impl Endpoint {
     #[must_use]
     pub fn with_reset_key(mut self, key: &ResetKey) -> Self {
         self.reset_key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        self
+    }
+
+    /// Issues connection ids that balancers with this configuration can read, those of further
+    /// paths and of Retry included. To be called before the first connection.
+    ///
+    /// Packets that a balancer should have brought to another server are dropped without a word.
+    #[must_use]
+    pub fn with_quic_lb(mut self, config: QuicLb) -> Self {
+        let mut key = [0; QuicLb::KEY_LEN];
+        self.rng.fill_bytes(&mut key);
+        self.cids = CidMaker::readable(config, &key);
         self
     }
 
@@ -207,7 +222,8 @@ impl Endpoint {
     ) -> Result<(ConnectionHandle, Box<Connection>), ConnectError> {
         let name = rustls::pki_types::ServerName::try_from(server_name.to_owned())
             .map_err(|_| ConnectError::InvalidServerName(server_name.to_owned()))?;
-        let (local, original) = (self.new_cid(), self.new_cid());
+        // The first destination is the server's name for nothing: no balancer is to read it.
+        let (local, original) = (self.new_cid(), random_cid(&mut self.rng));
         let secrets = self.secrets();
         let connection = Connection::client(now, config, name, path, local, original, secrets)
             .map_err(|error| ConnectError::Tls(error.to_string()))?;
@@ -225,7 +241,7 @@ impl Endpoint {
         datagram: Datagram<'_>,
         out: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
-        let Ok(header) = ProtectedHeader::decode(datagram.data, CID_LEN) else {
+        let Ok(header) = ProtectedHeader::decode(datagram.data, self.cids.len()) else {
             // Resets may be shorter than any packet of ours.
             return self.reset_of_ours(datagram);
         };
@@ -267,6 +283,10 @@ impl Endpoint {
     ) -> Option<EndpointOutput> {
         if let Some(handle) = self.routes.by_reset_token(datagram.data) {
             return Some(EndpointOutput::ToConnection(handle));
+        }
+        if !self.cids.may_have_made(&dcid) {
+            self.stats.dropped += 1;
+            return None;
         }
         let written = reset::write(&mut self.rng, &self.reset_key, &dcid, datagram.data.len(), out);
         if !written || !self.resets.take(now) {
@@ -334,15 +354,18 @@ impl Endpoint {
     }
 
     fn new_cid(&mut self) -> ConnectionId {
-        let mut bytes = [0; CID_LEN];
-        self.rng.fill_bytes(&mut bytes);
-        ConnectionId::new(&bytes).expect("eight bytes fit")
+        self.cids.make(&mut self.rng)
     }
 
     fn secrets(&mut self) -> Secrets {
         let mut rng = [0; 32];
         self.rng.fill_bytes(&mut rng);
-        Secrets { rng, reset_key: self.reset_key.clone(), token_key: self.token_key.clone() }
+        Secrets {
+            rng,
+            reset_key: self.reset_key.clone(),
+            cids: self.cids.clone(),
+            token_key: self.token_key.clone(),
+        }
     }
 }
 

@@ -193,6 +193,41 @@ impl Store {
         })
     }
 
+    /// Takes over accounts of another server with the same secret, all or none: new ones are added,
+    /// those that are here have the terms that they have there. What was revoked here or there
+    /// stays so, and what was used is each server's own. Returns how many differed.
+    ///
+    /// # Errors
+    /// When the name of a new one is taken, or the file cannot be used.
+    pub fn merge(&mut self, records: &[Record]) -> Result<usize, StoreError> {
+        self.change(|transaction, change| {
+            let mut add = transaction.prepare(INSERT)?;
+            let mut update = transaction.prepare(
+                "UPDATE account SET expires = ?2, quota = ?3, rate = ?4, allow = ?5,
+                     revoked = coalesce(revoked, ?6), change = ?7
+                 WHERE id = ?1 AND (expires IS NOT ?2 OR quota IS NOT ?3 OR rate IS NOT ?4 OR allow IS NOT ?5
+                     OR revoked IS NULL AND ?6 IS NOT NULL)",
+            )?;
+            let mut known = transaction.prepare("SELECT 1 FROM account WHERE id = ?1")?;
+            let mut differed = 0;
+            // What was revoked first: its name may be that of another one by now.
+            let (revoked, others): (Vec<_>, Vec<_>) =
+                records.iter().partition(|record| record.revoked.is_some());
+            for record in revoked.into_iter().chain(others) {
+                if known.exists([record.id.0])? {
+                    let Columns { expires, quota, rate, allow } = Columns::from(&record.terms);
+                    let revoked = record.revoked.map(millis);
+                    let row = params![record.id.0, expires, quota, rate, allow, revoked, change];
+                    differed += update.execute(row)?;
+                } else {
+                    insert(&mut add, change, record)?;
+                    differed += 1;
+                }
+            }
+            Ok(differed)
+        })
+    }
+
     /// Every account, revoked ones included, by name.
     ///
     /// # Errors
@@ -250,24 +285,27 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Where clients reach the server, as it said when it last began.
+    /// Where clients reach the server, and others with the same keys, as it said when it last
+    /// began; empty if none ever did.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub fn place(&self) -> Result<Option<Target>, StoreError> {
+    pub fn place(&self) -> Result<Vec<Target>, StoreError> {
         let sql = "SELECT value FROM fact WHERE name = 'place'";
         let place: Option<String> = self.database.query_row(sql, [], |row| row.get(0)).optional()?;
-        Ok(place.and_then(|place| place.parse().ok()))
+        let places = place.as_deref().unwrap_or_default().split(' ');
+        Ok(places.map_while(|place| place.parse().ok()).collect())
     }
 
-    /// Says where clients reach the server, for invitations to come.
+    /// Says where clients reach the server, and others with the same keys, for invitations to come.
     ///
     /// # Errors
     /// When the file cannot be used.
-    pub fn set_place(&self, place: &Target) -> Result<(), StoreError> {
+    pub fn set_place<'a>(&self, places: impl IntoIterator<Item = &'a Target>) -> Result<(), StoreError> {
         let sql = "INSERT INTO fact (name, value) VALUES ('place', ?1)
                    ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value != excluded.value";
-        self.database.execute(sql, [place.to_string()])?;
+        let places: Vec<_> = places.into_iter().map(Target::to_string).collect();
+        self.database.execute(sql, [places.join(" ")])?;
         Ok(())
     }
 
@@ -288,12 +326,14 @@ impl Store {
 
 const INSERT: &str = "
     INSERT INTO account (id, name, created, expires, quota, rate, allow, revoked, change)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, ?8)";
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
 
 fn insert(statement: &mut Statement<'_>, change: i64, record: &Record) -> Result<(), StoreError> {
     let (id, name, created) = (record.id.0, record.name.as_str(), millis(record.created));
     let Columns { expires, quota, rate, allow } = Columns::from(&record.terms);
-    let inserted = statement.execute(params![id, name, created, expires, quota, rate, allow, change]);
+    let revoked = record.revoked.map(millis);
+    let inserted =
+        statement.execute(params![id, name, created, expires, quota, rate, allow, revoked, change]);
     match inserted {
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation) => {
             Err(StoreError::Exists(record.name.clone()))
@@ -414,12 +454,40 @@ mod tests {
         let other = Store::open(dir.path()).unwrap();
         assert_eq!(other.list().unwrap(), [alice.clone(), bob]);
         assert_eq!(other.find(&alice.name).unwrap(), alice);
-        assert_eq!(store.place().unwrap(), None);
-        for place in ["a.example:1", "[2001:db8::1]:2"] {
-            let place: Target = place.parse().unwrap();
-            store.set_place(&place).unwrap();
-            assert_eq!(other.place().unwrap(), Some(place));
+        assert_eq!(store.place().unwrap(), []);
+        for places in [&["a.example:1"][..], &["[2001:db8::1]:2", "b.example:1"]] {
+            let places: Vec<Target> = places.iter().map(|place| place.parse().unwrap()).collect();
+            store.set_place(&places).unwrap();
+            assert_eq!(other.place().unwrap(), places);
         }
+    }
+
+    #[test]
+    fn another_server_s_accounts_are_taken_over() {
+        let ((_here, mut here), (_there, mut there)) = (store(), store());
+        let (alice, bob) = (account(1, "alice", terms()), account(2, "bob", Terms::default()));
+        there.add(&[alice.clone(), bob.clone()]).unwrap();
+        assert_eq!(here.merge(&there.list().unwrap()).unwrap(), 2);
+        assert_eq!(here.merge(&there.list().unwrap()).unwrap(), 0, "nothing is new");
+        assert_eq!(here.list().unwrap(), [alice.clone(), bob.clone()]);
+
+        // Usage is each server's own; terms and revocations are not.
+        here.add_usage([(alice.id, Usage { up: 1, down: 2 })], moment(1)).unwrap();
+        there.set_terms(&alice.name, &Terms::default(), false).unwrap();
+        there.revoke(std::slice::from_ref(&bob.name), moment(1_900_000_000_000)).unwrap();
+        let second = account(3, "bob", Terms::default());
+        there.add(std::slice::from_ref(&second)).unwrap();
+        assert_eq!(here.merge(&there.list().unwrap()).unwrap(), 3, "also where a name is used again");
+        assert_eq!(here.find(&bob.name).unwrap(), second);
+        let alice = here.find(&alice.name).unwrap();
+        assert_eq!((alice.terms, alice.usage.sum()), (Terms::default(), 3));
+        // A list from before does not bring back what was revoked since.
+        assert_eq!(here.merge(std::slice::from_ref(&bob)).unwrap(), 0);
+        assert!(here.list().unwrap().iter().any(|found| found.id == bob.id && found.revoked.is_some()));
+
+        let taken = account(9, "alice", Terms::default());
+        assert!(matches!(here.merge(&[taken, account(8, "eve", terms())]), Err(StoreError::Exists(_))));
+        assert!(here.find(&"eve".parse().unwrap()).is_err(), "all or none");
     }
 
     #[test]

@@ -35,6 +35,20 @@ pub enum InviteCommand {
     #[command(long_about = "Give an account other terms; what is not named stays.\n\n\
                   Takes effect on a running server within a second; clients that are connected stay so, unless the new terms end them.")]
     Change(ChangeArgs),
+    /// Print every account, for `invite import` on another server.
+    #[command(
+        long_about = "Print every account, for `invite import` on another server with the same token-secret.\n\n\
+                  One line of JSON for each: id, name, terms and whether it was revoked; nothing secret, and no usage."
+    )]
+    Export,
+    /// Take over the accounts of another server of the same fleet.
+    #[command(
+        long_about = "Take over the accounts of another server of the same fleet, from what `invite export` printed there.\n\n\
+                  New accounts are added, the terms of the others become those of the list, and what was revoked on either side stays so. \
+                  Accounts that only this server has stay; what was used is counted by each server for itself.",
+        after_help = "Example:\n  mendpath invite export | ssh b.example.org mendpath invite import -"
+    )]
+    Import(ImportArgs),
     /// Take invitations back, for good.
     #[command(long_about = "Take invitations back, for good.\n\n\
                   A running server sends their clients away within a second, and tells them so. The name is then free for a new \
@@ -132,6 +146,14 @@ pub struct RevokeArgs {
     /// The accounts.
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<Name>,
+}
+
+/// Arguments of `invite import`.
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// What `invite export` printed (`-` for stdin).
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
 }
 
 /// A limit, or that there is none.

@@ -20,11 +20,11 @@ pub(super) struct Statistics {
 }
 
 impl Statistics {
-    /// Of the connection to the server that `invitation` names.
-    pub(super) fn new(shared: Arc<Shared>, server: String) -> Arc<Self> {
+    /// Of the connection to one of `servers`, which the invitation names.
+    pub(super) fn new(shared: Arc<Shared>, servers: Vec<String>) -> Arc<Self> {
         let feed = {
             let uplink = shared.uplink.clone();
-            Feed::of_client(uplink.live().clone(), move || snapshot(&uplink, &server))
+            Feed::of_client(uplink.live().clone(), move || snapshot(&uplink, &servers))
         };
         Arc::new(Self { shared, feed })
     }
@@ -46,7 +46,8 @@ impl Statistics {
         let stats = session.as_ref().map(|session| {
             let (connection, answers) = (session.connection.stats(), self.shared.answers.counts());
             let tun = self.shared.tun.get().map(|tun| tun());
-            StatsRow { tun, ..StatsRow::new(&connection, session.reconnects, answers) }
+            let server = session.host.to_string();
+            StatsRow { server, tun, ..StatsRow::new(&connection, session.reconnects, answers) }
         });
         match path {
             "/paths" => Some(json(&paths)),
@@ -66,11 +67,12 @@ fn paths(session: &Session) -> Vec<PathRow> {
     session.connection.path_stats().iter().map(|path| PathRow::new(path, name(path))).collect()
 }
 
-fn snapshot(uplink: &Uplink, server: &str) -> Snapshot {
+fn snapshot(uplink: &Uplink, servers: &[String]) -> Snapshot {
     let session = uplink.now();
     let stats = session.as_ref().map(|session| session.connection.stats());
     let role = ClientRow {
-        server: server.to_owned(),
+        server: session.as_ref().map_or_else(|| servers[0].clone(), |session| session.host.to_string()),
+        servers: servers.to_vec(),
         connected: session.is_some(),
         reconnects: session.as_ref().map_or(0, |session| session.reconnects),
         recovery: stats.as_ref().map(|stats| stats.recovery.clone()).unwrap_or_default(),
@@ -87,6 +89,8 @@ fn snapshot(uplink: &Uplink, server: &str) -> Snapshot {
 /// The connection as `/stats` shows it; `null` while there is none.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct StatsRow {
+    /// The server in use, as the invitation names it.
+    server: String,
     recovery: String,
     pub(super) reconnects: u64,
     pub(super) early_answers: u64,
@@ -130,6 +134,7 @@ pub(crate) struct TunRow {
 impl StatsRow {
     pub(super) fn new(stats: &ConnectionStats, reconnects: u64, answers: AnswerCounts) -> Self {
         Self {
+            server: String::new(),
             recovery: stats.recovery.to_string(),
             reconnects,
             early_answers: answers.early,

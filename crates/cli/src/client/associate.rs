@@ -17,10 +17,8 @@ static NEXT_ID: AtomicU32 = AtomicU32::new(1);
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
 pub(crate) async fn associate(uplink: &Uplink) -> Result<Association, Reply> {
-    let session = uplink.session().await?;
     let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-    let (send, asked) = tunnel::request(&session, &Request::Associate { id }).await?;
-    let receive = asked.granted().await?;
+    let (session, send, receive) = tunnel::grant(uplink, &Request::Associate { id }).await?;
     let begun = Association::begin(&session.hub, id, (send, receive));
     begun.ok_or_else(|| Reply::new(Status::TooMany, "there are as many associations as there may be"))
 }

@@ -1,19 +1,23 @@
-//! Connects to a server: finds its address, takes the first path that answers, shows the token.
+//! Connects to a server: finds its address, takes the first path that answers, shows the token. Of
+//! several servers it takes the one that answers first, which is the nearest that has time.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use mendpath::{ClientConfig, Connection, Endpoint, RecvStream, SendStream, TokenStore};
+use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TokenStore};
 use tokio::{net::lookup_host, task::JoinSet};
 use tracing::debug;
 
-use super::interfaces::{PathSpec, WantedPath, local_addresses, usable_paths};
+use super::{
+    Hosts,
+    interfaces::{PathSpec, WantedPath, local_addresses, usable_paths},
+};
 use crate::{
     backoff::{Backoff, pause},
     failure::{Failure, io_reason},
     identity::CERTIFICATE_NAME,
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
-    target::Host,
+    target::{Host, Target},
     token::Service,
     transport::{Choice, Retry, explain},
 };
@@ -22,6 +26,13 @@ use crate::{
 const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Until the next path is tried beside one that has not answered.
 const STAGGER: Duration = Duration::from_millis(500);
+/// Servers that are tried at once.
+const TOGETHER: usize = 3;
+/// Until the next server is tried beside those that have not answered; and one that is avoided.
+const HOST_STAGGER: Duration = Duration::from_millis(250);
+const LAST_RESORT: Duration = Duration::from_secs(3);
+/// For a server that has answered to let us in.
+const ENTRY: Duration = Duration::from_secs(2);
 /// How often a server that has no room at its door is asked, and the first wait between.
 const CROWDED_ATTEMPTS: u32 = 4;
 const CROWDED_WAIT: Duration = Duration::from_millis(250);
@@ -46,6 +57,8 @@ pub struct DialOptions {
     /// What the server gave us so that the next connection need not prove this machine's address
     /// again.
     pub tokens: Arc<TokenStore>,
+    /// Which of the invitation's servers to leave in peace.
+    pub hosts: Arc<Hosts>,
 }
 
 impl DialOptions {
@@ -59,6 +72,7 @@ impl DialOptions {
             idle_timeout: Duration::from_secs(30),
             timeout: DIAL_TIMEOUT,
             tokens: Arc::default(),
+            hosts: Arc::default(),
         }
     }
 
@@ -79,7 +93,9 @@ pub struct Dialled {
     pub connection: Connection,
     /// The path it began with.
     pub first_path: WantedPath,
-    /// The server's address.
+    /// The server as the invitation names it.
+    pub host: Target,
+    /// Its address.
     pub server: SocketAddr,
     /// The control stream; its end says goodbye.
     pub control: (SendStream, RecvStream),
@@ -91,7 +107,7 @@ pub struct Dialled {
 /// Why not, and whether trying again may help.
 pub async fn dial(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     let dialled = tokio::time::timeout(options.timeout, dial_without_limit(options)).await;
-    dialled.unwrap_or_else(|_| Err(explain(&mendpath::ConnectionError::TimedOut, &options.invitation.server)))
+    dialled.unwrap_or_else(|_| Err(none_answers(&options.invitation)))
 }
 
 /// A server whose door is crowded is asked again some times: that passes within round trips, unless
@@ -108,11 +124,92 @@ async fn dial_without_limit(options: &DialOptions) -> Result<Dialled, (Failure, 
     dial_once(options).await
 }
 
+fn none_answers(invitation: &Invitation) -> (Failure, Retry) {
+    if invitation.also.is_empty() {
+        return explain(&ConnectionError::TimedOut, &invitation.server);
+    }
+    let hosts: Vec<_> = invitation.hosts().map(ToString::to_string).collect();
+    let failure = Failure::new(
+        format!("cannot use any of the servers {}", hosts.join(", ")),
+        "none of them answers",
+        "Check this machine's connection, and that `mendpath server` runs on one of them",
+    );
+    (failure, Retry::Useful)
+}
+
 async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
+    if options.invitation.also.is_empty() {
+        let host = options.invitation.server.clone();
+        let reached = reach(options, &host).await?;
+        return enter(options, host, reached).await;
+    }
+    race(options).await
+}
+
+/// Begins with some of the servers at once and the others one after the other; the first that
+/// answers and lets us in is it. What answered later hears a goodbye.
+async fn race(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
+    let (order, good) = options.hosts.order(&options.invitation);
+    let mut waiting = order.into_iter().enumerate().peekable();
+    let mut attempts = JoinSet::new();
+    let mut failed: Option<(Failure, Retry)> = None;
+    let shared = Arc::new(options.clone());
+    loop {
+        while waiting.peek().is_some_and(|(nth, _)| *nth < TOGETHER.min(good)) || attempts.is_empty() {
+            let Some((_, host)) = waiting.next() else { break };
+            attempts.spawn(attempt_host(shared.clone(), host));
+        }
+        if attempts.is_empty() {
+            return Err(failed.expect("an invitation names a server"));
+        }
+        let next_is_good = waiting.peek().is_some_and(|(nth, _)| *nth < good);
+        let hesitation = pause(if next_is_good { HOST_STAGGER } else { LAST_RESORT });
+        tokio::select! {
+            Some(finished) = attempts.join_next() => {
+                let (host, reached) =
+                    finished.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+                let entered = match reached {
+                    Ok(reached) => enter_soon(options, host.clone(), reached).await,
+                    Err(failed) => Err(failed),
+                };
+                match entered {
+                    Ok(dialled) => return Ok(dialled),
+                    Err((failure, retry)) => {
+                        debug!(%host, %failure, "another server may do");
+                        if failed.as_ref().is_none_or(|(_, before)| retry > *before) {
+                            failed = Some((failure, retry));
+                        }
+                    }
+                }
+            }
+            () = hesitation => if let Some((_, host)) = waiting.next() {
+                attempts.spawn(attempt_host(shared.clone(), host));
+            }
+        }
+    }
+}
+
+async fn attempt_host(
+    options: Arc<DialOptions>,
+    host: Target,
+) -> (Target, Result<Reached, (Failure, Retry)>) {
+    let reached = reach(&options, &host).await;
+    (host, reached)
+}
+
+/// Has finished the handshake.
+struct Reached {
+    connection: Connection,
+    first_path: WantedPath,
+    server: SocketAddr,
+}
+
+/// Connects to the first address of `host` that answers.
+async fn reach(options: &DialOptions, host: &Target) -> Result<Reached, (Failure, Retry)> {
     let mut last = None;
-    for server in resolve(options).await? {
-        match dial_address(options, server).await {
-            Ok(dialled) => return Ok(dialled),
+    for server in resolve(host).await? {
+        match dial_address(options, host, server).await {
+            Ok(reached) => return Ok(reached),
             Err((failure, retry)) if !retry.is_worth_it(false) => return Err((failure, retry)),
             Err(failed) => last = Some(failed),
         }
@@ -120,8 +217,25 @@ async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     Err(last.expect("resolve gives at least one address"))
 }
 
-async fn resolve(options: &DialOptions) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
-    let server = &options.invitation.server;
+/// Shows the token.
+async fn enter(options: &DialOptions, host: Target, reached: Reached) -> Result<Dialled, (Failure, Retry)> {
+    let Reached { connection, first_path, server } = reached;
+    let control = show_token(options, &connection).await.map_err(|error| explain(&error, &host))?;
+    Ok(Dialled { connection, first_path, host, server, control })
+}
+
+/// The same where others wait for their turn.
+async fn enter_soon(
+    options: &DialOptions,
+    host: Target,
+    reached: Reached,
+) -> Result<Dialled, (Failure, Retry)> {
+    let late = explain(&ConnectionError::TimedOut, &host);
+    let entered = tokio::time::timeout(ENTRY, enter(options, host, reached)).await;
+    entered.unwrap_or(Err(late))
+}
+
+async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
     let failed = |wrong: String| {
         let failure = Failure::new(
             format!("cannot find the server {server}"),
@@ -140,22 +254,24 @@ async fn resolve(options: &DialOptions) -> Result<Vec<SocketAddr>, (Failure, Ret
     if addresses.is_empty() { Err(failed("its name has no address".into())) } else { Ok(addresses) }
 }
 
-async fn dial_address(options: &DialOptions, server: SocketAddr) -> Result<Dialled, (Failure, Retry)> {
+async fn dial_address(
+    options: &DialOptions,
+    host: &Target,
+    server: SocketAddr,
+) -> Result<Reached, (Failure, Retry)> {
     let paths = usable_paths(&options.paths, server).unwrap_or_default();
     if paths.is_empty() {
         return Err((no_path(&options.paths, server), Retry::Useful));
     }
-    let (connection, first_path) = first_answer(options, server, paths).await?;
-    let control = show_token(options, &connection)
-        .await
-        .map_err(|error| explain(&error, &options.invitation.server))?;
-    Ok(Dialled { connection, first_path, server, control })
+    let (connection, first_path) = first_answer(options, host, server, paths).await?;
+    Ok(Reached { connection, first_path, server })
 }
 
 /// Starts with the first path and adds the next one when it fails or hesitates; the first handshake
 /// to finish wins.
 async fn first_answer(
     options: &DialOptions,
+    host: &Target,
     server: SocketAddr,
     paths: Vec<WantedPath>,
 ) -> Result<(Connection, WantedPath), (Failure, Retry)> {
@@ -184,7 +300,7 @@ async fn first_answer(
                 Ok(Ok(connected)) => return Ok(connected),
                 Ok(Err(AttemptError::Local(failure))) => last = Some((failure, Retry::Useful)),
                 Ok(Err(AttemptError::Connection(error))) => {
-                    let failed = explain(&error, &options.invitation.server);
+                    let failed = explain(&error, host);
                     if !failed.1.is_worth_it(false) {
                         return Err(failed);
                     }
@@ -199,7 +315,7 @@ async fn first_answer(
 
 enum AttemptError {
     Local(Failure),
-    Connection(mendpath::ConnectionError),
+    Connection(ConnectionError),
 }
 
 async fn attempt(
@@ -227,7 +343,7 @@ async fn attempt(
 async fn show_token(
     options: &DialOptions,
     connection: &Connection,
-) -> Result<(SendStream, RecvStream), mendpath::ConnectionError> {
+) -> Result<(SendStream, RecvStream), ConnectionError> {
     let (mut send, mut receive) = connection.open_bi().await?;
     let hello = Hello { service: options.service, token: options.invitation.token };
     let asked = write_frame(&mut send, &hello.encode()).await;

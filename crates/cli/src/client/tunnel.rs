@@ -1,6 +1,6 @@
 //! Asks the server for a connection to another host.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use mendpath::{RecvStream, SendStream};
 use tokio::net::TcpStream;
@@ -10,17 +10,37 @@ use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     splice::splice_tcp,
-    status::{EventKind, Flow, Live},
+    status::{EventKind, Flow},
     target::Target,
 };
 
 /// For the server's answer; its own limit for connecting is shorter.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Connections to servers that a request is made on, each after the one before was lost.
+const SERVERS: usize = 3;
+
 /// A request that is made, and whose answer has not been read.
 pub(crate) struct Asked {
     receive: RecvStream,
-    live: Arc<Live>,
+    session: Session,
+}
+
+/// Why a request was not granted.
+pub(super) enum Unanswered {
+    /// Nobody has answered: the connection was lost, or given up for another.
+    Lost,
+    /// The answer, or one of ours.
+    Refused(Reply),
+}
+
+impl From<Unanswered> for Reply {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Lost => lost(),
+            Unanswered::Refused(reply) => reply,
+        }
+    }
 }
 
 impl Asked {
@@ -28,23 +48,34 @@ impl Asked {
     ///
     /// # Errors
     /// The server's answer, or one of ours when the connection is lost meanwhile.
-    pub(crate) async fn granted(mut self) -> Result<RecvStream, Reply> {
+    pub(crate) async fn granted(self) -> Result<RecvStream, Reply> {
+        Ok(self.answered().await?)
+    }
+
+    /// The same; tells whether there was an answer.
+    pub(super) async fn answered(mut self) -> Result<RecvStream, Unanswered> {
+        let refused = |status, text: &dyn std::fmt::Display| Unanswered::Refused(Reply::new(status, text));
         let answer = async {
-            let body = read_frame(&mut self.receive, MAX_MESSAGE).await.ok().flatten().ok_or_else(lost)?;
-            Reply::decode(&body).map_err(|error| Reply::new(Status::Failed, error))
+            let body = tokio::select! {
+                body = read_frame(&mut self.receive, MAX_MESSAGE) => body,
+                () = self.session.left() => return Err(Unanswered::Lost),
+            };
+            let body = body.ok().flatten().ok_or(Unanswered::Lost)?;
+            Reply::decode(&body).map_err(|error| refused(Status::Failed, &error))
         };
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
         let reply = answered
-            .unwrap_or_else(|_| Err(Reply::new(Status::TimedOut, "the server did not answer in time")))?;
+            .unwrap_or_else(|_| Err(refused(Status::TimedOut, &"the server did not answer in time")))?;
         if reply.status == Status::Ok {
             return Ok(self.receive);
         }
-        if self.live.traffic.names() {
-            self.live.journal.note(EventKind::Refused, &reply.text);
+        let live = &self.session.live;
+        if live.traffic.names() {
+            live.journal.note(EventKind::Refused, &reply.text);
         } else {
-            self.live.journal.note(EventKind::Refused, format_args!("a connection: {:?}", reply.status));
+            live.journal.note(EventKind::Refused, format_args!("a connection: {:?}", reply.status));
         }
-        Err(reply)
+        Err(Unanswered::Refused(reply))
     }
 }
 
@@ -54,8 +85,50 @@ impl Asked {
 /// # Errors
 /// One of ours when there is no server.
 pub(crate) async fn ask(uplink: &Uplink, target: Target) -> Result<(SendStream, Asked), Reply> {
-    let session = uplink.session().await?;
-    request(&session, &Request::Connect(target)).await
+    ask_once_there(uplink, None, &Request::Connect(target)).await
+}
+
+/// Makes `request` on the present connection, or on one that comes after `failed`. Where a
+/// connection turns out to be lost before the request could be made, the next one has it.
+async fn ask_once_there(
+    uplink: &Uplink,
+    mut failed: Option<Session>,
+    what: &Request,
+) -> Result<(SendStream, Asked), Reply> {
+    for _ in 0..SERVERS {
+        let session = match &failed {
+            None => uplink.session().await?,
+            Some(failed) => uplink.session_after(failed).await?,
+        };
+        match request(&session, what).await {
+            Err(Unanswered::Lost) => failed = Some(session),
+            Err(Unanswered::Refused(reply)) => return Err(reply),
+            Ok(asked) => return Ok(asked),
+        }
+    }
+    Err(lost())
+}
+
+/// Makes `request` and waits for its answer. Where the connection is lost before that comes, the
+/// next one has it once more: nothing has been said yet that could be said twice.
+///
+/// # Errors
+/// The server's answer, or one of ours when there is no server.
+pub(super) async fn grant(
+    uplink: &Uplink,
+    what: &Request,
+) -> Result<(Session, SendStream, RecvStream), Reply> {
+    let mut failed = None;
+    for _ in 0..SERVERS {
+        let (send, asked) = ask_once_there(uplink, failed.take(), what).await?;
+        let session = asked.session.clone();
+        match asked.answered().await {
+            Err(Unanswered::Lost) => failed = Some(session),
+            Err(Unanswered::Refused(reply)) => return Err(reply),
+            Ok(receive) => return Ok((session, send, receive)),
+        }
+    }
+    Err(lost())
 }
 
 /// A stream whose program may hear that it is connected.
@@ -72,10 +145,21 @@ pub(crate) struct Tunnel {
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
 pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
+    let fresh = shared.uplink.now().is_some_and(|session| session.is_fresh());
+    let early = fresh && shared.answers.at_once(&target);
+    if said.is_empty() && !early {
+        let granted = grant(&shared.uplink, &Request::Connect(target.clone())).await;
+        let (_, send, receive) = granted.inspect_err(|reply| {
+            debug!(%target, reply.text, "refused");
+            shared.answers.on_refused(&target, early);
+        })?;
+        shared.answers.on_granted(target.clone());
+        let flow = shared.uplink.live().traffic.begin(&target);
+        return Ok(Tunnel::new(target, send, Early::Granted(receive), flow));
+    }
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
     // If the server takes no more, its answer says why.
     let _ = send.write_all(said).await;
-    let early = shared.answers.at_once(&target);
     let (answers, to) = (shared.answers.clone(), target.clone());
     let granted = async move {
         let granted = asked.granted().await;
@@ -118,15 +202,17 @@ impl Tunnel {
 /// Opens a stream and makes `request` on it.
 ///
 /// # Errors
-/// One of ours when the connection is lost meanwhile.
-pub(crate) async fn request(session: &Session, request: &Request) -> Result<(SendStream, Asked), Reply> {
+/// When the connection is lost meanwhile, or takes no more.
+async fn request(session: &Session, request: &Request) -> Result<(SendStream, Asked), Unanswered> {
     let asked = async {
-        let (mut send, receive) = session.connection.open_bi().await.map_err(|_| lost())?;
-        write_frame(&mut send, &request.encode()).await.map_err(|_| lost())?;
-        Ok((send, Asked { receive, live: session.live.clone() }))
+        let (mut send, receive) = session.connection.open_bi().await.ok()?;
+        write_frame(&mut send, &request.encode()).await.ok()?;
+        Some((send, Asked { receive, session: session.clone() }))
     };
-    let asked = tokio::time::timeout(ANSWER_TIMEOUT, asked).await;
-    asked.unwrap_or_else(|_| Err(Reply::new(Status::TimedOut, "the server takes no requests")))
+    match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
+        Ok(asked) => asked.ok_or(Unanswered::Lost),
+        Err(_) => Err(Unanswered::Refused(Reply::new(Status::TimedOut, "the server takes no requests"))),
+    }
 }
 
 fn lost() -> Reply {

@@ -2,26 +2,28 @@
 
 use std::{
     future::Future,
-    net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use mendpath::Connection;
+use mendpath::{Connection, ConnectionError, RecvStream};
 use tokio::{sync::watch, time::Instant};
 use tracing::info;
 
 use super::{
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
+    retired::{Old, Retired, Why, answers_now, keep_count, observe},
 };
 use crate::{
     association::Hub,
     backoff::{Backoff, pause},
     console::{mention, say},
     failure::Failure,
-    protocol::{CloseCode, Reply, Status},
+    invitation::Invitation,
+    protocol::{CloseCode, MAX_MESSAGE, Notice, Reply, Status, read_frame},
     status::{EventKind, Journal, Live, Saved},
+    target::Target,
     transport::explain,
 };
 
@@ -29,6 +31,11 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The same while the old connection is there.
+const LONGEST_MOVING: Duration = Duration::from_secs(4);
+/// For how long a server that drained is avoided after its end.
+const AFTER_DRAIN: Duration = Duration::from_secs(10);
+const LONGEST_DRAIN: Duration = Duration::from_secs(3_600);
 /// In which a last packet leaves.
 const LAST_PACKET: Duration = Duration::from_millis(50);
 
@@ -39,10 +46,15 @@ pub struct Session {
     pub connection: Connection,
     /// Its datagrams.
     pub hub: Arc<Hub>,
+    /// The server, as the invitation names it.
+    pub host: Target,
     /// How many connections there were before.
     pub reconnects: u64,
     pub(crate) live: Arc<Live>,
     saved: Arc<Mutex<Saved>>,
+    left: watch::Receiver<bool>,
+    /// Whether the server has been heard of lately, where another might be there if not.
+    fresh: watch::Receiver<bool>,
 }
 
 /// The connection as its users see it: there, or being made anew. Clones are handles of the same.
@@ -53,6 +65,19 @@ pub struct Uplink {
 }
 
 impl Session {
+    /// Whether the server is certain enough to be there that programs may be promised its answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        *self.fresh.borrow()
+    }
+
+    /// Waits until this connection was given up for another one because its server did not answer.
+    pub(crate) async fn left(&self) {
+        if self.left.clone().wait_for(|left| *left).await.is_err() {
+            // It ended in another way, which those who use it see.
+            std::future::pending().await
+        }
+    }
+
     /// The books of what mending saved.
     pub(crate) fn saved(&self) -> MutexGuard<'_, Saved> {
         self.saved.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,7 +99,7 @@ impl Uplink {
             Ok(dialled) => dialled,
             Err((failure, retry)) if wait_for_server && retry.is_worth_it(true) => {
                 say(format_args!("{failure} Trying again"));
-                redial(&options, true).await?
+                redial(&options, true, Manner::Told).await?
             }
             Err((failure, _)) => return Err(failure),
         };
@@ -87,14 +112,28 @@ impl Uplink {
     /// # Errors
     /// An answer for the waiting program when it takes too long.
     pub async fn session(&self) -> Result<Session, Reply> {
+        self.find(|_| true).await
+    }
+
+    async fn find(&self, fits: impl Fn(&Session) -> bool) -> Result<Session, Reply> {
         let mut session = self.session.clone();
-        let found = tokio::time::timeout(PATIENCE, session.wait_for(Option::is_some)).await;
+        let found = session.wait_for(|session| session.as_ref().is_some_and(&fits));
+        let found = tokio::time::timeout(PATIENCE, found).await;
         match found {
             Ok(Ok(session)) => Ok(session.clone().expect("waited for Some")),
             _ => {
                 Err(Reply::new(Status::HostUnreachable, "the connection to the server is lost; still trying"))
             }
         }
+    }
+
+    /// The connection that comes after `failed`, if it comes soon.
+    ///
+    /// # Errors
+    /// An answer for the waiting program when it takes too long.
+    pub(crate) async fn session_after(&self, failed: &Session) -> Result<Session, Reply> {
+        let number = failed.connection.stable_id();
+        self.find(|session| session.connection.stable_id() != number).await
     }
 
     /// What is written down for those who look.
@@ -125,42 +164,168 @@ async fn keep(
     publish: watch::Sender<Option<Session>>,
     live: Arc<Live>,
 ) -> Failure {
-    let mut reconnects = 0;
+    let (mut reconnects, mut retired) = (0, Retired::default());
     loop {
-        let Dialled { connection, first_path, server, control } = dialled;
-        announce(&connection, &first_path.to_string(), server, reconnects, &live.journal);
-        let hub = Arc::new(Hub::new(connection.clone()));
-        publish.send_replace(Some(Session {
-            connection: connection.clone(),
-            hub: hub.clone(),
-            reconnects,
-            live: live.clone(),
-            saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
-        }));
-        let error = tokio::select! {
-            error = connection.closed() => error,
-            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), &live) => connection.closed().await,
-            () = hub.run() => connection.closed().await,
-        };
-        drop(control);
-        publish.send_replace(None);
-        let (failure, retry) = explain(&error, &options.invitation.server);
-        if !retry.is_worth_it(wait) {
-            return failure;
-        }
-        say(format_args!("lost the connection: {error}; reconnecting"));
-        live.journal.note(EventKind::Down, format_args!("lost the connection: {error}"));
-        dialled = match redial(&options, wait).await {
-            Ok(dialled) => dialled,
-            Err(failure) => return failure,
+        let host = dialled.host.clone();
+        announce(&dialled, &options.invitation, reconnects, &live.journal);
+        dialled = match use_until_it_ends(dialled, reconnects, &options, &publish, &live).await {
+            Next::Moved { to, from, why } => {
+                retired.add(from, why);
+                *to
+            }
+            Next::Lost(error) => {
+                publish.send_replace(None);
+                let (failure, retry) = explain(&error, &host);
+                if !retry.is_worth_it(wait) {
+                    return failure;
+                }
+                say(format_args!("lost the connection: {error}; reconnecting"));
+                live.journal.note(EventKind::Down, format_args!("lost the connection: {error}"));
+                match redial(&options, wait, Manner::Told).await {
+                    Ok(dialled) => dialled,
+                    Err(failure) => return failure,
+                }
+            }
         };
         reconnects += 1;
     }
 }
 
-fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects: u64, journal: &Journal) {
+/// What comes after a connection.
+enum Next {
+    /// Nothing yet.
+    Lost(ConnectionError),
+    /// Another one, while what ran over the old one goes on.
+    Moved { to: Box<Dialled>, from: Old, why: Why },
+}
+
+/// Publishes a connection and keeps its paths until it ends or there is a better one: when the
+/// server drains, or when it does not answer and others might.
+async fn use_until_it_ends(
+    dialled: Dialled,
+    reconnects: u64,
+    options: &DialOptions,
+    publish: &watch::Sender<Option<Session>>,
+    live: &Arc<Live>,
+) -> Next {
+    let Dialled { connection, first_path, host, server, control: (goodbye, mut words) } = dialled;
+    let several = !options.invitation.also.is_empty();
+    let hub = Arc::new(Hub::new(connection.clone()));
+    let left = watch::Sender::new(false);
+    let fresh = watch::Sender::new(true);
+    let session = Session {
+        connection: connection.clone(),
+        hub: hub.clone(),
+        host: host.clone(),
+        reconnects,
+        live: live.clone(),
+        saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
+        left: left.subscribe(),
+        fresh: fresh.subscribe(),
+    };
+    publish.send_replace(Some(session.clone()));
+    tokio::spawn(async move { hub.run().await });
+    let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
+    let (silence, mut silent) = watch::channel(false);
+    let (balanced, also) = (notice.subscribe(), notice.subscribe());
+    let keeping = async {
+        tokio::select! {
+            error = connection.closed() => error,
+            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), live) => {
+                connection.closed().await
+            }
+            () = heed(&mut words, &notice) => connection.closed().await,
+            () = observe(&connection, balanced, &silence) => connection.closed().await,
+            () = keep_count(&connection, also, &fresh) => connection.closed().await,
+        }
+    };
+    let mut keeping = std::pin::pin!(keeping);
+    let mut moving: Option<(Why, Moving<'_>)> = None;
+    loop {
+        tokio::select! {
+            error = &mut keeping => return Next::Lost(error),
+            to = async { moving.as_mut().expect("there is one").1.as_mut().await }, if moving.is_some() => {
+                let Some((why, _)) = moving.take() else { unreachable!("it was polled") };
+                // What was answered there went over the same networks, so that this one, too, would
+                // answer now.
+                if why == Why::Silent && answers_now(&connection, &to.connection).await {
+                    to.connection.close(CloseCode::Done.into(), b"");
+                    continue;
+                }
+                left.send_replace(why == Why::Silent);
+                drop(session);
+                return Next::Moved { to: Box::new(to), from: Old { connection: connection.clone(), _goodbye: goodbye }, why };
+            }
+            Ok(()) = noticed.changed() => {
+                let Said { drains: Some(within), .. } = *noticed.borrow_and_update() else { continue };
+                options.hosts.avoid(&host, within + AFTER_DRAIN);
+                let then = if several { "; moving on" } else { "" };
+                let text = format!("the server {host} is about to stop{then}");
+                live.journal.note(EventKind::Changed, &text);
+                mention(text);
+                moving = Some((Why::Drained, Box::pin(move_on(options))));
+            }
+            Ok(()) = silent.changed() => {
+                let is_silent = *silent.borrow_and_update();
+                // What is new waits for who answers first.
+                publish.send_replace((!is_silent).then(|| session.clone()));
+                match (&moving, is_silent) {
+                    (None, true) => {
+                        live.journal.note(EventKind::Down, format_args!("the server {host} does not answer"));
+                        moving = Some((Why::Silent, Box::pin(move_on(options))));
+                    }
+                    (Some((Why::Silent, _)), false) => moving = None,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// A connection to another server is being made.
+type Moving<'a> = std::pin::Pin<Box<dyn Future<Output = Dialled> + Send + 'a>>;
+
+/// Dials until it works; the present connection says when trying is useless.
+async fn move_on(options: &DialOptions) -> Dialled {
+    match redial(options, false, Manner::Quietly).await {
+        Ok(dialled) => dialled,
+        Err(failure) => {
+            info!(%failure, "cannot move");
+            std::future::pending().await
+        }
+    }
+}
+
+/// What is known of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// It is about to stop, within that time.
+    drains: Option<Duration>,
+    /// Another connection may come to another server.
+    pub(super) balanced: bool,
+}
+
+/// Listens to the server's words until the stream or the connection ends; then waits.
+async fn heed(words: &mut RecvStream, said: &watch::Sender<Said>) {
+    while let Ok(Some(body)) = read_frame(words, MAX_MESSAGE).await {
+        match Notice::decode(&body) {
+            Ok(Notice::Draining { within, text }) => {
+                info!(?within, text, "the server drains");
+                // Hours are for people; a server that is avoided for days may be a slip.
+                said.send_modify(|said| said.drains = Some(within.min(LONGEST_DRAIN)));
+            }
+            Ok(Notice::Balanced) => said.send_modify(|said| said.balanced = true),
+            Err(error) => info!(%error, "the server said something"),
+        }
+    }
+    std::future::pending().await
+}
+
+fn announce(dialled: &Dialled, invitation: &Invitation, reconnects: u64, journal: &Journal) {
+    let Dialled { connection, first_path: path, host, server, .. } = dialled;
     let again = if reconnects == 0 { "" } else { " again" };
-    let text = format!("connected{again} to {server} over {path}");
+    let which = if invitation.also.is_empty() { String::new() } else { format!(" ({host})") };
+    let text = format!("connected{again} to {server}{which} over {path}");
     journal.note(EventKind::Up, &text);
     if reconnects == 0 {
         mention(text)
@@ -173,23 +338,35 @@ fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects:
     info!(repair = connection.repair_negotiated(), "connection is up");
 }
 
+/// Whether to tell the user of every kind of failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    Told,
+    Quietly,
+}
+
 /// Dials until it works, or cannot work.
-async fn redial(options: &DialOptions, wait: bool) -> Result<Dialled, Failure> {
-    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dialled, Failure> {
+    let longest = if manner == Manner::Quietly { LONGEST_MOVING } else { LONGEST_WAIT };
+    let mut backoff = Backoff::new(FIRST_WAIT, longest);
     let mut told = String::new();
-    loop {
+    if options.invitation.also.is_empty() {
         pause(backoff.next_wait()).await;
+    }
+    loop {
+        // Where there are others, one of them is there now.
         match dial(options).await {
             Ok(dialled) => return Ok(dialled),
             Err((failure, retry)) if !retry.is_worth_it(wait) => return Err(failure),
             Err((failure, _)) => {
                 // The same trouble is told once, not every half minute.
                 let text = failure.to_string();
-                if text != told {
+                if text != told && manner == Manner::Told {
                     say(format_args!("{text} Still trying"));
                     told = text;
                 }
             }
         }
+        pause(backoff.next_wait()).await;
     }
 }

@@ -1,5 +1,6 @@
 //! `mendpath invite`: accounts of a server, whether it runs or not.
 
+mod exchange;
 mod qr;
 mod row;
 
@@ -28,6 +29,8 @@ pub(super) fn run(args: InviteArgs) -> Result<(), Failure> {
         InviteCommand::List(args) => office.list(&args),
         InviteCommand::Show(args) => office.show(&args),
         InviteCommand::Change(args) => office.change(args),
+        InviteCommand::Export => office.export(),
+        InviteCommand::Import(args) => office.import(&args.file),
         InviteCommand::Revoke(args) => office.revoke(&args),
     }
 }
@@ -48,6 +51,8 @@ struct Office {
     store: Store,
     /// Where clients reach the server.
     place: Target,
+    /// And others with the same keys.
+    also: Vec<Target>,
 }
 
 impl Office {
@@ -68,13 +73,15 @@ impl Office {
         let identity = Identity::load_or_create(state)?;
         let mut store = Store::open(state)?;
         store.ensure_owner(AccountId(identity.tokens.invitation_id()))?;
-        let place = store.place()?.ok_or_else(|| no_server("it has not said how clients reach it"))?;
-        Ok(Self { identity, store, place })
+        let mut places = store.place()?.into_iter();
+        let place = places.next().ok_or_else(|| no_server("it has not said how clients reach it"))?;
+        Ok(Self { identity, store, place, also: places.collect() })
     }
 
     fn invitation(&self, id: AccountId) -> Invitation {
         let token = self.identity.tokens.token(Service::Proxy, id.0);
-        Invitation { token, server: self.place.clone(), pin: self.identity.server.pin() }
+        let (server, also) = (self.place.clone(), self.also.clone());
+        Invitation { token, server, also, pin: self.identity.server.pin() }
     }
 
     fn add(&mut self, args: AddArgs) -> Result<(), Failure> {

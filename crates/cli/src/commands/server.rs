@@ -1,11 +1,16 @@
 //! `mendpath server`.
 
+mod drain;
+
 use super::{
-    GOODBYE, interrupted, print,
+    GOODBYE, print,
     service::{self, Reloading},
     state_dir,
 };
+use mendpath::QuicLb;
+
 use crate::{
+    activation::handed_over,
     admin,
     args::{Cli, Command, ServerArgs},
     console::say,
@@ -13,13 +18,19 @@ use crate::{
     destination::DestinationPolicy,
     failure::Failure,
     protocol::CloseCode,
+    quic_lb::Key,
+    secret::Places,
     server::{Limits, ProxyServer, ServerOptions, ServerSettings, Statistics},
     transport::Choice,
 };
 
-pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
+pub(super) async fn run(mut args: ServerArgs) -> Result<(), Failure> {
     descriptors::raise();
-    let reloading = Reloading::new(args.reload);
+    let reloading = Reloading::new(std::mem::take(&mut args.reload));
+    if args.drain {
+        return drain::order(args.socket).await;
+    }
+    let quic_lb = quic_lb(&args)?;
     let options = ServerOptions {
         listen: args.listen,
         advertise: args.advertise,
@@ -31,16 +42,20 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
             streams: args.max_streams as usize,
             ..Limits::default()
         },
+        quic_lb,
         show_names: !args.hide_names,
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
     };
     let statistics = admin::bind(args.admin).await?;
-    let server = ProxyServer::bind(&options)?;
+    let server = ProxyServer::bind_on(&options, handed_over()?)?;
     let (endpoint, accounts) = (server.endpoint().clone(), server.accounts());
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
     let shown = server.statistics();
+    let ending = drain::Ending::new(server.drainer(), args.drain_time);
+    let order = ending.order();
+    shown.feed().on_drain(order);
     super::show_status("server", shown.feed());
     if let Some(listener) = statistics {
         say(format_args!("statistics on {}", listener.address));
@@ -51,8 +66,8 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     service::ready();
     tokio::select! {
         () = server.run() => {}
-        () = interrupted() => say("stopping"),
-        () = reloading.run(|key, cli| apply(key, cli, &settings)) => {}
+        () = ending.run() => {}
+        () = reloading.run(|key, cli| apply(key, cli, &settings, &ending)) => {}
     }
     service::stopping();
     endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
@@ -61,11 +76,38 @@ pub(super) async fn run(args: ServerArgs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What balancers are to read, with the key that may be in several places.
+fn quic_lb(args: &ServerArgs) -> Result<Option<QuicLb>, Failure> {
+    let Some(options) = &args.quic_lb else {
+        return match &args.quic_lb_key_file {
+            None => Ok(None),
+            Some(_) => Err(Failure::usage(
+                "cannot use the key of connection ids",
+                "nothing says that balancers are to read them",
+                "Say --quic-lb id=HEX, too",
+            )),
+        };
+    };
+    let places = Places {
+        what: "the key of connection ids",
+        argument: None,
+        file: args.quic_lb_key_file.as_deref(),
+        file_option: "--quic-lb-key-file",
+        variable: "MENDPATH_QUIC_LB_KEY",
+    };
+    let key = places.read()?.map(|secret| secret.text.parse::<Key>()).transpose();
+    let key = key.map_err(|wrong| {
+        Failure::usage("cannot use the key of connection ids", wrong, "Make one: openssl rand -hex 16")
+    })?;
+    Ok(Some(options.config(key.as_ref())))
+}
+
 /// Makes an option that was read again count, if it can while the server runs.
-fn apply(key: &str, cli: &Cli, settings: &ServerSettings) -> bool {
+fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending) -> bool {
     let Command::Server(args) = &cli.command else { return false };
     match key {
         "allow-private" => settings.set_policy(DestinationPolicy::new(args.allow_private)),
+        "drain-time" => ending.set_time(args.drain_time),
         "dns" => settings.set_dns(&args.dns),
         _ => return false,
     }

@@ -19,12 +19,19 @@ pub(super) fn stopping() {
     tell(Said::Stopping);
 }
 
+/// The same, of an end that takes up to `time`, which the service manager is to wait.
+pub(super) fn stopping_within(time: std::time::Duration) {
+    stopping();
+    tell(Said::TakesUpTo(time));
+}
+
 /// What a service manager wants to know.
 #[derive(Clone, Copy, Debug)]
 enum Said {
     Ready,
     Reloading,
     Stopping,
+    TakesUpTo(std::time::Duration),
 }
 
 #[cfg(target_os = "linux")]
@@ -35,6 +42,10 @@ fn tell(said: Said) {
         Said::Reloading => NotifyState::monotonic_usec_now()
             .and_then(|now| sd_notify::notify(&[NotifyState::Reloading, now])),
         Said::Stopping => sd_notify::notify(&[NotifyState::Stopping]),
+        Said::TakesUpTo(time) => {
+            let micros = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+            sd_notify::notify(&[NotifyState::ExtendTimeoutUsec(micros)])
+        }
     };
     if let Err(error) = told {
         tracing::debug!(%error, ?said, "the service manager cannot be told");

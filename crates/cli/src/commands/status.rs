@@ -74,29 +74,72 @@ enum Form {
     Screen,
 }
 
+/// Whom to tell something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Client,
+    Server,
+}
+
+/// Somebody who was told something.
+pub(super) struct Told {
+    /// What it said.
+    pub(super) answer: serde_json::Value,
+    lines: Lines<BufReader<UnixStream>>,
+}
+
+impl Told {
+    /// Waits until it is gone.
+    pub(super) async fn ended(mut self) {
+        while let Ok(Some(_)) = self.lines.next_line().await {}
+    }
+}
+
 /// Tells the client with this socket, or the only one there is, and returns its answer.
 pub(super) async fn tell_client(socket: Option<PathBuf>, word: &str) -> Result<String, Failure> {
+    let (path, stream) = the_only(socket, Kind::Client).await?;
+    next(&mut ask(&path, stream, word).await?, &path).await
+}
+
+/// Tells the server with this socket, or the only one there is.
+pub(super) async fn tell_server(socket: Option<PathBuf>, word: &str) -> Result<Told, Failure> {
+    let (path, stream) = the_only(socket, Kind::Server).await?;
+    let mut lines = ask(&path, stream, word).await?;
+    let answer: serde_json::Value = serde_json::from_str(&next(&mut lines, &path).await?).unwrap_or_default();
+    match answer["error"].as_str() {
+        Some(error) => Err(Failure::new(
+            format!("cannot tell the process at {}", path.display()),
+            error,
+            "Use the same version for both, or name a server's socket with --socket",
+        )),
+        None => Ok(Told { answer, lines }),
+    }
+}
+
+/// The process with this socket, or the only one of its kind.
+async fn the_only(socket: Option<PathBuf>, kind: Kind) -> Result<(PathBuf, UnixStream), Failure> {
     let mut clients = find(socket.clone()).await?;
     if socket.is_none() {
         // `client-`, `run-` and `tunnel-`: all have paths of their own.
         let is_client = |path: &std::path::Path| {
             path.file_name().is_some_and(|name| !name.to_string_lossy().starts_with("server-"))
         };
-        clients.retain(|(path, _)| is_client(path));
+        clients.retain(|(path, _)| is_client(path) == (kind == Kind::Client));
     }
     let names: Vec<_> = clients.iter().map(|(path, _)| path.display().to_string()).collect();
-    let Ok([(path, stream)]) = <[_; 1]>::try_from(clients) else {
+    let what = if kind == Kind::Client { "client" } else { "server" };
+    let Ok([only]) = <[_; 1]>::try_from(clients) else {
         let wrong = match names.as_slice() {
-            [] => "no client of this user runs".to_owned(),
+            [] => format!("no {what} of this user runs"),
             names => format!("there are {}", names.join(", ")),
         };
         return Err(Failure::usage(
-            "cannot tell which client",
+            format!("cannot tell which {what}"),
             wrong,
             "Start one, or name one with --socket",
         ));
     };
-    next(&mut ask(&path, stream, word).await?, &path).await
+    Ok(only)
 }
 
 async fn watch(

@@ -11,6 +11,7 @@ use crate::{
     console::say,
     descriptors,
     failure::{Failure, io_reason},
+    invitation::Invitation,
     target::{Host, Target},
     tun::{Carrier, Machine, Options, Plan, remove_kill_switch},
 };
@@ -24,8 +25,7 @@ pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
     descriptors::raise();
     let mut options = client_options(&args.carry.dial, &args.carry.session)?;
     // Later its name would have to be looked up through the tunnel that is to be made anew.
-    let servers = addresses(&options.dial.invitation.server).await?;
-    options.dial.invitation.server = Target::from_addr(servers[0]);
+    let servers = resolve_all(&mut options.dial.invitation).await?;
     let plan = Plan {
         routes: args.routes,
         excludes: args.excludes,
@@ -84,6 +84,25 @@ fn describe(plan: &Plan) -> String {
 fn is_own(ip: &IpAddr) -> bool {
     let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
     !ip.is_loopback() && !link_local
+}
+
+/// Puts addresses in place of the servers' names, and returns all that there are. One of several
+/// may have none.
+async fn resolve_all(invitation: &mut Invitation) -> Result<Vec<SocketAddr>, Failure> {
+    let (mut all, mut first, mut failed) = (Vec::new(), Vec::new(), None);
+    for host in invitation.hosts() {
+        match addresses(host).await {
+            Ok(found) => {
+                first.push(Target::from_addr(found[0]));
+                all.extend(found);
+            }
+            Err(failure) => failed = Some(failure),
+        }
+    }
+    let mut first = first.into_iter();
+    let Some(server) = first.next() else { return Err(failed.expect("there is a server")) };
+    (invitation.server, invitation.also) = (server, first.collect());
+    Ok(all)
 }
 
 /// Where the server is.

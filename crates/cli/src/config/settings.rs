@@ -17,6 +17,10 @@ pub(super) const PREFIX: &str = "MENDPATH_";
 /// configuration file, which many may read.
 pub(super) const SECRETS: [&str; 2] = ["invitation", "proxy-auth"];
 
+/// What is said on the command line or not at all: where all else stands, and orders to a server
+/// that runs.
+const ORDERS: [&str; 3] = ["config", "drain", "socket"];
+
 /// Values by the id of the option.
 #[derive(Debug, Default)]
 pub(super) struct Settings(BTreeMap<String, Vec<OsString>>);
@@ -103,7 +107,7 @@ pub(super) fn options(command: &Command) -> impl Iterator<Item = &Arg> {
         matches!(
             arg.get_action(),
             ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
-        ) || arg.get_id() == "config"
+        ) || ORDERS.contains(&arg.get_id().as_str())
     };
     command.get_arguments().filter(move |arg| !never(arg))
 }

@@ -49,6 +49,7 @@ fn sample(arg: &Arg) -> &'static str {
         "HOST[:PORT]" => "vps.example:9",
         "LISTEN=HOST:PORT" => "9=intern.example:22",
         "IFACE|IP" => "wwan7",
+        "CONFIG" => "id=0a01",
         "SCHEME" => "fuso",
         "NAME" => "olia",
         "WHEN" => "never",

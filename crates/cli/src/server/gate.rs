@@ -8,7 +8,10 @@ use std::{sync::Arc, time::Duration};
 use mendpath::{Connection, RecvStream, SendStream};
 use tokio::time::{Instant, timeout_at};
 
-use super::seats::{Seat, Seats};
+use super::{
+    Drain,
+    seats::{Seat, Seats},
+};
 use crate::{
     accounts::{Account, AccountId, Accounts, Over},
     protocol::{CloseCode, DecodeError, Hello, MAX_MESSAGE, Reply, read_frame, write_frame},
@@ -25,6 +28,7 @@ pub struct Gate {
     service: Service,
     seats: Option<Arc<Seats>>,
     accounts: Option<Arc<Accounts>>,
+    drain: Option<Arc<Drain>>,
 }
 
 /// A client that was let in.
@@ -41,7 +45,7 @@ pub struct Admitted {
 impl Gate {
     /// A gate for the tokens of this secret.
     pub fn new(tokens: TokenSecret, service: Service) -> Self {
-        Self { tokens, service, seats: None, accounts: None }
+        Self { tokens, service, seats: None, accounts: None, drain: None }
     }
 
     /// Lets in only so many clients at a time, and of one account no more than its share of them
@@ -57,6 +61,17 @@ impl Gate {
     pub fn with_accounts(mut self, accounts: Arc<Accounts>) -> Self {
         self.accounts = Some(accounts);
         self
+    }
+
+    /// Lets nobody in once the server drains.
+    #[must_use]
+    pub(super) fn with_drain(mut self, drain: Arc<Drain>) -> Self {
+        self.drain = Some(drain);
+        self
+    }
+
+    fn is_draining(&self) -> bool {
+        self.drain.as_ref().is_some_and(|drain| drain.is_on())
     }
 
     /// Waits for the client's hello and answers it.
@@ -81,7 +96,11 @@ impl Gate {
             Err(_) => Err(CloseCode::HelloTimeout),
         };
         if let Err(code) = admitted {
-            connection.close(code.into(), reason(code).as_bytes());
+            let reason = match code {
+                CloseCode::Unavailable if self.is_draining() => DRAINING,
+                code => reason(code),
+            };
+            connection.close(code.into(), reason.as_bytes());
         }
         admitted
     }
@@ -101,6 +120,9 @@ impl Gate {
         }
         let id = AccountId(hello.token.id());
         let account = self.account(id).await?;
+        if self.is_draining() {
+            return Err(CloseCode::Unavailable);
+        }
         let seat = match &self.seats {
             Some(seats) => {
                 let accounts = self.accounts.as_ref().map_or(1, |accounts| accounts.in_order());
@@ -132,6 +154,9 @@ impl From<Over> for CloseCode {
     }
 }
 
+/// Why a server that drains lets nobody in.
+const DRAINING: &str = "it is being stopped";
+
 /// For people who look at packets or logs.
 pub(super) fn reason(code: CloseCode) -> &'static str {
     match code {
@@ -141,7 +166,7 @@ pub(super) fn reason(code: CloseCode) -> &'static str {
         CloseCode::Version => "unknown protocol version",
         CloseCode::HelloTimeout => "no hello in time",
         CloseCode::WrongService => "another service",
-        CloseCode::Unavailable => "as many clients as the server takes, or takes of this account",
+        CloseCode::Unavailable => "it has as many clients as it takes, or as it takes of this account",
         CloseCode::Revoked => "the invitation was revoked",
         CloseCode::Expired => "the invitation has expired",
         CloseCode::UsedUp => "the invitation's quota is used up",

@@ -11,7 +11,7 @@ use tracing::{debug, info};
 use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, gate::reason, means::Allowance};
 use crate::{
     association::Hub,
-    protocol::{CloseCode, MAX_MESSAGE, Reply, Request, Status, StreamCode, read_frame, write_frame},
+    protocol::{CloseCode, MAX_MESSAGE, Notice, Reply, Request, Status, StreamCode, read_frame, write_frame},
     splice::Abort as _,
     status::{EventKind, Journal, Silences},
 };
@@ -25,10 +25,13 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
     };
     let admitted = match shared.gate.admit_before(&connection, deadline).await {
         Ok(admitted) => admitted,
+        Err(CloseCode::Unavailable) if shared.drain.is_on() => {
+            return info!(%from, "client not let in: the server drains");
+        }
         Err(CloseCode::Unavailable) => return shared.tally.turned_away(from),
         Err(code) => return debug!(%from, "not let in: {code:?}"),
     };
-    let Admitted { control: (_send, mut control), seat: _seat, account } = admitted;
+    let Admitted { control: (mut tell, mut control), seat: _seat, account } = admitted;
     let account = account.expect("the proxy's gate asks for accounts");
     let _present = account.enter();
     let hub = Arc::new(Hub::new(connection.clone()));
@@ -56,9 +59,21 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         let _ = read_frame(&mut control, MAX_MESSAGE).await;
         ConnectionError::LocallyClosed
     };
+    let move_on = async {
+        if shared.balanced {
+            let _ = write_frame(&mut tell, &Notice::Balanced.encode()).await;
+        }
+        let until = shared.drain.begun().await;
+        let within = until.saturating_duration_since(Instant::now());
+        let notice = Notice::Draining { within, text: String::new() };
+        // Kept open: its end would mean nothing.
+        let _ = write_frame(&mut tell, &notice.encode()).await;
+        std::future::pending().await
+    };
     let error = tokio::select! {
         error = accept => error,
         error = goodbye => error,
+        error = move_on => error,
         () = hub.run() => ConnectionError::LocallyClosed,
         () = tell_of_paths(&connection, number, journal) => connection.closed().await,
         over = account.over() => {

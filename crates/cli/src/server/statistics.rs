@@ -6,7 +6,7 @@ use mendpath::{Endpoint, EndpointStats};
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{Tally, metrics::Scrape, tally::Sum};
+use super::{Drain, Tally, metrics::Scrape, tally::Sum};
 use crate::{
     accounts::{self, Accounts},
     admin::{self, Answer, Counters, METRICS_KIND, json},
@@ -24,12 +24,15 @@ pub(crate) struct Statistics {
     endpoint: Endpoint,
     /// What clients use, if they have accounts.
     accounts: Option<Arc<Accounts>>,
+    drain: Arc<Drain>,
     feed: Arc<Feed>,
 }
 
 /// `/stats` of a server.
 #[derive(Serialize)]
 struct StatsRow {
+    /// No new clients are let in: the server is about to stop.
+    draining: bool,
     clients: usize,
     /// Clients with a token for whom there was no seat.
     turned_away: u64,
@@ -53,12 +56,17 @@ struct DoorRow {
 
 impl Statistics {
     /// Of the clients in `tally` and the strangers at `endpoint`.
-    pub(crate) fn new(tally: Arc<Tally>, endpoint: Endpoint, accounts: Option<Arc<Accounts>>) -> Arc<Self> {
+    pub(crate) fn new(
+        tally: Arc<Tally>,
+        endpoint: Endpoint,
+        accounts: Option<Arc<Accounts>>,
+        drain: Arc<Drain>,
+    ) -> Arc<Self> {
         let feed = {
-            let (tally, endpoint) = (tally.clone(), endpoint.clone());
-            Feed::new(move || snapshot(&tally, &endpoint))
+            let (tally, endpoint, drain) = (tally.clone(), endpoint.clone(), drain.clone());
+            Feed::new(move || snapshot(&tally, &endpoint, drain.is_on()))
         };
-        Arc::new(Self { tally, endpoint, accounts, feed })
+        Arc::new(Self { tally, endpoint, accounts, drain, feed })
     }
 
     /// The snapshots.
@@ -79,7 +87,8 @@ impl Statistics {
 
     fn row(&self) -> StatsRow {
         let accounts = self.accounts.as_ref().map(|accounts| accounts.rows()).unwrap_or_default();
-        StatsRow::new(self.tally.sum(), self.endpoint.stats(), accounts)
+        let draining = self.drain.is_on();
+        StatsRow { draining, ..StatsRow::new(self.tally.sum(), self.endpoint.stats(), accounts) }
     }
 
     fn metrics(&self) -> String {
@@ -88,10 +97,11 @@ impl Statistics {
     }
 }
 
-fn snapshot(tally: &Tally, endpoint: &Endpoint) -> Snapshot {
+fn snapshot(tally: &Tally, endpoint: &Endpoint, draining: bool) -> Snapshot {
     let look = tally.look(Instant::now(), SHOWN);
     let role = ServerRow {
         listen: endpoint.local_addrs().iter().map(ToString::to_string).collect(),
+        draining,
         clients: look.sum.clients,
         turned_away: look.sum.turned_away,
         waiting: endpoint.stats().half_open,
@@ -104,6 +114,7 @@ fn snapshot(tally: &Tally, endpoint: &Endpoint) -> Snapshot {
 impl StatsRow {
     fn new(sum: Sum, door: EndpointStats, accounts: Vec<accounts::Row>) -> Self {
         Self {
+            draining: false,
             clients: sum.clients,
             turned_away: sum.turned_away,
             door: door.into(),

@@ -12,6 +12,7 @@ use mendpath::Connection;
 use tokio::time::Instant;
 use tracing::info;
 
+use super::Running;
 use crate::{
     admin::Counters,
     association::Hub,
@@ -130,6 +131,14 @@ impl Tally {
             client.add_to(&mut sum);
         }
         sum
+    }
+
+    /// What would be cut off if the server ended now.
+    pub(super) fn running(&self) -> Running {
+        let books = self.books();
+        // Each has a control stream besides.
+        let open = |client: &Client| client.connection.stream_stats().open.saturating_sub(1);
+        Running { clients: books.open.len(), streams: books.open.values().map(open).sum() }
     }
 
     /// Looks at all clients, closely at `clients` of them. What it costs for each of the others is

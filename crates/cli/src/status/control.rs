@@ -2,7 +2,7 @@
 //!
 //! It lies in a directory of its user's, and answers that user and root alone. Who connects says
 //! one line, `status` or `watch`, and gets one snapshot or one a second, each a line of JSON; or
-//! `path` and an order in JSON, which a client follows.
+//! `path` and an order in JSON, which a client follows; or `drain`, which a server does.
 
 use std::{
     fs, io,
@@ -22,7 +22,7 @@ use tokio::{
 use tracing::debug;
 
 use super::{EventKind, Feed};
-use crate::client::Order;
+use crate::{client::Order, server::Running};
 
 /// Who may ask at a time; one more waits.
 const ASKERS: usize = 16;
@@ -142,9 +142,18 @@ async fn answer(mut stream: UnixStream, feed: &Arc<Feed>) -> io::Result<()> {
             },
             None => say(&mut write, r#"{"error":"too many are watching already"}"#).await,
         },
+        "drain" => match feed.drain() {
+            Some(Running { clients, streams }) => {
+                let running = serde_json::json!({ "clients": clients, "streams": streams });
+                say(&mut write, &running.to_string()).await?;
+                // Who asked may wait here for the end of the process.
+                stream.read(&mut [0]).await.map(drop)
+            }
+            None => say(&mut write, r#"{"error":"it is no server that could drain"}"#).await,
+        },
         word => match word.strip_prefix("path ") {
             Some(order) => say(&mut write, &follow(order, feed).to_string()).await,
-            None => say(&mut write, r#"{"error":"say status, watch or path"}"#).await,
+            None => say(&mut write, r#"{"error":"say status, watch, path or drain"}"#).await,
         },
     }
 }

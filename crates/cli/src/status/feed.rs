@@ -6,7 +6,7 @@
 use std::{
     fmt,
     future::poll_fn,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use tokio::{
 };
 
 use super::{Live, Snapshot};
+use crate::server::Running;
 
 /// Who may watch at a time. Each costs a connection and a few kilobytes a second.
 pub(crate) const MAX_VIEWERS: usize = 8;
@@ -32,7 +33,12 @@ pub(crate) struct Feed {
     /// The books of a client, whose paths can be told what to carry.
     client: Option<Arc<Live>>,
     seats: Arc<Semaphore>,
+    /// What a server does when it is told to drain.
+    drain: OnceLock<DrainOrder>,
 }
+
+/// Begins to drain, and says what runs.
+type DrainOrder = Box<dyn Fn() -> Running + Send + Sync>;
 
 /// Somebody who watches, until this is dropped.
 pub(crate) struct Viewer {
@@ -60,9 +66,19 @@ impl Feed {
         self.client.as_ref()
     }
 
+    /// Of a server that can be told to drain. Only the first call counts.
+    pub(crate) fn on_drain(&self, order: impl Fn() -> Running + Send + Sync + 'static) {
+        let _ = self.drain.set(Box::new(order));
+    }
+
+    /// Tells it to drain, and returns what runs; `None` if it is no server.
+    pub(crate) fn drain(&self) -> Option<Running> {
+        self.drain.get().map(|order| order())
+    }
+
     fn make(client: Option<Arc<Live>>, make: impl Fn() -> Snapshot + Send + Sync + 'static) -> Arc<Self> {
         let seats = Arc::new(Semaphore::new(MAX_VIEWERS));
-        Arc::new(Self { make: Box::new(make), last: Mutex::default(), client, seats })
+        Arc::new(Self { make: Box::new(make), last: Mutex::default(), client, seats, drain: OnceLock::new() })
     }
 
     /// The present state as a line of JSON, at most half a second old.
@@ -121,8 +137,13 @@ mod tests {
         let (live, counted) = (Live::new(true), made.clone());
         let feed = Feed::new(move || {
             counted.fetch_add(1, Relaxed);
-            let row =
-                ClientRow { server: String::new(), connected: false, reconnects: 0, recovery: String::new() };
+            let row = ClientRow {
+                server: String::new(),
+                servers: Vec::new(),
+                connected: false,
+                reconnects: 0,
+                recovery: String::new(),
+            };
             live.snapshot(Role::Client(row), None, Duration::ZERO, Vec::new())
         });
         (feed, made)

@@ -50,8 +50,11 @@ pub enum Role {
 /// A client's connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ClientRow {
-    /// The server as the invitation has it.
+    /// The server in use, as the invitation has it; without a connection the first of those.
     pub server: String,
+    /// All that the invitation names.
+    #[serde(default)]
+    pub servers: Vec<String>,
     /// Whether there is a connection to it.
     pub connected: bool,
     /// Connections made after the first.
@@ -65,6 +68,9 @@ pub struct ClientRow {
 pub struct ServerRow {
     /// The addresses listened on.
     pub listen: Vec<String>,
+    /// No new clients are let in: it is about to stop.
+    #[serde(default)]
+    pub draining: bool,
     /// Clients at the moment.
     pub clients: usize,
     /// Clients with a token for whom there was no seat.

@@ -52,15 +52,23 @@ fn head(out: &mut String, now: &Snapshot) {
             let state = if row.connected { "connected" } else { "no connection" };
             writeln!(
                 out,
-                "client of {}: {state}\n  recovery {}, {} reconnects, up for {up}, version {}",
-                row.server, row.recovery, row.reconnects, now.version
+                "client of {}{}: {state}\n  recovery {}, {} reconnects, up for {up}, version {}",
+                row.server,
+                match row.servers.len() {
+                    0 | 1 => String::new(),
+                    all => format!(" (one of {all} servers)"),
+                },
+                row.recovery,
+                row.reconnects,
+                now.version
             )
         }
         Role::Server(row) => {
             writeln!(
                 out,
-                "server on {}: {} {}\n  {} at the door, {} turned away, up for {up}, version {}",
+                "server on {}: {}{} {}\n  {} at the door, {} turned away, up for {up}, version {}",
                 row.listen.join(", "),
+                if row.draining { "about to stop, " } else { "" },
                 row.clients,
                 if row.clients == 1 { "client" } else { "clients" },
                 row.waiting,
@@ -248,6 +256,7 @@ mod tests {
             let recovery = "auto".to_owned();
             Role::Client(ClientRow {
                 server: "vps.example:4433".into(),
+                servers: vec!["vps.example:4433".into(), "b.example:4433".into()],
                 connected: true,
                 reconnects: 1,
                 recovery,
@@ -266,7 +275,7 @@ mod tests {
         now.unix_ms = before.unix_ms + 1_000;
         let text = screen(&now, &[before]);
         for part in [
-            "client of vps.example:4433: connected",
+            "client of vps.example:4433 (one of 2 servers): connected",
             "delay saved 2 s (estimated",
             "path 0 wwan0 (10.0.0.2)",
             "does not answer, round trip",

@@ -128,6 +128,7 @@ impl Receiver {
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Files),
             server: advertised(options.advertise.as_ref(), listening),
+            also: Vec::new(),
             pin: identity.server.pin(),
         };
         let gate = Gate::new(identity.tokens, Service::Files);

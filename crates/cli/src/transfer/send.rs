@@ -66,8 +66,7 @@ pub async fn send(options: SendOptions) -> Result<Sent, Failure> {
     }
     let name = options.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let specs = options.dial.paths.clone();
-    let server = options.dial.invitation.server.clone();
-    let Dialled { connection, first_path, server: address, control } =
+    let Dialled { connection, first_path, host: server, server: address, control } =
         dial(&options.dial).await.map_err(|(failure, _)| failure)?;
     let keeper = tokio::spawn({
         let (connection, live) = (connection.clone(), Live::new(true));

@@ -2,7 +2,10 @@
 //! again, beside a greedy neighbour, on other address families.
 
 mod accounts;
+mod activation;
 mod addresses;
+mod drain;
+mod fleet;
 mod killed;
 mod neighbours;
 mod paths;

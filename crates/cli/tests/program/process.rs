@@ -11,6 +11,8 @@ use std::{
 pub struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
+    /// Where its socket is, unless it was told another place: tests do not meet each other's.
+    _runtime: tempfile::TempDir,
 }
 
 impl Process {
@@ -25,8 +27,25 @@ impl Process {
         Self::spawn(Command::new("sh").args(["-c", &script, env!("CARGO_BIN_EXE_mendpath")]).args(args))
     }
 
+    /// The same with `input` as its standard input for the shell.
+    pub fn start_with(input: impl Into<Stdio>, preparation: &str, args: &[&str]) -> Self {
+        let script = format!("{preparation} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_mendpath")]).args(args);
+        Self::spawn_with(&mut command, input)
+    }
+
     fn spawn(command: &mut Command) -> Self {
-        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::spawn_with(command, Stdio::null())
+    }
+
+    fn spawn_with(command: &mut Command, input: impl Into<Stdio>) -> Self {
+        let runtime = tempfile::tempdir().unwrap();
+        let command = command
+            .env("XDG_RUNTIME_DIR", runtime.path())
+            .stdin(input)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
         let stderr: BufReader<ChildStderr> = BufReader::new(child.stderr.take().unwrap());
@@ -40,7 +59,7 @@ impl Process {
                 let _ = also.send(line);
             }
         });
-        Self { child, lines }
+        Self { child, lines, _runtime: runtime }
     }
 
     /// The first line, of either output, that contains `part`; earlier lines are forgotten.
@@ -62,6 +81,11 @@ impl Process {
     /// The system's number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits for its end, and returns its exit code if it was not killed.
+    pub fn wait(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// As `kill -9` does.

@@ -2,6 +2,7 @@
 //! programs say to proxies.
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
+pub mod balancer;
 pub mod http;
 
 use std::{
@@ -36,13 +37,14 @@ pub async fn within<T>(test: impl Future<Output = T>) -> T {
 pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions {
     ServerOptions {
         listen: ANY,
-        advertise: None,
+        advertise: Vec::new(),
         state: state.to_owned(),
         policy,
         dns: Vec::new(),
         limits: Limits::default(),
         show_names: true,
         transport: Choice::default(),
+        quic_lb: None,
     }
 }
 

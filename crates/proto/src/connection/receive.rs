@@ -4,7 +4,7 @@ use units::Instant;
 
 use super::{ACK_DELAY_EXPONENT, Connection, close::State, migration::Located};
 use crate::{
-    CID_LEN, ConnectionId, Datagram, Ecn, Event, NetworkPath,
+    ConnectionId, Datagram, Ecn, Event, NetworkPath,
     crypto::{self, Level},
     keys::KeyPhase,
     path::{received::Arrival, sent::ControlFrame},
@@ -66,7 +66,7 @@ impl Connection {
         let read_before = self.stats.packets_received;
         let mut rest = data;
         while !rest.is_empty() {
-            let Ok(header) = ProtectedHeader::decode(rest, CID_LEN) else {
+            let Ok(header) = ProtectedHeader::decode(rest, self.cids.local_len()) else {
                 self.stats.malformed_packets += 1;
                 break;
             };

@@ -28,6 +28,7 @@ fn client() -> Connection {
     let secrets = Secrets {
         rng: [0; 32],
         reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]),
+        cids: crate::cids::CidMaker::RANDOM,
         token_key: Arc::new(TokenKey::new(&[0; 16])),
     };
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
@@ -245,6 +246,18 @@ fn close_code(client: &mut Connection) -> Option<TransportErrorCode> {
 }
 
 const PING: &[u8] = &[1];
+
+#[test]
+fn who_asks_for_a_probe_has_one_on_every_path_at_once() {
+    let (mut client, _) = connected_client();
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    let before = client.stats().packets_sent;
+    client.probe();
+    client.probe();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    assert_eq!(client.stats().packets_sent - before, 1, "asking twice is asking once");
+}
 
 #[test]
 fn a_connection_ends_before_its_keys_are_worn_out() {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::{
-    AddressValidation, TransportConfig,
+    AddressValidation, CID_LEN, TransportConfig,
     crypto::{self, TAG_LEN},
     wire::{Frame, LongHeader, PacketKind, PathId, Side},
 };
@@ -138,6 +138,38 @@ fn forged_addresses_make_room_for_validated_ones() {
         assert_eq!(endpoint.poll_evicted(), Some(ConnectionHandle(n as usize - 4)), "in order of age");
     }
     assert_eq!(endpoint.stats().half_open, 4);
+}
+
+fn readable(server_id: u8) -> QuicLb {
+    QuicLb::new(2, &[0, server_id], 9).unwrap().with_key(&[7; 16])
+}
+
+#[test]
+fn balancers_can_read_the_id_in_a_retry() {
+    let always = |config: &mut ServerConfig| config.address_validation = AddressValidation::Always;
+    let mut endpoint = server(always).with_quic_lb(readable(1));
+    let mut out = Vec::new();
+    assert!(knock(&mut endpoint, Instant::ORIGIN, &mut initial(cid(1), &[]), &mut out) > 0);
+    let header = ProtectedHeader::decode(&out, CID_LEN).unwrap();
+    let HeaderKind::Retry { token, .. } = header.kind else { panic!("not a Retry") };
+    assert!(readable(1).is_ours(&header.scid) && !readable(2).is_ours(&header.scid));
+    // A client may send the longer id back.
+    knock(&mut endpoint, Instant::ORIGIN, &mut initial(header.scid, token), &mut Vec::new());
+    assert_eq!(endpoint.stats().accepted, 1);
+}
+
+/// With the reset key that all have, a packet on the wrong way would end its connection.
+#[test]
+fn packets_for_other_servers_are_not_reset() {
+    let mut endpoint = server(|_| {}).with_quic_lb(readable(1));
+    let mut out = Vec::new();
+    for (server, resets) in [(2, 0), (1, 1)] {
+        let mut packet = vec![0x40; 100];
+        packet[1..13].copy_from_slice(&readable(server).encode(&[server; 9], 0));
+        let size = knock(&mut endpoint, Instant::ORIGIN, &mut packet, &mut out);
+        assert_eq!((endpoint.stats().resets_sent, size > 0), (resets, resets > 0));
+    }
+    assert_eq!(endpoint.stats().dropped, 1);
 }
 
 #[test]

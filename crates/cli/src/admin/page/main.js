@@ -284,9 +284,11 @@ function head(snapshot) {
   const up = ["up for", text(duration(snapshot.uptime_ms))];
   if (client) {
     state(client.connected ? `connected to ${client.server}` : `no connection to ${client.server}`, client.connected ? "good" : "bad");
-    about([["recovery", client.recovery || "–"], ["reconnects", String(client.reconnects)], up, ["version", snapshot.version]]);
+    const others = client.servers.length > 1 ? [["one of", plural(client.servers.length, "server", "servers")]] : [];
+    about([["recovery", client.recovery || "–"], ["reconnects", String(client.reconnects)], ...others, up, ["version", snapshot.version]]);
   } else {
-    state(`${plural(server.clients, "client", "clients")} on ${server.listen.join(", ")}`, "good");
+    const stops = server.draining ? "about to stop, " : "";
+    state(`${stops}${plural(server.clients, "client", "clients")} on ${server.listen.join(", ")}`, stops ? "warn" : "good");
     about([["at the door", String(server.waiting)], ["turned away", String(server.turned_away)], up, ["version", snapshot.version]]);
   }
 }

@@ -23,8 +23,8 @@ use receiver::RebuiltPacket;
 pub(super) use sender::Blocks;
 use sender::Member;
 
-/// Longest header of a 1-RTT packet.
-const SHORT_HEADER: usize = 1 + crate::CID_LEN + 4;
+/// Longest header of a 1-RTT packet, besides the connection id.
+const SHORT_HEADER: usize = 1 + 4;
 /// How much longer the packet number of a combination may be than those of its sources.
 const PN_GROWTH: usize = 3;
 /// Answers of a policy for one packet that may come to nothing: more than there can be blocks.
@@ -150,7 +150,9 @@ impl Connection {
 
     /// Size of a packet with a combination.
     fn combination_size(&self, block: u64, index: u32) -> usize {
-        SHORT_HEADER + self.repair.blocks.frame_len(block, index) + TAG_LEN
+        let ids = self.paths.values().filter_map(|path| self.cids.remote(path.id()));
+        let cid_len = ids.map(|cid| cid.len()).max().unwrap_or_default();
+        SHORT_HEADER + cid_len + self.repair.blocks.frame_len(block, index) + TAG_LEN
     }
 
     /// Whether any path carries a packet with a combination of the block. One that is a backup, or

@@ -1,0 +1,105 @@
+//! How a server ends: at once on Ctrl-C; in good order on SIGTERM, and when `mendpath server
+//! --drain` says so.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use tokio::sync::Notify;
+
+use super::super::{Ending as Signal, Signals, service, status::tell_server};
+use crate::{
+    console::say,
+    failure::Failure,
+    server::{Drainer, Running},
+};
+
+/// What ends a server.
+pub(super) struct Ending {
+    drainer: Drainer,
+    /// In seconds; it may change while the server runs.
+    time: Arc<AtomicU64>,
+    ordered: Arc<Notify>,
+}
+
+impl Ending {
+    /// With `time` in seconds for what runs.
+    pub(super) fn new(drainer: Drainer, time: u64) -> Self {
+        Self { drainer, time: Arc::new(AtomicU64::new(time)), ordered: Arc::default() }
+    }
+
+    /// How many seconds what runs has, from the next drain on.
+    pub(super) fn set_time(&self, time: u64) {
+        self.time.store(time, Relaxed);
+    }
+
+    /// What is to be done when somebody tells the server to drain.
+    pub(super) fn order(&self) -> impl Fn() -> Running + Send + Sync + 'static {
+        let (drainer, time, ordered) = (self.drainer.clone(), self.time.clone(), self.ordered.clone());
+        move || {
+            let running = drainer.begin(Duration::from_secs(time.load(Relaxed)));
+            ordered.notify_one();
+            running
+        }
+    }
+
+    /// Returns when the server is to close.
+    pub(super) async fn run(&self) {
+        let mut signals = Signals::new();
+        let ordered = tokio::select! {
+            signal = signals.next() => match signal {
+                Signal::Interrupt => return say("stopping"),
+                Signal::Terminate => false,
+            },
+            () = self.ordered.notified() => true,
+        };
+        let time = Duration::from_secs(self.time.load(Relaxed));
+        let Running { clients, streams } = self.drainer.begin(time);
+        if clients > 0 {
+            let clients = counted(clients, "client");
+            let streams = counted(streams, "connection");
+            say(format_args!(
+                "draining: {clients} told to go elsewhere, {streams} may end within {time:?}; a signal stops at once"
+            ));
+        }
+        service::stopping_within(time + 2 * super::GOODBYE);
+        tokio::select! {
+            left = self.drainer.done() => match left.streams {
+                0 => say("stopping"),
+                left => say(format_args!("stopping, which cuts {} off", counted(left, "connection"))),
+            },
+            () = again(&mut signals, ordered) => say("stopping at once"),
+        }
+    }
+}
+
+/// Waits for whoever does not want to wait. Who ordered a drain may be about to say so by a signal,
+/// too: a service manager does.
+async fn again(signals: &mut Signals, ordered: bool) {
+    let mut patience = usize::from(ordered);
+    while signals.next().await == Signal::Terminate && patience > 0 {
+        patience -= 1;
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+/// `mendpath server --drain`: tells the server that runs, and waits for its end.
+pub(super) async fn order(socket: Option<PathBuf>) -> Result<(), Failure> {
+    let told = tell_server(socket, "drain").await?;
+    let (clients, streams) = (&told.answer["clients"], &told.answer["streams"]);
+    say(format_args!(
+        "the server lets nobody in any more; {clients} clients with {streams} connections are there"
+    ));
+    // It says nothing more; the socket ends with the process.
+    told.ended().await;
+    say("the server has stopped");
+    Ok(())
+}

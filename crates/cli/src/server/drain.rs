@@ -1,0 +1,142 @@
+//! A server that is about to stop in good order: it takes no new clients, tells those it has to go
+//! elsewhere, and waits for what runs.
+//!
+//! Clients that know another server leave by themselves, each when its last connection through here
+//! has ended. Those that know none, and older ones, stay; they are served as before until nothing
+//! runs any more, and connect again once the server has stopped.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    sync::watch,
+    time::{Instant, MissedTickBehavior, interval},
+};
+
+use super::Tally;
+
+/// How often it is looked whether anything still runs.
+const LOOK: Duration = Duration::from_millis(50);
+/// For clients without anything under way to go by themselves: a request that they are just making
+/// would be lost.
+const MOVING: Duration = Duration::from_secs(2);
+
+/// Whether the server drains, and until when.
+#[derive(Debug)]
+pub(crate) struct Drain(watch::Sender<Option<Instant>>);
+
+/// What is left to wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Clients that are connected.
+    pub clients: usize,
+    /// Proxied connections and associations.
+    pub streams: usize,
+}
+
+/// Drains a server.
+#[derive(Clone)]
+pub struct Drainer {
+    drain: Arc<Drain>,
+    tally: Arc<Tally>,
+}
+
+impl Drain {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(watch::Sender::new(None)))
+    }
+
+    /// Whether it has begun.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.borrow().is_some()
+    }
+
+    /// Waits until it begins, and tells when it ends at the latest.
+    pub(super) async fn begun(&self) -> Instant {
+        let mut drain = self.0.subscribe();
+        let until = drain.wait_for(Option::is_some).await.expect("the sender is here");
+        until.expect("waited for Some")
+    }
+}
+
+impl Drainer {
+    pub(super) fn new(drain: Arc<Drain>, tally: Arc<Tally>) -> Self {
+        Self { drain, tally }
+    }
+
+    /// Begins to drain, for `time` at most, and returns what runs. A later call may only shorten
+    /// the time.
+    pub fn begin(&self, time: Duration) -> Running {
+        let until = Instant::now() + time;
+        self.drain.0.send_if_modified(|drain| {
+            let sooner = drain.is_none_or(|before| until < before);
+            if sooner {
+                *drain = Some(until);
+            }
+            sooner
+        });
+        self.running()
+    }
+
+    /// What is left to wait for.
+    pub fn running(&self) -> Running {
+        self.tally.running()
+    }
+
+    /// Waits until a drain has begun and nothing is left to wait for, or its time is over. Returns
+    /// what still runs.
+    pub async fn done(&self) -> Running {
+        let began = {
+            self.drain.begun().await;
+            Instant::now()
+        };
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut idle_since = None;
+        loop {
+            let now = look.tick().await;
+            let running = self.running();
+            let until = self.drain.0.borrow().unwrap_or(began);
+            let idle = match running.streams {
+                0 => now - *idle_since.get_or_insert(now),
+                _ => {
+                    idle_since = None;
+                    Duration::ZERO
+                }
+            };
+            if running.clients == 0 || idle >= MOVING || now >= until {
+                return running;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::Live;
+
+    fn drainer() -> Drainer {
+        Drainer::new(Drain::new(), Tally::new(Arc::new(Live::new(true))))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_without_clients_need_not_wait() {
+        let drainer = drainer();
+        assert!(!drainer.drain.is_on());
+        assert!(tokio::time::timeout(Duration::from_secs(3_600), drainer.done()).await.is_err());
+        assert_eq!(drainer.begin(Duration::from_secs(3_600)), Running::default());
+        let began = Instant::now();
+        assert_eq!(drainer.done().await, Running::default());
+        assert!(drainer.drain.is_on() && began.elapsed() < MOVING);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_order_shortens_and_never_extends() {
+        let drainer = drainer();
+        let began = Instant::now();
+        for (seconds, until) in [(10, 10), (60, 10), (1, 1)] {
+            drainer.begin(Duration::from_secs(seconds));
+            assert_eq!(drainer.drain.begun().await, began + Duration::from_secs(until));
+        }
+    }
+}
