@@ -8,7 +8,9 @@ mod metrics;
 mod page;
 
 pub(crate) use counters::Counters;
-pub(crate) use metrics::{METRICS_KIND, encode_counters, metrics_text};
+pub(crate) use metrics::{
+    METRICS_KIND, encode_counter, encode_counters, encode_gauge, encode_process, metrics_text, name_and_unit,
+};
 
 use std::{
     convert::Infallible,

@@ -52,7 +52,11 @@ impl Statistics {
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
-            "/metrics" => Some(Answer::Text(200, METRICS_KIND, metrics::metrics(paths, stats))),
+            "/metrics" => Some(Answer::Text(
+                200,
+                METRICS_KIND,
+                metrics::metrics(paths, stats, self.shared.uplink.live().clone()),
+            )),
             "/events" => Some(Answer::Events(self.feed.clone())),
             _ => None,
         }

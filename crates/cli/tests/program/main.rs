@@ -7,6 +7,7 @@ mod addresses;
 mod drain;
 mod fleet;
 mod killed;
+mod metrics;
 mod neighbours;
 mod paths;
 mod process;
