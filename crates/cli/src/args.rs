@@ -288,7 +288,7 @@ pub struct ServerArgs {
     #[arg(long)]
     pub hide_names: bool,
     /// Write this server's id into connection ids, for load balancers to read (QUIC-LB):
-    /// id=HEX[,nonce=BYTES][,config=0..6][,length=off].
+    /// `id=HEX[,nonce=BYTES][,config=0..6][,length=off]`.
     #[arg(long, value_name = "CONFIG")]
     pub quic_lb: Option<QuicLbOptions>,
     /// Encrypt connection ids with the key in this file, 32 hexadecimal digits that only you and

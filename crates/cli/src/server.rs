@@ -119,6 +119,8 @@ struct Shared {
     limits: Limits,
     tally: Arc<Tally>,
     drain: Arc<Drain>,
+    /// Balancers read our connection ids.
+    balanced: bool,
 }
 
 /// A server that listens.
@@ -196,8 +198,9 @@ impl ProxyServer {
         let names = names::Names::new(&options.dns);
         let means = Means::new(descriptors::limit(), options.limits.clients, names);
         let limits = options.limits;
+        let balanced = options.quic_lb.is_some();
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally, drain });
+        let shared = Arc::new(Shared { gate, destinations, means, limits, tally, drain, balanced });
         Ok(Self { endpoint, invitation, shared, accounts })
     }
 
@@ -299,5 +302,13 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
     let gate = Gate::new(crate::token::TokenSecret::from_bytes([0; 32]), Service::Proxy);
     let means = Means::new(1_024, 256, names::Names::new(&[]));
     let (limits, tally) = (Limits::default(), Tally::new(Arc::new(Live::new(true))));
-    Shared { gate, destinations: Destinations::new(policy), means, limits, tally, drain: Drain::new() }
+    Shared {
+        gate,
+        destinations: Destinations::new(policy),
+        means,
+        limits,
+        tally,
+        drain: Drain::new(),
+        balanced: false,
+    }
 }

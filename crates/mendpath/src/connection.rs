@@ -356,6 +356,13 @@ impl Connection {
         self.shared().wake_driver();
     }
 
+    /// Probes every path now, with one packet each, instead of when its timer says so. For those who
+    /// know that the network works again, and want to hear soon whether the peer is there.
+    pub fn probe(&self) {
+        self.shared().lock().proto.probe();
+        self.shared().wake_driver();
+    }
+
     /// A number that no other connection of this process has.
     pub fn stable_id(&self) -> u64 {
         self.shared().stable_id

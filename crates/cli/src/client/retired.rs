@@ -6,6 +6,7 @@ use mendpath::{Connection, PathEvent, PathState, PathUpdate, SendStream};
 use tokio::{sync::watch, time::Instant};
 use tracing::debug;
 
+use super::uplink::Said;
 use crate::{backoff::pause, protocol::CloseCode};
 
 /// Old connections that are kept at a time; of more the oldest ends.
@@ -18,7 +19,15 @@ const LOOK: Duration = Duration::from_millis(50);
 /// For a request that has just been given the old connection.
 const LAST_REQUESTS: Duration = Duration::from_secs(1);
 /// For a server that does not answer to come back and end what runs there.
-const COME_BACK: Duration = Duration::from_secs(3);
+/// The only path is probed every four seconds.
+const COME_BACK: Duration = Duration::from_secs(6);
+/// For how long a packet shows that the server is there.
+const FRESH: Duration = Duration::from_secs(1);
+/// For an answer to a probe: so many round trips of the connection to compare with, and within
+/// bounds.
+const ROUND_TRIPS: u32 = 4;
+const LEAST_ANSWER: Duration = Duration::from_millis(100);
+const LONGEST_ANSWER: Duration = Duration::from_secs(1);
 
 /// Why another connection was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +90,28 @@ async fn see_off(old: Old, why: Why) {
     }
 }
 
-/// Says in `silent` whether any path answers, until the connection ends; then waits.
-pub(super) async fn observe(connection: &Connection, silent: &watch::Sender<bool>) {
+/// Whether a connection that was silent answers a probe within the time that `other`, which has just
+/// been made, would.
+pub(super) async fn answers_now(connection: &Connection, other: &Connection) -> bool {
+    let rtt = other.path_stats().iter().map(|path| path.rtt).min().unwrap_or_default();
+    let until = Instant::now() + (ROUND_TRIPS * rtt).clamp(LEAST_ANSWER, LONGEST_ANSWER);
+    connection.probe();
+    while is_silent(connection) && connection.close_reason().is_none() {
+        if Instant::now() >= until {
+            return false;
+        }
+        pause(LOOK / 5).await;
+    }
+    connection.close_reason().is_none()
+}
+
+/// Says in `silent` whether any path answers, where another server might, until the connection
+/// ends; then waits.
+pub(super) async fn observe(
+    connection: &Connection,
+    said: watch::Receiver<Said>,
+    silent: &watch::Sender<bool>,
+) {
     let mut updates = connection.path_updates();
     while let Some(update) = updates.next().await {
         if !matches!(update, PathUpdate::Event(PathEvent::Suspect(_))) {
@@ -90,7 +119,7 @@ pub(super) async fn observe(connection: &Connection, silent: &watch::Sender<bool
         }
         let since = Instant::now();
         while is_silent(connection) && connection.close_reason().is_none() {
-            if since.elapsed() >= SILENCE {
+            if since.elapsed() >= SILENCE && said.borrow().balanced {
                 silent.send_if_modified(|silent| !std::mem::replace(silent, true));
             }
             pause(LOOK).await;
@@ -98,6 +127,24 @@ pub(super) async fn observe(connection: &Connection, silent: &watch::Sender<bool
         silent.send_if_modified(|silent| std::mem::replace(silent, false));
     }
     std::future::pending().await
+}
+
+/// Says in `fresh` whether packets have come lately, where another server might be there if not.
+pub(super) async fn keep_count(
+    connection: &Connection,
+    mut said: watch::Receiver<Said>,
+    fresh: &watch::Sender<bool>,
+) {
+    if said.wait_for(|said| said.balanced).await.is_err() {
+        return std::future::pending().await;
+    }
+    let mut before = connection.stats().packets_received;
+    loop {
+        pause(FRESH).await;
+        let now = connection.stats().packets_received;
+        let came = std::mem::replace(&mut before, now) < now;
+        fresh.send_if_modified(|fresh| std::mem::replace(fresh, came) != came);
+    }
 }
 
 /// Whether no path answers.

@@ -145,7 +145,8 @@ pub(crate) struct Tunnel {
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
 pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
-    let early = shared.answers.at_once(&target);
+    let fresh = shared.uplink.now().is_some_and(|session| session.is_fresh());
+    let early = fresh && shared.answers.at_once(&target);
     if said.is_empty() && !early {
         let granted = grant(&shared.uplink, &Request::Connect(target.clone())).await;
         let (_, send, receive) = granted.inspect_err(|reply| {

@@ -13,7 +13,7 @@ use tracing::info;
 use super::{
     dial::{DialOptions, Dialled, dial},
     keeper::keep_paths,
-    retired::{Old, Retired, Why, observe},
+    retired::{Old, Retired, Why, answers_now, keep_count, observe},
 };
 use crate::{
     association::Hub,
@@ -31,6 +31,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// The same while the old connection is there.
+const LONGEST_MOVING: Duration = Duration::from_secs(4);
 /// For how long a server that drained is avoided after its end.
 const AFTER_DRAIN: Duration = Duration::from_secs(10);
 const LONGEST_DRAIN: Duration = Duration::from_secs(3_600);
@@ -51,6 +53,8 @@ pub struct Session {
     pub(crate) live: Arc<Live>,
     saved: Arc<Mutex<Saved>>,
     left: watch::Receiver<bool>,
+    /// Whether the server has been heard of lately, where another might be there if not.
+    fresh: watch::Receiver<bool>,
 }
 
 /// The connection as its users see it: there, or being made anew. Clones are handles of the same.
@@ -61,6 +65,11 @@ pub struct Uplink {
 }
 
 impl Session {
+    /// Whether the server is certain enough to be there that programs may be promised its answer.
+    pub(crate) fn is_fresh(&self) -> bool {
+        *self.fresh.borrow()
+    }
+
     /// Waits until this connection was given up for another one because its server did not answer.
     pub(crate) async fn left(&self) {
         if self.left.clone().wait_for(|left| *left).await.is_err() {
@@ -203,6 +212,7 @@ async fn use_until_it_ends(
     let several = !options.invitation.also.is_empty();
     let hub = Arc::new(Hub::new(connection.clone()));
     let left = watch::Sender::new(false);
+    let fresh = watch::Sender::new(true);
     let session = Session {
         connection: connection.clone(),
         hub: hub.clone(),
@@ -211,11 +221,13 @@ async fn use_until_it_ends(
         live: live.clone(),
         saved: Arc::new(Mutex::new(Saved::new(Instant::now()))),
         left: left.subscribe(),
+        fresh: fresh.subscribe(),
     };
     publish.send_replace(Some(session.clone()));
     tokio::spawn(async move { hub.run().await });
-    let (notice, mut noticed) = watch::channel(None);
+    let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
     let (silence, mut silent) = watch::channel(false);
+    let (balanced, also) = (notice.subscribe(), notice.subscribe());
     let keeping = async {
         tokio::select! {
             error = connection.closed() => error,
@@ -223,7 +235,8 @@ async fn use_until_it_ends(
                 connection.closed().await
             }
             () = heed(&mut words, &notice) => connection.closed().await,
-            () = observe(&connection, &silence), if several => connection.closed().await,
+            () = observe(&connection, balanced, &silence) => connection.closed().await,
+            () = keep_count(&connection, also, &fresh) => connection.closed().await,
         }
     };
     let mut keeping = std::pin::pin!(keeping);
@@ -232,14 +245,20 @@ async fn use_until_it_ends(
         tokio::select! {
             error = &mut keeping => return Next::Lost(error),
             to = async { moving.as_mut().expect("there is one").1.as_mut().await }, if moving.is_some() => {
-                let Some((why, _)) = moving else { unreachable!("it was polled") };
+                let Some((why, _)) = moving.take() else { unreachable!("it was polled") };
+                // What was answered there went over the same networks, so that this one, too, would
+                // answer now.
+                if why == Why::Silent && answers_now(&connection, &to.connection).await {
+                    to.connection.close(CloseCode::Done.into(), b"");
+                    continue;
+                }
                 left.send_replace(why == Why::Silent);
                 drop(session);
                 return Next::Moved { to: Box::new(to), from: Old { connection: connection.clone(), _goodbye: goodbye }, why };
             }
             Ok(()) = noticed.changed() => {
-                let within: Option<Duration> = *noticed.borrow_and_update();
-                options.hosts.avoid(&host, within.unwrap_or_default() + AFTER_DRAIN);
+                let Said { drains: Some(within), .. } = *noticed.borrow_and_update() else { continue };
+                options.hosts.avoid(&host, within + AFTER_DRAIN);
                 let then = if several { "; moving on" } else { "" };
                 let text = format!("the server {host} is about to stop{then}");
                 live.journal.note(EventKind::Changed, &text);
@@ -277,15 +296,25 @@ async fn move_on(options: &DialOptions) -> Dialled {
     }
 }
 
+/// What is known of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Said {
+    /// It is about to stop, within that time.
+    drains: Option<Duration>,
+    /// Another connection may come to another server.
+    pub(super) balanced: bool,
+}
+
 /// Listens to the server's words until the stream or the connection ends; then waits.
-async fn heed(words: &mut RecvStream, notice: &watch::Sender<Option<Duration>>) {
+async fn heed(words: &mut RecvStream, said: &watch::Sender<Said>) {
     while let Ok(Some(body)) = read_frame(words, MAX_MESSAGE).await {
         match Notice::decode(&body) {
             Ok(Notice::Draining { within, text }) => {
                 info!(?within, text, "the server drains");
                 // Hours are for people; a server that is avoided for days may be a slip.
-                notice.send_replace(Some(within.min(LONGEST_DRAIN)));
+                said.send_modify(|said| said.drains = Some(within.min(LONGEST_DRAIN)));
             }
+            Ok(Notice::Balanced) => said.send_modify(|said| said.balanced = true),
             Err(error) => info!(%error, "the server said something"),
         }
     }
@@ -318,7 +347,8 @@ enum Manner {
 
 /// Dials until it works, or cannot work.
 async fn redial(options: &DialOptions, wait: bool, manner: Manner) -> Result<Dialled, Failure> {
-    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    let longest = if manner == Manner::Quietly { LONGEST_MOVING } else { LONGEST_WAIT };
+    let mut backoff = Backoff::new(FIRST_WAIT, longest);
     let mut told = String::new();
     if options.invitation.also.is_empty() {
         pause(backoff.next_wait()).await;

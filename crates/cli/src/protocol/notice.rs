@@ -14,14 +14,17 @@ pub enum Notice {
         /// For people; may be empty.
         text: String,
     },
+    /// Another connection to the same address may come to another server: a balancer stands between.
+    Balanced,
 }
 
 impl Notice {
     const DRAINING: u8 = 1;
+    const BALANCED: u8 = 2;
 
     /// The message's body. Text that does not fit is cut.
     pub fn encode(&self) -> Vec<u8> {
-        let Self::Draining { within, text } = self;
+        let Self::Draining { within, text } = self else { return vec![Self::BALANCED] };
         let mut body = vec![Self::DRAINING];
         body.extend(u32::try_from(within.as_secs()).unwrap_or(u32::MAX).to_be_bytes());
         let mut end = text.len().min(MAX_MESSAGE - body.len());
@@ -38,8 +41,10 @@ impl Notice {
     /// What is wrong with it; [`DecodeError::Unknown`] for a notice of a later version.
     pub fn decode(body: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(body);
-        if reader.u8()? != Self::DRAINING {
-            return Err(DecodeError::Unknown("notice"));
+        match reader.u8()? {
+            Self::DRAINING => {}
+            Self::BALANCED => return reader.end().map(|()| Self::Balanced),
+            _ => return Err(DecodeError::Unknown("notice")),
         }
         let within = Duration::from_secs(reader.u32()?.into());
         let text = reader.text()?;
@@ -57,7 +62,7 @@ mod tests {
             let notice = Notice::Draining { within: Duration::from_secs(30), text: text.to_owned() };
             let body = notice.encode();
             assert!(body.len() <= MAX_MESSAGE);
-            let Notice::Draining { within, text: read } = Notice::decode(&body).unwrap();
+            let Notice::Draining { within, text: read } = Notice::decode(&body).unwrap() else { panic!() };
             assert_eq!(within, Duration::from_secs(30));
             assert!(text.starts_with(&read) && (text == read || body.len() >= MAX_MESSAGE - 1), "{read}");
         }
@@ -67,9 +72,11 @@ mod tests {
     fn what_is_cut_or_unknown_is_told_apart() {
         assert_eq!(Notice::decode(&[]), Err(DecodeError::Short));
         assert_eq!(Notice::decode(&[1, 0, 0, 0]), Err(DecodeError::Short));
-        assert_eq!(Notice::decode(&[2, 0, 0, 0, 1]), Err(DecodeError::Unknown("notice")));
+        assert_eq!(Notice::decode(&[3, 0, 0, 0, 1]), Err(DecodeError::Unknown("notice")));
         assert_eq!(Notice::decode(&[1, 0, 0, 0, 1, 0xff]), Err(DecodeError::Text));
-        let Notice::Draining { text, .. } = Notice::decode(b"\x01\0\0\0\x01by\x1b[2Je\n").unwrap();
-        assert_eq!(text, "by[2Je");
+        let drawn = Notice::decode(b"\x01\0\0\0\x01by\x1b[2Je\n");
+        assert_eq!(drawn, Ok(Notice::Draining { within: Duration::from_secs(1), text: "by[2Je".into() }));
+        assert_eq!(Notice::decode(&Notice::Balanced.encode()), Ok(Notice::Balanced));
+        assert_eq!(Notice::decode(&[2, 0]), Err(DecodeError::Trailing));
     }
 }

@@ -60,6 +60,9 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         ConnectionError::LocallyClosed
     };
     let move_on = async {
+        if shared.balanced {
+            let _ = write_frame(&mut tell, &Notice::Balanced.encode()).await;
+        }
         let until = shared.drain.begun().await;
         let within = until.saturating_duration_since(Instant::now());
         let notice = Notice::Draining { within, text: String::new() };

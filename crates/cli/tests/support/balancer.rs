@@ -4,7 +4,10 @@
 use std::{
     collections::BTreeMap,
     net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
 };
 
 use mendpath::QuicLb;
@@ -29,11 +32,30 @@ struct Shared {
     flows: Mutex<BTreeMap<(SocketAddr, usize), Flow>>,
     /// From where it sends to servers.
     from: Mutex<IpAddr>,
+    /// Nothing passes.
+    stopped: AtomicBool,
 }
 
 struct Flow {
     back: Arc<UdpSocket>,
     answers: AbortHandle,
+}
+
+/// Servers that are to have nothing new, and servers that are dead: nothing comes there or from
+/// there.
+#[derive(Clone, Debug, Default)]
+pub struct Table(Arc<Mutex<BTreeMap<usize, bool>>>);
+
+impl Table {
+    /// Nothing new goes there.
+    pub fn drains(&self, server: usize) {
+        self.0.lock().unwrap().entry(server).or_insert(false);
+    }
+
+    /// Nothing at all goes there.
+    pub fn is_dead(&self, server: usize) {
+        self.0.lock().unwrap().insert(server, true);
+    }
 }
 
 /// What comes from one address goes to one server, whatever it is.
@@ -47,11 +69,21 @@ pub fn by_address(servers: usize) -> Rule {
 /// What has a server's id in its destination goes there, and the rest by its address, as in section
 /// 4.2 of draft-ietf-quic-load-balancers-21. `config` may be that of any of the servers.
 pub fn by_id(config: QuicLb, ids: Vec<Vec<u8>>) -> Rule {
+    by_id_and_table(config, ids, Table::default())
+}
+
+/// The same with a table of servers that are not as they should be.
+pub fn by_id_and_table(config: QuicLb, ids: Vec<Vec<u8>>, table: Table) -> Rule {
     let otherwise = by_address(ids.len());
     Box::new(move |client, datagram| {
         let found = destination(datagram).and_then(|id| config.server_id(id));
         let server = found.and_then(|found| ids.iter().position(|id| **id == *found));
-        server.unwrap_or_else(|| otherwise(client, datagram))
+        let table = table.0.lock().unwrap();
+        if let Some(server) = server.filter(|server| table.get(server) != Some(&true)) {
+            return server;
+        }
+        let first = otherwise(client, datagram);
+        (0..ids.len()).map(|n| (first + n) % ids.len()).find(|n| !table.contains_key(n)).unwrap_or(first)
     })
 }
 
@@ -67,9 +99,20 @@ impl Balancer {
     pub async fn start(servers: Vec<SocketAddr>, rule: Rule) -> Self {
         let front = UdpSocket::bind(ANY).await.unwrap();
         let address = front.local_addr().unwrap();
-        let shared = Arc::new(Shared { front, servers, flows: Mutex::default(), from: Mutex::new(ANY.ip()) });
+        let shared = Arc::new(Shared {
+            front,
+            servers,
+            flows: Mutex::default(),
+            from: Mutex::new(ANY.ip()),
+            stopped: AtomicBool::new(false),
+        });
         let task = tokio::spawn(forward(shared.clone(), rule)).abort_handle();
         Self { address, shared, task }
+    }
+
+    /// Lets nothing pass, or everything again.
+    pub fn stop(&self, stopped: bool) {
+        self.shared.stopped.store(stopped, Relaxed);
     }
 
     /// Sends from new ports of this address from now on, as a NAT does that has forgotten its
@@ -98,6 +141,9 @@ async fn forward(shared: Arc<Shared>, rule: Rule) {
     loop {
         // An error of one client's is not another's.
         let Ok((n, client)) = shared.front.recv_from(&mut buffer).await else { continue };
+        if shared.stopped.load(Relaxed) {
+            continue;
+        }
         let server = rule(client, &buffer[..n]);
         let back = shared.back(client, server);
         let _ = back.send_to(&buffer[..n], shared.servers[server]).await;
@@ -117,7 +163,9 @@ impl Shared {
                 let mut buffer = vec![0; 65_535];
                 loop {
                     let Ok((n, _)) = from_server.recv_from(&mut buffer).await else { continue };
-                    let _ = shared.front.send_to(&buffer[..n], client).await;
+                    if !shared.stopped.load(Relaxed) {
+                        let _ = shared.front.send_to(&buffer[..n], client).await;
+                    }
                 }
             });
             Flow { back, answers: answers.abort_handle() }

@@ -248,6 +248,18 @@ fn close_code(client: &mut Connection) -> Option<TransportErrorCode> {
 const PING: &[u8] = &[1];
 
 #[test]
+fn who_asks_for_a_probe_has_one_on_every_path_at_once() {
+    let (mut client, _) = connected_client();
+    let mut out = Vec::new();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    let before = client.stats().packets_sent;
+    client.probe();
+    client.probe();
+    while client.poll_transmit(Instant::ORIGIN, 1, &mut out).is_some() {}
+    assert_eq!(client.stats().packets_sent - before, 1, "asking twice is asking once");
+}
+
+#[test]
 fn a_connection_ends_before_its_keys_are_worn_out() {
     let (mut client, _) = connected_client();
     client.handshake.one_rtt.as_mut().unwrap().sealed = 1 << 23; // AES-GCM's limit, RFC 9001 section 6.6
