@@ -22,6 +22,7 @@ pub(crate) use account::{Direction, Row};
 pub use book::{Accounts, FLUSH, LOOK};
 pub(crate) use meter::Metered;
 pub use record::{AccountId, Name, NameError, Record, Usage};
+pub(crate) use store::{LATEST, millis, moment};
 pub use store::{STORE_FILE, Store, StoreError};
 pub use terms::{Over, Terms, parse_expiry};
 

@@ -174,7 +174,7 @@ async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Pac
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use mendpath::{ClientConfig, Connection, Endpoint};
 
     use super::*;
@@ -185,7 +185,7 @@ mod tests {
     };
 
     /// Both ends of a connection; the first end opened a stream.
-    async fn connected() -> (Connection, (SendStream, RecvStream), Connection) {
+    pub(crate) async fn connected() -> (Connection, (SendStream, RecvStream), Connection) {
         let state = tempfile::tempdir().unwrap();
         let identity = Identity::load_or_create(state.path()).unwrap();
         let any = ([127, 0, 0, 1], 0).into();

@@ -45,7 +45,11 @@ impl FromStr for QuicLbOptions {
                 part.split_once('=').ok_or_else(|| format!("`{part}` says nothing: {FORM}"))?;
             let number = || value.parse().map_err(|_| format!("`{part}` holds no number: {FORM}"));
             match name.trim() {
-                "id" => id = Some(hex(value).ok_or_else(|| format!("`{value}` is not hexadecimal: {FORM}"))?),
+                "id" => {
+                    id = Some(hex(value).ok_or_else(|| {
+                        format!("`{value}` is not bytes in hexadecimal, two digits each: {FORM}")
+                    })?)
+                }
                 "nonce" => nonce = Some(usize::from(number()?)),
                 "config" => config = number()?,
                 "length" => {
@@ -117,8 +121,8 @@ mod tests {
     fn mistakes_are_told_with_what_may_stand() {
         let error = |text: &str| text.parse::<QuicLbOptions>().unwrap_err();
         assert!(error("nonce=8").contains("id is missing: write id=HEX"));
-        assert!(error("id=0").contains("not hexadecimal"));
-        assert!(error("id=xy").contains("not hexadecimal"));
+        assert!(error("id=0").contains("not bytes in hexadecimal"));
+        assert!(error("id=xy").contains("not bytes in hexadecimal"));
         assert!(error("id=00,config=7").contains("from 0 to 6"));
         assert!(error("id=00,nonce=3").contains("at least 4"));
         assert!(error("id=00,nonce=300").contains("no number"));

@@ -393,14 +393,18 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn millis(moment: SystemTime) -> i64 {
+/// Milliseconds since 1970.
+pub(crate) fn millis(moment: SystemTime) -> i64 {
     let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-fn moment(millis: u64) -> SystemTime {
-    // Only a damaged file has more than a date can say.
-    SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(250_000_000_000_000))
+/// The latest moment that a date can say, in ms since 1970.
+pub(crate) const LATEST: u64 = 250_000_000_000_000;
+
+/// The moment so many milliseconds after 1970, or [`LATEST`].
+pub(crate) fn moment(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(millis.min(LATEST))
 }
 
 fn reason(error: &rusqlite::Error) -> String {

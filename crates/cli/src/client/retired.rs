@@ -151,3 +151,26 @@ pub(super) async fn keep_count(
 fn is_silent(connection: &Connection) -> bool {
     !connection.path_stats().iter().any(|path| matches!(path.state, PathState::Active | PathState::Backup))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::association::tests::connected;
+
+    #[tokio::test]
+    async fn of_too_many_the_oldest_goes() {
+        let (mut retired, mut all) = (Retired::default(), Vec::new());
+        for n in 0..=MAX_RETIRED {
+            let (connection, (control, words), server) = connected().await;
+            server.admit();
+            let running = connection.open_bi().await.unwrap();
+            retired.add(Old { connection: connection.clone(), _goodbye: control }, Why::Drained);
+            all.push((connection, words, running, server));
+            let ended: Vec<bool> = all.iter().map(|(old, ..)| old.close_reason().is_some()).collect();
+            assert_eq!(ended.iter().filter(|ended| **ended).count(), usize::from(n == MAX_RETIRED));
+            assert!(n < MAX_RETIRED || ended[0]);
+        }
+        drop(retired);
+        assert!(all.iter().all(|(old, ..)| old.close_reason().is_some()), "nothing is left behind");
+    }
+}

@@ -30,6 +30,8 @@ use crate::{
 /// How long a program waits for a connection that is being made anew.
 const PATIENCE: Duration = Duration::from_secs(20);
 const FIRST_WAIT: Duration = Duration::from_millis(500);
+/// A connection that ends sooner is no reason to hurry.
+const SHORT_LIFE: Duration = Duration::from_secs(2);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The same while the old connection is there.
 const LONGEST_MOVING: Duration = Duration::from_secs(4);
@@ -166,7 +168,7 @@ async fn keep(
 ) -> Failure {
     let (mut reconnects, mut retired) = (0, Retired::default());
     loop {
-        let host = dialled.host.clone();
+        let (host, began) = (dialled.host.clone(), Instant::now());
         announce(&dialled, &options.invitation, reconnects, &live.journal);
         dialled = match use_until_it_ends(dialled, reconnects, &options, &publish, &live).await {
             Next::Moved { to, from, why } => {
@@ -181,6 +183,10 @@ async fn keep(
                 }
                 say(format_args!("lost the connection: {error}; reconnecting"));
                 live.journal.note(EventKind::Down, format_args!("lost the connection: {error}"));
+                if !options.invitation.also.is_empty() && began.elapsed() < SHORT_LIFE {
+                    // Whoever lets in and closes at once is not asked in a circle.
+                    pause(FIRST_WAIT).await;
+                }
                 match redial(&options, wait, Manner::Told).await {
                     Ok(dialled) => dialled,
                     Err(failure) => return failure,
@@ -312,9 +318,15 @@ async fn heed(words: &mut RecvStream, said: &watch::Sender<Said>) {
             Ok(Notice::Draining { within, text }) => {
                 info!(?within, text, "the server drains");
                 // Hours are for people; a server that is avoided for days may be a slip.
-                said.send_modify(|said| said.drains = Some(within.min(LONGEST_DRAIN)));
+                said.send_if_modified(|said| {
+                    let first = said.drains.is_none();
+                    said.drains = said.drains.or(Some(within.min(LONGEST_DRAIN)));
+                    first
+                });
             }
-            Ok(Notice::Balanced) => said.send_modify(|said| said.balanced = true),
+            Ok(Notice::Balanced) => {
+                said.send_if_modified(|said| !std::mem::replace(&mut said.balanced, true));
+            }
             Err(error) => info!(%error, "the server said something"),
         }
     }

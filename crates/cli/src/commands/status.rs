@@ -25,7 +25,7 @@ const REST_OF_SCREEN: &str = "\x1b[J";
 const CLOSE: &str = "\x1b[?25h\x1b[?1049l";
 
 pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
-    let found = find(args.socket).await?;
+    let found = find(args.socket, "cannot show the status").await?;
     if !args.watch {
         for (nth, (path, stream)) in found.into_iter().enumerate() {
             let line = next(&mut ask(&path, stream, "status").await?, &path).await?;
@@ -118,7 +118,8 @@ pub(super) async fn tell_server(socket: Option<PathBuf>, word: &str) -> Result<T
 
 /// The process with this socket, or the only one of its kind.
 async fn the_only(socket: Option<PathBuf>, kind: Kind) -> Result<(PathBuf, UnixStream), Failure> {
-    let mut clients = find(socket.clone()).await?;
+    let what = if kind == Kind::Client { "client" } else { "server" };
+    let mut clients = find(socket.clone(), &format!("cannot tell the {what}")).await?;
     if socket.is_none() {
         // `client-`, `run-` and `tunnel-`: all have paths of their own.
         let is_client = |path: &std::path::Path| {
@@ -127,7 +128,6 @@ async fn the_only(socket: Option<PathBuf>, kind: Kind) -> Result<(PathBuf, UnixS
         clients.retain(|(path, _)| is_client(path) == (kind == Kind::Client));
     }
     let names: Vec<_> = clients.iter().map(|(path, _)| path.display().to_string()).collect();
-    let what = if kind == Kind::Client { "client" } else { "server" };
     let Ok([only]) = <[_; 1]>::try_from(clients) else {
         let wrong = match names.as_slice() {
             [] => format!("no {what} of this user runs"),
@@ -168,7 +168,7 @@ async fn watch(
 }
 
 /// The processes to ask: the one at `socket`, or all of this user's.
-async fn find(socket: Option<PathBuf>) -> Result<Vec<(PathBuf, UnixStream)>, Failure> {
+async fn find(socket: Option<PathBuf>, tried: &str) -> Result<Vec<(PathBuf, UnixStream)>, Failure> {
     if let Some(path) = socket {
         let stream = UnixStream::connect(&path).await.map_err(|error| unreachable(&path, &error))?;
         return Ok(vec![(path, stream)]);
@@ -177,7 +177,7 @@ async fn find(socket: Option<PathBuf>) -> Result<Vec<(PathBuf, UnixStream)>, Fai
     if found.is_empty() {
         let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
         return Err(Failure::new(
-            "cannot show the status",
+            tried,
             format_args!(
                 "no client or server of this user runs: there is no socket in {}",
                 places.join(" or ")

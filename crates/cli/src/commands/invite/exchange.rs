@@ -4,7 +4,7 @@ use std::{
     fs::File,
     io::{self, BufRead as _, BufReader, Read},
     path::Path,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -13,7 +13,7 @@ use units::{BitRate, Bytes};
 
 use super::Office;
 use crate::{
-    accounts::{AccountId, Name, Record, Terms, Usage},
+    accounts::{self, AccountId, LATEST, Name, Record, Terms, Usage},
     commands::print,
     console::say,
     failure::{Failure, io_reason},
@@ -21,8 +21,6 @@ use crate::{
 
 /// The longest list: far more than 100,000 accounts.
 const MAX_LIST: u64 = 64 << 20;
-/// The latest moment that a date can say, in ms since 1970.
-const MAX_MS: u64 = 250_000_000_000_000;
 
 /// An account as it travels; `docs/json.md` describes the fields.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,13 +131,14 @@ impl TryFrom<Line> for Record {
 }
 
 fn millis(moment: SystemTime) -> u64 {
-    let since = moment.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(MAX_MS)
+    accounts::millis(moment).unsigned_abs()
 }
 
 fn moment(millis: u64) -> Result<SystemTime, String> {
-    let since = (millis <= MAX_MS).then(|| Duration::from_millis(millis));
-    since.map(|since| SystemTime::UNIX_EPOCH + since).ok_or_else(|| format!("{millis} is no moment"))
+    if millis > LATEST {
+        return Err(format!("{millis} is no moment"));
+    }
+    Ok(accounts::moment(millis))
 }
 
 #[cfg(test)]
