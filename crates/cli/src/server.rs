@@ -17,6 +17,7 @@ mod tally;
 pub use advertise::advertised;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
+pub(crate) use names::names_work;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;

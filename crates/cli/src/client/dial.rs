@@ -13,7 +13,7 @@ use crate::{
     identity::CERTIFICATE_NAME,
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
-    target::Host,
+    target::{Host, Target},
     token::Service,
     transport::{Choice, Retry, explain},
 };
@@ -108,9 +108,22 @@ async fn dial_without_limit(options: &DialOptions) -> Result<Dialled, (Failure, 
     dial_once(options).await
 }
 
+/// Shakes hands over `path` alone, for whoever looks for what is wrong.
+///
+/// # Errors
+/// Why not.
+pub(crate) async fn try_path(
+    options: &DialOptions,
+    path: WantedPath,
+    server: SocketAddr,
+) -> Result<Connection, Failure> {
+    let connected = first_answer(options, server, vec![path]).await;
+    connected.map(|(connection, _)| connection).map_err(|(failure, _)| failure)
+}
+
 async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     let mut last = None;
-    for server in resolve(options).await? {
+    for server in resolve(&options.invitation.server).await? {
         match dial_address(options, server).await {
             Ok(dialled) => return Ok(dialled),
             Err((failure, retry)) if !retry.is_worth_it(false) => return Err((failure, retry)),
@@ -120,8 +133,11 @@ async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     Err(last.expect("resolve gives at least one address"))
 }
 
-async fn resolve(options: &DialOptions) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
-    let server = &options.invitation.server;
+/// The addresses of a server, four at most.
+///
+/// # Errors
+/// When its name has none.
+pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
     let failed = |wrong: String| {
         let failure = Failure::new(
             format!("cannot find the server {server}"),
@@ -224,7 +240,11 @@ async fn attempt(
     }
 }
 
-async fn show_token(
+/// Shows the token on a connection of its own; the reply's stream is the control stream.
+///
+/// # Errors
+/// How the server closed the connection instead of letting us in.
+pub(crate) async fn show_token(
     options: &DialOptions,
     connection: &Connection,
 ) -> Result<(SendStream, RecvStream), mendpath::ConnectionError> {

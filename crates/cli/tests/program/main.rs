@@ -3,6 +3,7 @@
 
 mod accounts;
 mod addresses;
+mod doctor;
 mod killed;
 mod neighbours;
 mod paths;
