@@ -2,6 +2,7 @@
 //! typed.
 
 mod config;
+mod doctor;
 #[cfg(feature = "experiment")]
 mod experiment;
 mod invite;
@@ -30,6 +31,7 @@ pub use self::trace::{AnalyzeArgs, TraceCommand};
 pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
+pub use self::doctor::DoctorArgs;
 pub use self::invite::{
     AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs,
     StateArgs, TermsArgs,
@@ -129,6 +131,12 @@ pub enum Command {
                   It holds for both directions, also when the interface comes back or the connection is made anew, until the client \
                   ends or something else is said.")]
     Path(PathArgs),
+    /// Try what usually goes wrong, and say what to do.
+    #[command(long_about = "Try what usually goes wrong, and say what to do.\n\n\
+                  One line for each check: ok, warning or problem. On a client it shakes hands with the server over each interface and \
+                  tries which packets pass; on a server it looks at its port, its address, its state and the firewall; on both at clock, \
+                  limits and buffers. Changes nothing, and needs no root. The exit code is 1 if there is a problem.")]
+    Doctor(DoctorArgs),
     /// Say who may use the server on this machine, and how much.
     #[command(long_about = "Say who may use the server on this machine, and how much.\n\n\
                   Each account has an invitation of its own, which can be limited and taken back; a running server follows within a second. \

@@ -26,12 +26,13 @@ pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
+pub(crate) use dial::{resolve, show_token, try_path};
 pub use forward::{Forward, ForwardError};
 pub use hosts::Hosts;
-pub(crate) use interfaces::{Candidate, candidates};
-pub use interfaces::{PathSpec, WantedPath, usable_paths};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(crate) use interfaces::{TUN, local_addresses};
+pub(crate) use interfaces::TUN;
+pub(crate) use interfaces::{Candidate, candidates, local_addresses};
+pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 pub(crate) use wishes::{Change, Order, Wishes};

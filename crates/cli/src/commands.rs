@@ -3,6 +3,7 @@
 mod client;
 mod config;
 mod demo;
+mod doctor;
 mod documents;
 #[cfg(feature = "experiment")]
 mod experiment;
@@ -59,6 +60,7 @@ pub async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Status(args) => status::run(args).await,
         Command::Paths(args) => paths::list(&args),
         Command::Path(args) => paths::change(args).await,
+        Command::Doctor(args) => return doctor::run(args).await,
         Command::Completions(args) => documents::completions(&args),
         Command::Manual(args) => documents::manual(&args),
         Command::Config(command) => config::run(command),

@@ -22,6 +22,7 @@ pub use template::template;
 
 use std::{
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
 };
 
@@ -65,6 +66,11 @@ impl Source {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .filter(|(name, _)| name.starts_with(settings::PREFIX));
         Self { line: std::env::args_os().collect(), environment: environment.collect() }
+    }
+
+    /// This process's environment with another command line.
+    pub(crate) fn beside_process(line: Vec<OsString>) -> Self {
+        Self { line, ..Self::process() }
     }
 
     /// Another one, for tests.
@@ -135,6 +141,12 @@ pub fn check(path: &Path) -> Result<Vec<&'static str>, Failure> {
 
 /// Where the machine's own server has its options, when it runs as a service.
 const SYSTEM: &str = "/etc/mendpath/server.toml";
+
+/// The file with the options of the machine's own `client` or `server`, if it runs as a service.
+pub(crate) fn packaged(command: &str) -> Option<PathBuf> {
+    let file = Path::new(SYSTEM).with_file_name(format!("{command}.toml"));
+    fs::File::open(&file).is_ok().then_some(file)
+}
 
 /// The state directory of the machine's own server, if it has one.
 ///

@@ -80,6 +80,49 @@ impl Identity {
     }
 }
 
+/// Whether there is an identity in `dir` that can be used; nothing is made.
+///
+/// # Errors
+/// As [`Identity::load_or_create`], for what is there.
+pub(crate) fn examine(dir: &Path) -> Result<bool, Failure> {
+    let failed = |path: &Path, error: &io::Error| {
+        Failure::new(
+            format!("cannot read {}", path.display()),
+            format!("{}: {}", path.display(), io_reason(error)),
+            "Ask as the user that the server runs as, or as root; or name another directory with --state DIR",
+        )
+    };
+    let about = match fs::metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        about => about.map_err(|error| failed(dir, &error))?,
+    };
+    if about.mode() & 0o022 != 0 {
+        return Err(named(open_to_others(dir, about.mode(), "chmod 700")));
+    }
+    let mut any = false;
+    for name in [KEY_FILE, SECRET_FILE, RESET_FILE] {
+        let path = dir.join(name);
+        match read_private(&path) {
+            Err(Unreadable::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(Unreadable::Io(error)) => return Err(failed(&path, &error)),
+            Err(Unreadable::Mode(mode)) => return Err(named(open_to_others(&path, mode, "chmod 600"))),
+            Ok(_) => any = true,
+        }
+    }
+    // Its content is read, and nothing made, now that all are there.
+    let complete = [KEY_FILE, SECRET_FILE, RESET_FILE].iter().all(|name| dir.join(name).exists());
+    if complete {
+        Identity::load_or_create(dir).map_err(named)?;
+    }
+    Ok(any)
+}
+
+/// The same with what was tried among what is wrong, for those who are shown that alone.
+fn named(failure: Failure) -> Failure {
+    let (tried, wrong, next) = failure.parts();
+    Failure::new(tried, format_args!("{tried}: {wrong}"), next)
+}
+
 fn load_secret(path: &Path) -> Result<[u8; SECRET_BYTES], Failure> {
     let text = stored_or_new(path, || URL_SAFE_NO_PAD.encode(TokenSecret::generate().as_bytes()) + "\n")?;
     let bytes = URL_SAFE_NO_PAD.decode(text.trim()).ok();

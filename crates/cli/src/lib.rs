@@ -23,6 +23,7 @@ pub mod console;
 pub mod demo;
 pub mod descriptors;
 pub mod destination;
+mod doctor;
 pub mod failure;
 pub mod identity;
 pub mod invitation;

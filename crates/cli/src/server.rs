@@ -20,6 +20,7 @@ pub(crate) use drain::Drain;
 pub use drain::{Drainer, Running};
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
 pub use names::DNS_PORT;
+pub(crate) use names::names_work;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;

@@ -140,3 +140,4 @@ pub use qlog::QlogDirectory;
 pub use recv_stream::RecvStream;
 pub use rustls;
 pub use send_stream::SendStream;
+pub use socket::SOCKET_BUFFER_SIZE;

@@ -14,8 +14,9 @@ use tokio::{io::Interest, net::UdpSocket, sync::watch, time::timeout};
 /// Longest UDP payload over IPv4, bytes; one system call cannot send more, offload or not.
 const MAX_UDP_PAYLOAD: usize = 65_507;
 
-/// Receive and send buffers asked of the operating system, bytes; it may grant less.
-const BUFFER_SIZE: usize = 4 << 20;
+/// Receive and send buffers that each UDP socket asks of the operating system, bytes; it may grant
+/// less (on Linux, `net.core.rmem_max` and `net.core.wmem_max`).
+pub const SOCKET_BUFFER_SIZE: usize = 4 << 20;
 
 /// How long a retired socket still receives what is under way to it.
 const LINGER: Duration = Duration::from_secs(1);
@@ -53,8 +54,8 @@ impl Socket {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
-        let _ = udp.set_recv_buffer_size((&socket).into(), BUFFER_SIZE);
-        let _ = udp.set_send_buffer_size((&socket).into(), BUFFER_SIZE);
+        let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let io = UdpSocket::from_std(socket)?;
         Ok(Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) })
     }

@@ -137,6 +137,20 @@ fn none_answers(invitation: &Invitation) -> (Failure, Retry) {
     (failure, Retry::Useful)
 }
 
+/// Shakes hands over `path` alone, for whoever looks for what is wrong.
+///
+/// # Errors
+/// Why not.
+pub(crate) async fn try_path(
+    options: &DialOptions,
+    host: &Target,
+    server: SocketAddr,
+    path: WantedPath,
+) -> Result<Connection, Failure> {
+    let connected = first_answer(options, host, server, vec![path]).await;
+    connected.map(|(connection, _)| connection).map_err(|(failure, _)| failure)
+}
+
 async fn dial_once(options: &DialOptions) -> Result<Dialled, (Failure, Retry)> {
     if options.invitation.also.is_empty() {
         let host = options.invitation.server.clone();
@@ -235,7 +249,11 @@ async fn enter_soon(
     entered.unwrap_or(Err(late))
 }
 
-async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
+/// The addresses of a server, four at most.
+///
+/// # Errors
+/// When its name has none.
+pub(crate) async fn resolve(server: &Target) -> Result<Vec<SocketAddr>, (Failure, Retry)> {
     let failed = |wrong: String| {
         let failure = Failure::new(
             format!("cannot find the server {server}"),
@@ -340,7 +358,11 @@ async fn attempt(
     }
 }
 
-async fn show_token(
+/// Shows the token on a connection of its own; the reply's stream is the control stream.
+///
+/// # Errors
+/// How the server closed the connection instead of letting us in.
+pub(crate) async fn show_token(
     options: &DialOptions,
     connection: &Connection,
 ) -> Result<(SendStream, RecvStream), ConnectionError> {

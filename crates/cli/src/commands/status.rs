@@ -167,6 +167,19 @@ async fn watch(
     }
 }
 
+/// The snapshots of all processes of this user; those that do not answer are left out.
+pub(super) async fn snapshots() -> Vec<(PathBuf, Snapshot)> {
+    let mut snapshots = Vec::new();
+    for (path, stream) in running(&all_places()).await {
+        let Ok(mut lines) = ask(&path, stream, "status").await else { continue };
+        let line = next(&mut lines, &path).await;
+        if let Ok(snapshot) = line.and_then(|line| read(&line)) {
+            snapshots.push((path, snapshot));
+        }
+    }
+    snapshots
+}
+
 /// The processes to ask: the one at `socket`, or all of this user's.
 async fn find(socket: Option<PathBuf>, tried: &str) -> Result<Vec<(PathBuf, UnixStream)>, Failure> {
     if let Some(path) = socket {

@@ -74,6 +74,18 @@ struct Configured {
     hosts: Hosts,
 }
 
+/// Whether the name servers of a server answer, in words either way.
+pub(crate) async fn names_work(given: &[SocketAddr]) -> Result<String, String> {
+    let names = Names::new(given);
+    let servers: Vec<_> = names.servers().iter().map(ToString::to_string).collect();
+    let servers = servers.join(", ");
+    match names.lookup("example.org.").await {
+        // That there is none is an answer, too.
+        Ok(_) | Err(LookupError::NoAddress) => Ok(format!("{servers} answers")),
+        Err(error) => Err(format!("{servers}: the name example.org {error}")),
+    }
+}
+
 impl Names {
     /// Asks these name servers, or the system's if there are none.
     pub(super) fn new(given: &[SocketAddr]) -> Self {

@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 
 mod bed;
+mod doctor;
 mod download;
 mod program;
 #[cfg(feature = "tunnel")]

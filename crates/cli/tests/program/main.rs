@@ -4,6 +4,7 @@
 mod accounts;
 mod activation;
 mod addresses;
+mod doctor;
 mod drain;
 mod fleet;
 mod killed;

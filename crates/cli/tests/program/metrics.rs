@@ -14,10 +14,14 @@ use promql_parser::{
 };
 use serde_json::Value;
 
-use crate::process::Process;
+use crate::process::{Process, address_in};
 
 /// Labels that Prometheus itself adds, or that functions need.
 const FROM_PROMETHEUS: [&str; 3] = ["instance", "job", "le"];
+
+/// What the program says before the addresses where it listens.
+const STATISTICS: &str = "statistics on ";
+const SOCKS5: &str = "SOCKS5 proxy on ";
 
 /// Every metric, with the labels that it has.
 type Printed = BTreeMap<String, BTreeSet<String>>;
@@ -35,11 +39,11 @@ fn printed() -> Printed {
         "--state",
         state.to_str().unwrap(),
     ]);
-    let at_server = server.address_after("statistics on ");
-    let invitation = server.line_with("mendpath://");
+    let [at_server, invitation] = server.lines_with([STATISTICS, "mendpath://"]);
+    let at_server = address_in(&at_server, STATISTICS);
     let client = Process::start(&["client", &invitation, "--path=127.0.0.1", "--socks5=127.0.0.1:0", admin]);
-    let socks5 = client.address_after("SOCKS5 proxy on ");
-    let at_client = client.address_after("statistics on ");
+    let [socks5, at_client] = client.lines_with([SOCKS5, STATISTICS]);
+    let (socks5, at_client) = (address_in(&socks5, SOCKS5), address_in(&at_client, STATISTICS));
     // The account is on the books from its first bytes on.
     assert!(through(socks5, at_server).starts_with("HTTP/1.1 200"));
     let mut all = Printed::new();
