@@ -127,7 +127,8 @@ fn what_is_wrong_with_the_way_to_a_server_is_named() {
 
     // Another key than the one that is named.
     let (place, pin) = invitation.split_once("?pin=").unwrap();
-    let other = format!("{place}?pin={}", pin.chars().rev().collect::<String>());
+    let first = if pin.starts_with('A') { 'B' } else { 'A' };
+    let other = format!("{place}?pin={first}{}", &pin[1..]);
     let told = bed.doctor(&[&other]);
     assert!(told.of("path lo (127.0.0.1)").contains("does not hold the key"), "{}", told.0);
     assert!(told.of("packets lo (127.0.0.1)").starts_with("ok"), "the server is there");
@@ -147,7 +148,9 @@ fn what_is_wrong_with_the_way_to_a_server_is_named() {
 fn without_an_invitation_the_server_of_a_running_client_is_tried() {
     let bed = Bed::new();
     let told = bed.doctor(&[]).of("invitation");
-    assert!(told.starts_with("warning: there is none, and no client runs"), "{told}");
+    // Root sees clients of other tests, too.
+    let others = told.contains("a running client's server is");
+    assert!(told.starts_with("warning: there is none, and no client runs") || others, "{told}");
     let (_server, invitation) = bed.server();
     let place = format!("export XDG_RUNTIME_DIR={}", bed.dir.path().display());
     let client = Process::start_after(&place, &["client", &invitation, "--socks5=127.0.0.1:0"]);
@@ -160,9 +163,10 @@ fn without_an_invitation_the_server_of_a_running_client_is_tried() {
 #[test]
 fn a_server_is_examined_before_it_runs_and_while_it_does() {
     let bed = Bed::new();
-    let fresh = bed.of_server(&["--listen=127.0.0.1:0"]);
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let fresh = bed.of_server(&[&format!("--listen={free}")]);
     assert!(fresh.of("state").contains("is made at the first start"));
-    assert!(fresh.of("port").contains("is free"));
+    assert!(fresh.of("port").contains("is free"), "{}", fresh.0);
     assert!(!bed.state().exists(), "it makes nothing");
 
     let (server, invitation) = bed.server();
