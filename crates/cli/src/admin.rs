@@ -8,9 +8,7 @@ mod metrics;
 mod page;
 
 pub(crate) use counters::Counters;
-pub(crate) use metrics::{
-    METRICS_KIND, encode_counter, encode_counters, encode_gauge, encode_process, metrics_text, name_and_unit,
-};
+pub(crate) use metrics::{METRICS_KIND, encode_counters, metrics_text};
 
 use std::{
     convert::Infallible,

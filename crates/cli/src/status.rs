@@ -12,7 +12,6 @@ mod saved;
 mod silences;
 mod snapshot;
 mod text;
-mod times;
 mod traffic;
 
 pub(crate) use control::{Control, all_places, places, running};
@@ -25,7 +24,6 @@ pub(crate) use silences::Silences;
 pub(crate) use snapshot::by_name;
 pub use snapshot::{AccountRow, ClientRow, PeerRow, Role, ServerRow, Snapshot};
 pub(crate) use text::screen;
-pub(crate) use times::{Lasting, Outcome, Stopwatch, Times};
 pub use traffic::{DestinationRow, TrafficRow};
 pub(crate) use traffic::{Flow, Traffic};
 
@@ -39,7 +37,7 @@ use std::{
 use mendpath::PathId;
 use tokio::time::Instant;
 
-use crate::{admin::Counters, client::Wishes, target::Target};
+use crate::{admin::Counters, client::Wishes};
 
 /// Destinations in a snapshot.
 const DESTINATIONS: usize = 40;
@@ -51,7 +49,6 @@ const EVENTS: usize = 40;
 pub(crate) struct Live {
     pub(crate) journal: Journal,
     pub(crate) traffic: Traffic,
-    pub(crate) times: Times,
     /// What the user wants of a client's paths.
     pub(crate) wishes: Wishes,
     names: Mutex<BTreeMap<PathId, String>>,
@@ -64,7 +61,6 @@ impl Live {
         Self {
             journal: Journal::default(),
             traffic: Traffic::new(names),
-            times: Times::default(),
             wishes: Wishes::default(),
             names: Mutex::default(),
             began: Instant::now(),
@@ -74,16 +70,6 @@ impl Live {
     /// What the paths of a client's connection are called.
     pub(crate) fn path_names(&self) -> MutexGuard<'_, BTreeMap<PathId, String>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// When this began, in milliseconds since 1970.
-    pub(crate) fn began_unix_ms(&self) -> u64 {
-        unix_ms().saturating_sub(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX))
-    }
-
-    /// A proxied connection to `target` begins.
-    pub(crate) fn begin(&self, target: &Target) -> Flow {
-        self.traffic.begin(target).timed(self.times.begin(Lasting::Connection))
     }
 
     /// A snapshot with what is written down here and what the transport said.

@@ -52,11 +52,7 @@ impl Statistics {
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
-            "/metrics" => Some(Answer::Text(
-                200,
-                METRICS_KIND,
-                metrics::metrics(paths, stats, self.shared.uplink.live().clone()),
-            )),
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, metrics::metrics(paths, stats))),
             "/events" => Some(Answer::Events(self.feed.clone())),
             _ => None,
         }

@@ -73,7 +73,7 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, tar
             return reset(tcp);
         }
     };
-    let flow = shared.uplink.live().begin(&target);
+    let flow = shared.uplink.live().traffic.begin(&target);
     let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT, &flow).await;
     debug!(%target, ?summary, "forwarded connection ended");
     if let Some(reply) = early.refusal().await {

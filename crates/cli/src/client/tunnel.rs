@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use mendpath::{RecvStream, SendStream};
-use tokio::{net::TcpStream, time::Instant};
+use tokio::net::TcpStream;
 use tracing::debug;
 
 use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     splice::splice_tcp,
-    status::{EventKind, Flow, Outcome},
+    status::{EventKind, Flow},
     target::Target,
 };
 
@@ -24,7 +24,6 @@ const SERVERS: usize = 3;
 pub(crate) struct Asked {
     receive: RecvStream,
     session: Session,
-    since: Instant,
 }
 
 /// Why a request was not granted.
@@ -67,12 +66,10 @@ impl Asked {
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
         let reply = answered
             .unwrap_or_else(|_| Err(refused(Status::TimedOut, &"the server did not answer in time")))?;
-        let (live, took) = (&self.session.live, self.since.elapsed());
         if reply.status == Status::Ok {
-            live.times.answered(Outcome::Granted, took);
             return Ok(self.receive);
         }
-        live.times.answered(Outcome::Refused, took);
+        let live = &self.session.live;
         if live.traffic.names() {
             live.journal.note(EventKind::Refused, &reply.text);
         } else {
@@ -157,7 +154,7 @@ pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result
             shared.answers.on_refused(&target, early);
         })?;
         shared.answers.on_granted(target.clone());
-        let flow = shared.uplink.live().begin(&target);
+        let flow = shared.uplink.live().traffic.begin(&target);
         return Ok(Tunnel::new(target, send, Early::Granted(receive), flow));
     }
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
@@ -176,7 +173,7 @@ pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result
         granted
     };
     let receive = if early { Early::new(granted) } else { Early::Granted(granted.await?) };
-    let flow = shared.uplink.live().begin(&target);
+    let flow = shared.uplink.live().traffic.begin(&target);
     Ok(Tunnel::new(target, send, receive, flow))
 }
 
@@ -210,7 +207,7 @@ async fn request(session: &Session, request: &Request) -> Result<(SendStream, As
     let asked = async {
         let (mut send, receive) = session.connection.open_bi().await.ok()?;
         write_frame(&mut send, &request.encode()).await.ok()?;
-        Some((send, Asked { receive, session: session.clone(), since: Instant::now() }))
+        Some((send, Asked { receive, session: session.clone() }))
     };
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(asked) => asked.ok_or(Unanswered::Lost),

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::{net::TcpStream, time::Instant};
+use tokio::net::TcpStream;
 use tracing::debug;
 
 use super::{DNS_PORT, Shared, means::Allowance, session::refuse, shares::Part};
@@ -14,7 +14,6 @@ use crate::{
     protocol::{Reply, Status, write_frame},
     socket_options,
     splice::splice_tcp,
-    status::Outcome,
     target::{Host, Target},
 };
 
@@ -28,10 +27,8 @@ pub(super) async fn serve(
     shared: &Shared,
     allowance: &Allowance,
 ) {
-    let (limit, began) = (shared.limits.connect_timeout, Instant::now());
+    let limit = shared.limits.connect_timeout;
     let connected = tokio::time::timeout(limit, connect(target, shared, allowance)).await;
-    let outcome = if matches!(connected, Ok(Ok(_))) { Outcome::Granted } else { Outcome::Refused };
-    shared.tally.live().times.answered(outcome, began.elapsed());
     let (tcp, _room) = match connected {
         Ok(Ok(connected)) => connected,
         Ok(Err(reply)) => return refuse(send, receive, reply).await,
@@ -44,7 +41,7 @@ pub(super) async fn serve(
     if write_frame(&mut send, &Reply::ok().encode()).await.is_err() {
         return;
     }
-    let flow = shared.tally.live().begin(target);
+    let flow = shared.tally.live().traffic.begin(target);
     let up = Metered::new(receive, allowance.account().clone(), Direction::Up);
     let down = Metered::new(send, allowance.account().clone(), Direction::Down);
     let summary = splice_tcp(tcp, (up, down), shared.limits.tcp_idle, &flow).await;

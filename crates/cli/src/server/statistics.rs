@@ -29,29 +29,29 @@ pub(crate) struct Statistics {
 }
 
 /// `/stats` of a server.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct StatsRow {
+#[derive(Serialize)]
+struct StatsRow {
     /// No new clients are let in: the server is about to stop.
-    pub(super) draining: bool,
-    pub(super) clients: usize,
+    draining: bool,
+    clients: usize,
     /// Clients with a token for whom there was no seat.
-    pub(super) turned_away: u64,
-    pub(super) door: DoorRow,
+    turned_away: u64,
+    door: DoorRow,
     /// Those that were ever used.
-    pub(super) accounts: Vec<accounts::Row>,
-    pub(super) association_packets_dropped: u64,
+    accounts: Vec<accounts::Row>,
+    association_packets_dropped: u64,
     #[serde(flatten)]
-    pub(super) counters: Counters,
+    counters: Counters,
 }
 
 /// How strangers are dealt with.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct DoorRow {
-    pub(super) waiting: usize,
-    pub(super) evicted: u64,
-    pub(super) evicted_by_network: u64,
-    pub(super) refused: u64,
-    pub(super) retries_sent: u64,
+#[derive(Serialize)]
+struct DoorRow {
+    waiting: usize,
+    evicted: u64,
+    evicted_by_network: u64,
+    refused: u64,
+    retries_sent: u64,
 }
 
 impl Statistics {
@@ -92,7 +92,8 @@ impl Statistics {
     }
 
     fn metrics(&self) -> String {
-        Scrape { stats: self.row(), live: self.tally.live().clone() }.text()
+        let StatsRow { clients, turned_away, accounts, counters, .. } = self.row();
+        Scrape { clients, turned_away, counters, accounts }.text()
     }
 }
 

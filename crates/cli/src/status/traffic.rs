@@ -10,7 +10,6 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Stopwatch;
 use crate::{
     splice::{Direction, Witness},
     target::Target,
@@ -51,11 +50,7 @@ struct Destination {
 
 /// One connection on the books; dropping it ends it.
 #[derive(Debug)]
-pub(crate) struct Flow {
-    to: Arc<Destination>,
-    /// Measures how long it lasts, if it is one program's.
-    time: Option<Stopwatch>,
-}
+pub(crate) struct Flow(Arc<Destination>);
 
 /// Connections to one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,7 +99,7 @@ impl Traffic {
     /// A connection to `target` begins.
     pub(crate) fn begin(&self, target: &Target) -> Flow {
         let host = if self.names { target.host.to_string() } else { String::new() };
-        Flow { to: self.books().begin((host, target.port)), time: None }
+        Flow(self.books().begin((host, target.port)))
     }
 
     /// At most `most` destinations.
@@ -178,20 +173,12 @@ impl Destination {
     }
 }
 
-impl Flow {
-    /// The same, measured until it ends.
-    pub(super) fn timed(mut self, time: Stopwatch) -> Self {
-        self.time = Some(time);
-        self
-    }
-}
-
 impl Witness for Flow {
     /// The first side of a splice is the program's or the other host's TCP connection.
     fn passed(&self, direction: Direction, bytes: usize) {
         let counter = match direction {
-            Direction::Forth => &self.to.sent,
-            Direction::Back => &self.to.received,
+            Direction::Forth => &self.0.sent,
+            Direction::Back => &self.0.received,
         };
         counter.fetch_add(bytes as u64, Relaxed);
     }
@@ -199,7 +186,7 @@ impl Witness for Flow {
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        self.to.open.fetch_sub(1, Relaxed);
+        self.0.open.fetch_sub(1, Relaxed);
     }
 }
 

@@ -8,7 +8,6 @@ mod doctor;
 mod drain;
 mod fleet;
 mod killed;
-mod metrics;
 mod neighbours;
 mod paths;
 mod process;

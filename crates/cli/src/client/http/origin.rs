@@ -35,7 +35,7 @@ use crate::{
     },
     protocol::{Reply, Status, StreamCode},
     splice::{Abort as _, Direction, Witness as _},
-    status::{Flow, Lasting, Live, Stopwatch},
+    status::Flow,
     target::Target,
 };
 
@@ -55,15 +55,12 @@ const MAX_FIELDS: usize = 256;
 #[derive(Clone)]
 struct Idle(Arc<watch::Sender<Option<Instant>>>);
 
-/// A connection in use by a request; idle again, and the request over, once this is dropped.
-pub(super) struct Lease {
-    idle: Idle,
-    _time: Stopwatch,
-}
+/// A connection in use; idle again once this is dropped.
+pub(super) struct Lease(Idle);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.idle.0.send_replace(Some(Instant::now()));
+        self.0.0.send_replace(Some(Instant::now()));
     }
 }
 
@@ -81,7 +78,6 @@ struct Origin {
     idle: Idle,
     /// Whether the last request was sent completely; nothing may follow half of one.
     sent: Arc<AtomicBool>,
-    live: Arc<Live>,
 }
 
 /// Why there is no response.
@@ -167,7 +163,7 @@ impl Origin {
             .handshake(TokioIo::new(io));
         let (sender, connection) = handshake.await.map_err(|error| Reply::new(Status::Failed, error))?;
         tokio::spawn(attend(connection, idle.0.subscribe()));
-        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default(), live: uplink.live().clone() })
+        Ok(Self { target: target.clone(), sender, idle, sent: Arc::default() })
     }
 
     async fn send(
@@ -175,7 +171,7 @@ impl Origin {
         request: Request<Upload>,
     ) -> Result<(Response<Incoming>, Lease), TrySendError<Request<Upload>>> {
         self.idle.0.send_replace(None);
-        let lease = Lease { idle: self.idle.clone(), _time: self.live.times.begin(Lasting::HttpRequest) };
+        let lease = Lease(self.idle.clone());
         self.sent = request.body().complete();
         Ok((self.sender.try_send_request(request).await?, lease))
     }
