@@ -40,6 +40,7 @@ pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
     config::Reload,
+    console::LogFormat,
     demo,
     server::{Advertise, DNS_PORT},
     target::TargetError,
@@ -68,6 +69,9 @@ pub struct Cli {
     /// Log what happens on stderr: -v the events, -vv the decisions, -vvv everything.
     #[arg(short, long, global = true, display_order = 100, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How lines on stderr are written: text, or json (an object on each line).
+    #[arg(long, global = true, display_order = 101, value_name = "FORMAT", default_value_t)]
+    pub log_format: LogFormat,
 }
 
 impl Cli {

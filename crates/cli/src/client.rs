@@ -26,9 +26,9 @@ pub(crate) use associate::associate;
 pub use dial::{DialOptions, Dialled, dial};
 pub use forward::{Forward, ForwardError};
 pub(crate) use interfaces::{Candidate, candidates};
+pub use interfaces::{PathSpec, WantedPath, usable_paths};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub(crate) use interfaces::{TUN, local_addresses};
-pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 pub(crate) use wishes::{Change, Order, Wishes};

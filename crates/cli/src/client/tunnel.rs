@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 use tracing::debug;
 
 use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     splice::splice_tcp,
-    status::{EventKind, Flow, Live},
+    status::{EventKind, Flow, Live, Outcome, Protocol, Timed},
     target::Target,
 };
 
@@ -20,6 +20,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A request that is made, and whose answer has not been read.
 pub(crate) struct Asked {
     receive: RecvStream,
+    /// When a connection was asked for, if that is what it is.
+    connecting: Option<Instant>,
     live: Arc<Live>,
 }
 
@@ -28,7 +30,17 @@ impl Asked {
     ///
     /// # Errors
     /// The server's answer, or one of ours when the connection is lost meanwhile.
-    pub(crate) async fn granted(mut self) -> Result<RecvStream, Reply> {
+    pub(crate) async fn granted(self) -> Result<RecvStream, Reply> {
+        let (live, connecting) = (self.live.clone(), self.connecting);
+        let granted = self.answer().await;
+        if let Some(began) = connecting {
+            let status = granted.as_ref().map_or_else(|reply| reply.status, |_| Status::Ok);
+            live.times.connected(began, status);
+        }
+        granted
+    }
+
+    async fn answer(mut self) -> Result<RecvStream, Reply> {
         let answer = async {
             let body = read_frame(&mut self.receive, MAX_MESSAGE).await.ok().flatten().ok_or_else(lost)?;
             Reply::decode(&body).map_err(|error| Reply::new(Status::Failed, error))
@@ -64,6 +76,7 @@ pub(crate) struct Tunnel {
     send: SendStream,
     receive: Early,
     flow: Flow,
+    timed: Option<Timed>,
 }
 
 /// Opens a stream that leads to `target`; `said` is what the program has said already. Whether that
@@ -71,7 +84,14 @@ pub(crate) struct Tunnel {
 ///
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
-pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
+pub(crate) async fn open(
+    shared: &Shared,
+    protocol: Protocol,
+    target: Target,
+    said: &[u8],
+) -> Result<Tunnel, Reply> {
+    let mut timed = Timed::new(shared.uplink.live(), protocol);
+    timed.ends(Outcome::Refused);
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
     // If the server takes no more, its answer says why.
     let _ = send.write_all(said).await;
@@ -90,12 +110,13 @@ pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result
     };
     let receive = if early { Early::new(granted) } else { Early::Granted(granted.await?) };
     let flow = shared.uplink.live().traffic.begin(&target);
-    Ok(Tunnel::new(target, send, receive, flow))
+    timed.ends(Outcome::Broken);
+    Ok(Tunnel { timed: Some(timed), ..Tunnel::new(target, send, receive, flow) })
 }
 
 impl Tunnel {
     pub(super) fn new(target: Target, send: SendStream, receive: Early, flow: Flow) -> Self {
-        Self { target, send, receive, flow }
+        Self { target, send, receive, flow, timed: None }
     }
 
     /// Passes on what the program has said, ahead of everything else. If the server takes no more,
@@ -107,11 +128,15 @@ impl Tunnel {
     /// Connects it with its program. Where the server refuses a program that was told that it is
     /// connected, `tcp` is reset.
     pub(crate) async fn carry(self, tcp: TcpStream) {
-        let Self { target, send, mut receive, flow } = self;
+        let Self { target, send, mut receive, flow, mut timed } = self;
         let summary = splice_tcp(tcp, (&mut receive, send), IDLE_TIMEOUT, &flow).await;
         debug!(%target, ?summary, "connection ended");
+        let outcome = Outcome::from(&summary.ended);
+        timed.iter_mut().for_each(|timed| timed.ends(outcome));
         // A refusal is worth waiting for, so that the next program hears of it.
-        let _ = receive.refusal().await;
+        if receive.refusal().await.is_some() {
+            timed.iter_mut().for_each(|timed| timed.ends(Outcome::Refused));
+        }
     }
 }
 
@@ -123,7 +148,8 @@ pub(crate) async fn request(session: &Session, request: &Request) -> Result<(Sen
     let asked = async {
         let (mut send, receive) = session.connection.open_bi().await.map_err(|_| lost())?;
         write_frame(&mut send, &request.encode()).await.map_err(|_| lost())?;
-        Ok((send, Asked { receive, live: session.live.clone() }))
+        let connecting = matches!(request, Request::Connect(_)).then(Instant::now);
+        Ok((send, Asked { receive, connecting, live: session.live.clone() }))
     };
     let asked = tokio::time::timeout(ANSWER_TIMEOUT, asked).await;
     asked.unwrap_or_else(|_| Err(Reply::new(Status::TimedOut, "the server takes no requests")))

@@ -9,7 +9,7 @@ use std::{
 
 use mendpath::Connection;
 use tokio::{sync::watch, time::Instant};
-use tracing::info;
+use tracing::{Instrument as _, info, info_span};
 
 use super::{
     dial::{DialOptions, Dialled, dial},
@@ -128,7 +128,8 @@ async fn keep(
     let mut reconnects = 0;
     loop {
         let Dialled { connection, first_path, server, control } = dialled;
-        announce(&connection, &first_path.to_string(), server, reconnects, &live.journal);
+        let span = info_span!("connection", id = connection.original_id());
+        span.in_scope(|| announce(&connection, &first_path.to_string(), server, reconnects, &live.journal));
         let hub = Arc::new(Hub::new(connection.clone()));
         publish.send_replace(Some(Session {
             connection: connection.clone(),
@@ -139,11 +140,12 @@ async fn keep(
         }));
         let error = tokio::select! {
             error = connection.closed() => error,
-            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), &live) => connection.closed().await,
+            () = keep_paths(connection.clone(), first_path, server, options.paths.clone(), &live).instrument(span.clone()) => connection.closed().await,
             () = hub.run() => connection.closed().await,
         };
+        span.in_scope(|| info!("connection is down: {error}"));
         drop(control);
-        publish.send_replace(None);
+        end_session(&connection, reconnects, &publish, &live);
         let (failure, retry) = explain(&error, &options.invitation.server);
         if !retry.is_worth_it(wait) {
             return failure;
@@ -155,7 +157,21 @@ async fn keep(
             Err(failure) => return failure,
         };
         reconnects += 1;
+        live.past().reconnects = reconnects;
     }
+}
+
+/// Writes down what the connection did. Whoever adds that to what there is sees either both or none.
+fn end_session(
+    connection: &Connection,
+    reconnects: u64,
+    publish: &watch::Sender<Option<Session>>,
+    live: &Live,
+) {
+    let mut past = live.past();
+    past.connections += (&connection.stats()).into();
+    past.paths.look(reconnects, &live.path_counts(connection));
+    publish.send_replace(None);
 }
 
 fn announce(connection: &Connection, path: &str, server: SocketAddr, reconnects: u64, journal: &Journal) {
