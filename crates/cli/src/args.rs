@@ -8,6 +8,8 @@ mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 mod paths;
+#[cfg(feature = "trace")]
+mod qlog;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
 #[cfg(feature = "trace")]
@@ -23,6 +25,8 @@ use units::Bytes;
 pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
 #[cfg(feature = "lab")]
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
+#[cfg(feature = "trace")]
+pub use self::qlog::{QlogCommand, ViewArgs};
 #[cfg(feature = "trace")]
 pub use self::trace::{AnalyzeArgs, TraceCommand};
 
@@ -168,6 +172,10 @@ pub enum Command {
     /// Look into packet captures.
     #[command(subcommand)]
     Trace(TraceCommand),
+    #[cfg(feature = "trace")]
+    /// Look into traces of our own connections.
+    #[command(subcommand)]
+    Qlog(QlogCommand),
     #[cfg(feature = "experiment")]
     /// Simulate the papers' experiments, or your own.
     #[command(subcommand)]

@@ -56,6 +56,10 @@ impl Metric<'_> {
         (all.filter(|word| !is_unit(word)).collect::<Vec<_>>().join("_"), unit)
     }
 
+    fn help(&self) -> String {
+        format!("{}.", self.help)
+    }
+
     /// A counter with labels.
     pub(crate) fn counters<L: EncodeLabelSet>(
         &self,
@@ -63,7 +67,7 @@ impl Metric<'_> {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let (name, unit) = self.parts();
-        let mut metric = encoder.encode_descriptor(&name, self.help, unit.as_ref(), MetricType::Counter)?;
+        let mut metric = encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Counter)?;
         for (labels, value) in values {
             ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
         }
@@ -77,7 +81,7 @@ impl Metric<'_> {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let (name, unit) = self.parts();
-        let mut metric = encoder.encode_descriptor(&name, self.help, unit.as_ref(), MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Gauge)?;
         for (labels, value) in values {
             ConstGauge::new(value).encode(metric.encode_family(&labels)?)?;
         }
@@ -87,14 +91,14 @@ impl Metric<'_> {
     /// A counter without labels.
     pub(crate) fn counter(&self, value: u64, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, unit) = self.parts();
-        let metric = encoder.encode_descriptor(&name, self.help, unit.as_ref(), MetricType::Counter)?;
+        let metric = encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Counter)?;
         ConstCounter::new(value).encode(metric)
     }
 
     /// A gauge without labels that is a whole number.
     pub(crate) fn gauge(&self, value: u64, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, unit) = self.parts();
-        let metric = encoder.encode_descriptor(&name, self.help, unit.as_ref(), MetricType::Gauge)?;
+        let metric = encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Gauge)?;
         ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX)).encode(metric)
     }
 }
@@ -110,7 +114,7 @@ pub(crate) fn encode_counters(counters: &Counters, encoder: &mut DescriptorEncod
     Metric { name: "recovery_reasons", help }.counters(values, encoder)
 }
 
-/// A description without its full stop, which the encoder adds.
+/// A description without its full stop, as [`Metric`] has it.
 pub(crate) fn sentence(help: &'static str) -> &'static str {
     help.trim_end_matches('.')
 }
@@ -124,7 +128,7 @@ struct Build {
 impl Collector for Build {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let labels = [("version", env!("CARGO_PKG_VERSION")), ("role", self.role)];
-        let help = "Always 1; the labels tell the program's version and what it is";
+        let help = "Always 1; the labels tell the program's version and what it is.";
         let mut metric = encoder.encode_descriptor("build_info", help, None, MetricType::Gauge)?;
         ConstGauge::new(1_i64).encode(metric.encode_family(&labels)?)
     }
@@ -148,15 +152,16 @@ impl Collector for Process {
         ];
         for (name, help, value) in gauges {
             let Some(value) = value else { continue };
-            let (name, unit) = Metric { name, help }.parts();
-            let metric = encoder.encode_descriptor(&name, help, unit.as_ref(), MetricType::Gauge)?;
+            let of = Metric { name, help };
+            let (name, unit) = of.parts();
+            let metric = encoder.encode_descriptor(&name, &of.help(), unit.as_ref(), MetricType::Gauge)?;
             ConstGauge::new(value).encode(metric)?;
         }
         let Some(seconds) = processor_seconds() else { return Ok(()) };
         let unit = Unit::Seconds;
         let metric = encoder.encode_descriptor(
             "process_cpu",
-            "Processor time used",
+            "Processor time used.",
             Some(&unit),
             MetricType::Counter,
         )?;

@@ -5,6 +5,7 @@ mod accounts;
 mod addresses;
 mod killed;
 mod neighbours;
+mod observed;
 mod paths;
 mod process;
 mod reload;

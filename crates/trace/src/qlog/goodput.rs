@@ -18,20 +18,21 @@ pub(super) struct Seen {
 impl Seen {
     /// How many of these bytes are new.
     pub(super) fn add(&mut self, stream: u64, offset: u64, length: u64) -> u64 {
+        let length = offset.saturating_add(length) - offset;
         let full = self.pieces >= MOST_PIECES
             || (self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(&stream));
         if full || length == 0 {
             return length;
         }
         let ranges = self.streams.entry(stream).or_default();
-        let (mut start, mut end) = (offset, offset.saturating_add(length));
+        let (mut start, mut end) = (offset, offset + length);
         let mut known = 0;
         self.pieces += 1;
         // Those that overlap or touch: the last one that begins before, and all that begin within.
         while let Some((&from, &to)) = ranges.range(..=end).next_back()
             && to >= start
         {
-            let (low, high) = (from.max(offset), to.min(offset.saturating_add(length)));
+            let (low, high) = (from.max(offset), to.min(offset + length));
             known += high.saturating_sub(low);
             (start, end) = (start.min(from), end.max(to));
             ranges.remove(&from);
