@@ -67,7 +67,8 @@ impl Metric<'_> {
         encoder: &mut DescriptorEncoder<'_>,
     ) -> fmt::Result {
         let (name, unit) = self.parts();
-        let mut metric = encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Counter)?;
+        let mut metric =
+            encoder.encode_descriptor(&name, &self.help(), unit.as_ref(), MetricType::Counter)?;
         for (labels, value) in values {
             ConstCounter::new(value).encode(metric.encode_family(&labels)?)?;
         }

@@ -17,9 +17,9 @@ use crate::{
 
 pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
     let is_stdin = args.file == Path::new("-");
-    let output = args.output.unwrap_or_else(|| {
-        if is_stdin { PathBuf::from("-") } else { args.file.with_extension("html") }
-    });
+    let output = args
+        .output
+        .unwrap_or_else(|| if is_stdin { PathBuf::from("-") } else { args.file.with_extension("html") });
     let is_input = |file: &Path| {
         let found = |path: &Path| fs::canonicalize(path).ok();
         !is_stdin && found(file).is_some_and(|file| found(&args.file) == Some(file))
