@@ -74,10 +74,10 @@ type Drawing = (&'static str, &'static str, &'static str, Points);
 static DRAWINGS: [Drawing; 7] = [
     ("Round-trip time", "round-trip time (ms)", "Smoothed, of each path.", |path, _| path.rtt.points()),
     ("Congestion window", "window (kB)", "What the path's controller allows in flight.", |path, _| {
-        scaled(path.window.points(), 1e-3)
+        scaled(held(&path.window.points()), 1e-3)
     }),
     ("Bytes in flight", "in flight (kB)", "Sent, and neither acknowledged nor declared lost.", |path, _| {
-        scaled(path.in_flight.points(), 1e-3)
+        scaled(held(&path.in_flight.points()), 1e-3)
     }),
     (
         "Goodput received",
@@ -104,6 +104,12 @@ static DRAWINGS: [Drawing; 7] = [
 
 fn scaled(points: Vec<(f64, f64)>, factor: f64) -> Vec<(f64, f64)> {
     points.into_iter().map(|(at, value)| (at, value * factor)).collect()
+}
+
+/// A value holds until the next.
+fn held(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let steps = points.windows(2).flat_map(|pair| [pair[0], (pair[1].0, pair[0].1)]);
+    steps.chain(points.last().copied()).collect()
 }
 
 fn charts(view: &QlogView) -> Vec<(&'static str, Html)> {
