@@ -18,7 +18,8 @@ function freePort() {
 }
 
 export class Pair {
-  static async start(programs) {
+  /** `options` are the server's. */
+  static async start(programs, options = []) {
     const pair = new Pair();
     pair.state = await mkdtemp(join(tmpdir(), "mendpath-pair-"));
     const [listen, socks5, client, server] = await Promise.all(Array.from({ length: 4 }, freePort));
@@ -28,7 +29,7 @@ export class Pair {
     const bed = JSON.parse(await pair.line(pair.bed));
     const serving = pair.run(`${programs}/mendpath`, [
       "server", `--listen=127.0.0.1:${listen}`, `--advertise=${bed.server}`, `--state=${pair.state}`, "--allow-private",
-      `--dns=${bed.dns}`, `--admin=127.0.0.1:${server}`,
+      `--dns=${bed.dns}`, `--admin=127.0.0.1:${server}`, ...options,
     ]);
     const invitation = await pair.line(serving);
     pair.run(`${programs}/mendpath`, [

@@ -8,7 +8,7 @@ mod metrics;
 mod page;
 
 pub(crate) use counters::Counters;
-pub(crate) use metrics::{METRICS_KIND, encode_counters, metrics_text};
+pub(crate) use metrics::{METRICS_KIND, Metric, encode_counters, metrics_text, sentence};
 
 use std::{
     convert::Infallible,

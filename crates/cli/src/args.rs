@@ -9,6 +9,8 @@ mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 mod paths;
+#[cfg(feature = "trace")]
+mod qlog;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
 #[cfg(feature = "trace")]
@@ -24,6 +26,8 @@ use units::Bytes;
 pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
 #[cfg(feature = "lab")]
 pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
+#[cfg(feature = "trace")]
+pub use self::qlog::{QlogCommand, ViewArgs};
 #[cfg(feature = "trace")]
 pub use self::trace::{AnalyzeArgs, TraceCommand};
 
@@ -42,6 +46,7 @@ pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
     config::Reload,
+    console::LogFormat,
     demo,
     quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
@@ -71,6 +76,9 @@ pub struct Cli {
     /// Log what happens on stderr: -v the events, -vv the decisions, -vvv everything.
     #[arg(short, long, global = true, display_order = 100, action = ArgAction::Count)]
     pub verbose: u8,
+    /// How lines on stderr are written: text, or json (an object on each line).
+    #[arg(long, global = true, display_order = 101, value_name = "FORMAT", default_value_t)]
+    pub log_format: LogFormat,
 }
 
 impl Cli {
@@ -173,6 +181,10 @@ pub enum Command {
     /// Look into packet captures.
     #[command(subcommand)]
     Trace(TraceCommand),
+    #[cfg(feature = "trace")]
+    /// Look into traces of our own connections.
+    #[command(subcommand)]
+    Qlog(QlogCommand),
     #[cfg(feature = "experiment")]
     /// Simulate the papers' experiments, or your own.
     #[command(subcommand)]

@@ -11,6 +11,8 @@ mod invite;
 #[cfg(feature = "lab")]
 mod lab;
 mod paths;
+#[cfg(feature = "trace")]
+mod qlog_view;
 mod receive;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
@@ -71,6 +73,8 @@ pub async fn run(cli: Cli) -> Result<u8, Failure> {
         Command::Experiment(command) => experiment::run(command),
         #[cfg(feature = "lab")]
         Command::Lab(args) => lab::run(*args).await,
+        #[cfg(feature = "trace")]
+        Command::Qlog(crate::args::QlogCommand::View(args)) => qlog_view::run(args),
         #[cfg(feature = "trace")]
         Command::Trace(crate::args::TraceCommand::Analyze(args)) => trace_analyze::run(args),
     };

@@ -1,7 +1,9 @@
 //! What long-running commands tell their user on stderr, and where progress may be drawn.
 
 use std::{
+    fmt,
     io::IsTerminal as _,
+    str::FromStr,
     sync::{
         OnceLock,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -9,12 +11,64 @@ use std::{
 };
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter,
+    fmt::{
+        format::Writer,
+        time::{FormatTime as _, SystemTime},
+    },
+};
+
+/// How lines on stderr are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// An object of JSON on each line.
+    Json,
+}
+
+impl LogFormat {
+    const ALL: [(Self, &str); 2] = [(Self::Text, "text"), (Self::Json, "json")];
+}
+
+impl fmt::Display for LogFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Self::ALL.iter().find(|(value, _)| value == self);
+        f.pad(named.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for LogFormat {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let named = Self::ALL.iter().find(|(_, name)| *name == text);
+        named.map(|(value, _)| *value).ok_or_else(|| format!("there is no `{text}`: use one of text, json"))
+    }
+}
+
+/// Whether lines are written as JSON.
+static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Prints one line on stderr. Never fails: a closed terminal is no reason to stop a proxy.
-pub fn say(line: impl std::fmt::Display) {
+pub fn say(line: impl fmt::Display) {
     use std::io::Write as _;
-    let _ = writeln!(std::io::stderr().lock(), "mendpath: {line}");
+    let line = if JSON.load(Relaxed) { json_line(&line.to_string()) } else { format!("mendpath: {line}") };
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
+}
+
+/// The line as logs have it.
+fn json_line(message: &str) -> String {
+    let mut now = String::new();
+    let _ = SystemTime.format_time(&mut Writer::new(&mut now));
+    let level = if message.starts_with("error: ") { "ERROR" } else { "INFO" };
+    let message = message.trim_start_matches("error: ");
+    let object = serde_json::json!({
+        "timestamp": now, "level": level, "fields": {"message": message}, "target": "mendpath",
+    });
+    object.to_string()
 }
 
 /// Whether good news are left out.
@@ -43,16 +97,25 @@ pub fn progress(length: u64, template: &str) -> ProgressBar {
 
 /// Sends logs to stderr: warnings of our crates, with `-v` information, with `-vv` everything.
 /// `RUST_LOG` overrules.
-pub fn init_logs(verbose: u8) {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter(verbose))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_filter_reloading();
-    let handle = builder.reload_handle();
+pub fn init_logs(verbose: u8, format: LogFormat) {
+    JSON.store(format == LogFormat::Json, Relaxed);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter(verbose)).with_writer(std::io::stderr);
     // A second call (in tests) keeps the first subscriber.
-    if builder.try_init().is_ok() {
-        let _ = VERBOSITY.set(Box::new(move |verbose| _ = handle.reload(filter(verbose))));
+    match format {
+        LogFormat::Text => {
+            let builder = builder.with_ansi(std::io::stderr().is_terminal()).with_filter_reloading();
+            let handle = builder.reload_handle();
+            if builder.try_init().is_ok() {
+                let _ = VERBOSITY.set(Box::new(move |verbose| _ = handle.reload(filter(verbose))));
+            }
+        }
+        LogFormat::Json => {
+            let builder = builder.json().with_span_list(false).with_filter_reloading();
+            let handle = builder.reload_handle();
+            if builder.try_init().is_ok() {
+                let _ = VERBOSITY.set(Box::new(move |verbose| _ = handle.reload(filter(verbose))));
+            }
+        }
     }
 }
 

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             return ExitCode::from(failure.exit_code());
         }
     };
-    console::init_logs(cli.verbose);
+    console::init_logs(cli.verbose, cli.log_format);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

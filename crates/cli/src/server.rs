@@ -1,5 +1,6 @@
 //! `mendpath server`: lets invited clients reach other hosts from here.
 
+mod account_books;
 mod advertise;
 mod associate;
 mod connect;

@@ -7,23 +7,27 @@
 mod control;
 mod feed;
 mod journal;
+mod path_counts;
 mod path_row;
 mod saved;
 mod silences;
 mod snapshot;
 mod text;
+mod times;
 mod traffic;
 
 pub(crate) use control::{Control, all_places, places, running};
 pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
 pub(crate) use journal::Journal;
 pub use journal::{EventKind, EventRow};
+pub(crate) use path_counts::{OTHERS, PATH_COUNTERS, PathBooks, PathCounts};
 pub use path_row::PathRow;
 pub(crate) use saved::Saved;
 pub(crate) use silences::Silences;
 pub(crate) use snapshot::by_name;
 pub use snapshot::{AccountRow, ClientRow, PeerRow, Role, ServerRow, Snapshot};
 pub(crate) use text::screen;
+pub(crate) use times::{Outcome, Protocol, Timed, Times};
 pub use traffic::{DestinationRow, TrafficRow};
 pub(crate) use traffic::{Flow, Traffic};
 
@@ -34,7 +38,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use mendpath::PathId;
+use mendpath::{Connection, PathId, PathStats};
 use tokio::time::Instant;
 
 use crate::{admin::Counters, client::Wishes};
@@ -51,8 +55,24 @@ pub(crate) struct Live {
     pub(crate) traffic: Traffic,
     /// What the user wants of a client's paths.
     pub(crate) wishes: Wishes,
+    pub(crate) times: Times,
+    /// What a client's paths and its ended connections have counted.
+    past: Mutex<Past>,
     names: Mutex<BTreeMap<PathId, String>>,
     began: Instant,
+    began_unix_ms: u64,
+}
+
+/// What a client's earlier connections did, and its paths by name.
+#[derive(Debug, Default)]
+pub(crate) struct Past {
+    pub(crate) connections: Counters,
+    /// Connections made after the first.
+    pub(crate) reconnects: u64,
+    pub(crate) paths: PathBooks,
+    /// The connection that is used, which is not among those above; also while its server does not
+    /// answer.
+    pub(crate) present: Option<Connection>,
 }
 
 impl Live {
@@ -62,14 +82,34 @@ impl Live {
             journal: Journal::default(),
             traffic: Traffic::new(names),
             wishes: Wishes::default(),
+            times: Times::default(),
+            past: Mutex::default(),
             names: Mutex::default(),
             began: Instant::now(),
+            began_unix_ms: unix_ms(),
         }
+    }
+
+    /// When the process began its work, in seconds since 1970.
+    pub(crate) fn began_unix(&self) -> f64 {
+        self.began_unix_ms as f64 / 1e3
+    }
+
+    /// What was before. Whoever holds this sees no connection end.
+    pub(crate) fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the paths of a client's connection are called.
     pub(crate) fn path_names(&self) -> MutexGuard<'_, BTreeMap<PathId, String>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the paths of a client's connection have counted, by name.
+    pub(crate) fn path_counts(&self, connection: &Connection) -> Vec<(String, PathId, PathCounts)> {
+        let names = self.path_names();
+        let named = |path: &PathStats| (path_name(&names, path), path.id, path.into());
+        connection.path_stats().iter().map(named).collect()
     }
 
     /// A snapshot with what is written down here and what the transport said.
@@ -93,6 +133,11 @@ impl Live {
             events: self.journal.newest(EVENTS),
         }
     }
+}
+
+/// What people call a path of a client.
+pub(crate) fn path_name(names: &BTreeMap<PathId, String>, path: &PathStats) -> String {
+    names.get(&path.id).cloned().unwrap_or_else(|| path.network.local.ip().to_string())
 }
 
 /// The wall clock, for people to read.

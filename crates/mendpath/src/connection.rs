@@ -302,6 +302,12 @@ impl Connection {
         self.shared().lock().error.clone()
     }
 
+    /// The destination connection id of the client's very first packet, in hexadecimal digits: what
+    /// both ends call the connection in their logs, and what its qlog file is named after.
+    pub fn original_id(&self) -> String {
+        self.shared().lock().proto.original_id().to_string()
+    }
+
     /// Statistics of the whole connection at this moment.
     pub fn stats(&self) -> ConnectionStats {
         self.shared().lock().proto.stats()

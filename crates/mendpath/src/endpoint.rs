@@ -13,7 +13,7 @@ use proto::{
 };
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::{runtime::Handle, sync::Notify};
-use tracing::debug;
+use tracing::{Instrument as _, debug, info_span};
 use units::Instant;
 
 use crate::{
@@ -404,7 +404,9 @@ impl Inner {
     /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at
     /// once.
     fn drive(&self, connecting: &Connecting) {
-        self.runtime.spawn(Driver::new(connecting.shared().clone()));
+        let id = connecting.shared().lock().proto.original_id();
+        let span = info_span!("connection", %id);
+        self.runtime.spawn(Driver::new(connecting.shared().clone()).instrument(span));
     }
 
     fn add_socket(self: &Arc<Self>, socket: UdpSocket, used_by: UsedBy) -> io::Result<Arc<Socket>> {

@@ -19,7 +19,7 @@ use std::{
 
 use proto::{ConnectionId, Observe, Observed, Observer, PacketPurpose, Side, wire::PacketKind};
 use qlog::{
-    TraceSeq, VantagePoint, VantagePointType,
+    CommonFields, TraceSeq, VantagePoint, VantagePointType,
     events::{EventImportance, JsonEvent, QUIC_URI, quic},
     streamer::{EventTimePrecision, QlogStreamer},
 };
@@ -72,7 +72,8 @@ impl QlogDirectory {
         let file = Counted { file: BufWriter::new(file), written: written.clone() };
         let vantage = VantagePoint { name: Some("mendpath".to_owned()), ty, flow: None };
         let schemas = vec![QUIC_URI.to_owned(), MENDPATH_URI.to_owned()];
-        let trace = TraceSeq::new(None, None, None, Some(vantage), schemas);
+        let common = CommonFields { group_id: Some(original.to_string()), ..CommonFields::default() };
+        let trace = TraceSeq::new(None, None, Some(common), Some(vantage), schemas);
         let mut streamer = QlogStreamer::new(
             Some(format!("{original} {role}")),
             None,

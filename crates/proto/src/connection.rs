@@ -135,6 +135,8 @@ struct TokenOwner {
 /// `None`, then [`poll_timeout`](Self::poll_timeout) once.
 pub struct Connection {
     side: Side,
+    /// See [`original_id`](Self::original_id).
+    original: ConnectionId,
     config: TransportConfig,
     state: State,
     rng: ChaCha12Rng,
@@ -205,7 +207,7 @@ impl Connection {
         handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, secrets);
-        connection.begin_watch(now, &original_cid);
+        connection.begin_watch(now, original_cid);
         connection.path_zero().trust_address();
         connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
         connection.drive_tls(now);
@@ -237,7 +239,7 @@ impl Connection {
         let handshake = Handshake::new(tls, Side::Server, client.destination);
         let mut connection =
             Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, secrets);
-        connection.begin_watch(now, &original);
+        connection.begin_watch(now, original);
         if client.token != AddressToken::None {
             connection.path_zero().trust_address();
         }
@@ -266,6 +268,7 @@ impl Connection {
         paths.insert(PathId::ZERO, path);
         Self {
             side,
+            original: remote_cid,
             state: State::Open,
             rng: ChaCha12Rng::from_seed(secrets.rng),
             handshake,
@@ -301,6 +304,12 @@ impl Connection {
     /// Which role we have.
     pub fn side(&self) -> Side {
         self.side
+    }
+
+    /// The destination connection id of the client's very first packet. Both ends know it, and
+    /// traces are named after it.
+    pub fn original_id(&self) -> ConnectionId {
+        self.original
     }
 
     /// Whether the TLS handshake is still under way.
@@ -359,9 +368,10 @@ impl Connection {
         RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.repair.reasons() }
     }
 
-    fn begin_watch(&mut self, now: Instant, original: &ConnectionId) {
+    fn begin_watch(&mut self, now: Instant, original: ConnectionId) {
+        self.original = original;
         let observe = self.config.observe.as_ref();
-        self.watcher = Watcher::new(observe.and_then(|o| o.connection(now, self.side, original)));
+        self.watcher = Watcher::new(observe.and_then(|o| o.connection(now, self.side, &original)));
     }
 
     /// Live statistics of the connection.

@@ -39,6 +39,7 @@ mod loops;
 mod options;
 mod percentiles;
 mod positions;
+mod qlog;
 mod report;
 mod reservoir;
 mod retransmission;
@@ -62,6 +63,7 @@ pub use loops::CapturePoint;
 pub use options::{Limits, Method, Odds, Options};
 pub use percentiles::PERCENTILES;
 pub use positions::{PositionSeries, Share};
+pub use qlog::{QlogError, QlogView, qlog_page, read_qlog};
 pub use report::{
     ArbiterInput, CapturePoints, ClassCounts, Connections, FileReport, LossEstimate, LostPacket, Packets,
     Report, Resent, RetransmissionCounts, SCHEMA, WiresharkCounts,

@@ -53,7 +53,7 @@ pub(crate) enum Direction {
 pub(crate) struct Present(Arc<Account>);
 
 /// An account as `/stats` shows it, and `/metrics`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) clients: usize,

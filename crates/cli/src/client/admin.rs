@@ -6,11 +6,11 @@ use mendpath::ConnectionStats;
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{Session, Shared, Uplink, answers::AnswerCounts, metrics};
+use super::{Session, Shared, Uplink, answers::AnswerCounts, metrics::Scrape};
 use crate::{
     admin::{self, Answer, Counters, METRICS_KIND, json},
     listener::Place,
-    status::{ClientRow, Feed, PathRow, Role, Snapshot},
+    status::{ClientRow, Feed, PathRow, Role, Snapshot, path_name},
 };
 
 /// What is shown, and to whom.
@@ -45,26 +45,53 @@ impl Statistics {
         let paths = session.as_ref().map(paths).unwrap_or_default();
         let stats = session.as_ref().map(|session| {
             let (connection, answers) = (session.connection.stats(), self.shared.answers.counts());
-            let tun = self.shared.tun.get().map(|tun| tun());
             let server = session.host.to_string();
-            StatsRow { server, tun, ..StatsRow::new(&connection, session.reconnects, answers) }
+            StatsRow { server, tun: self.tun(), ..StatsRow::new(&connection, session.reconnects, answers) }
         });
         match path {
             "/paths" => Some(json(&paths)),
             "/stats" => Some(json(&stats)),
-            "/metrics" => Some(Answer::Text(200, METRICS_KIND, metrics::metrics(paths, stats))),
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, self.metrics())),
             "/events" => Some(Answer::Events(self.feed.clone())),
             _ => None,
         }
+    }
+
+    fn tun(&self) -> Option<TunRow> {
+        self.shared.tun.get().map(|tun| tun())
+    }
+
+    fn metrics(&self) -> String {
+        let live = self.shared.uplink.live();
+        let mut past = live.past();
+        let session = self.shared.uplink.now();
+        let mut counters = past.connections;
+        if let Some(connection) = past.present.clone() {
+            counters += (&connection.stats()).into();
+            let life = past.reconnects;
+            past.paths.look(life, &live.path_counts(&connection));
+        }
+        let counted = past.paths.sums().iter().map(|(name, counts)| (name.clone(), *counts)).collect();
+        let mut open: Vec<PathRow> = session.as_ref().map(paths).unwrap_or_default();
+        for row in &mut open {
+            row.name = past.paths.label(&row.name).to_owned();
+        }
+        let scrape = Scrape {
+            connected: session.is_some(),
+            reconnects: past.reconnects,
+            answers: self.shared.answers.counts(),
+            counters,
+            tun: self.tun(),
+            counted,
+            open,
+        };
+        scrape.text(live)
     }
 }
 
 fn paths(session: &Session) -> Vec<PathRow> {
     let names = session.live.path_names();
-    let name = |path: &mendpath::PathStats| {
-        names.get(&path.id).cloned().unwrap_or_else(|| path.network.local.ip().to_string())
-    };
-    session.connection.path_stats().iter().map(|path| PathRow::new(path, name(path))).collect()
+    session.connection.path_stats().iter().map(|path| PathRow::new(path, path_name(&names, path))).collect()
 }
 
 fn snapshot(uplink: &Uplink, servers: &[String]) -> Snapshot {

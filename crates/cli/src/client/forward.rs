@@ -11,6 +11,7 @@ use crate::{
     failure::Failure,
     listener::{Listener, Place},
     splice::{reset, splice_tcp},
+    status::{Outcome, Protocol, Timed},
     target::{Target, TargetError},
 };
 
@@ -66,9 +67,11 @@ impl Forward {
 pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, target: Arc<Target>) {
     // To connect is to ask.
     place.occupy().await;
+    let mut timed = Timed::new(shared.uplink.live(), Protocol::Forward);
     let (send, mut early) = match tunnel::ask(&shared.uplink, Target::clone(&target)).await {
         Ok((send, asked)) => (send, Early::new(asked.granted())),
         Err(reply) => {
+            timed.ends(Outcome::Refused);
             say(format_args!("cannot reach {target}: {}", reply.text));
             return reset(tcp);
         }
@@ -76,7 +79,9 @@ pub(crate) async fn serve(tcp: TcpStream, place: Place, shared: Arc<Shared>, tar
     let flow = shared.uplink.live().traffic.begin(&target);
     let summary = splice_tcp(tcp, (&mut early, send), IDLE_TIMEOUT, &flow).await;
     debug!(%target, ?summary, "forwarded connection ended");
+    timed.ends((&summary.ended).into());
     if let Some(reply) = early.refusal().await {
+        timed.ends(Outcome::Refused);
         say(format_args!("cannot reach {target}: {}", reply.text));
     }
 }

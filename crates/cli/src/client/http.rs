@@ -53,7 +53,7 @@ use self::{
     visit::{Turn, Visit},
 };
 use super::{Credentials, IDLE_TIMEOUT, Shared, tunnel};
-use crate::{listener::Place, protocol::Reply, splice::reset, target::Target};
+use crate::{listener::Place, protocol::Reply, splice::reset, status::Protocol, target::Target};
 
 /// How often it is looked whether anything moves.
 const TICK: Duration = Duration::from_secs(30);
@@ -206,7 +206,7 @@ impl Proxy {
     /// RFC 9110 section 9.3.6. What came with the request goes out with it, and need not wait for
     /// the answer.
     async fn connect(&self, target: Target, early: Bytes, turn: Turn) -> Answer {
-        match tunnel::open(&self.shared, target, &early).await {
+        match tunnel::open(&self.shared, Protocol::HttpConnect, target, &early).await {
             Ok(tunnel) => {
                 self.become_tunnel(Tunnel { far: Far::Stream(tunnel), _turn: turn });
                 let mut answer = Response::new(Download::words("", None));

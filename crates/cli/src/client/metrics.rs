@@ -1,147 +1,131 @@
-//! `/metrics`: paths and connection for Prometheus, in the text format of OpenMetrics.
+//! `/metrics` of a client: its connection, and its paths by name.
 
 use std::fmt;
 
-use prometheus_client::{
-    collector::Collector,
-    encoding::{DescriptorEncoder, EncodeMetric as _},
-    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
-    registry::Unit,
-};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
-use super::admin::{StatsRow, TunRow};
+use super::{admin::TunRow, answers::AnswerCounts};
 use crate::{
-    admin::{encode_counters, metrics_text},
-    status::PathRow,
+    admin::{Counters, Metric, encode_counters, metrics_text, sentence},
+    status::{Live, PATH_COUNTERS, PathCounts, PathRow},
 };
-
-/// The text. Counters of a connection start again when it is made anew.
-pub(super) fn metrics(paths: Vec<PathRow>, stats: Option<StatsRow>) -> String {
-    metrics_text(Scrape { paths, stats })
-}
 
 /// What there is to tell at the moment.
 #[derive(Debug)]
-struct Scrape {
-    paths: Vec<PathRow>,
-    stats: Option<StatsRow>,
+pub(super) struct Scrape {
+    pub(super) connected: bool,
+    pub(super) reconnects: u64,
+    pub(super) answers: AnswerCounts,
+    /// Of all connections since the client's start.
+    pub(super) counters: Counters,
+    pub(super) tun: Option<TunRow>,
+    /// What paths have counted since the client's start, by name.
+    pub(super) counted: Vec<(String, PathCounts)>,
+    /// Those that there are, by the same names.
+    pub(super) open: Vec<PathRow>,
+}
+
+impl Scrape {
+    /// The text.
+    pub(super) fn text(self, live: &Live) -> String {
+        metrics_text("client", live, self)
+    }
+
+    /// The paths that there are; of several with one name the newest.
+    fn newest(&self) -> impl Iterator<Item = &PathRow> {
+        self.open
+            .iter()
+            .filter(|path| !self.open.iter().any(|other| other.name == path.name && other.id > path.id))
+    }
+
+    fn encode_paths(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let answering = |name: &str| {
+            let answers = |path: &PathRow| ["active", "backup", "paused"].contains(&path.state.as_str());
+            self.newest().any(|path| path.name == name && answers(path))
+        };
+        let values = self
+            .counted
+            .iter()
+            .map(|(name, _)| ([("path", name.as_str())], f64::from(u8::from(answering(name)))));
+        let help = "Whether the path is there and answers";
+        Metric { name: "path_up", help }.gauges(values, encoder)?;
+        for (name, help, value) in OF_PATHS {
+            let values = self.newest().map(|path| ([("path", path.name.as_str())], value(path)));
+            Metric { name, help }.gauges(values, encoder)?;
+        }
+        for (index, counter) in PATH_COUNTERS.iter().enumerate() {
+            let values =
+                self.counted.iter().map(|(name, counts)| ([("path", name.as_str())], counts.value(index)));
+            let name = format!("path_{}", counter.name);
+            Metric { name: &name, help: sentence(counter.help) }.counters(values, encoder)?;
+        }
+        Ok(())
+    }
 }
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Whether there is a connection to the server.";
-        let up = encoder.encode_descriptor("up", help, None, MetricType::Gauge)?;
-        ConstGauge::new(i64::from(self.stats.is_some())).encode(up)?;
-        if let Some(stats) = &self.stats {
-            encode_connection(stats, &mut encoder)?;
+        let encoder = &mut encoder;
+        let help = "Whether there is a connection to the server";
+        Metric { name: "up", help }.gauge(self.connected.into(), encoder)?;
+        for (name, help, value) in [
+            ("reconnects", "Connections made after the first", self.reconnects),
+            ("early_answers", "Programs answered before the server had", self.answers.early),
+            (
+                "early_answers_refused",
+                "Those of them whose request the server then refused",
+                self.answers.refused,
+            ),
+        ] {
+            Metric { name, help }.counter(value, encoder)?;
         }
-        OF_PATHS.iter().try_for_each(|metric| metric.encode(&self.paths, &mut encoder))
+        let help = "Destinations connected to lately, whose programs are answered at once";
+        Metric { name: "destinations_known", help }.gauge(self.answers.known, encoder)?;
+        self.tun.as_ref().map_or(Ok(()), |tun| encode_tun(tun, encoder))?;
+        encode_counters(&self.counters, encoder)?;
+        self.encode_paths(encoder)
     }
 }
 
-fn encode_connection(stats: &StatsRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let counters = [
-        ("reconnects", "Connections made after the first.", stats.reconnects),
-        ("early_answers", "Programs answered before the server had.", stats.early_answers),
-        (
-            "early_answers_refused",
-            "Those of them whose request the server then refused.",
-            stats.early_answers_refused,
-        ),
-    ];
-    for (name, help, value) in counters {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    let help = "Destinations connected to lately, whose programs are answered at once.";
-    let known = encoder.encode_descriptor("destinations_known", help, None, MetricType::Gauge)?;
-    ConstGauge::new(stats.destinations_known as f64).encode(known)?;
-    stats.tun.as_ref().map_or(Ok(()), |tun| encode_tun(tun, encoder))?;
-    encode_counters(&stats.counters, encoder)
-}
+/// A gauge of a path.
+type OfPath = (&'static str, &'static str, fn(&PathRow) -> f64);
 
-fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let counters = [
-        ("tun_packets", "Packets read from the TUN device.", tun.packets),
-        ("tun_rewritten", "TCP packets rewritten.", tun.rewritten),
-        ("tun_replies", "Packets answered with a reset or an ICMP error.", tun.replies),
-        ("tun_asked", "TCP connections that programs asked for.", tun.asked),
-        ("tun_granted", "TCP connections that were granted.", tun.granted),
-        ("tun_refused", "TCP connections that were refused.", tun.refused),
-        ("tun_forgotten", "TCP flows forgotten before their end.", tun.forgotten),
-        ("tun_udp_dropped", "UDP packets of programs that found no room.", tun.udp_dropped),
-    ];
-    for (name, help, value) in counters {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    let gauges = [
-        ("tun_flows", "TCP flows at the moment.", tun.flows),
-        ("tun_udp_sockets", "UDP sockets of programs at the moment.", tun.udp_sockets),
-    ];
-    for (name, help, value) in gauges {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(value as f64).encode(metric)?;
-    }
-    let help = "Packets of the TUN device that were dropped, by reason.";
-    let mut dropped = encoder.encode_descriptor("tun_dropped", help, None, MetricType::Counter)?;
-    for (reason, count) in &tun.dropped {
-        ConstCounter::new(*count).encode(dropped.encode_family(&[("reason", *reason)])?)?;
-    }
-    Ok(())
-}
-
-/// A metric that each path has.
-struct OfPath {
-    name: &'static str,
-    unit: Option<Unit>,
-    help: &'static str,
-    value: Value,
-}
-
-enum Value {
-    Gauge(fn(&PathRow) -> f64),
-    Counter(fn(&PathRow) -> u64),
-}
-
-static OF_PATHS: [OfPath; 8] = [
-    OfPath::gauge("path_rtt", Unit::Seconds, "Smoothed round-trip time.", |path| path.rtt_ms / 1e3),
-    OfPath::gauge("path_window", Unit::Bytes, "Congestion window.", |path| path.window_bytes as f64),
-    OfPath::gauge("path_in_flight", Unit::Bytes, "Bytes sent and not answered for.", |path| {
-        path.in_flight_bytes as f64
+static OF_PATHS: [OfPath; 6] = [
+    ("path_rtt_seconds", "Smoothed round-trip time", |path| path.rtt_ms / 1e3),
+    ("path_rtt_min_seconds", "Smallest round-trip time", |path| path.rtt_min_ms / 1e3),
+    ("path_window_bytes", "Congestion window", |path| path.window_bytes as f64),
+    ("path_in_flight_bytes", "Bytes sent and not answered for", |path| path.in_flight_bytes as f64),
+    ("path_packets_missing", "The server's packets that have not arrived though later ones have", |path| {
+        path.packets_missing as f64
     }),
-    OfPath::counter("path_bytes_sent", "UDP payload bytes sent.", |path| path.bytes_sent),
-    OfPath::counter("path_bytes_received", "UDP payload bytes received.", |path| path.bytes_received),
-    OfPath::counter("path_packets_lost", "Packets declared lost.", |path| path.packets_lost),
-    OfPath::counter("path_repair_symbols_sent", "Repair symbols sent.", |path| path.repair_symbols_sent),
-    OfPath::counter("path_copies_sent", "Copies of packets sent.", |path| path.copies_sent),
+    ("path_loss_estimate", "The share of packets that recovery expects to be lost, 0 to 1", |path| {
+        path.loss_estimate
+    }),
 ];
 
-impl OfPath {
-    const fn gauge(name: &'static str, unit: Unit, help: &'static str, value: fn(&PathRow) -> f64) -> Self {
-        Self { name, unit: Some(unit), help, value: Value::Gauge(value) }
+fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    for (name, help, value) in [
+        ("tun_packets", "Packets read from the TUN device", tun.packets),
+        ("tun_bytes", "Bytes read from the TUN device", tun.bytes),
+        ("tun_rewritten", "TCP packets rewritten", tun.rewritten),
+        ("tun_replies", "Packets answered with a reset or an ICMP error", tun.replies),
+        ("tun_asked", "TCP connections that programs asked for", tun.asked),
+        ("tun_granted", "TCP connections that were granted", tun.granted),
+        ("tun_refused", "TCP connections that were refused", tun.refused),
+        ("tun_forgotten", "TCP flows forgotten before their end", tun.forgotten),
+        ("tun_udp_dropped", "UDP packets of programs that found no room", tun.udp_dropped),
+    ] {
+        Metric { name, help }.counter(value, encoder)?;
     }
-
-    const fn counter(name: &'static str, help: &'static str, value: fn(&PathRow) -> u64) -> Self {
-        Self { name, unit: None, help, value: Value::Counter(value) }
+    for (name, help, value) in [
+        ("tun_flows", "TCP flows at the moment", tun.flows),
+        ("tun_udp_sockets", "UDP sockets of programs at the moment", tun.udp_sockets),
+    ] {
+        Metric { name, help }.gauge(value as u64, encoder)?;
     }
-
-    fn encode(&self, paths: &[PathRow], encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let kind = match self.value {
-            Value::Gauge(_) => MetricType::Gauge,
-            Value::Counter(_) => MetricType::Counter,
-        };
-        let mut metric = encoder.encode_descriptor(self.name, self.help, self.unit.as_ref(), kind)?;
-        for path in paths {
-            let labels = [("path", path.id.to_string()), ("local", path.local.clone())];
-            let of_path = metric.encode_family(&labels)?;
-            match self.value {
-                Value::Gauge(value) => ConstGauge::new(value(path)).encode(of_path)?,
-                Value::Counter(value) => ConstCounter::new(value(path)).encode(of_path)?,
-            }
-        }
-        Ok(())
-    }
+    let help = "Packets of the TUN device that were dropped, by reason";
+    let values = tun.dropped.iter().map(|(reason, count)| ([("reason", *reason)], *count));
+    Metric { name: "tun_dropped", help }.counters(values, encoder)
 }
 
 #[cfg(test)]
@@ -149,63 +133,81 @@ mod tests {
     use mendpath::ConnectionStats;
 
     use super::*;
-    use crate::client::answers::AnswerCounts;
 
-    fn path() -> PathRow {
+    fn path(id: u32, name: &str, state: &str) -> PathRow {
         PathRow {
-            id: 1,
-            local: "192.0.2.1:5000".into(),
+            id,
+            name: name.into(),
+            state: state.into(),
+            local: format!("192.0.2.1:{}", 5_000 + id),
             rtt_ms: 50.0,
             window_bytes: 14_520,
-            copies_sent: 3,
             ..PathRow::default()
         }
     }
 
-    #[test]
-    fn without_a_connection() {
-        let text = metrics(Vec::new(), None);
-        assert!(text.starts_with("# HELP mendpath_up "), "{text}");
-        assert!(text.contains("\nmendpath_up 0\n") && text.ends_with("# EOF\n"), "{text}");
-        let values = text.lines().filter(|line| !line.starts_with('#'));
-        assert_eq!(values.count(), 1, "{text}");
-    }
-
-    #[test]
-    fn paths_are_told_of_in_the_words_of_the_json() {
-        let shown = serde_json::to_value(path()).unwrap();
-        for metric in &OF_PATHS {
-            let name = metric.name.strip_prefix("path_").unwrap();
-            let known = ["", "_ms", "_bytes"].map(|unit| shown.get(format!("{name}{unit}")).is_some());
-            assert!(known.contains(&true), "{name}");
+    fn scrape() -> Scrape {
+        Scrape {
+            connected: false,
+            reconnects: 0,
+            answers: AnswerCounts::default(),
+            counters: Counters::default(),
+            tun: None,
+            counted: Vec::new(),
+            open: Vec::new(),
         }
     }
 
-    #[test]
-    fn names_have_units_and_totals() {
+    fn check(text: &str, lines: &[&str]) {
+        for line in lines {
+            assert!(text.lines().any(|other| other == *line), "{line} is not in\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn without_a_connection() {
+        let text = scrape().text(&Live::new(true));
+        let version =
+            format!("mendpath_build_info{{version=\"{}\",role=\"client\"}} 1", env!("CARGO_PKG_VERSION"));
+        check(&text, &["mendpath_up 0", "mendpath_sent_bytes_total 0", &version]);
+        assert!(text.contains("\nprocess_start_time_seconds 1"), "{text}");
+        assert!(!text.contains(".."), "{text}");
+    }
+
+    #[tokio::test]
+    async fn names_have_units_and_totals() {
         let mut stats = ConnectionStats::default();
         (stats.packets_rebuilt, stats.packets_mended, stats.reasons.block) = (5, 7, 2);
-        let text = metrics(
-            vec![path()],
-            Some(StatsRow::new(&stats, 1, AnswerCounts { early: 3, ..AnswerCounts::default() })),
+        let open = vec![path(1, "wlan0 (192.0.2.1)", "active"), path(0, "wlan0 (192.0.2.1)", "closing")];
+        let counted = ["wlan0 (192.0.2.1)", "wwan0 (198.51.100.7)"];
+        let text = Scrape {
+            connected: true,
+            reconnects: 1,
+            answers: AnswerCounts { early: 3, ..AnswerCounts::default() },
+            counters: (&stats).into(),
+            open,
+            counted: counted.map(|name| (name.to_owned(), PathCounts::default())).to_vec(),
+            ..scrape()
+        }
+        .text(&Live::new(true));
+        check(
+            &text,
+            &[
+                "mendpath_up 1",
+                "mendpath_reconnects_total 1",
+                "mendpath_early_answers_total 3",
+                "mendpath_destinations_known 0",
+                "mendpath_packets_rebuilt_total 5",
+                "mendpath_packets_mended_total 7",
+                "mendpath_recovery_reasons_total{reason=\"block\"} 2",
+                "mendpath_path_rtt_seconds{path=\"wlan0 (192.0.2.1)\"} 0.05",
+                "mendpath_path_window_bytes{path=\"wlan0 (192.0.2.1)\"} 14520.0",
+                "mendpath_path_up{path=\"wlan0 (192.0.2.1)\"} 1.0",
+                "mendpath_path_up{path=\"wwan0 (198.51.100.7)\"} 0.0",
+                "mendpath_path_copies_sent_total{path=\"wwan0 (198.51.100.7)\"} 0",
+                "mendpath_path_sent_bytes_total{path=\"wwan0 (198.51.100.7)\"} 0",
+            ],
         );
-        let labels = "{path=\"1\",local=\"192.0.2.1:5000\"}";
-        for line in [
-            "mendpath_up 1",
-            "mendpath_reconnects_total 1",
-            "mendpath_early_answers_total 3",
-            "mendpath_destinations_known 0.0",
-            "mendpath_packets_rebuilt_total 5",
-            "mendpath_packets_mended_total 7",
-            "mendpath_recovery_reasons_total{reason=\"block\"} 2",
-            &format!("mendpath_path_rtt_seconds{labels} 0.05"),
-            &format!("mendpath_path_window_bytes{labels} 14520.0"),
-            &format!("mendpath_path_copies_sent_total{labels} 3"),
-        ] {
-            assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
-        }
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            assert_eq!(line.split(' ').count(), 2, "{line}");
-        }
     }
 }

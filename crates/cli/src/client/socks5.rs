@@ -17,6 +17,7 @@ use super::{Credentials, HANDSHAKE_TIMEOUT, Shared, socks5_udp, tunnel};
 use crate::{
     listener::Place,
     protocol::Reply,
+    status::Protocol,
     target::{Host, Target, is_name},
 };
 
@@ -61,7 +62,7 @@ async fn connect(waiting: Waiting, address: TargetAddr, shared: &Shared) {
     let Some(target) = target_of(address) else {
         return refuse(waiting, ReplyError::AddressTypeNotSupported).await;
     };
-    match tunnel::open(shared, target, &[]).await {
+    match tunnel::open(shared, Protocol::Socks5, target, &[]).await {
         Ok(tunnel) => {
             let Ok(tcp) = waiting.reply_success(UNSPECIFIED).await else { return };
             tunnel.carry(tcp).await;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use mendpath::{RecvStream, SendStream};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 use tracing::debug;
 
 use super::{IDLE_TIMEOUT, Session, Shared, Uplink, early::Early};
 use crate::{
     protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
     splice::splice_tcp,
-    status::{EventKind, Flow},
+    status::{EventKind, Flow, Outcome, Protocol, Timed},
     target::Target,
 };
 
@@ -24,6 +24,8 @@ const SERVERS: usize = 3;
 pub(crate) struct Asked {
     receive: RecvStream,
     session: Session,
+    /// When a connection was asked for, if that is what it is.
+    connecting: Option<Instant>,
 }
 
 /// Why a request was not granted.
@@ -64,8 +66,12 @@ impl Asked {
             Reply::decode(&body).map_err(|error| refused(Status::Failed, &error))
         };
         let answered = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
-        let reply = answered
-            .unwrap_or_else(|_| Err(refused(Status::TimedOut, &"the server did not answer in time")))?;
+        let answered =
+            answered.unwrap_or_else(|_| Err(refused(Status::TimedOut, &"the server did not answer in time")));
+        if let (Some(began), Ok(reply) | Err(Unanswered::Refused(reply))) = (self.connecting, &answered) {
+            self.session.live.times.connected(began, reply.status);
+        }
+        let reply = answered?;
         if reply.status == Status::Ok {
             return Ok(self.receive);
         }
@@ -137,6 +143,7 @@ pub(crate) struct Tunnel {
     send: SendStream,
     receive: Early,
     flow: Flow,
+    timed: Option<Timed>,
 }
 
 /// Opens a stream that leads to `target`; `said` is what the program has said already. Whether that
@@ -144,7 +151,14 @@ pub(crate) struct Tunnel {
 ///
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
-pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result<Tunnel, Reply> {
+pub(crate) async fn open(
+    shared: &Shared,
+    protocol: Protocol,
+    target: Target,
+    said: &[u8],
+) -> Result<Tunnel, Reply> {
+    let mut timed = Timed::new(shared.uplink.live(), protocol);
+    timed.ends(Outcome::Refused);
     let fresh = shared.uplink.now().is_some_and(|session| session.is_fresh());
     let early = fresh && shared.answers.at_once(&target);
     if said.is_empty() && !early {
@@ -155,7 +169,8 @@ pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result
         })?;
         shared.answers.on_granted(target.clone());
         let flow = shared.uplink.live().traffic.begin(&target);
-        return Ok(Tunnel::new(target, send, Early::Granted(receive), flow));
+        timed.ends(Outcome::Broken);
+        return Ok(Tunnel { timed: Some(timed), ..Tunnel::new(target, send, Early::Granted(receive), flow) });
     }
     let (mut send, asked) = ask(&shared.uplink, target.clone()).await?;
     // If the server takes no more, its answer says why.
@@ -174,12 +189,13 @@ pub(crate) async fn open(shared: &Shared, target: Target, said: &[u8]) -> Result
     };
     let receive = if early { Early::new(granted) } else { Early::Granted(granted.await?) };
     let flow = shared.uplink.live().traffic.begin(&target);
-    Ok(Tunnel::new(target, send, receive, flow))
+    timed.ends(Outcome::Broken);
+    Ok(Tunnel { timed: Some(timed), ..Tunnel::new(target, send, receive, flow) })
 }
 
 impl Tunnel {
     pub(super) fn new(target: Target, send: SendStream, receive: Early, flow: Flow) -> Self {
-        Self { target, send, receive, flow }
+        Self { target, send, receive, flow, timed: None }
     }
 
     /// Passes on what the program has said, ahead of everything else. If the server takes no more,
@@ -191,11 +207,15 @@ impl Tunnel {
     /// Connects it with its program. Where the server refuses a program that was told that it is
     /// connected, `tcp` is reset.
     pub(crate) async fn carry(self, tcp: TcpStream) {
-        let Self { target, send, mut receive, flow } = self;
+        let Self { target, send, mut receive, flow, mut timed } = self;
         let summary = splice_tcp(tcp, (&mut receive, send), IDLE_TIMEOUT, &flow).await;
         debug!(%target, ?summary, "connection ended");
+        let outcome = Outcome::from(&summary.ended);
+        timed.iter_mut().for_each(|timed| timed.ends(outcome));
         // A refusal is worth waiting for, so that the next program hears of it.
-        let _ = receive.refusal().await;
+        if receive.refusal().await.is_some() {
+            timed.iter_mut().for_each(|timed| timed.ends(Outcome::Refused));
+        }
     }
 }
 
@@ -207,7 +227,8 @@ async fn request(session: &Session, request: &Request) -> Result<(SendStream, As
     let asked = async {
         let (mut send, receive) = session.connection.open_bi().await.ok()?;
         write_frame(&mut send, &request.encode()).await.ok()?;
-        Some((send, Asked { receive, session: session.clone() }))
+        let connecting = matches!(request, Request::Connect(_)).then(Instant::now);
+        Some((send, Asked { receive, session: session.clone(), connecting }))
     };
     match tokio::time::timeout(ANSWER_TIMEOUT, asked).await {
         Ok(asked) => asked.ok_or(Unanswered::Lost),

@@ -8,7 +8,7 @@ use std::{
 
 use mendpath::{Connection, ConnectionError, RecvStream};
 use tokio::{sync::watch, time::Instant};
-use tracing::info;
+use tracing::{Instrument as _, info, info_span};
 
 use super::{
     dial::{DialOptions, Dialled, dial},
@@ -169,14 +169,16 @@ async fn keep(
     let (mut reconnects, mut retired) = (0, Retired::default());
     loop {
         let (host, began) = (dialled.host.clone(), Instant::now());
-        announce(&dialled, &options.invitation, reconnects, &live.journal);
-        dialled = match use_until_it_ends(dialled, reconnects, &options, &publish, &live).await {
+        let span = info_span!("connection", id = dialled.connection.original_id());
+        span.in_scope(|| announce(&dialled, &options.invitation, reconnects, &live.journal));
+        let used = use_until_it_ends(dialled, reconnects, &options, &publish, &live);
+        dialled = match used.instrument(span.clone()).await {
             Next::Moved { to, from, why } => {
                 retired.add(from, why);
                 *to
             }
             Next::Lost(error) => {
-                publish.send_replace(None);
+                span.in_scope(|| info!("connection is down: {error}"));
                 let (failure, retry) = explain(&error, &host);
                 if !retry.is_worth_it(wait) {
                     return failure;
@@ -194,7 +196,23 @@ async fn keep(
             }
         };
         reconnects += 1;
+        live.past().reconnects = reconnects;
     }
+}
+
+/// Writes down what the connection did, and hands it out no more. Whoever adds that to what there is
+/// sees either both or none.
+fn end_session(
+    connection: &Connection,
+    reconnects: u64,
+    publish: &watch::Sender<Option<Session>>,
+    live: &Live,
+) {
+    let mut past = live.past();
+    past.connections += (&connection.stats()).into();
+    past.paths.look(reconnects, &live.path_counts(connection));
+    past.present = None;
+    publish.send_replace(None);
 }
 
 /// What comes after a connection.
@@ -229,6 +247,7 @@ async fn use_until_it_ends(
         left: left.subscribe(),
         fresh: fresh.subscribe(),
     };
+    live.past().present = Some(connection.clone());
     publish.send_replace(Some(session.clone()));
     tokio::spawn(async move { hub.run().await });
     let (notice, mut noticed) = watch::channel(Said { drains: None, balanced: several });
@@ -249,7 +268,10 @@ async fn use_until_it_ends(
     let mut moving: Option<(Why, Moving<'_>)> = None;
     loop {
         tokio::select! {
-            error = &mut keeping => return Next::Lost(error),
+            error = &mut keeping => {
+                end_session(&connection, reconnects, publish, live);
+                return Next::Lost(error);
+            }
             to = async { moving.as_mut().expect("there is one").1.as_mut().await }, if moving.is_some() => {
                 let Some((why, _)) = moving.take() else { unreachable!("it was polled") };
                 // What was answered there went over the same networks, so that this one, too, would
@@ -258,6 +280,7 @@ async fn use_until_it_ends(
                     to.connection.close(CloseCode::Done.into(), b"");
                     continue;
                 }
+                end_session(&connection, reconnects, publish, live);
                 left.send_replace(why == Why::Silent);
                 drop(session);
                 return Next::Moved { to: Box::new(to), from: Old { connection: connection.clone(), _goodbye: goodbye }, why };

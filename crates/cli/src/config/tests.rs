@@ -53,6 +53,7 @@ fn sample(arg: &Arg) -> &'static str {
         "SCHEME" => "fuso",
         "NAME" => "olia",
         "WHEN" => "never",
+        "FORMAT" => "json",
         "DIR" => "/tmp",
         "FILE" => "file",
         other => panic!("say here what may stand for {other} of {}", key(arg)),

@@ -3,7 +3,7 @@
 use std::{io, net::SocketAddr, time::Duration};
 
 use mendpath::{RecvStream, SendStream};
-use tokio::net::TcpStream;
+use tokio::{net::TcpStream, time::Instant};
 use tracing::debug;
 
 use super::{DNS_PORT, Shared, means::Allowance, session::refuse, shares::Part};
@@ -14,6 +14,7 @@ use crate::{
     protocol::{Reply, Status, write_frame},
     socket_options,
     splice::splice_tcp,
+    status::{Outcome, Protocol, Timed},
     target::{Host, Target},
 };
 
@@ -28,23 +29,33 @@ pub(super) async fn serve(
     allowance: &Allowance,
 ) {
     let limit = shared.limits.connect_timeout;
+    let live = shared.tally.live();
+    let (began, mut timed) = (Instant::now(), Timed::new(live, Protocol::Tcp));
+    timed.ends(Outcome::Refused);
     let connected = tokio::time::timeout(limit, connect(target, shared, allowance)).await;
     let (tcp, _room) = match connected {
         Ok(Ok(connected)) => connected,
-        Ok(Err(reply)) => return refuse(send, receive, reply).await,
+        Ok(Err(reply)) => {
+            live.times.connected(began, reply.status);
+            return refuse(send, receive, reply).await;
+        }
         Err(_) => {
+            live.times.connected(began, Status::TimedOut);
             let reply =
                 Reply::new(Status::TimedOut, format_args!("{target} did not answer within {limit:?}"));
             return refuse(send, receive, reply).await;
         }
     };
+    live.times.connected(began, Status::Ok);
+    timed.ends(Outcome::Broken);
     if write_frame(&mut send, &Reply::ok().encode()).await.is_err() {
         return;
     }
-    let flow = shared.tally.live().traffic.begin(target);
+    let flow = live.traffic.begin(target);
     let up = Metered::new(receive, allowance.account().clone(), Direction::Up);
     let down = Metered::new(send, allowance.account().clone(), Direction::Down);
     let summary = splice_tcp(tcp, (up, down), shared.limits.tcp_idle, &flow).await;
+    timed.ends((&summary.ended).into());
     debug!(%target, ?summary, "proxied connection ended");
 }
 

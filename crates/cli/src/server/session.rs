@@ -1,12 +1,12 @@
 //! One client of the server.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use mendpath::{
     Connection, ConnectionError, Incoming, PathEvent, PathId, PathUpdate, RecvStream, SendStream,
 };
 use tokio::{sync::Semaphore, time::Instant};
-use tracing::{debug, info};
+use tracing::{Instrument as _, debug, info, info_span};
 
 use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, gate::reason, means::Allowance};
 use crate::{
@@ -23,6 +23,11 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
         Ok(connection) => connection,
         Err(error) => return debug!(%from, "handshake failed: {error}"),
     };
+    let span = info_span!("connection", id = connection.original_id());
+    serve_connection(connection, from, deadline, shared).instrument(span).await;
+}
+
+async fn serve_connection(connection: Connection, from: SocketAddr, deadline: Instant, shared: &Arc<Shared>) {
     let admitted = match shared.gate.admit_before(&connection, deadline).await {
         Ok(admitted) => admitted,
         Err(CloseCode::Unavailable) if shared.drain.is_on() => {
@@ -51,7 +56,8 @@ pub(super) async fn serve(incoming: Incoming, shared: &Arc<Shared>) {
                 Err(error) => break error,
             };
             let (shared, hub) = (shared.clone(), hub.clone());
-            tokio::spawn(answer(stream, connection.clone(), shared, hub, streams.clone(), allowance.clone()));
+            let answer = answer(stream, connection.clone(), shared, hub, streams.clone(), allowance.clone());
+            tokio::spawn(answer.in_current_span());
         }
     };
     let goodbye = async {

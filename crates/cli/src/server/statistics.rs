@@ -92,8 +92,13 @@ impl Statistics {
     }
 
     fn metrics(&self) -> String {
-        let StatsRow { clients, turned_away, accounts, counters, .. } = self.row();
-        Scrape { clients, turned_away, counters, accounts }.text()
+        let used = self.accounts.as_ref().map(|accounts| accounts.rows()).unwrap_or_default();
+        let scrape = Scrape {
+            sum: self.tally.sum(),
+            door: self.endpoint.stats(),
+            accounts: self.tally.by_account(used),
+        };
+        scrape.text(self.tally.live())
     }
 }
 

@@ -12,8 +12,12 @@ use mendpath::Connection;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::Running;
+use super::{
+    Running,
+    account_books::{AccountBooks, AccountTotals, LastCounts},
+};
 use crate::{
+    accounts,
     admin::Counters,
     association::Hub,
     status::{AccountRow, EventKind, Live, PathRow, PeerRow, Saved},
@@ -31,6 +35,8 @@ struct Books {
     ended: Sum,
     /// What ended connections of each account used.
     accounts: BTreeMap<Arc<str>, AccountRow>,
+    /// The same in more detail, for `/metrics`.
+    detailed: AccountBooks,
     /// Numbered in the order of their arrival.
     open: BTreeMap<u64, Client>,
     next: u64,
@@ -50,6 +56,8 @@ struct Client {
     moved: u64,
     /// Packets mended and rebuilt at the last look.
     mended: u64,
+    /// What its paths had counted when `/metrics` was last asked for.
+    counted: LastCounts,
 }
 
 /// A connection on the books; dropping this ends its account.
@@ -59,7 +67,7 @@ pub(crate) struct Entry {
 }
 
 /// What connections add up to.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sum {
     pub(crate) clients: usize,
     pub(crate) turned_away: u64,
@@ -118,6 +126,7 @@ impl Tally {
             saved: Saved::new(since),
             moved: 0,
             mended: 0,
+            counted: LastCounts::default(),
         };
         books.open.insert(number, client);
         Entry { tally: Arc::clone(self), number }
@@ -169,6 +178,23 @@ impl Tally {
         look.accounts.sort_by_key(|row| std::cmp::Reverse(row.bytes_sent + row.bytes_received));
         look.accounts.truncate(ACCOUNTS);
         look
+    }
+
+    /// What the clients of each account have done, with what the accounts have used.
+    pub(crate) fn by_account(&self, used: Vec<accounts::Row>) -> BTreeMap<Arc<str>, AccountTotals> {
+        let mut books = self.books();
+        let Books { detailed, open, .. } = &mut *books;
+        let mut paths = Vec::with_capacity(open.len());
+        for client in open.values_mut() {
+            paths.push(detailed.look(&client.account, &client.connection, &mut client.counted));
+        }
+        detailed.used(used);
+        let mut shown = detailed.totals();
+        for (client, paths) in open.values().zip(paths) {
+            let counters = (&client.connection.stats()).into();
+            detailed.add_open(&mut shown, &client.account, paths, counters);
+        }
+        shown
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -242,10 +268,12 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut books = self.tally.books();
-        if let Some(client) = books.open.remove(&self.number) {
+        if let Some(mut client) = books.open.remove(&self.number) {
             client.add_to(&mut books.ended);
             books.ended.clients = 0;
             let stats = client.connection.stats();
+            books.detailed.look(&client.account, &client.connection, &mut client.counted);
+            books.detailed.ended(&client.account, (&stats).into());
             let ended =
                 books.accounts.entry(client.account.clone()).or_insert_with(|| account(&client.account));
             ended.bytes_sent += stats.bytes_sent;

@@ -30,6 +30,7 @@ use crate::{
     protocol::Status,
     server::DNS_PORT,
     socket_options,
+    status::Protocol,
     target::Target,
 };
 
@@ -237,7 +238,7 @@ impl Carrier {
     ) {
         let target = self.target(remote);
         let opened = tokio::select! {
-            opened = streams::open(&self.shared, target, &[]) => opened,
+            opened = streams::open(&self.shared, Protocol::Tun, target, &[]) => opened,
             _ = &mut accepted => return debug!(%remote, "given up before it was there"),
         };
         match opened {

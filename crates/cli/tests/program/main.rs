@@ -9,6 +9,7 @@ mod drain;
 mod fleet;
 mod killed;
 mod neighbours;
+mod observed;
 mod paths;
 mod process;
 mod reload;

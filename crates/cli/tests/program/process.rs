@@ -70,19 +70,6 @@ impl Process {
             .unwrap_or_else(|| panic!("it ended without `{part}`"))
     }
 
-    /// The first line with each of `parts`, in whichever order they come.
-    pub fn lines_with<const N: usize>(&self, parts: [&str; N]) -> [String; N] {
-        let mut found = [const { None }; N];
-        while let Some(missing) = found.iter().position(Option::is_none) {
-            let line = self.lines.recv().unwrap_or_else(|_| panic!("it ended without `{}`", parts[missing]));
-            let fits = |(part, slot): &(&&str, &mut Option<String>)| slot.is_none() && line.contains(**part);
-            if let Some((_, slot)) = parts.iter().zip(&mut found).find(fits) {
-                *slot = Some(line);
-            }
-        }
-        found.map(|line| line.expect("none is missing"))
-    }
-
     /// The address at the end of the first line that contains `part`.
     pub fn address_after(&self, part: &str) -> SocketAddr {
         address_in(&self.line_with(part), part)
@@ -113,7 +100,7 @@ impl Drop for Process {
 }
 
 /// The address after `part`.
-pub fn address_in(line: &str, part: &str) -> SocketAddr {
+fn address_in(line: &str, part: &str) -> SocketAddr {
     let after = &line[line.find(part).unwrap() + part.len()..];
     let word = after.split([' ', ';']).find(|word| !word.is_empty()).unwrap_or_default();
     word.parse().unwrap_or_else(|_| panic!("no address after `{part}`: {line}"))

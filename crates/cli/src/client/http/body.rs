@@ -20,6 +20,7 @@ use tokio::{
 };
 
 use super::{origin::Lease, visit::Turn};
+use crate::status::{Outcome, Timed};
 
 /// For an origin server to say whether it wants a body, before it gets it unasked (RFC 9110
 /// section 10.1.1).
@@ -104,6 +105,7 @@ impl Body for Upload {
 /// A response's body on its way to the program. The turn ends with it.
 pub(super) struct Download {
     content: Content,
+    timed: Option<Timed>,
     _turn: Option<Turn>,
 }
 
@@ -116,11 +118,15 @@ enum Content {
 
 impl Download {
     pub(super) fn words(text: impl Into<Bytes>, turn: Option<Turn>) -> Self {
-        Self { content: Content::Words(Full::new(text.into())), _turn: turn }
+        Self { content: Content::Words(Full::new(text.into())), timed: None, _turn: turn }
     }
 
-    pub(super) fn relayed(from: Incoming, lease: Lease, turn: Turn) -> Self {
-        Self { content: Content::Relayed { from, _lease: lease }, _turn: Some(turn) }
+    /// `timed` runs until the last byte.
+    pub(super) fn relayed(from: Incoming, lease: Lease, turn: Turn, mut timed: Timed) -> Self {
+        if from.is_end_stream() {
+            timed.ends(Outcome::Complete);
+        }
+        Self { content: Content::Relayed { from, _lease: lease }, timed: Some(timed), _turn: Some(turn) }
     }
 }
 
@@ -132,9 +138,17 @@ impl Body for Download {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.content {
+        let this = &mut *self;
+        match &mut this.content {
             Content::Words(words) => Pin::new(words).poll_frame(cx).map_err(|never| match never {}),
-            Content::Relayed { from, .. } => Pin::new(from).poll_frame(cx),
+            Content::Relayed { from, .. } => {
+                let frame = ready!(Pin::new(&mut *from).poll_frame(cx));
+                let is_last = frame.as_ref().is_none_or(|frame| frame.is_ok() && from.is_end_stream());
+                if is_last && let Some(timed) = &mut this.timed {
+                    timed.ends(Outcome::Complete);
+                }
+                Poll::Ready(frame)
+            }
         }
     }
 

@@ -24,7 +24,10 @@ use super::{
     visit::Turn,
     words,
 };
-use crate::target::Target;
+use crate::{
+    status::{Outcome, Protocol, Timed},
+    target::Target,
+};
 
 /// A request as the origin server is to see it.
 #[derive(Debug)]
@@ -148,10 +151,16 @@ impl Proxy {
                 }
             });
         }
+        let mut timed = Timed::new(self.shared.uplink.live(), Protocol::Http);
         let asked = origin::ask(&self.origins, &self.shared.uplink, &head.target, request, again).await;
         let (response, lease) = match asked {
             Ok(answered) => answered,
-            Err(error) => return self.unanswered(&head.target, error, turn),
+            Err(error) => {
+                if let Unanswered::Refused(_) = &error {
+                    timed.ends(Outcome::Refused);
+                }
+                return self.unanswered(&head.target, error, turn);
+            }
         };
         if let Some(reason) = distrust(&response, upgrade.is_some()) {
             debug!(target = %head.target, reason, "the origin server's response is not passed on");
@@ -163,7 +172,7 @@ impl Proxy {
         let (mut parts, body) = response.into_parts();
         fields::strip(&mut parts.headers);
         parts.version = Version::HTTP_11;
-        Response::from_parts(parts, Download::relayed(body, lease, turn))
+        Response::from_parts(parts, Download::relayed(body, lease, turn, timed))
     }
 
     /// The origin server agrees to another protocol (RFC 9110 section 7.8).
