@@ -32,7 +32,7 @@ pub(super) async fn run(args: DoctorArgs) -> Result<u8, Failure> {
 
 async fn of_client(args: DoctorArgs) -> Result<Vec<Finding>, Box<Finding>> {
     let named = args.invitation.is_some() || args.invitation_file.is_some();
-    let config = args.config.or_else(|| packaged("client").filter(|_| !named));
+    let config = args.config.or_else(|| if named { None } else { packaged("client") });
     let (options, mut findings) = read("client", config, Vec::new())?;
     let Command::Client(options) = options.command else { unreachable!("it was asked for") };
     let ClientArgs { mut dial, .. } = options;

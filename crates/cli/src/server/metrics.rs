@@ -15,6 +15,7 @@ use crate::{
 /// What there is to tell at the moment.
 #[derive(Debug)]
 pub(super) struct Scrape {
+    pub(super) draining: bool,
     pub(super) sum: Sum,
     pub(super) door: EndpointStats,
     pub(super) accounts: BTreeMap<Arc<str>, AccountTotals>,
@@ -85,8 +86,8 @@ impl Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let help = "Whether the server takes clients";
-        Metric { name: "up", help }.gauge(1, encoder)?;
+        let help = "Whether the server takes clients: not while it drains";
+        Metric { name: "up", help }.gauge(u64::from(!self.draining), encoder)?;
         Metric { name: "clients", help: "Clients connected" }.gauge(self.sum.clients as u64, encoder)?;
         let help = "Clients with a token for whom there was no seat";
         Metric { name: "turned_away", help }.counter(self.sum.turned_away, encoder)?;
@@ -137,7 +138,8 @@ mod tests {
         let accounts =
             BTreeMap::from([("alice".into(), totals(1, 5)), ("bob@example.org".into(), totals(0, 6))]);
         let sum = Sum { clients: 1, turned_away: 2, ..Sum::default() };
-        let text = Scrape { sum, door: EndpointStats::default(), accounts }.text(&Live::new(true));
+        let text =
+            Scrape { draining: false, sum, door: EndpointStats::default(), accounts }.text(&Live::new(true));
         for line in [
             "mendpath_up 1",
             "mendpath_clients 1",

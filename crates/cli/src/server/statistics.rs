@@ -94,6 +94,7 @@ impl Statistics {
     fn metrics(&self) -> String {
         let used = self.accounts.as_ref().map(|accounts| accounts.rows()).unwrap_or_default();
         let scrape = Scrape {
+            draining: self.drain.is_on(),
             sum: self.tally.sum(),
             door: self.endpoint.stats(),
             accounts: self.tally.by_account(used),
