@@ -49,6 +49,10 @@ pub(crate) enum Protocol {
     /// A forwarded port.
     Forward,
     /// A TUN device.
+    #[cfg_attr(
+        not(all(feature = "tunnel", target_os = "linux")),
+        allow(dead_code, reason = "of tunnels only")
+    )]
     Tun,
     /// On a server, whatever the client's program spoke.
     Tcp,
