@@ -2,7 +2,7 @@
 
 use proto::ConnectionHandle;
 
-/// Names a host of a [`World`](crate::World).
+/// Names a host of a [`World`](crate::world::World).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HostId(pub usize);
 
