@@ -76,7 +76,7 @@ pub struct PathWindow {
     pub slow_start: bool,
     /// Whether it is the path that the event belongs to.
     pub is_self: bool,
-    /// What its controller's [`inter_loss`](Controller::inter_loss) answers: OLIA's l, the larger
+    /// What its controller's [`inter_loss`](crate::Controller::inter_loss) answers: OLIA's l, the larger
     /// of the bytes acknowledged between its last two losses and since the last one.
     pub inter_loss: u64,
 }
