@@ -167,6 +167,7 @@ fn follow(order: &str, feed: &Feed) -> serde_json::Value {
         let concerned = live.wishes.order(&order, &paths)?;
         let text = format!("{}: {:?}, by order of the user", order.names.join(", "), order.change);
         live.journal.note(EventKind::Changed, text);
+        feed.outdate();
         Ok::<_, String>(concerned)
     };
     match ordered() {

@@ -96,6 +96,11 @@ impl Feed {
         }
     }
 
+    /// Something was changed by order: whoever asks next sees it, and not what was before.
+    pub(crate) fn outdate(&self) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// A seat to watch from, if one is free.
     pub(crate) fn watch(self: &Arc<Self>) -> Option<Viewer> {
         let seat = self.seats.clone().try_acquire_owned().ok()?;
@@ -188,5 +193,8 @@ mod tests {
         tokio::time::advance(FRESH).await;
         feed.line();
         assert_eq!(made.load(Relaxed), 2);
+        feed.outdate();
+        feed.line();
+        assert_eq!(made.load(Relaxed), 3, "an order has changed something");
     }
 }
