@@ -8,7 +8,7 @@ use std::{
 
 use trace::{QlogError, qlog_page, read_qlog};
 
-use super::{print, write};
+use super::{trace_analyze::print, write};
 use crate::{
     args::ViewArgs,
     console::mention,
@@ -31,7 +31,7 @@ pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
     let view = open(&args.file, is_stdin).and_then(read_qlog).map_err(|error| unread(&args.file, &error))?;
     let page = qlog_page(&view);
     if output == Path::new("-") {
-        print(&page);
+        print(&page)?;
     } else {
         write(&output, &page)?;
         mention(format_args!("wrote {}", output.display()));

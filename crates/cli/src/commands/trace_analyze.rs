@@ -94,7 +94,7 @@ fn starts_as_capture(path: &Path) -> bool {
 }
 
 /// Prints a result. A closed pipe is the reader's choice, not a failure; a full disk is one.
-fn print(text: &str) -> Result<(), Failure> {
+pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

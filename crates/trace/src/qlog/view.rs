@@ -191,7 +191,8 @@ impl QlogView {
                 );
             } else if kind == "connection_close" {
                 let reason = shortened(frame["reason"].as_str().unwrap_or_default());
-                self.note(at, None, format!("{who} CONNECTION_CLOSE {}: {reason}", frame["error_code"]));
+                let code = shortened(&frame["error_code"].to_string());
+                self.note(at, None, format!("{who} CONNECTION_CLOSE {code}: {reason}"));
             } else if kind == "handshake_done" {
                 self.note(at, None, format!("{who} HANDSHAKE_DONE"));
             }
