@@ -12,7 +12,11 @@ use std::{
 use proto::{PathId, VarInt};
 use tokio::sync::oneshot;
 
-use crate::{Connection, ConnectionError, clock, shared::Shared, socket::Socket};
+use crate::{
+    Connection, ConnectionError, clock,
+    engine::{Shared, Started},
+    socket::Socket,
+};
 
 /// A connection whose handshake is under way: await it to get the [`Connection`].
 ///
@@ -24,7 +28,7 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    pub(crate) fn new(shared: Arc<Shared>, handshake: oneshot::Receiver<()>) -> Self {
+    pub(crate) fn new(Started { shared, handshake }: Started) -> Self {
         Self { connection: Connection::new(shared), handshake }
     }
 

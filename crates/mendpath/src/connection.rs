@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 
 use crate::{
     ConnectionError, OpenPathError, Path, PathOptions, PathUpdates, RecvStream, SendDatagramError,
-    SendStream, open_path,
-    shared::{Shared, index},
+    SendStream,
+    engine::{Handle, Shared, index, open_path},
     waits::Waits,
 };
 
@@ -37,25 +37,6 @@ pub struct Connection {
     waits: Waits,
 }
 
-/// Keeps a connection open.
-#[derive(Clone)]
-pub(crate) struct Handle(Arc<LastHandle>);
-
-impl Handle {
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.0.0
-    }
-}
-
-/// Dropped with the last handle.
-struct LastHandle(Arc<Shared>);
-
-impl Drop for LastHandle {
-    fn drop(&mut self) {
-        self.0.close(VarInt::from_u32(0), b"");
-    }
-}
-
 impl Clone for Connection {
     fn clone(&self) -> Self {
         Self { handle: self.handle.clone(), waits: Waits::default() }
@@ -64,7 +45,7 @@ impl Clone for Connection {
 
 impl Connection {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { handle: Handle(Arc::new(LastHandle(shared))), waits: Waits::default() }
+        Self { handle: Handle::new(shared), waits: Waits::default() }
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -236,19 +217,19 @@ impl Connection {
     /// Every open path, in the order of path ids.
     pub fn paths(&self) -> Vec<Path> {
         let open = self.path_stats().into_iter().filter(|path| path.state != PathState::Closing);
-        open.map(|path| Path::new(self.clone(), path.id)).collect()
+        open.map(|path| Path::new(self.handle.clone(), path.id)).collect()
     }
 
     /// The open path with this id, if there is one.
     pub fn path(&self, id: PathId) -> Option<Path> {
         self.shared().lock().proto.path_status(id).ok()?;
-        Some(Path::new(self.clone(), id))
+        Some(Path::new(self.handle.clone(), id))
     }
 
     /// Statistics of every path at this moment, in the order of path ids; those included on which
     /// late packets may still arrive.
     pub fn path_stats(&self) -> Vec<PathStats> {
-        self.shared().lock().proto.paths()
+        self.handle.path_stats()
     }
 
     /// Opens another path and waits until the peer has answered on it. Only clients open paths.
@@ -260,8 +241,8 @@ impl Connection {
     /// If no socket can be bound, the peer refuses or does not answer in time, or the connection
     /// ends meanwhile.
     pub async fn add_path(&self, options: PathOptions) -> Result<Path, OpenPathError> {
-        let id = open_path::open_path(self.shared(), &options).await?;
-        Ok(Path::new(self.clone(), id))
+        let id = open_path(self.shared(), &options).await?;
+        Ok(Path::new(self.handle.clone(), id))
     }
 
     /// News about the paths from now on.

@@ -1,42 +1,21 @@
 //! The endpoint: UDP sockets, and the connections that run over them.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
     fmt, io,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::Arc,
 };
 
-use proto::{
-    AcceptError, ConnectionHandle, Datagram, EndpointEvent, EndpointOutput, NetworkPath, PathId, Transmit,
-    TransportError, VarInt,
-};
+use proto::{NetworkPath, PathId, VarInt};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::{runtime::Handle, sync::Notify};
-use tracing::{Instrument as _, debug, info_span};
-use units::Instant;
 
 use crate::{
-    BindError, ClientConfig, ConnectError, Connecting, ConnectionError, EndpointStats, Incoming, PathOptions,
-    QuicLb, ResetKey, ServerConfig,
-    bind::{bind, bind_path},
-    clock,
-    driver::Driver,
-    inbox::{Batch, Inbox, Spares},
-    incoming::Client,
-    lock::lock,
-    migrate::rebind,
-    receive,
-    shared::Shared,
-    socket::{Socket, UsedBy},
-    sockets::Sockets,
+    BindError, ClientConfig, ConnectError, Connecting, EndpointStats, Incoming, PathOptions, QuicLb,
+    ResetKey, ServerConfig,
+    bind::bind,
+    engine::{EndpointHandle, Engine},
+    socket::UsedBy,
 };
-
-/// Clients that may wait for [`Endpoint::accept`]; more are refused.
-const MAX_BACKLOG: usize = 1_024;
-
-/// What a client is told that had to make room before anybody decided about it.
-const CROWDED: &str = "too many clients wait to be let in";
 
 /// UDP sockets and the connections that run over them, as client, as server or both.
 ///
@@ -44,47 +23,14 @@ const CROWDED: &str = "too many clients wait to be let in";
 /// accepted any more; those that exist go on, and the sockets close with the last of them.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: Arc<Inner>,
-    last: Arc<LastHandle>,
-}
-
-/// Dropped with the last handle.
-pub(crate) struct LastHandle(Arc<Inner>);
-
-impl Drop for LastHandle {
-    fn drop(&mut self) {
-        self.0.abandon();
-    }
-}
-
-/// What handles, tasks and connections share.
-pub(crate) struct Inner {
-    runtime: Handle,
-    pub(crate) sockets: Sockets,
-    /// Receive buffers of handled datagrams.
-    pub(crate) spares: Spares,
-    state: Mutex<State>,
-    /// A connection waits to be accepted, or none ever will.
-    incoming: Notify,
-    /// The last connection is gone.
-    idle: Notify,
-}
-
-struct State {
-    proto: proto::Endpoint,
-    connections: BTreeMap<ConnectionHandle, Arc<Shared>>,
-    /// Clients about which nobody has decided, and what has come from them meanwhile.
-    undecided: BTreeMap<ConnectionHandle, Arc<Inbox>>,
-    /// Those of them that wait for [`Endpoint::accept`].
-    backlog: VecDeque<Incoming>,
-    client: Option<ClientConfig>,
-    /// By [`Endpoint::close`].
-    closed: bool,
-    /// No [`Endpoint`] is left.
-    abandoned: bool,
+    handle: EndpointHandle,
 }
 
 impl Endpoint {
+    fn engine(&self) -> &Arc<Engine> {
+        self.handle.engine()
+    }
+
     /// Binds sockets one by one.
     pub fn builder() -> EndpointBuilder {
         EndpointBuilder::default()
@@ -108,12 +54,12 @@ impl Endpoint {
 
     /// The configuration that [`connect`](Self::connect) uses from now on.
     pub fn set_default_client_config(&self, config: ClientConfig) {
-        self.inner.lock().client = Some(config);
+        self.engine().set_client_config(config);
     }
 
     /// Changes how connections are accepted from now on; `None` accepts no more.
     pub fn set_server_config(&self, config: Option<ServerConfig>) {
-        self.inner.lock().proto.set_server_config(config.map(|config| config.to_proto()));
+        self.engine().set_server_config(config);
     }
 
     /// Starts connecting to `remote`, whose certificate must be valid for `server_name` unless the
@@ -122,7 +68,7 @@ impl Endpoint {
     /// # Errors
     /// If there is no default client configuration, or the connection cannot even start.
     pub fn connect(&self, remote: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        let config = self.inner.lock().client.clone().ok_or(ConnectError::NoClientConfig)?;
+        let config = self.engine().client_config().ok_or(ConnectError::NoClientConfig)?;
         self.connect_with(&config, remote, server_name)
     }
 
@@ -136,8 +82,9 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let socket = self.inner.sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
-        self.inner.connect(config, NetworkPath { local: socket.local(), remote }, server_name)
+        let socket = self.engine().sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
+        let path = NetworkPath { local: socket.local(), remote };
+        self.engine().connect(config, path, server_name).map(Connecting::new)
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the
@@ -152,9 +99,9 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let socket = self.inner.path_socket(path, remote)?;
+        let socket = self.engine().path_socket(path, remote)?;
         let local = NetworkPath { local: socket.socket.local(), remote };
-        let connecting = self.inner.connect(config, local, server_name)?;
+        let connecting = Connecting::new(self.engine().connect(config, local, server_name)?);
         if let Some(socket) = socket.keep() {
             connecting.own_socket(PathId(0), socket);
         }
@@ -164,62 +111,35 @@ impl Endpoint {
     /// The next client that asks for a connection, to be decided about; `None` once the endpoint is
     /// closed. Cancel safe.
     pub async fn accept(&self) -> Option<Incoming> {
-        loop {
-            let incoming = self.inner.incoming.notified();
-            {
-                let mut state = self.inner.lock();
-                if let Some(incoming) = state.backlog.pop_front() {
-                    return Some(incoming.hand_out(self.last.clone()));
-                }
-                if state.closed {
-                    return None;
-                }
-            }
-            incoming.await;
-        }
+        let client = self.engine().next_client().await?;
+        Some(Incoming::new(client, self.handle.clone()))
     }
 
     /// Closes all connections with an application code and reason, and accepts no more.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
-        let mut state = self.inner.lock();
-        state.closed = true;
-        state.proto.set_server_config(None);
-        let connections: Vec<Arc<Shared>> = state.connections.values().cloned().collect();
-        let backlog = std::mem::take(&mut state.backlog);
-        drop(state);
-        for connection in connections {
-            connection.close(code, reason);
-        }
-        drop(backlog);
-        self.inner.incoming.notify_waiters();
+        self.engine().close(code, reason);
     }
 
     /// Waits until no connection is left, those that are closing included.
     pub async fn wait_idle(&self) {
-        loop {
-            let idle = self.inner.idle.notified();
-            if self.open_connections() == 0 {
-                return;
-            }
-            idle.await;
-        }
+        self.engine().wait_idle().await;
     }
 
     /// Connections that exist, those that are closing included.
     pub fn open_connections(&self) -> usize {
-        self.inner.lock().connections.len()
+        self.engine().open_connections()
     }
 
     /// How strangers were dealt with: connections accepted and refused, Retry packets, stateless
     /// resets.
     pub fn stats(&self) -> EndpointStats {
-        self.inner.lock().proto.stats()
+        self.engine().stats()
     }
 
     /// The addresses of the sockets, in the order they were bound, those bound for single paths
     /// included.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.inner.sockets.local_addrs()
+        self.engine().sockets.local_addrs()
     }
 
     /// Binds one more socket and returns its address, for paths from there.
@@ -238,14 +158,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn rebind(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        let new = self.inner.add_socket(socket, UsedBy::All)?;
-        let old = self.inner.sockets.replace(&new);
-        let connections: Vec<Arc<Shared>> = self.inner.lock().connections.values().cloned().collect();
-        for connection in &connections {
-            rebind(connection, &old, new.local());
-        }
-        old.iter().for_each(|socket| socket.retire());
-        Ok(new.local())
+        Ok(self.engine().rebind(socket)?.local())
     }
 
     /// Takes one more socket, bound by the caller, and returns its address.
@@ -253,7 +166,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn add_socket(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        Ok(self.inner.add_socket(socket, UsedBy::All)?.local())
+        Ok(self.engine().add_socket(socket, UsedBy::All)?.local())
     }
 }
 
@@ -270,315 +183,6 @@ fn with_address(error: BindError) -> io::Error {
         _ => io::ErrorKind::AddrNotAvailable,
     };
     io::Error::new(kind, error)
-}
-
-/// A socket for a path; one that was bound for it closes again unless kept.
-pub(crate) struct PathSocket {
-    pub(crate) socket: Arc<Socket>,
-    fresh: bool,
-}
-
-impl PathSocket {
-    /// The socket, if it was bound for the path: its keeper closes it.
-    pub(crate) fn keep(mut self) -> Option<Arc<Socket>> {
-        std::mem::take(&mut self.fresh).then(|| self.socket.clone())
-    }
-}
-
-impl Drop for PathSocket {
-    fn drop(&mut self) {
-        if self.fresh {
-            self.socket.close();
-        }
-    }
-}
-
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
-    fn connect(
-        self: &Arc<Self>,
-        config: &ClientConfig,
-        path: NetworkPath,
-        server_name: &str,
-    ) -> Result<Connecting, ConnectError> {
-        let mut state = self.lock();
-        if state.closed {
-            return Err(ConnectError::EndpointClosed);
-        }
-        let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
-        let connecting = self.insert(&mut state, handle, path.remote, proto, Arc::default());
-        drop(state);
-        self.drive(&connecting);
-        Ok(connecting)
-    }
-
-    /// Makes the connection of a client.
-    pub(crate) fn accept(
-        self: &Arc<Self>,
-        client: Client,
-        config: Option<&ServerConfig>,
-    ) -> Result<Connecting, ConnectionError> {
-        let config = config.map(ServerConfig::to_proto);
-        let (now, remote) = (clock::now(), client.proto.path().remote);
-        let mut state = self.lock();
-        state.undecided.remove(&client.proto.handle());
-        if state.closed {
-            drop(state);
-            self.refuse(client, "");
-            return Err(ConnectionError::LocallyClosed);
-        }
-        let accepted = match config {
-            Some(config) => state.proto.accept_with(now, *client.proto, &config),
-            None => state.proto.accept(now, *client.proto),
-        };
-        let (handle, proto) = accepted.map_err(|error| {
-            ConnectionError::TransportError(match error {
-                AcceptError::Evicted => TransportError::connection_refused(CROWDED),
-                other => TransportError::internal_error(other.to_string()),
-            })
-        })?;
-        let connecting = self.insert(&mut state, handle, remote, proto, client.inbox);
-        drop(state);
-        self.drive(&connecting);
-        Ok(connecting)
-    }
-
-    /// Turns a client away.
-    pub(crate) fn refuse(&self, client: Client, reason: &str) {
-        let mut out = Vec::new();
-        let mut state = self.lock();
-        state.undecided.remove(&client.proto.handle());
-        let transmit = state.proto.refuse(clock::now(), *client.proto, reason, &mut out);
-        drop(state);
-        if let Some(transmit) = transmit {
-            self.reply(&transmit, &out);
-        }
-    }
-
-    /// Makes a client show that it receives at its address; gives it back if it has.
-    pub(crate) fn retry(&self, client: Client) -> Result<(), Client> {
-        let Client { endpoint, proto, inbox } = client;
-        let (handle, mut out) = (proto.handle(), Vec::new());
-        let mut state = self.lock();
-        match state.proto.retry(clock::now(), *proto, &mut out) {
-            Ok(transmit) => {
-                state.undecided.remove(&handle);
-                drop(state);
-                self.reply(&transmit, &out);
-                Ok(())
-            }
-            Err(proto) => Err(Client { endpoint, proto, inbox }),
-        }
-    }
-
-    /// Forgets a client.
-    pub(crate) fn ignore(&self, client: Client) {
-        let mut state = self.lock();
-        state.undecided.remove(&client.proto.handle());
-        state.proto.ignore(*client.proto);
-    }
-
-    /// Answers a client that has no connection, from where it asked.
-    fn reply(&self, transmit: &Transmit, bytes: &[u8]) {
-        if let Some(socket) = self.sockets.select(transmit.path.local) {
-            receive::reply(&socket, transmit, bytes);
-        }
-    }
-
-    fn insert(
-        self: &Arc<Self>,
-        state: &mut State,
-        handle: ConnectionHandle,
-        remote: SocketAddr,
-        proto: Box<proto::Connection>,
-        inbox: Arc<Inbox>,
-    ) -> Connecting {
-        let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto, inbox);
-        state.connections.insert(handle, shared.clone());
-        Connecting::new(shared, handshake)
-    }
-
-    /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at
-    /// once.
-    fn drive(&self, connecting: &Connecting) {
-        let id = connecting.shared().lock().proto.original_id();
-        let span = info_span!("connection", %id);
-        self.runtime.spawn(Driver::new(connecting.shared().clone()).instrument(span));
-    }
-
-    fn add_socket(self: &Arc<Self>, socket: UdpSocket, used_by: UsedBy) -> io::Result<Arc<Socket>> {
-        let _within = self.runtime.enter();
-        let socket = Arc::new(Socket::new(socket, used_by)?);
-        debug!(local = %socket.local(), "socket bound");
-        self.sockets.add(socket.clone());
-        self.runtime.spawn(receive::receive(self.clone(), socket.clone()));
-        Ok(socket)
-    }
-
-    /// The socket for a path: one that is bound to the port asked for, or else a fresh one.
-    pub(crate) fn path_socket(
-        self: &Arc<Self>,
-        options: &PathOptions,
-        remote: SocketAddr,
-    ) -> Result<PathSocket, BindError> {
-        let bound = options.local.filter(|local| local.port() != 0 && options.interface.is_none());
-        if let Some(socket) = bound.and_then(|local| self.sockets.select(local))
-            && socket.reaches(remote.ip())
-        {
-            return Ok(PathSocket { socket, fresh: false });
-        }
-        let socket = bind_path(options, remote)?;
-        let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
-        let socket =
-            self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
-        Ok(PathSocket { socket, fresh: true })
-    }
-
-    /// The endpoint, locked for datagrams that arrived.
-    pub(crate) fn arrivals<'a>(self: &'a Arc<Self>) -> Arrivals<'a> {
-        Arrivals {
-            endpoint: self,
-            state: Some(self.lock()),
-            incoming: Vec::new(),
-            evicted: Vec::new(),
-            crowded_out: Vec::new(),
-        }
-    }
-
-    /// Takes a connection's news.
-    pub(crate) fn handle_events(&self, handle: ConnectionHandle, events: Vec<EndpointEvent>) {
-        let mut state = self.lock();
-        for event in events {
-            state.proto.handle_event(handle, event);
-        }
-    }
-
-    /// Nothing is left of the connection.
-    pub(crate) fn forget(&self, handle: ConnectionHandle) {
-        let mut state = self.lock();
-        // A driver that died has not told that its connection is drained.
-        state.proto.forget(handle);
-        let connection = state.connections.remove(&handle);
-        let idle = state.connections.is_empty();
-        let abandoned = state.abandoned;
-        drop(state);
-        drop(connection);
-        if idle {
-            self.idle.notify_waiters();
-            if abandoned {
-                self.sockets.close();
-            }
-        }
-    }
-
-    /// The last handle is gone: nobody can accept.
-    fn abandon(&self) {
-        let mut state = self.lock();
-        state.abandoned = true;
-        state.proto.set_server_config(None);
-        let backlog = std::mem::take(&mut state.backlog);
-        let idle = state.connections.is_empty();
-        drop(state);
-        drop(backlog);
-        if idle {
-            self.sockets.close();
-        }
-    }
-}
-
-/// The endpoint, locked while a run of datagrams is sorted.
-pub(crate) struct Arrivals<'a> {
-    endpoint: &'a Arc<Inner>,
-    /// `None` only while being dropped.
-    state: Option<MutexGuard<'a, State>>,
-    incoming: Vec<Incoming>,
-    /// They had to make room, and are told so when the endpoint is unlocked.
-    evicted: Vec<Arc<Shared>>,
-    /// The same of clients about which nobody has decided.
-    crowded_out: Vec<ConnectionHandle>,
-}
-
-impl Arrivals<'_> {
-    pub(crate) fn handle_datagram(
-        &mut self,
-        now: Instant,
-        datagram: Datagram<'_>,
-        reply: &mut Vec<u8>,
-    ) -> Option<EndpointOutput> {
-        let state = self.state.as_mut()?;
-        let output = state.proto.handle_datagram(now, datagram, reply);
-        while let Some(handle) = state.proto.poll_evicted() {
-            match state.connections.remove(&handle) {
-                Some(connection) => self.evicted.push(connection),
-                None => {
-                    state.undecided.remove(&handle);
-                    self.crowded_out.push(handle);
-                }
-            }
-        }
-        output
-    }
-
-    pub(crate) fn spares(&self) -> &Spares {
-        &self.endpoint.spares
-    }
-
-    /// A client asks for a connection; the application hears of it when the endpoint is unlocked.
-    pub(crate) fn announce(&mut self, proto: Box<proto::Incoming>) {
-        if let Some(state) = &mut self.state {
-            let inbox = Arc::<Inbox>::default();
-            inbox.set_stranger(true);
-            state.undecided.insert(proto.handle(), inbox.clone());
-            self.incoming.push(Incoming::new(Client { endpoint: self.endpoint.clone(), proto, inbox }));
-        }
-    }
-
-    pub(crate) fn deliver(&self, handle: ConnectionHandle, batch: Batch) {
-        let Some(state) = &self.state else { return };
-        if let Some(connection) = state.connections.get(&handle) {
-            connection.inbox.deliver(batch);
-        } else if let Some(inbox) = state.undecided.get(&handle) {
-            inbox.deliver(batch);
-        }
-    }
-}
-
-impl Drop for Arrivals<'_> {
-    fn drop(&mut self) {
-        self.state = None;
-        if self.incoming.is_empty() {
-            return;
-        }
-        let mut state = self.endpoint.lock();
-        if !state.closed && !state.abandoned {
-            let room = MAX_BACKLOG.saturating_sub(state.backlog.len());
-            let taken = self.incoming.len().min(room);
-            state.backlog.extend(self.incoming.drain(..taken));
-        }
-        let gone = take_crowded_out(&mut state.backlog, &self.crowded_out);
-        drop(state);
-        self.evicted.iter().for_each(|connection| connection.evict());
-        gone.into_iter().for_each(|incoming| incoming.refuse(CROWDED));
-        // What is left here was not taken, and is refused.
-        self.endpoint.incoming.notify_waiters();
-    }
-}
-
-/// Takes out what a slow application would keep although it has no place any more.
-fn take_crowded_out(
-    backlog: &mut VecDeque<Incoming>,
-    crowded_out: &[ConnectionHandle],
-) -> VecDeque<Incoming> {
-    if crowded_out.is_empty() {
-        return VecDeque::new();
-    }
-    let (gone, rest) =
-        std::mem::take(backlog).into_iter().partition(|waiting| crowded_out.contains(&waiting.handle()));
-    *backlog = rest;
-    gone
 }
 
 /// Makes an [`Endpoint`].
@@ -647,7 +251,6 @@ impl EndpointBuilder {
     /// # Errors
     /// If a socket cannot be bound, or there is no tokio runtime here.
     pub fn build(mut self) -> io::Result<Endpoint> {
-        let runtime = Handle::try_current().map_err(io::Error::other)?;
         if self.bind.is_empty() && self.sockets.is_empty() {
             self.bind.push(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0));
         }
@@ -660,24 +263,7 @@ impl EndpointBuilder {
         if let Some(config) = self.quic_lb {
             proto = proto.with_quic_lb(config);
         }
-        let state = State {
-            proto,
-            connections: BTreeMap::new(),
-            undecided: BTreeMap::new(),
-            backlog: VecDeque::new(),
-            client: self.client,
-            closed: false,
-            abandoned: false,
-        };
-        let inner = Arc::new(Inner {
-            runtime,
-            sockets: Sockets::default(),
-            spares: Spares::default(),
-            state: Mutex::new(state),
-            incoming: Notify::new(),
-            idle: Notify::new(),
-        });
-        let endpoint = Endpoint { last: Arc::new(LastHandle(inner.clone())), inner };
+        let endpoint = Endpoint { handle: EndpointHandle::new(Engine::new(proto, self.client)?) };
         for local in self.bind {
             endpoint.bind(local)?;
         }

@@ -6,14 +6,12 @@ use std::{
     future::{Future, IntoFuture},
     net::SocketAddr,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
 };
 
 use crate::{
     Connecting, ConnectionError, ServerConfig,
-    endpoint::{Inner, LastHandle},
-    inbox::Inbox,
+    engine::{Client, EndpointHandle},
 };
 
 /// A client that asks for a connection, about which the application decides.
@@ -27,30 +25,12 @@ pub struct Incoming {
     /// `None` once decided.
     client: Option<Client>,
     /// Keeps the endpoint open while the application holds this.
-    keeps: Option<Arc<LastHandle>>,
-}
-
-/// What waits.
-pub(crate) struct Client {
-    pub(crate) endpoint: Arc<Inner>,
-    pub(crate) proto: Box<proto::Incoming>,
-    /// Datagrams that follow.
-    pub(crate) inbox: Arc<Inbox>,
+    endpoint: EndpointHandle,
 }
 
 impl Incoming {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client: Some(client), keeps: None }
-    }
-
-    /// Now the application has it.
-    pub(crate) fn hand_out(mut self, endpoint: Arc<LastHandle>) -> Self {
-        self.keeps = Some(endpoint);
-        self
-    }
-
-    pub(crate) fn handle(&self) -> proto::ConnectionHandle {
-        self.client().proto.handle()
+    pub(crate) fn new(client: Client, endpoint: EndpointHandle) -> Self {
+        Self { client: Some(client), endpoint }
     }
 
     fn client(&self) -> &Client {
@@ -89,7 +69,7 @@ impl Incoming {
     /// its configuration.
     pub fn accept(mut self) -> Result<Connecting, ConnectionError> {
         let client = self.take();
-        client.endpoint.clone().accept(client, None)
+        self.endpoint.engine().accept(client, None).map(Connecting::new)
     }
 
     /// As [`accept`](Self::accept), with another configuration than the endpoint's. Of this, the
@@ -99,7 +79,7 @@ impl Incoming {
     /// As [`accept`](Self::accept).
     pub fn accept_with(mut self, config: &ServerConfig) -> Result<Connecting, ConnectionError> {
         let client = self.take();
-        client.endpoint.clone().accept(client, Some(config))
+        self.endpoint.engine().accept(client, Some(config)).map(Connecting::new)
     }
 
     /// Turns it away with `CONNECTION_REFUSED` and the reason, which anybody on the path can read.
@@ -107,7 +87,7 @@ impl Incoming {
     /// up.
     pub fn refuse(mut self, reason: &str) {
         let client = self.take();
-        client.endpoint.clone().refuse(client, reason);
+        self.endpoint.engine().refuse(client, reason);
     }
 
     /// Makes it show that it receives at its address, at the price of a round trip, and forgets it:
@@ -117,7 +97,7 @@ impl Incoming {
     /// If it has answered a Retry already.
     pub fn retry(mut self) -> Result<(), RetryError> {
         let client = self.take();
-        client.endpoint.clone().retry(client).map_err(|client| {
+        self.endpoint.engine().retry(client).map_err(|client| {
             self.client = Some(client);
             RetryError(Box::new(self))
         })
@@ -126,14 +106,14 @@ impl Incoming {
     /// Forgets it without a word; it tries again until it gives up.
     pub fn ignore(mut self) {
         let client = self.take();
-        client.endpoint.clone().ignore(client);
+        self.endpoint.engine().ignore(client);
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            client.endpoint.clone().refuse(client, "");
+            self.endpoint.engine().refuse(client, "");
         }
     }
 }

@@ -4,7 +4,10 @@ use std::{fmt, time::Duration};
 
 use proto::{NetworkPath, PathError, PathId, PathLimits, PathStats, PathStatus};
 
-use crate::{Connection, OpenPathError, PathOptions, clock, migrate, open_path::APPLICATION_ABANDON_PATH};
+use crate::{
+    OpenPathError, PathOptions, clock,
+    engine::{APPLICATION_ABANDON_PATH, Handle, migrate},
+};
 
 /// A path of a connection.
 ///
@@ -25,12 +28,12 @@ use crate::{Connection, OpenPathError, PathOptions, clock, migrate, open_path::A
 /// ```
 #[derive(Clone)]
 pub struct Path {
-    connection: Connection,
+    connection: Handle,
     id: PathId,
 }
 
 impl Path {
-    pub(crate) fn new(connection: Connection, id: PathId) -> Self {
+    pub(crate) fn new(connection: Handle, id: PathId) -> Self {
         Self { connection, id }
     }
 
@@ -125,7 +128,7 @@ impl Path {
     /// not provided another connection id for the path yet ([`PathError::NoConnectionId`]: try
     /// again shortly).
     pub fn migrate(&self, options: &PathOptions) -> Result<(), OpenPathError> {
-        migrate::migrate(self.connection.shared(), self.id, options)
+        migrate(self.connection.shared(), self.id, options)
     }
 }
 

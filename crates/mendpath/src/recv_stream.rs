@@ -12,7 +12,10 @@ use bytes::Bytes;
 use proto::{Chunk, Read, ReadChunk, StreamId, VarInt};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::{ClosedStream, ReadError, ReadToEndError, SendStream, connection::Handle, shared::Shared};
+use crate::{
+    ClosedStream, ReadError, ReadToEndError, SendStream,
+    engine::{Handle, Shared},
+};
 
 /// By how much [`RecvStream::read_to_end`] extends its buffer, bytes.
 const READ_STEP: usize = 16 << 10;

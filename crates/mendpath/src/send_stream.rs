@@ -14,9 +14,7 @@ use tokio::io::AsyncWrite;
 
 use crate::{
     ClosedStream, StoppedError, WriteError,
-    connection::Handle,
-    ending::{End, Ending},
-    shared::{Sender, Shared, State},
+    engine::{End, Ending, Handle, Sender, Shared, State},
 };
 
 /// The sending side of a stream.

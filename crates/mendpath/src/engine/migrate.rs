@@ -4,11 +4,8 @@ use std::{net::SocketAddr, sync::Arc};
 
 use proto::PathId;
 
-use crate::{
-    OpenPathError, PathError, PathOptions, clock,
-    shared::{Shared, State},
-    socket::Socket,
-};
+use super::{Shared, State};
+use crate::{OpenPathError, PathError, PathOptions, clock, socket::Socket};
 
 /// Continues path `id` from where `options` say, over a fresh socket unless they name one that is
 /// bound.
@@ -19,7 +16,7 @@ pub(crate) fn migrate(shared: &Arc<Shared>, id: PathId, options: &PathOptions) -
         let path = state.proto.paths().into_iter().find(|path| path.id == id);
         path.ok_or(PathError::Unknown(id))?.network
     };
-    let socket = shared.endpoint.path_socket(options, network.remote)?;
+    let socket = shared.engine.path_socket(options, network.remote)?;
     {
         let mut state = shared.lock();
         state.alive()?;

@@ -5,11 +5,8 @@ use std::{net::SocketAddr, sync::Arc};
 use proto::{NetworkPath, PathId, VarInt};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{
-    ConnectionError, OpenPathError, PathError, PathOptions, PathStatus, clock,
-    endpoint::PathSocket,
-    shared::{Shared, State},
-};
+use super::{PathSocket, Shared, State};
+use crate::{ConnectionError, OpenPathError, PathError, PathOptions, PathStatus, clock};
 
 /// The error code for paths that the application does not want (draft-ietf-quic-multipath,
 /// APPLICATION_ABANDON_PATH).
@@ -38,7 +35,7 @@ impl Drop for Attempt<'_> {
 
 pub(crate) async fn open_path(shared: &Arc<Shared>, options: &PathOptions) -> Result<PathId, OpenPathError> {
     let remote = remote(shared, options)?;
-    let socket = shared.endpoint.path_socket(options, remote)?;
+    let socket = shared.engine.path_socket(options, remote)?;
     let network = NetworkPath { local: socket.socket.local(), remote };
     let mut attempt = None;
     let result = timeout(options.timeout, async {

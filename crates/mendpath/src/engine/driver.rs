@@ -16,9 +16,8 @@ use tokio::time::Sleep;
 use tracing::{debug, trace};
 use units::{Duration, Instant};
 
-use crate::{
-    ConnectionError, PathUpdate, clock, inbox::Batch, receive::SLOT_SIZE, shared::Shared, socket::Socket,
-};
+use super::{Shared, inbox::Batch, receive::SLOT_SIZE};
+use crate::{ConnectionError, PathUpdate, clock, socket::Socket};
 
 /// Datagrams taken in before answers are sent and others may use the connection.
 const RECEIVE_BUDGET: usize = 256;
@@ -41,7 +40,7 @@ thread_local! {
 }
 
 /// Drives a connection until nothing is left of it.
-pub(crate) struct Driver {
+pub(super) struct Driver {
     shared: Arc<Shared>,
     /// Datagrams taken from the inbox, not yet handled.
     backlog: VecDeque<Batch>,
@@ -77,7 +76,7 @@ enum Sent {
 }
 
 impl Driver {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
             backlog: VecDeque::new(),
@@ -110,7 +109,7 @@ impl Driver {
         }
         drop(state);
         if batches > 0 {
-            self.shared.endpoint.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
+            self.shared.engine.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
             if self.backlog.is_empty() {
                 // A connection that waits for the next datagrams holds no queue for them.
                 self.backlog = VecDeque::new();
@@ -193,7 +192,7 @@ impl Driver {
         bytes: &[u8],
         mut sent: usize,
     ) -> Option<(usize, Arc<Socket>)> {
-        let Some(socket) = self.shared.endpoint.sockets.select(transmit.path.local) else {
+        let Some(socket) = self.shared.engine.sockets.select(transmit.path.local) else {
             self.note_failure(transmit, &io::Error::other("no socket is bound there"));
             return None;
         };
@@ -249,7 +248,7 @@ impl Driver {
     /// Forwards news to the endpoint.
     fn tell_endpoint(&mut self) {
         if !self.outbox.is_empty() {
-            self.shared.endpoint.handle_events(self.shared.handle, std::mem::take(&mut self.outbox));
+            self.shared.engine.handle_events(self.shared.handle, std::mem::take(&mut self.outbox));
         }
     }
 
@@ -321,6 +320,6 @@ impl Drop for Driver {
         self.shared.end(&mut state, ConnectionError::EndpointGone);
         state.retire_sockets();
         drop(state);
-        self.shared.endpoint.forget(self.shared.handle);
+        self.shared.engine.forget(self.shared.handle);
     }
 }

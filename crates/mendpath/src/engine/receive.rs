@@ -6,10 +6,9 @@ use proto::{ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
 use quinn_udp::RecvMeta;
 use tracing::{debug, trace};
 
+use super::{Arrivals, Engine, inbox::Batch};
 use crate::{
     clock,
-    endpoint::{Arrivals, Inner},
-    inbox::Batch,
     socket::{self, Socket},
 };
 
@@ -17,7 +16,7 @@ use crate::{
 const SLOTS: usize = 16;
 
 /// Bytes per buffer: the kernel coalesces datagrams up to this size.
-pub(crate) const SLOT_SIZE: usize = 65_535;
+pub(super) const SLOT_SIZE: usize = 65_535;
 
 /// Datagrams received before other tasks get their turn.
 const BUDGET: usize = 256;
@@ -26,18 +25,18 @@ const BUDGET: usize = 256;
 const MAX_FAILURES: u32 = 64;
 
 /// Receives until the socket's end of life; then the endpoint lets go of it.
-pub(crate) async fn receive(endpoint: Arc<Inner>, socket: Arc<Socket>) {
+pub(super) async fn receive(engine: Arc<Engine>, socket: Arc<Socket>) {
     tokio::select! {
         biased;
         () = socket.end_of_life() => {}
-        () = receive_forever(&endpoint, &socket) => {}
+        () = receive_forever(&engine, &socket) => {}
     }
     debug!(local = %socket.local(), "socket closed");
-    endpoint.sockets.remove(&socket);
+    engine.sockets.remove(&socket);
 }
 
 /// Returns only if the socket does not work any more.
-async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
+async fn receive_forever(engine: &Engine, socket: &Socket) {
     let mut buffers: [Vec<u8>; SLOTS] = std::array::from_fn(|_| vec![0; SLOT_SIZE]);
     let mut router = Router::default();
     let mut failures = 0;
@@ -51,7 +50,7 @@ async fn receive_forever(endpoint: &Arc<Inner>, socket: &Socket) {
         match receive_batch(socket, &mut buffers, &mut meta) {
             Ok(used) => {
                 failures = 0;
-                since_yield += router.route(endpoint, socket, &mut buffers, &meta[..used]);
+                since_yield += router.route(engine, socket, &mut buffers, &meta[..used]);
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             // An interface that goes away, or news by ICMP: other paths go on, and this one may
@@ -92,13 +91,13 @@ impl Router {
     /// Returns the number of datagrams.
     fn route(
         &mut self,
-        endpoint: &Arc<Inner>,
+        engine: &Engine,
         socket: &Socket,
         buffers: &mut [Vec<u8>],
         meta: &[RecvMeta],
     ) -> usize {
         let now = clock::now();
-        let mut arrivals = endpoint.arrivals();
+        let mut arrivals = engine.arrivals();
         meta.iter()
             .zip(buffers)
             .map(|(meta, buffer)| self.route_buffer(now, socket, &mut arrivals, buffer, meta))
@@ -156,7 +155,7 @@ impl Router {
 
 /// Answers without a connection: version negotiation, Retry, stateless reset. Nobody waits if the
 /// socket is full.
-pub(crate) fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
+pub(super) fn reply(socket: &Socket, transmit: &Transmit, bytes: &[u8]) {
     if let (_, Err(error)) = socket.try_send(transmit, bytes, 0) {
         let NetworkPath { local, remote } = transmit.path;
         trace!(%local, %remote, %error, "answer not sent");

@@ -14,21 +14,19 @@ use std::{
 use proto::{ConnectionHandle, Dir, Event, PathEvent, PathId, Side, StreamEvent, StreamId, VarInt};
 use tokio::sync::{Notify, broadcast, oneshot};
 
-use crate::{
-    ConnectionError, OpenPathError, PathUpdate, clock,
+use super::{
+    Engine,
     ending::{End, Ending},
-    endpoint::Inner,
     inbox::Inbox,
-    lock::lock,
-    socket::Socket,
 };
+use crate::{ConnectionError, OpenPathError, PathUpdate, clock, lock::lock, socket::Socket};
 
 /// Path events that a slow listener may leave waiting before it misses some.
 const PATH_EVENTS: usize = 64;
 
 /// One connection.
 pub(crate) struct Shared {
-    pub(crate) endpoint: Arc<Inner>,
+    pub(crate) engine: Arc<Engine>,
     pub(crate) handle: ConnectionHandle,
     pub(crate) stable_id: u64,
     /// The peer's address when the connection began.
@@ -102,7 +100,7 @@ impl Sender {
 impl Shared {
     /// A new connection, and what resolves when its handshake is done.
     pub(crate) fn new(
-        endpoint: Arc<Inner>,
+        engine: Arc<Engine>,
         handle: ConnectionHandle,
         remote: SocketAddr,
         proto: Box<proto::Connection>,
@@ -123,7 +121,7 @@ impl Shared {
             path_sockets: BTreeMap::new(),
         };
         let shared = Self {
-            endpoint,
+            engine,
             handle,
             stable_id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             remote,

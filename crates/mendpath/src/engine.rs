@@ -1,0 +1,410 @@
+//! What runs below the handles: sockets' receiving tasks, connections and their drivers, and what
+//! an endpoint knows of them.
+//!
+//! The crate's root has the handles that applications hold. They know this room; nothing in here
+//! knows them.
+
+mod arrivals;
+mod driver;
+mod ending;
+mod handle;
+mod inbox;
+mod migrate;
+mod open_path;
+mod receive;
+mod shared;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    net::{SocketAddr, UdpSocket},
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use proto::{AcceptError, ConnectionHandle, EndpointEvent, NetworkPath, Transmit, TransportError, VarInt};
+use tokio::{
+    runtime::Handle as Runtime,
+    sync::{Notify, oneshot},
+};
+use tracing::{Instrument as _, debug, info_span};
+
+use self::{
+    arrivals::Arrivals,
+    driver::Driver,
+    inbox::{Inbox, Spares},
+    migrate::rebind,
+};
+pub(crate) use self::{
+    ending::{End, Ending},
+    handle::{EndpointHandle, Handle},
+    migrate::migrate,
+    open_path::{APPLICATION_ABANDON_PATH, open_path},
+    shared::{Sender, Shared, State, index},
+};
+use crate::{
+    BindError, ClientConfig, ConnectError, ConnectionError, EndpointStats, PathOptions, ServerConfig,
+    bind::bind_path,
+    clock,
+    lock::lock,
+    socket::{Socket, UsedBy},
+    sockets::Sockets,
+};
+
+/// What a client is told that had to make room before anybody decided about it.
+const CROWDED: &str = "too many clients wait to be let in";
+
+/// What an endpoint's handles, tasks and connections share.
+pub(crate) struct Engine {
+    runtime: Runtime,
+    pub(crate) sockets: Sockets,
+    /// Receive buffers of handled datagrams.
+    spares: Spares,
+    books: Mutex<Books>,
+    /// A client waits to be accepted, or none ever will.
+    incoming: Notify,
+    /// The last connection is gone.
+    idle: Notify,
+}
+
+/// What needs the endpoint's lock.
+struct Books {
+    proto: proto::Endpoint,
+    connections: BTreeMap<ConnectionHandle, Arc<Shared>>,
+    /// Clients about which nobody has decided, and what has come from them meanwhile.
+    undecided: BTreeMap<ConnectionHandle, Arc<Inbox>>,
+    /// Those of them that wait for [`Engine::next_client`].
+    backlog: VecDeque<Client>,
+    /// The configuration of connections that are given none.
+    client: Option<ClientConfig>,
+    /// By [`Engine::close`].
+    closed: bool,
+    /// No handle is left.
+    abandoned: bool,
+}
+
+/// A client that asks for a connection.
+pub(crate) struct Client {
+    pub(crate) proto: Box<proto::Incoming>,
+    /// Datagrams that follow.
+    inbox: Arc<Inbox>,
+}
+
+/// A connection whose driver runs, and what resolves when its handshake is done.
+pub(crate) struct Started {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handshake: oneshot::Receiver<()>,
+}
+
+/// A socket for a path; one that was bound for it closes again unless kept.
+pub(crate) struct PathSocket {
+    pub(crate) socket: Arc<Socket>,
+    fresh: bool,
+}
+
+impl PathSocket {
+    /// The socket, if it was bound for the path: its keeper closes it.
+    pub(crate) fn keep(mut self) -> Option<Arc<Socket>> {
+        std::mem::take(&mut self.fresh).then(|| self.socket.clone())
+    }
+}
+
+impl Drop for PathSocket {
+    fn drop(&mut self) {
+        if self.fresh {
+            self.socket.close();
+        }
+    }
+}
+
+impl Engine {
+    /// Without sockets; for the runtime that this is called on.
+    ///
+    /// # Errors
+    /// If this is no tokio runtime.
+    pub(crate) fn new(proto: proto::Endpoint, client: Option<ClientConfig>) -> io::Result<Arc<Self>> {
+        let books = Books {
+            proto,
+            connections: BTreeMap::new(),
+            undecided: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            client,
+            closed: false,
+            abandoned: false,
+        };
+        Ok(Arc::new(Self {
+            runtime: Runtime::try_current().map_err(io::Error::other)?,
+            sockets: Sockets::default(),
+            spares: Spares::default(),
+            books: Mutex::new(books),
+            incoming: Notify::new(),
+            idle: Notify::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Books> {
+        lock(&self.books)
+    }
+
+    pub(crate) fn set_client_config(&self, config: ClientConfig) {
+        self.lock().client = Some(config);
+    }
+
+    pub(crate) fn client_config(&self) -> Option<ClientConfig> {
+        self.lock().client.clone()
+    }
+
+    pub(crate) fn set_server_config(&self, config: Option<ServerConfig>) {
+        self.lock().proto.set_server_config(config.map(|config| config.to_proto()));
+    }
+
+    pub(crate) fn stats(&self) -> EndpointStats {
+        self.lock().proto.stats()
+    }
+
+    pub(crate) fn open_connections(&self) -> usize {
+        self.lock().connections.len()
+    }
+
+    /// Waits until no connection is left.
+    pub(crate) async fn wait_idle(&self) {
+        loop {
+            let idle = self.idle.notified();
+            if self.open_connections() == 0 {
+                return;
+            }
+            idle.await;
+        }
+    }
+
+    /// The next client to be decided about; `None` once the endpoint is closed. Cancel safe.
+    pub(crate) async fn next_client(&self) -> Option<Client> {
+        loop {
+            let incoming = self.incoming.notified();
+            {
+                let mut state = self.lock();
+                if let Some(client) = state.backlog.pop_front() {
+                    return Some(client);
+                }
+                if state.closed {
+                    return None;
+                }
+            }
+            incoming.await;
+        }
+    }
+
+    /// Closes all connections, and takes no more.
+    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.proto.set_server_config(None);
+        let connections: Vec<Arc<Shared>> = state.connections.values().cloned().collect();
+        let backlog = std::mem::take(&mut state.backlog);
+        drop(state);
+        connections.iter().for_each(|connection| connection.close(code, reason));
+        backlog.into_iter().for_each(|client| self.refuse(client, ""));
+        self.incoming.notify_waiters();
+    }
+
+    /// Lets `socket` take the place of those of its address family that were not bound for single
+    /// paths; paths of clients move there.
+    pub(crate) fn rebind(self: &Arc<Self>, socket: UdpSocket) -> io::Result<Arc<Socket>> {
+        let new = self.add_socket(socket, UsedBy::All)?;
+        let old = self.sockets.replace(&new);
+        let connections: Vec<Arc<Shared>> = self.lock().connections.values().cloned().collect();
+        for connection in &connections {
+            rebind(connection, &old, new.local());
+        }
+        old.iter().for_each(|socket| socket.retire());
+        Ok(new)
+    }
+
+    /// Starts a connection to a server.
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        config: &ClientConfig,
+        path: NetworkPath,
+        server_name: &str,
+    ) -> Result<Started, ConnectError> {
+        let mut state = self.lock();
+        if state.closed {
+            return Err(ConnectError::EndpointClosed);
+        }
+        let (handle, proto) = state.proto.connect(clock::now(), &config.to_proto(), path, server_name)?;
+        let started = self.insert(&mut state, handle, path.remote, proto, Arc::default());
+        drop(state);
+        self.drive(&started.shared);
+        Ok(started)
+    }
+
+    /// Makes the connection of a client.
+    pub(crate) fn accept(
+        self: &Arc<Self>,
+        client: Client,
+        config: Option<&ServerConfig>,
+    ) -> Result<Started, ConnectionError> {
+        let config = config.map(ServerConfig::to_proto);
+        let (now, remote) = (clock::now(), client.proto.path().remote);
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        if state.closed {
+            drop(state);
+            self.refuse(client, "");
+            return Err(ConnectionError::LocallyClosed);
+        }
+        let accepted = match config {
+            Some(config) => state.proto.accept_with(now, *client.proto, &config),
+            None => state.proto.accept(now, *client.proto),
+        };
+        let (handle, proto) = accepted.map_err(|error| {
+            ConnectionError::TransportError(match error {
+                AcceptError::Evicted => TransportError::connection_refused(CROWDED),
+                other => TransportError::internal_error(other.to_string()),
+            })
+        })?;
+        let started = self.insert(&mut state, handle, remote, proto, client.inbox);
+        drop(state);
+        self.drive(&started.shared);
+        Ok(started)
+    }
+
+    /// Turns a client away.
+    pub(crate) fn refuse(&self, client: Client, reason: &str) {
+        let mut out = Vec::new();
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        let transmit = state.proto.refuse(clock::now(), *client.proto, reason, &mut out);
+        drop(state);
+        if let Some(transmit) = transmit {
+            self.reply(&transmit, &out);
+        }
+    }
+
+    /// Makes a client show that it receives at its address; gives it back if it has.
+    pub(crate) fn retry(&self, client: Client) -> Result<(), Client> {
+        let Client { proto, inbox } = client;
+        let (handle, mut out) = (proto.handle(), Vec::new());
+        let mut state = self.lock();
+        match state.proto.retry(clock::now(), *proto, &mut out) {
+            Ok(transmit) => {
+                state.undecided.remove(&handle);
+                drop(state);
+                self.reply(&transmit, &out);
+                Ok(())
+            }
+            Err(proto) => Err(Client { proto, inbox }),
+        }
+    }
+
+    /// Forgets a client.
+    pub(crate) fn ignore(&self, client: Client) {
+        let mut state = self.lock();
+        state.undecided.remove(&client.proto.handle());
+        state.proto.ignore(*client.proto);
+    }
+
+    /// Answers a client that has no connection, from where it asked.
+    fn reply(&self, transmit: &Transmit, bytes: &[u8]) {
+        if let Some(socket) = self.sockets.select(transmit.path.local) {
+            receive::reply(&socket, transmit, bytes);
+        }
+    }
+
+    fn insert(
+        self: &Arc<Self>,
+        state: &mut Books,
+        handle: ConnectionHandle,
+        remote: SocketAddr,
+        proto: Box<proto::Connection>,
+        inbox: Arc<Inbox>,
+    ) -> Started {
+        let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto, inbox);
+        state.connections.insert(handle, shared.clone());
+        Started { shared, handshake }
+    }
+
+    /// Starts the driver. Not while the endpoint is locked: a runtime that shuts down drops it at
+    /// once.
+    fn drive(&self, connection: &Arc<Shared>) {
+        let id = connection.lock().proto.original_id();
+        let span = info_span!("connection", %id);
+        self.runtime.spawn(Driver::new(connection.clone()).instrument(span));
+    }
+
+    pub(crate) fn add_socket(
+        self: &Arc<Self>,
+        socket: UdpSocket,
+        used_by: UsedBy,
+    ) -> io::Result<Arc<Socket>> {
+        let _within = self.runtime.enter();
+        let socket = Arc::new(Socket::new(socket, used_by)?);
+        debug!(local = %socket.local(), "socket bound");
+        self.sockets.add(socket.clone());
+        self.runtime.spawn(receive::receive(self.clone(), socket.clone()));
+        Ok(socket)
+    }
+
+    /// The socket for a path: one that is bound to the port asked for, or else a fresh one.
+    pub(crate) fn path_socket(
+        self: &Arc<Self>,
+        options: &PathOptions,
+        remote: SocketAddr,
+    ) -> Result<PathSocket, BindError> {
+        let bound = options.local.filter(|local| local.port() != 0 && options.interface.is_none());
+        if let Some(socket) = bound.and_then(|local| self.sockets.select(local))
+            && socket.reaches(remote.ip())
+        {
+            return Ok(PathSocket { socket, fresh: false });
+        }
+        let socket = bind_path(options, remote)?;
+        let local = socket.local_addr().map_err(|source| BindError::Io { local: remote, source })?;
+        let socket =
+            self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
+        Ok(PathSocket { socket, fresh: true })
+    }
+
+    /// The endpoint, locked for datagrams that arrived.
+    fn arrivals(&self) -> Arrivals<'_> {
+        Arrivals::new(self)
+    }
+
+    /// Takes a connection's news.
+    fn handle_events(&self, handle: ConnectionHandle, events: Vec<EndpointEvent>) {
+        let mut state = self.lock();
+        for event in events {
+            state.proto.handle_event(handle, event);
+        }
+    }
+
+    /// Nothing is left of the connection.
+    fn forget(&self, handle: ConnectionHandle) {
+        let mut state = self.lock();
+        // A driver that died has not told that its connection is drained.
+        state.proto.forget(handle);
+        let connection = state.connections.remove(&handle);
+        let idle = state.connections.is_empty();
+        let abandoned = state.abandoned;
+        drop(state);
+        drop(connection);
+        if idle {
+            self.idle.notify_waiters();
+            if abandoned {
+                self.sockets.close();
+            }
+        }
+    }
+
+    /// The last handle is gone: nobody can accept.
+    fn abandon(&self) {
+        let mut state = self.lock();
+        state.abandoned = true;
+        state.proto.set_server_config(None);
+        let backlog = std::mem::take(&mut state.backlog);
+        let idle = state.connections.is_empty();
+        drop(state);
+        backlog.into_iter().for_each(|client| self.refuse(client, ""));
+        if idle {
+            self.sockets.close();
+        }
+    }
+}
