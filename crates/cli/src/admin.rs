@@ -3,11 +3,9 @@
 //! HTTP server on loopback, the page, and the counters.
 
 mod body;
-mod counters;
 mod metrics;
 mod page;
 
-pub(crate) use counters::Counters;
 pub(crate) use metrics::{METRICS_KIND, Metric, encode_counters, metrics_text, sentence};
 
 use std::{

@@ -34,7 +34,7 @@ pub use self::trace::{AnalyzeArgs, TraceCommand};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
-pub use self::config::{CheckArgs, ConfigCommand, TemplateArgs};
+pub use self::config::{CONFIGURED, CheckArgs, ConfigCommand, TemplateArgs};
 pub use self::doctor::DoctorArgs;
 pub use self::invite::{
     AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs,
@@ -45,7 +45,6 @@ pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
 
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
-    config::Reload,
     console::LogFormat,
     demo,
     quic_lb::QuicLbOptions,
@@ -79,17 +78,6 @@ pub struct Cli {
     /// How lines on stderr are written: text, or json (an object on each line).
     #[arg(long, global = true, display_order = 101, value_name = "FORMAT", default_value_t)]
     pub log_format: LogFormat,
-}
-
-impl Cli {
-    /// Where options that may change while the command runs were read from.
-    pub(crate) fn reload_mut(&mut self) -> Option<&mut Reload> {
-        match &mut self.command {
-            Command::Server(args) => Some(&mut args.reload),
-            Command::Client(args) => Some(&mut args.reload),
-            _ => None,
-        }
-    }
 }
 
 /// What the program can do.
@@ -325,9 +313,6 @@ pub struct ServerArgs {
     /// Tell the server with this socket, of several that run.
     #[arg(long, value_name = "FILE", requires = "drain")]
     pub socket: Option<PathBuf>,
-    /// Where all this was read from.
-    #[arg(skip)]
-    pub reload: Reload,
 }
 
 fn parse_advertise(text: &str) -> Result<Advertise, String> {
@@ -429,9 +414,6 @@ pub struct ClientArgs {
     /// What the connection to the server is like.
     #[command(flatten)]
     pub session: SessionArgs,
-    /// Where all this was read from.
-    #[arg(skip)]
-    pub reload: Reload,
 }
 
 /// Arguments of `status`.

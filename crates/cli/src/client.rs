@@ -5,6 +5,7 @@ mod answers;
 mod associate;
 mod dial;
 mod early;
+mod follow;
 mod forward;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
@@ -20,7 +21,6 @@ mod socks5;
 mod socks5_udp;
 pub(crate) mod tunnel;
 mod uplink;
-mod wishes;
 
 pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
@@ -35,7 +35,6 @@ pub(crate) use interfaces::{Candidate, candidates, local_addresses};
 pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
-pub(crate) use wishes::{Change, Order, Wishes};
 
 use std::{
     net::SocketAddr,

@@ -37,6 +37,7 @@ use tracing::info;
 use crate::{
     args::{Cli, Command, DialArgs, SessionArgs},
     client::{ClientOptions, DialOptions},
+    config::Reload,
     failure::{Failure, io_reason},
     identity::default_state_dir,
     invitation::Invitation,
@@ -46,15 +47,15 @@ use crate::{
     transport::Choice,
 };
 
-/// Does what the command line says, and returns the exit code.
+/// Does what the command line says, and returns the exit code; `reload` reads it again.
 ///
 /// # Errors
 /// What the user is to be told.
-pub async fn run(cli: Cli) -> Result<u8, Failure> {
+pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
     let done = match cli.command {
         Command::Demo(args) => demo::run(args).await,
-        Command::Server(args) => server::run(args).await,
-        Command::Client(args) => client::run(args).await,
+        Command::Server(args) => server::run(args, reload).await,
+        Command::Client(args) => client::run(args, reload).await,
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
         Command::Run(args) => return run::run(*args).await,
         #[cfg(all(feature = "tunnel", target_os = "linux"))]

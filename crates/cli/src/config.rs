@@ -29,10 +29,10 @@ use std::{
 use clap::{ArgAction, ArgMatches, Command, CommandFactory as _, FromArgMatches as _};
 
 use self::settings::Settings;
-use crate::{args::Cli, failure::Failure};
-
-/// The commands that can be configured.
-pub const CONFIGURED: [&str; 2] = ["server", "client"];
+use crate::{
+    args::{CONFIGURED, Cli},
+    failure::Failure,
+};
 
 /// What cannot be read from the command line.
 #[derive(Debug, thiserror::Error)]
@@ -87,16 +87,14 @@ impl Source {
         }
     }
 
-    /// Reads everything: command line, environment and file.
+    /// Reads everything: command line, environment and file. A command that runs for long can read
+    /// it again.
     ///
     /// # Errors
     /// When one of them says what cannot be.
-    pub fn read(self) -> Result<Cli, Unreadable> {
-        let mut reading = self.read_once()?;
-        if let Some(live) = reading.cli.reload_mut() {
-            *live = Reload::new(self, reading.matches);
-        }
-        Ok(reading.cli)
+    pub fn read(self) -> Result<(Cli, Reload), Unreadable> {
+        let Reading { cli, matches } = self.read_once()?;
+        Ok((cli, Reload::new(self, matches)))
     }
 
     pub(crate) fn read_once(&self) -> Result<Reading, Unreadable> {

@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     if let Some(code) = mendpath_cli::tun::inside::main() {
         return code;
     }
-    let cli = match Source::process().read() {
-        Ok(cli) => cli,
+    let (cli, reload) = match Source::process().read() {
+        Ok(read) => read,
         Err(Unreadable::CommandLine(error)) => error.exit(),
         Err(Unreadable::Configuration(failure)) => {
             console::say(format_args!("error: {failure}"));
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(commands::run(cli)) {
+    match runtime.block_on(commands::run(cli, reload)) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             console::say(format_args!("error: {failure}"));

@@ -27,12 +27,10 @@ pub use reader::{DecodeError, Reader};
 pub use reply::{Reply, Status};
 pub use request::Request;
 
+pub use crate::target::RESOLVER;
+
 /// The protocol's name in the TLS handshake (RFC 7301).
 pub const ALPN: &[u8] = b"mendpath/1";
-
-/// Stands for the server's own name server, whatever its address is; on port 53 alone. No name of
-/// the Internet ends so (RFC 6761 section 6.4).
-pub const RESOLVER: &str = "resolver.mendpath.invalid";
 
 /// How many bytes a file's checksum has: SHA-256 follows the file's bytes.
 pub const CHECKSUM_BYTES: usize = 32;

@@ -16,11 +16,11 @@ mod shares;
 mod statistics;
 mod tally;
 
+pub use crate::target::DNS_PORT;
 pub use advertise::advertised;
 pub(crate) use drain::Drain;
-pub use drain::{Drainer, Running};
+pub use drain::Drainer;
 pub use gate::{Admitted, Gate, HELLO_TIMEOUT};
-pub use names::DNS_PORT;
 pub(crate) use names::names_work;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;

@@ -5,6 +5,7 @@
 //! Everything else in a snapshot is asked of the transport when somebody looks.
 
 mod control;
+mod counters;
 mod feed;
 mod journal;
 mod path_counts;
@@ -15,8 +16,11 @@ mod snapshot;
 mod text;
 mod times;
 mod traffic;
+mod wishes;
 
 pub(crate) use control::{Control, all_places, places, running};
+pub(crate) use counters::Counters;
+pub use feed::Running;
 pub(crate) use feed::{Feed, MAX_VIEWERS, Viewer};
 pub(crate) use journal::Journal;
 pub use journal::{EventKind, EventRow};
@@ -30,6 +34,7 @@ pub(crate) use text::screen;
 pub(crate) use times::{Outcome, Protocol, Timed, Times};
 pub use traffic::{DestinationRow, TrafficRow};
 pub(crate) use traffic::{Flow, Traffic};
+pub(crate) use wishes::{Change, Order, Terms, Wishes};
 
 use std::{
     borrow::Cow,
@@ -40,8 +45,6 @@ use std::{
 
 use mendpath::{Connection, PathId, PathStats};
 use tokio::time::Instant;
-
-use crate::{admin::Counters, client::Wishes};
 
 /// Destinations in a snapshot.
 const DESTINATIONS: usize = 40;

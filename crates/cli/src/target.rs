@@ -7,6 +7,13 @@ use std::{
     str::FromStr,
 };
 
+/// Stands for the server's own name server, whatever its address is; on port 53 alone. No name of
+/// the Internet ends so (RFC 6761 section 6.4).
+pub const RESOLVER: &str = "resolver.mendpath.invalid";
+
+/// The port of DNS.
+pub const DNS_PORT: u16 = 53;
+
 /// The longest host name that DNS allows, in bytes (RFC 1035 section 2.3.4).
 pub const MAX_NAME: usize = 253;
 
@@ -48,12 +55,12 @@ pub enum TargetError {
 impl Target {
     /// The server's own name server.
     pub fn resolver() -> Self {
-        Self { host: Host::Name(crate::protocol::RESOLVER.to_owned()), port: crate::server::DNS_PORT }
+        Self { host: Host::Name(RESOLVER.to_owned()), port: DNS_PORT }
     }
 
     /// Whether the server's own name server is meant.
     pub fn is_resolver(&self) -> bool {
-        matches!(&self.host, Host::Name(name) if name == crate::protocol::RESOLVER)
+        matches!(&self.host, Host::Name(name) if name == RESOLVER)
     }
 
     /// The same place with a literal address.

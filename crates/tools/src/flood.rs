@@ -36,7 +36,7 @@ use std::{
 
 use clap::{Parser as _, Subcommand};
 use kind::Kind;
-use mendpath_cli::{args::Cli, commands, console::say};
+use mendpath_cli::{args::Cli, commands, config::Reload, console::say};
 use units::{BitRate, Bytes};
 
 const EXAMPLES: &str = "\
@@ -142,7 +142,7 @@ fn mendpath(resolver: Option<Ipv4Addr>, program: Option<PathBuf>, line: Vec<Stri
         std::process::exit(0);
     });
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(commands::run(Cli::parse_from(line)))?;
+    runtime.block_on(commands::run(Cli::parse_from(line), Reload::default()))?;
     Ok(ExitCode::SUCCESS)
 }
 

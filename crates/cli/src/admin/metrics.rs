@@ -13,8 +13,10 @@ use prometheus_client::{
     registry::{Registry, Unit},
 };
 
-use super::Counters;
-use crate::{descriptors, status::Live};
+use crate::{
+    descriptors,
+    status::{Counters, Live},
+};
 
 /// The content type.
 pub(crate) const METRICS_KIND: &str = "application/openmetrics-text; version=1.0.0";

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
 
-use crate::config::CONFIGURED;
+/// The commands that can be configured.
+pub const CONFIGURED: [&str; 2] = ["server", "client"];
 
 /// What `config` can do.
 #[derive(Debug, Subcommand)]

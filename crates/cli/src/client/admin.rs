@@ -8,9 +8,9 @@ use tokio::{net::TcpStream, time::Instant};
 
 use super::{Session, Shared, Uplink, answers::AnswerCounts, metrics::Scrape};
 use crate::{
-    admin::{self, Answer, Counters, METRICS_KIND, json},
+    admin::{self, Answer, METRICS_KIND, json},
     listener::Place,
-    status::{ClientRow, Feed, PathRow, Role, Snapshot, path_name},
+    status::{ClientRow, Counters, Feed, PathRow, Role, Snapshot, path_name},
 };
 
 /// What is shown, and to whom.

@@ -10,8 +10,8 @@ use tokio::{
 use tracing::debug;
 
 use super::{
+    follow::follow,
     interfaces::{PathSpec, WantedPath, usable_paths},
-    wishes,
 };
 use crate::{
     backoff::Backoff,
@@ -53,7 +53,7 @@ pub(crate) async fn keep_paths(
     live: &Live,
 ) {
     let mut keeper = Keeper::new(connection.clone(), first, server, live);
-    let mut following = std::pin::pin!(wishes::follow(&connection, live));
+    let mut following = std::pin::pin!(follow(&connection, live));
     let mut look = interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut events = connection.path_updates();

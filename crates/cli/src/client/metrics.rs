@@ -6,8 +6,8 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
 use super::{admin::TunRow, answers::AnswerCounts};
 use crate::{
-    admin::{Counters, Metric, encode_counters, metrics_text, sentence},
-    status::{Live, PATH_COUNTERS, PathCounts, PathRow},
+    admin::{Metric, encode_counters, metrics_text, sentence},
+    status::{Counters, Live, PATH_COUNTERS, PathCounts, PathRow},
 };
 
 /// What there is to tell at the moment.

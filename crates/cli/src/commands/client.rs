@@ -9,6 +9,7 @@ use super::{
 use crate::{
     args::ClientArgs,
     client::{Client, ClientOptions, Credentials},
+    config::Reload,
     console::say,
     descriptors,
     failure::Failure,
@@ -18,9 +19,9 @@ use crate::{
 /// Where SOCKS5 is offered when nothing is asked for.
 const DEFAULT_SOCKS5: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 1080);
 
-pub(super) async fn run(mut args: ClientArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure> {
     descriptors::raise();
-    let reloading = Reloading::new(std::mem::take(&mut args.reload));
+    let reloading = Reloading::new(reload);
     let credentials = credentials(&args)?;
     let nothing = args.socks5.is_none() && args.http.is_none() && args.forwards.is_empty();
     let options = ClientOptions {

@@ -108,7 +108,7 @@ fn read(
         .map(|file| Finding::ok("options", format_args!("read from {file}")));
     line.extend(config.into_iter().flat_map(|file| ["--config".into(), file.into_os_string()]));
     line.extend(more);
-    let read = Source::beside_process(line).read().map_err(|unreadable| match unreadable {
+    let read = Source::beside_process(line).read_once().map_err(|unreadable| match unreadable {
         Unreadable::Configuration(failure) => Box::new(Finding::problem("options", failure.parts().0, {
             let (_, wrong, next) = failure.parts();
             format!("{wrong}. {next}")
@@ -118,5 +118,5 @@ fn read(
             Box::new(Finding::problem("options", first, "`mendpath config check` says more"))
         }
     })?;
-    Ok((read, found.into_iter().collect()))
+    Ok((read.cli, found.into_iter().collect()))
 }

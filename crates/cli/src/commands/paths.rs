@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use super::{print, status};
 use crate::{
     args::{PathArgs, PathCommand, PathsArgs},
-    client::{Candidate, Change, Order, candidates},
+    client::{Candidate, candidates},
     failure::{Failure, io_reason},
+    status::{Change, Order},
 };
 
 /// Which interfaces a client would use.

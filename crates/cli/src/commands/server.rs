@@ -13,6 +13,7 @@ use crate::{
     activation::handed_over,
     admin,
     args::{Cli, Command, ServerArgs},
+    config::Reload,
     console::say,
     descriptors,
     destination::DestinationPolicy,
@@ -24,9 +25,9 @@ use crate::{
     transport::Choice,
 };
 
-pub(super) async fn run(mut args: ServerArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure> {
     descriptors::raise();
-    let reloading = Reloading::new(std::mem::take(&mut args.reload));
+    let reloading = Reloading::new(reload);
     if args.drain {
         return drain::order(args.socket).await;
     }

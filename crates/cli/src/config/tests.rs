@@ -18,7 +18,7 @@ fn file(text: &str) -> (tempfile::TempDir, String) {
 
 fn read(line: &[&str], environment: &[(&str, &str)]) -> Result<Cli, Unreadable> {
     let line = ["mendpath"].iter().chain(line).copied();
-    Source::new(line, environment.iter().copied()).read()
+    Source::new(line, environment.iter().copied()).read().map(|(cli, _)| cli)
 }
 
 /// The options that come out, and what was said of wrong ones.
@@ -189,8 +189,8 @@ fn secrets_stand_in_files_of_their_own() {
 #[test]
 fn reading_again_tells_what_is_new() {
     let (_dir, path) = file("[server]\nmax-clients = 5");
-    let mut cli = read(&["server", "--max-streams=9"], &[("MENDPATH_CONFIG", &path)]).unwrap();
-    let mut reload = std::mem::take(cli.reload_mut().unwrap());
+    let source = Source::new(["mendpath", "server", "--max-streams=9"], [("MENDPATH_CONFIG", path.as_str())]);
+    let (_, mut reload) = source.read().unwrap();
     let mut again = |text: &str| {
         fs::write(&path, text).unwrap();
         reload.again().map(|change| change.unwrap().keys)

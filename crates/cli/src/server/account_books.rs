@@ -12,8 +12,7 @@ use mendpath::{Connection, PathId};
 
 use crate::{
     accounts,
-    admin::Counters,
-    status::{OTHERS, PathCounts},
+    status::{Counters, OTHERS, PathCounts},
 };
 
 /// Accounts with series of their own.

@@ -13,6 +13,7 @@ use tokio::{
 };
 
 use super::Tally;
+use crate::status::Running;
 
 /// How often it is looked whether anything still runs.
 const LOOK: Duration = Duration::from_millis(50);
@@ -23,15 +24,6 @@ const MOVING: Duration = Duration::from_secs(2);
 /// Whether the server drains, and until when.
 #[derive(Debug)]
 pub(crate) struct Drain(watch::Sender<Option<Instant>>);
-
-/// What is left to wait for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
-    /// Clients that are connected.
-    pub clients: usize,
-    /// Proxied connections and associations.
-    pub streams: usize,
-}
 
 /// Drains a server.
 #[derive(Clone)]

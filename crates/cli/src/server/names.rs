@@ -27,7 +27,7 @@ use hickory_resolver::{
 use tokio::time::{Instant, timeout};
 use tracing::{debug, warn};
 
-use crate::destination::source_towards;
+use crate::{destination::source_towards, target::DNS_PORT};
 
 /// For all questions about a name together.
 const LIMIT: Duration = Duration::from_secs(8);
@@ -39,8 +39,6 @@ const CACHED: u64 = 1_024;
 const LONGEST_TTL: Duration = Duration::from_secs(300);
 /// How often the system's files are looked at for changes.
 const LOOK: Duration = Duration::from_secs(2);
-/// The port of DNS.
-pub const DNS_PORT: u16 = 53;
 
 /// Why a name has no addresses; follows "the name NAME".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,9 +9,9 @@ use tokio::{net::TcpStream, time::Instant};
 use super::{Drain, Tally, metrics::Scrape, tally::Sum};
 use crate::{
     accounts::{self, Accounts},
-    admin::{self, Answer, Counters, METRICS_KIND, json},
+    admin::{self, Answer, METRICS_KIND, json},
     listener::Place,
-    status::{Feed, Role, ServerRow, Snapshot},
+    status::{Counters, Feed, Role, ServerRow, Snapshot},
 };
 
 /// Clients that are shown one by one.

@@ -12,15 +12,11 @@ use mendpath::Connection;
 use tokio::time::Instant;
 use tracing::info;
 
-use super::{
-    Running,
-    account_books::{AccountBooks, AccountTotals, LastCounts},
-};
+use super::account_books::{AccountBooks, AccountTotals, LastCounts};
 use crate::{
     accounts,
-    admin::Counters,
     association::Hub,
-    status::{AccountRow, EventKind, Live, PathRow, PeerRow, Saved},
+    status::{AccountRow, Counters, EventKind, Live, PathRow, PeerRow, Running, Saved},
 };
 
 /// The counters of ended connections, and the connections that there are; as many as the server

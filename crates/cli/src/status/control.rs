@@ -21,8 +21,7 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{EventKind, Feed};
-use crate::{client::Order, server::Running};
+use super::{EventKind, Feed, Order, Running};
 
 /// Who may ask at a time; one more waits.
 const ASKERS: usize = 16;

@@ -17,7 +17,6 @@ use tokio::{
 };
 
 use super::{Live, Snapshot};
-use crate::server::Running;
 
 /// Who may watch at a time. Each costs a connection and a few kilobytes a second.
 pub(crate) const MAX_VIEWERS: usize = 8;
@@ -35,6 +34,15 @@ pub(crate) struct Feed {
     seats: Arc<Semaphore>,
     /// What a server does when it is told to drain.
     drain: OnceLock<DrainOrder>,
+}
+
+/// What a server that drains still waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Running {
+    /// Clients that are connected.
+    pub clients: usize,
+    /// Proxied connections and associations.
+    pub streams: usize,
 }
 
 /// Begins to drain, and says what runs.

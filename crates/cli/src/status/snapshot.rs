@@ -4,8 +4,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{EventRow, PathRow, TrafficRow};
-use crate::admin::Counters;
+use super::{Counters, EventRow, PathRow, TrafficRow};
 
 /// The form; another one when a field changes its meaning or goes.
 pub(crate) const SCHEMA: &str = "mendpath-status/1";

@@ -12,6 +12,7 @@ use mendpath_cli::{
     backoff::pause,
     client::{Client, ClientOptions, DialOptions, EarlyAnswers},
     commands,
+    config::Reload,
     console::say,
     invitation::Invitation,
     token::Service,
@@ -27,7 +28,8 @@ pub async fn server_process(args: Args) -> Outcome<ExitCode> {
     let state = args.state.expect("the parent names it");
     let listen = args.listen.unwrap_or(ANY).to_string();
     let line = ["mendpath", "server", "--listen", &listen, "--allow-private", "--state", &state];
-    commands::run(Cli::parse_from(line.into_iter().chain(["--recovery", &args.recovery]))).await?;
+    commands::run(Cli::parse_from(line.into_iter().chain(["--recovery", &args.recovery])), Reload::default())
+        .await?;
     Ok(ExitCode::SUCCESS)
 }
 

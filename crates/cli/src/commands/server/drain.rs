@@ -13,11 +13,7 @@ use std::{
 use tokio::sync::Notify;
 
 use super::super::{Ending as Signal, Signals, service, status::tell_server};
-use crate::{
-    console::say,
-    failure::Failure,
-    server::{Drainer, Running},
-};
+use crate::{console::say, failure::Failure, server::Drainer, status::Running};
 
 /// What ends a server.
 pub(super) struct Ending {

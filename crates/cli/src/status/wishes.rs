@@ -8,17 +8,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use mendpath::{Connection, PathId, PathLimits, PathStatus, PathUse};
+use mendpath::{PathId, PathLimits, PathStatus, PathUse};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
-use tracing::debug;
 use units::BitRate;
-
-use crate::{
-    console::say,
-    protocol::{MAX_MESSAGE, Reply, Request, Status, read_frame, write_frame},
-    status::{EventKind, Live},
-};
 
 /// Names that wishes are kept for.
 const MAX_NAMES: usize = 64;
@@ -66,9 +59,9 @@ struct Wish {
 
 /// What is asked of the transport for one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Terms {
-    limits: PathLimits,
-    status: PathStatus,
+pub(crate) struct Terms {
+    pub(crate) limits: PathLimits,
+    pub(crate) status: PathStatus,
 }
 
 /// All wishes.
@@ -127,8 +120,13 @@ impl Wishes {
     }
 
     /// Paths have come or gone.
-    pub(super) fn on_paths(&self) {
+    pub(crate) fn on_paths(&self) {
         self.changed.notify_one();
+    }
+
+    /// Waits for what may change [`terms`](Self::terms); what came before the call counts, too.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Wish>> {
@@ -136,7 +134,7 @@ impl Wishes {
     }
 
     /// What to ask for, for each path that there is.
-    fn terms(&self, paths: &BTreeMap<PathId, String>) -> BTreeMap<PathId, Terms> {
+    pub(crate) fn terms(&self, paths: &BTreeMap<PathId, String>) -> BTreeMap<PathId, Terms> {
         let wishes = self.by_name();
         let any_preferred = paths.values().any(|path| of(&wishes, path).rank == Rank::Preferred);
         let terms = |path: &String| {
@@ -150,49 +148,6 @@ impl Wishes {
         };
         paths.iter().map(|(id, path)| (*id, terms(path))).collect()
     }
-}
-
-/// Has the transport, and the server, do as the user wishes, for as long as the connection lives.
-pub(super) async fn follow(connection: &Connection, live: &Live) {
-    let mut in_force: BTreeMap<PathId, Terms> = BTreeMap::new();
-    let mut follows = true;
-    loop {
-        let wanted = live.wishes.terms(&live.path_names());
-        in_force.retain(|id, _| wanted.contains_key(id));
-        let differs = |id: &PathId, terms: &Terms| in_force.get(id).copied().unwrap_or_default() != *terms;
-        let change = wanted.into_iter().find(|(id, terms)| differs(id, terms));
-        let Some((id, terms)) = change else {
-            live.wishes.changed.notified().await;
-            continue;
-        };
-        let before = in_force.insert(id, terms).unwrap_or_default();
-        let Some(path) = connection.path(id) else { continue };
-        let result = path.set_status(terms.status).and_then(|()| path.set_limits(terms.limits));
-        debug!(%id, ?terms, ?result, "as wished");
-        if follows && before.limits != terms.limits {
-            // One after the other, so that the newest wish is the last that the server hears.
-            follows = tell_server(connection, id, terms.limits).await;
-            if !follows {
-                let text = "the server is older: a cap holds for uploads alone, and a paused path is a backup for downloads";
-                live.journal.note(EventKind::Refused, text);
-                say(text);
-            }
-        }
-    }
-}
-
-/// Asks the server to send as we do; false if it does not know how.
-async fn tell_server(connection: &Connection, id: PathId, limits: PathLimits) -> bool {
-    let Ok((mut send, mut receive)) = connection.open_bi().await else { return true };
-    let request = Request::LimitPath { path: id.0, limits };
-    if write_frame(&mut send, &request.encode()).await.is_err() {
-        return true;
-    }
-    let _ = send.finish();
-    let answer = read_frame(&mut receive, MAX_MESSAGE).await.ok().flatten();
-    !answer
-        .and_then(|body| Reply::decode(&body).ok())
-        .is_some_and(|reply| reply.status == Status::Unsupported)
 }
 
 /// What is wanted of a path: the wish for its whole name counts before that for its address, and
