@@ -8,7 +8,8 @@ use netsim::{
     network::{Direction, PathId as LinkId},
 };
 use proto::{
-    ConnectionStats, Dir, Event, NetworkPath, PathEvent, PathStats, Read, StreamEvent, TransportConfig,
+    ConnectionStats, Dir, Event, NetworkPath, PathEvent, PathStats, Read, StreamEvent, StreamId,
+    TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -236,62 +237,28 @@ impl Exchange {
             c.finish(id).expect("it was just opened");
             id
         });
-        let (mut asked, mut left, mut got) = (0, size, 0);
-        let mut buffer = vec![0; 65_536];
-        let data = vec![42; 65_536];
-        let (mut read_at, mut longest_stall) = (start, Duration::ZERO);
-        let mut completed = None;
-        while completed.is_none() {
-            while let Some(event) = self.world.poll_event(server) {
-                match event {
-                    Event::Stream(StreamEvent::Opened { dir }) => {
-                        self.world.with(server, |c, _| _ = c.accept(dir));
-                    }
-                    Event::Stream(StreamEvent::Readable(_) | StreamEvent::Writable(_)) => {}
-                    _ => continue,
-                }
-                self.world.with(server, |c, _| {
-                    while let Ok(Read::Data(n)) = c.read(id, &mut buffer) {
-                        asked += n;
-                    }
-                    while asked == REQUEST && left > 0 {
-                        let Ok(n) = c.write(id, &data[..left.min(data.len())]) else { break };
-                        left -= n;
-                        if left == 0 {
-                            c.finish(id).expect("the stream is open");
-                        }
-                    }
-                });
-            }
+        let mut answer = Answer { id, asked: 0, left: size, buffer: vec![0; 65_536], data: vec![42; 65_536] };
+        let mut reader =
+            Reader { id, got: 0, read_at: start, longest_stall: Duration::ZERO, completed: None };
+        while reader.completed.is_none() {
+            answer.go_on(&mut self.world, server);
             while self.world.poll_event(client).is_some() {}
-            self.world.with(client, |c, now| {
-                loop {
-                    match c.read(id, &mut buffer) {
-                        Ok(Read::Data(n)) => {
-                            got += n;
-                            longest_stall = longest_stall.max(now - read_at);
-                            read_at = now;
-                        }
-                        Ok(Read::Finished) => completed = Some(now),
-                        Err(_) => break,
-                    }
-                }
-            });
+            self.world.with(client, |c, now| reader.read(c, now, &mut answer.buffer));
             observe(&mut self.world, server);
-            if completed.is_none() && self.world.step(start + self.limit) == Step::Limit {
+            if reader.completed.is_none() && self.world.step(start + self.limit) == Step::Limit {
                 let paths = self.world.connection(server).paths();
-                return Err(Incomplete { limit: self.limit, got, size, paths });
+                return Err(Incomplete { limit: self.limit, got: reader.got, size, paths });
             }
         }
-        assert_eq!(got, size, "every byte of the response was read");
-        let completion: Duration = completed.map_or(self.limit, |at: Instant| at - start);
+        assert_eq!(reader.got, size, "every byte of the response was read");
+        let completion: Duration = reader.completed.map_or(self.limit, |at: Instant| at - start);
         let settled = self.world.now() + SETTLE;
         self.world.run_until(settled);
         let connection = self.world.connection(server);
         let stats = connection.stats();
         Ok(Response {
             completion,
-            longest_stall,
+            longest_stall: reader.longest_stall,
             bytes_sent: stats.bytes_sent - sent_before,
             stats,
             paths: connection.paths(),
@@ -302,5 +269,68 @@ impl Exchange {
 
     fn lost(&self) -> Vec<u64> {
         self.links.iter().map(|l| self.world.link_stats(*l, Direction::Backward).gone()).collect()
+    }
+}
+
+/// The server's application, which answers a request.
+struct Answer {
+    id: StreamId,
+    /// Bytes of the request that have been read.
+    asked: usize,
+    /// Bytes of the response that have not been written.
+    left: usize,
+    buffer: Vec<u8>,
+    data: Vec<u8>,
+}
+
+impl Answer {
+    /// Reads and writes what is possible now.
+    fn go_on(&mut self, world: &mut World, server: ConnectionId) {
+        while let Some(event) = world.poll_event(server) {
+            match event {
+                Event::Stream(StreamEvent::Opened { dir }) => {
+                    world.with(server, |c, _| _ = c.accept(dir));
+                }
+                Event::Stream(StreamEvent::Readable(_) | StreamEvent::Writable(_)) => {}
+                _ => continue,
+            }
+            world.with(server, |c, _| {
+                while let Ok(Read::Data(n)) = c.read(self.id, &mut self.buffer) {
+                    self.asked += n;
+                }
+                while self.asked == REQUEST && self.left > 0 {
+                    let Ok(n) = c.write(self.id, &self.data[..self.left.min(self.data.len())]) else { break };
+                    self.left -= n;
+                    if self.left == 0 {
+                        c.finish(self.id).expect("the stream is open");
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// The client's application, which reads the response as it comes.
+struct Reader {
+    id: StreamId,
+    got: usize,
+    read_at: Instant,
+    longest_stall: Duration,
+    completed: Option<Instant>,
+}
+
+impl Reader {
+    fn read(&mut self, c: &mut proto::Connection, now: Instant, buffer: &mut [u8]) {
+        loop {
+            match c.read(self.id, buffer) {
+                Ok(Read::Data(n)) => {
+                    self.got += n;
+                    self.longest_stall = self.longest_stall.max(now - self.read_at);
+                    self.read_at = now;
+                }
+                Ok(Read::Finished) => self.completed = Some(now),
+                Err(_) => break,
+            }
+        }
     }
 }

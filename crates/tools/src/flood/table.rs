@@ -38,6 +38,12 @@ fn at(values: &[f64], share: f64) -> f64 {
 
 /// Prints what clients noticed, then what it cost.
 pub fn print(rows: &[Row], goal: f64) {
+    print_noticed(rows, goal);
+    print_newcomers(rows);
+    print_cost(rows);
+}
+
+fn print_noticed(rows: &[Row], goal: f64) {
     line(format_args!("\nA client that was there before (times in ms; a failed request counts as 15 s):"));
     line(format_args!(
         "{:18} {:>9} {:>9} {:>8} {:>8} {:>9} {:>9} {:>7}  failed",
@@ -61,6 +67,9 @@ pub fn print(rows: &[Row], goal: f64) {
             if row.is_good(goal) { "" } else { "  <-- not good" }
         ));
     }
+}
+
+fn print_newcomers(rows: &[Row]) {
     line(format_args!(
         "\nClients that start, fetch once and end (times in ms; served + turned away in each turn):"
     ));
@@ -80,6 +89,9 @@ pub fn print(rows: &[Row], goal: f64) {
             at(&row.flooded.newcomers_ms, 0.5)
         ));
     }
+}
+
+fn print_cost(rows: &[Row]) {
     line(format_args!(
         "\nWhat was sent, and what it cost (processor seconds of a turn; the server's most memory and threads):"
     ));
