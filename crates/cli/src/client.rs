@@ -179,7 +179,7 @@ impl Client {
 
         let mut tasks = JoinSet::new();
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
-        let live = Arc::new(Live::new(options.show_names));
+        let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
         let shared = Arc::new(Shared {
