@@ -291,7 +291,23 @@ fn view(trace: &Path, id: &str) {
     fs::write(trace, &bytes[..bytes.len() - 30]).unwrap();
     let (fine, page, told) = run(&[file, "-o", "-"]);
     assert!(fine && page.contains("The last record was cut off"), "{told}");
+    fs::write(trace, &bytes).unwrap();
+    let (copy, link) = (trace.with_extension("copy"), trace.with_extension("link"));
+    fs::copy(trace, &copy).unwrap();
+    fs::hard_link(trace, &link).unwrap();
+    let refused = |output: &Path, why: &str| {
+        let (fine, _, told) = run(&[file, "-o", output.to_str().unwrap()]);
+        assert!(!fine && told.contains(why) && fs::read(output).unwrap() == bytes, "{told}");
+    };
+    refused(&copy, "it holds a trace");
+    refused(&link, "it is the trace to be read");
+    for path in ["path 0", "path 1"] {
+        assert!(page.contains(&format!("<th scope=\"col\">{path}</th>")), "{path}");
+    }
+    assert!(page.contains("path validated"));
     fs::write(trace, "no trace").unwrap();
+    let unmade = trace.with_extension("page");
+    assert!(!run(&[file, "-o", unmade.to_str().unwrap()]).0 && !unmade.exists());
     let (fine, _, told) = run(&[file, "-o", "-"]);
     assert!(!fine && told.contains("it is no trace of ours: its beginning is no JSON"), "{told}");
     let (fine, _, told) = run(&[file, "-o", file]);
