@@ -11,7 +11,7 @@ import { Pair } from "./pair.mjs";
 
 const [, , program, programs] = process.argv;
 const traces = await mkdtemp(join(tmpdir(), "mendpath-traces-"));
-const pair = await Pair.start(programs, [`--qlog=${traces}`]);
+const pair = await Pair.start(programs, [`--qlog=${traces}`, "--drain-time=0"]);
 await sleep(10_000);
 pair.say("loss 0 0.05");
 await sleep(15_000);
@@ -31,6 +31,8 @@ for (const [name, size] of [
   await until("the page", () => page.ask(() => document.readyState === "complete" && document.title !== ""));
   const wide = await page.ask(() => document.documentElement.scrollWidth);
   if (wide > size.width || page.errors.length > 0) throw new Error(`${name}: ${wide} wide, ${page.errors}`);
+  const wider = await page.ask(() => [...document.querySelectorAll(".scroll")].filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.ariaLabel));
+  if (wider.length > 0) throw new Error(`${name}: these tables are wider than the page: ${wider}`);
   await page.picture(`docs/${name}.png`, 1400);
   console.log(`docs/${name}.png`);
 }

@@ -12,16 +12,18 @@ mod forward;
 pub mod fuzzing;
 mod hosts;
 mod http;
-mod interfaces;
 mod keeper;
 mod metrics;
 mod retired;
-mod routes;
 mod socks5;
 mod socks5_udp;
 pub(crate) mod tunnel;
 mod uplink;
 
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use crate::interfaces::TUN;
+pub(crate) use crate::interfaces::{Candidate, candidates, local_addresses};
+pub use crate::interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
@@ -29,10 +31,6 @@ pub use dial::{DialOptions, Dialled, dial};
 pub(crate) use dial::{resolve, show_token, try_path};
 pub use forward::{Forward, ForwardError};
 pub use hosts::Hosts;
-#[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(crate) use interfaces::TUN;
-pub(crate) use interfaces::{Candidate, candidates, local_addresses};
-pub use interfaces::{PathSpec, WantedPath, usable_paths};
 pub(crate) use keeper::keep_paths;
 pub use uplink::{Session, Uplink};
 
@@ -178,7 +176,7 @@ impl Client {
 
         let mut tasks = JoinSet::new();
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
-        let live = Arc::new(Live::new(options.show_names));
+        let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
         let shared = Arc::new(Shared {

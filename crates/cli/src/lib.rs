@@ -26,6 +26,7 @@ pub mod destination;
 mod doctor;
 pub mod failure;
 pub mod identity;
+mod interfaces;
 pub mod invitation;
 #[cfg(feature = "lab")]
 pub mod lab_relay;

@@ -46,6 +46,8 @@ use std::{
 use mendpath::{Connection, PathId, PathStats};
 use tokio::time::Instant;
 
+use crate::interfaces::PathSpec;
+
 /// Destinations in a snapshot.
 const DESTINATIONS: usize = 40;
 /// Events in a snapshot.
@@ -59,6 +61,8 @@ pub(crate) struct Live {
     /// What the user wants of a client's paths.
     pub(crate) wishes: Wishes,
     pub(crate) times: Times,
+    /// Which paths a client was asked for; every usable one when empty.
+    pub(crate) specs: Vec<PathSpec>,
     /// What a client's paths and its ended connections have counted.
     past: Mutex<Past>,
     names: Mutex<BTreeMap<PathId, String>>,
@@ -86,11 +90,17 @@ impl Live {
             traffic: Traffic::new(names),
             wishes: Wishes::default(),
             times: Times::default(),
+            specs: Vec::new(),
             past: Mutex::default(),
             names: Mutex::default(),
             began: Instant::now(),
             began_unix_ms: unix_ms(),
         }
+    }
+
+    /// The same of a client that was asked for these paths.
+    pub(crate) fn of_client(names: bool, specs: Vec<PathSpec>) -> Self {
+        Self { specs, ..Self::new(names) }
     }
 
     /// When the process began its work, in seconds since 1970.

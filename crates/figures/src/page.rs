@@ -33,7 +33,8 @@ const BODY: &str = "body{margin:0;background:var(--bg);color:var(--fg);font:16px
     svg .line,.key line{fill:none;stroke-width:2}\
     .key{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;list-style:none;padding:0;margin:.5rem 0;font-size:.875rem}\
     .key svg{display:inline-block;width:2.2rem;height:.7rem;vertical-align:middle;margin-right:.4rem}\
-    .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\
+    .scroll{overflow-x:auto}.scroll:focus-visible,summary:focus-visible{outline:2px solid var(--c0)}\
+    summary{cursor:pointer;font-size:.875rem}tbody th{font-weight:inherit}table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums}\
     th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--grid)}\
     th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}";
 
@@ -85,15 +86,33 @@ pub fn figure(caption: &str, key: &[(usize, &str)], picture: &dyn Picture) -> Ht
     Html::of(&Figure { drawings, key, caption })
 }
 
-/// A table.
-pub fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Html {
+/// A table, whose first column names its rows. It is scrolled where it is too wide, by keyboard,
+/// too; `name` is what readers of the screen hear of it then.
+pub fn table_of(name: &str, headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Html {
     #[derive(Template)]
     #[template(path = "table.html")]
     struct Table<'a> {
+        name: &'a str,
         headings: &'a [&'a str],
         rows: Vec<Vec<String>>,
     }
-    Html::of(&Table { headings, rows: rows.collect() })
+    Html::of(&Table { name, headings, rows: rows.collect() })
+}
+
+/// A table that is called after its columns.
+pub fn table(headings: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Html {
+    table_of(&headings.join(", "), headings, rows)
+}
+
+/// What is shown when somebody asks for it, under a line that says what it is.
+pub fn details(summary: &str, inside: &Html) -> Html {
+    #[derive(Template)]
+    #[template(path = "details.html")]
+    struct Details<'a> {
+        summary: &'a str,
+        inside: &'a Html,
+    }
+    Html::of(&Details { summary, inside })
 }
 
 #[cfg(test)]
@@ -117,6 +136,7 @@ mod tests {
             assert!(!page.replace(allowed, "").contains(elsewhere), "{elsewhere}");
         }
         assert_eq!(page.matches("class=\"line s0\"").count(), 3); // two sizes and the key
+        assert!(page.contains("tabindex=\"0\"") && page.contains("<th scope=\"row\">&#60;b&#62;</th>"));
         for escaped in
             ["A &#34;caption&#34;", "&#60;tcp&#62;", "na&#60;me", "&#60;b&#62;", "&#60;t&#62;", "h &#38; h"]
         {

@@ -1,14 +1,18 @@
 //! `mendpath client --admin`: its paths and its connection.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use mendpath::ConnectionStats;
 use serde::Serialize;
 use tokio::{net::TcpStream, time::Instant};
 
-use super::{Session, Shared, Uplink, answers::AnswerCounts, metrics::Scrape};
+use super::{PathSpec, Session, Shared, Uplink, answers::AnswerCounts, metrics::Scrape};
 use crate::{
     admin::{self, Answer, METRICS_KIND, json},
+    interfaces::{interface_exists, missed},
     listener::Place,
     status::{ClientRow, Counters, Feed, PathRow, Role, Snapshot, path_name},
 };
@@ -76,6 +80,8 @@ impl Statistics {
         for row in &mut open {
             row.name = past.paths.label(&row.name).to_owned();
         }
+        let names = past.paths.by_age().into_iter().map(str::to_owned);
+        let missing = missing(names, &open, &live.specs);
         let scrape = Scrape {
             connected: session.is_some(),
             reconnects: past.reconnects,
@@ -84,9 +90,16 @@ impl Statistics {
             tun: self.tun(),
             counted,
             open,
+            missing,
         };
         scrape.text(live)
     }
+}
+
+/// Those of the `names` whose paths should be there and are not, as far as one look can tell.
+fn missing(names: impl Iterator<Item = String>, open: &[PathRow], specs: &[PathSpec]) -> BTreeSet<String> {
+    let open: Vec<&str> = open.iter().map(|path| path.name.as_str()).collect();
+    missed(names, &open, specs, interface_exists).collect()
 }
 
 fn paths(session: &Session) -> Vec<PathRow> {

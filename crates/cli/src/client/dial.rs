@@ -7,14 +7,12 @@ use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, 
 use tokio::{net::lookup_host, task::JoinSet};
 use tracing::debug;
 
-use super::{
-    Hosts,
-    interfaces::{PathSpec, WantedPath, local_addresses, usable_paths},
-};
+use super::Hosts;
 use crate::{
     backoff::{Backoff, pause},
     failure::{Failure, io_reason},
     identity::CERTIFICATE_NAME,
+    interfaces::{PathSpec, WantedPath, local_addresses, usable_paths},
     invitation::Invitation,
     protocol::{ALPN, Hello, MAX_MESSAGE, Reply, Status, read_frame, write_frame},
     target::{Host, Target},

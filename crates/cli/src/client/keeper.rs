@@ -9,13 +9,11 @@ use tokio::{
 };
 use tracing::debug;
 
-use super::{
-    follow::follow,
-    interfaces::{PathSpec, WantedPath, usable_paths},
-};
+use super::follow::follow;
 use crate::{
     backoff::Backoff,
     console::{mention, say},
+    interfaces::{PathSpec, WantedPath, usable_paths},
     status::{EventKind, Live, Silences},
 };
 

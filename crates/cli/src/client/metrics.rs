@@ -1,6 +1,6 @@
 //! `/metrics` of a client: its connection, and its paths by name.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
@@ -23,6 +23,8 @@ pub(super) struct Scrape {
     pub(super) counted: Vec<(String, PathCounts)>,
     /// Those that there are, by the same names.
     pub(super) open: Vec<PathRow>,
+    /// Names of those that are not there though they should be.
+    pub(super) missing: BTreeSet<String>,
 }
 
 impl Scrape {
@@ -43,11 +45,13 @@ impl Scrape {
             let answers = |path: &PathRow| ["active", "backup", "paused"].contains(&path.state.as_str());
             self.newest().any(|path| path.name == name && answers(path))
         };
-        let values = self
-            .counted
-            .iter()
-            .map(|(name, _)| ([("path", name.as_str())], f64::from(u8::from(answering(name)))));
-        let help = "Whether the path is there and answers";
+        let names: BTreeSet<&str> = self
+            .newest()
+            .map(|path| path.name.as_str())
+            .chain(self.missing.iter().map(String::as_str))
+            .collect();
+        let values = names.into_iter().map(|name| ([("path", name)], f64::from(u8::from(answering(name)))));
+        let help = "Whether the path is there and answers; paths whose interface is gone have none";
         Metric { name: "path_up", help }.gauges(values, encoder)?;
         for (name, help, value) in OF_PATHS {
             let values = self.newest().map(|path| ([("path", path.name.as_str())], value(path)));
@@ -130,6 +134,8 @@ fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, fs, path::Path};
+
     use mendpath::ConnectionStats;
 
     use super::*;
@@ -155,6 +161,7 @@ mod tests {
             tun: None,
             counted: Vec::new(),
             open: Vec::new(),
+            missing: BTreeSet::new(),
         }
     }
 
@@ -163,6 +170,32 @@ mod tests {
             assert!(text.lines().any(|other| other == *line), "{line} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn those_of_a_tunnel_are_in_the_documentation_and_no_others() {
+        let tun = TunRow {
+            packets: 0,
+            bytes: 0,
+            rewritten: 0,
+            replies: 0,
+            asked: 0,
+            granted: 0,
+            refused: 0,
+            forgotten: 0,
+            flows: 0,
+            udp_sockets: 0,
+            udp_dropped: 0,
+            dropped: BTreeMap::from([("malformed", 1)]),
+        };
+        let text = Scrape { tun: Some(tun), ..scrape() }.text(&Live::new(true));
+        let samples = text.lines().filter(|line| line.starts_with("mendpath_tun_"));
+        let printed: BTreeSet<&str> = samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate.md");
+        let page = fs::read_to_string(page).unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let documented: BTreeSet<&str> = rows.filter(|name| name.starts_with("mendpath_tun_")).collect();
+        assert_eq!(printed, documented);
     }
 
     #[tokio::test]
@@ -180,7 +213,7 @@ mod tests {
         let mut stats = ConnectionStats::default();
         (stats.packets_rebuilt, stats.packets_mended, stats.reasons.block) = (5, 7, 2);
         let open = vec![path(1, "wlan0 (192.0.2.1)", "active"), path(0, "wlan0 (192.0.2.1)", "closing")];
-        let counted = ["wlan0 (192.0.2.1)", "wwan0 (198.51.100.7)"];
+        let counted = ["usb0 (203.0.113.9)", "wlan0 (192.0.2.1)", "wwan0 (198.51.100.7)"];
         let text = Scrape {
             connected: true,
             reconnects: 1,
@@ -188,6 +221,7 @@ mod tests {
             counters: (&stats).into(),
             open,
             counted: counted.map(|name| (name.to_owned(), PathCounts::default())).to_vec(),
+            missing: BTreeSet::from([counted[2].to_owned()]),
             ..scrape()
         }
         .text(&Live::new(true));
@@ -207,7 +241,9 @@ mod tests {
                 "mendpath_path_up{path=\"wwan0 (198.51.100.7)\"} 0.0",
                 "mendpath_path_copies_sent_total{path=\"wwan0 (198.51.100.7)\"} 0",
                 "mendpath_path_sent_bytes_total{path=\"wwan0 (198.51.100.7)\"} 0",
+                "mendpath_path_sent_bytes_total{path=\"usb0 (203.0.113.9)\"} 0",
             ],
         );
+        assert!(!text.contains("mendpath_path_up{path=\"usb0"), "an interface that is gone alarms nobody");
     }
 }

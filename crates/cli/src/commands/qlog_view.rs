@@ -2,13 +2,17 @@
 
 use std::{
     fs::{self, File},
-    io::{self, BufRead, BufReader},
+    io::{self, BufRead, BufReader, Read as _},
     path::{Path, PathBuf},
 };
 
 use trace::{QlogError, qlog_page, read_qlog};
 
-use super::{trace_analyze::print, write};
+use super::{
+    check_writable,
+    trace_analyze::{print, same_file},
+    write,
+};
 use crate::{
     args::ViewArgs,
     console::mention,
@@ -20,15 +24,16 @@ pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
     let output = args
         .output
         .unwrap_or_else(|| if is_stdin { PathBuf::from("-") } else { args.file.with_extension("html") });
-    let is_input = |file: &Path| {
-        let found = |path: &Path| fs::canonicalize(path).ok();
-        !is_stdin && found(file).is_some_and(|file| found(&args.file) == Some(file))
-    };
-    if is_input(&output) {
-        let tried = format!("cannot write {}", output.display());
-        return Err(Failure::usage(tried, "it is the trace to be read", "Name another file with -o"));
-    }
-    let view = open(&args.file, is_stdin).and_then(read_qlog).map_err(|error| unread(&args.file, &error))?;
+    check_output(&args.file, is_stdin, &output)?;
+    let is_new = !output.exists();
+    check_writable(&output)?;
+    let view = open(&args.file, is_stdin).and_then(read_qlog).map_err(|error| {
+        if is_new {
+            // Nothing is left of what came to nothing.
+            let _ = fs::remove_file(&output);
+        }
+        unread(&args.file, &error)
+    })?;
     let page = qlog_page(&view);
     if output == Path::new("-") {
         print(&page)?;
@@ -37,6 +42,33 @@ pub(super) fn run(args: ViewArgs) -> Result<(), Failure> {
         mention(format_args!("wrote {}", output.display()));
     }
     Ok(())
+}
+
+/// A trace is made once: no page takes the place of this one or of another, under whatever name.
+fn check_output(input: &Path, is_stdin: bool, output: &Path) -> Result<(), Failure> {
+    if output == Path::new("-") {
+        return Ok(());
+    }
+    let tried = || format!("cannot write {}", output.display());
+    if !is_stdin && (input == output || same_file(input, output)) {
+        return Err(Failure::usage(tried(), "it is the trace to be read", "Name another file with -o"));
+    }
+    if starts_as_trace(output) {
+        let next = "Name another file with -o, or remove it first if you no longer need it";
+        return Err(Failure::usage(tried(), "it holds a trace", next));
+    }
+    Ok(())
+}
+
+/// Whether there is a file that begins as traces do: a separator of RFC 7464, and an object.
+fn starts_as_trace(file: &Path) -> bool {
+    let start = || {
+        let mut start = Vec::new();
+        File::open(file)?.take(2).read_to_end(&mut start)?;
+        io::Result::Ok(start)
+    };
+    // Devices and pipes are not read.
+    fs::metadata(file).is_ok_and(|found| found.is_file()) && start().is_ok_and(|start| start == b"\x1e{")
 }
 
 fn open(file: &Path, is_stdin: bool) -> Result<Box<dyn BufRead>, QlogError> {

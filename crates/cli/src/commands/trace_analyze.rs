@@ -78,7 +78,7 @@ fn check_outputs(args: &AnalyzeArgs) -> Result<(), Failure> {
 }
 
 /// Whether both names lead to one file that is there.
-fn same_file(a: &Path, b: &Path) -> bool {
+pub(super) fn same_file(a: &Path, b: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).map(|found| (found.dev(), found.ino())).ok();
     identity(a).is_some_and(|found| identity(b) == Some(found))
 }

@@ -1,7 +1,7 @@
 //! What paths have sent and received since the program's start, by their names: a path that closes,
 //! or whose connection is made anew, goes on counting when one of its name is there again.
 
-use std::collections::BTreeMap;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use mendpath::{PathId, PathStats};
 
@@ -78,6 +78,9 @@ pub(crate) struct PathBooks {
     last: BTreeMap<PathId, PathCounts>,
     /// Which connection these belong to.
     connection: u64,
+    /// The look that found a path of the name, the last one.
+    seen: BTreeMap<String, u64>,
+    looks: u64,
 }
 
 impl PathBooks {
@@ -88,12 +91,14 @@ impl PathBooks {
             self.connection = connection;
             self.last.clear();
         }
+        self.looks += 1;
         for (name, id, counts) in paths {
             let name = if self.sums.contains_key(name) || self.sums.len() < MAX_NAMES {
                 name.as_str()
             } else {
                 OTHERS
             };
+            self.seen.insert(name.to_owned(), self.looks);
             let sum = self.sums.entry(name.to_owned()).or_default();
             sum.add_since(self.last.entry(*id).or_default(), *counts);
         }
@@ -103,6 +108,14 @@ impl PathBooks {
     /// The sums by name.
     pub(crate) fn sums(&self) -> &BTreeMap<String, PathCounts> {
         &self.sums
+    }
+
+    /// The names, those that were there latest first.
+    pub(crate) fn by_age(&self) -> Vec<&str> {
+        let mut names: Vec<_> =
+            self.seen.iter().map(|(name, look)| (Reverse(*look), name.as_str())).collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name).collect()
     }
 
     /// Under which of the [sums](Self::sums) a path of this name is counted.
@@ -136,6 +149,7 @@ mod tests {
         assert_eq!((sent(&books, "wlan0"), sent(&books, "wwan0")), (112, 5), "two of one name add up");
         look(&mut books, 0, &[("wlan0", 2, 101)]);
         assert_eq!((sent(&books, "wlan0"), sent(&books, "wwan0")), (113, 5));
+        assert_eq!(books.by_age(), ["wlan0", "wwan0"]);
         look(&mut books, 1, &[("wlan0", 2, 7)]);
         assert_eq!(sent(&books, "wlan0"), 120, "a new connection counts from 0");
         look(&mut books, 1, &[]);

@@ -12,6 +12,7 @@ mod neighbours;
 mod observed;
 mod paths;
 mod process;
+mod queries;
 mod reload;
 #[path = "../support/mod.rs"]
 mod support;

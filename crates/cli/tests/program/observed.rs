@@ -2,23 +2,28 @@
 //! dashboard and alerts, logs, and traces that logs can be matched with.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use promql_parser::{
-    parser::{self, Expr, LabelModifier, VectorSelector},
-    util::{ExprVisitor, walk_expr},
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
 };
+use promql_parser::parser::{self, Expr, VectorSelector};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
 };
 
-use crate::{process::Process, support::*};
+use crate::{
+    process::Process,
+    queries::{Known, Labels, Query, queries},
+    support::*,
+};
 
 /// A client and a server that have carried something, and been asked.
 struct Observed {
@@ -59,12 +64,15 @@ impl Observed {
         let ended = |text: &str| {
             text.contains("_request_duration_seconds_count") && text.contains("outcome=\"complete\"")
         };
-        Self {
-            client: metrics(client_admin, ended).await,
-            server: metrics(server_admin, ended).await,
-            dir,
-            logged,
+        let (of_client, of_server) = (metrics(client_admin, ended).await, metrics(server_admin, ended).await);
+        for process in [client, server] {
+            signal::kill(Pid::from_raw(process.id() as i32), Signal::SIGINT).unwrap();
+            for line in process.errors() {
+                let line = json(&line);
+                assert!(line["timestamp"].is_string() && line["fields"].is_object(), "{line}");
+            }
         }
+        Self { client: of_client, server: of_server, dir, logged }
     }
 }
 
@@ -74,7 +82,7 @@ fn address(process: &Process, after: &str) -> std::net::SocketAddr {
     message.split(after).nth(1).unwrap().parse().unwrap()
 }
 
-fn json(line: &str) -> Value {
+pub fn json(line: &str) -> Value {
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
 }
 
@@ -96,17 +104,19 @@ async fn metrics(admin: std::net::SocketAddr, done: impl Fn(&str) -> bool) -> St
     .await
 }
 
-/// The names of samples, with their labels.
-fn samples(text: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+/// The names of samples, with their labels and those labels' values.
+fn samples(text: &str) -> BTreeMap<String, Labels> {
+    let mut found: BTreeMap<String, Labels> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (series, _) = line.rsplit_once(' ').unwrap();
         let selector = parser::parse(series).unwrap_or_else(|error| panic!("{series}: {error}"));
         let Expr::VectorSelector(VectorSelector { name, matchers, .. }) = selector else {
             panic!("{series}")
         };
-        let labels = matchers.matchers.into_iter().map(|matcher| matcher.name);
-        found.entry(name.unwrap()).or_default().extend(labels);
+        let labels = found.entry(name.unwrap()).or_default();
+        for matcher in matchers.matchers {
+            labels.entry(matcher.name).or_default().insert(matcher.value);
+        }
     }
     found
 }
@@ -117,90 +127,9 @@ fn families(text: &str) -> BTreeMap<String, String> {
     types.map(|line| line.split_once(' ').unwrap()).map(|(name, kind)| (name.into(), kind.into())).collect()
 }
 
-/// Metric and label names that a query uses.
-#[derive(Default)]
-struct Uses {
-    selectors: Vec<(String, Vec<String>)>,
-    /// Of `by`, `on` and such, which may come from any of the metrics.
-    grouped: BTreeSet<String>,
-}
-
-impl Uses {
-    fn selector(&mut self, selector: &VectorSelector) {
-        let labels = selector.matchers.matchers.iter().map(|matcher| matcher.name.clone());
-        self.selectors.push((selector.name.clone().expect("selectors have names"), labels.collect()));
-    }
-
-    fn group(&mut self, modifier: Option<&LabelModifier>) {
-        self.grouped.extend(modifier.iter().flat_map(|modifier| modifier.labels().labels.clone()));
-    }
-}
-
-impl ExprVisitor for Uses {
-    type Error = ();
-
-    fn pre_visit(&mut self, expr: &Expr) -> Result<bool, ()> {
-        match expr {
-            Expr::VectorSelector(selector) => self.selector(selector),
-            Expr::MatrixSelector(matrix) => self.selector(&matrix.vs),
-            Expr::Aggregate(aggregate) => self.group(aggregate.modifier.as_ref()),
-            Expr::Binary(binary) => {
-                self.group(binary.modifier.as_ref().and_then(|modifier| modifier.matching.as_ref()));
-            }
-            _ => {}
-        }
-        Ok(true)
-    }
-}
-
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
-
-/// What of a dashboard or rules is a query.
-fn queries() -> Vec<String> {
-    let dashboard = fs::read_to_string(root().join("dist/grafana/mendpath.json")).unwrap();
-    let mut found = Vec::new();
-    expressions(&json(&dashboard), &mut found);
-    let rules = fs::read_to_string(root().join("dist/prometheus/alerts.yml")).unwrap();
-    let mut lines = rules.lines().peekable();
-    while let Some(line) = lines.next() {
-        let Some(expr) = line.strip_prefix("        expr: ") else { continue };
-        let mut expr = if expr == "|" { String::new() } else { expr.to_owned() };
-        while let Some(more) = lines.next_if(|line| line.starts_with("          ")) {
-            expr += more;
-        }
-        found.push(expr);
-    }
-    assert!(found.len() > 40, "{}", found.len());
-    assert_eq!(rules.matches("- alert: ").count(), rules.matches("expr: ").count());
-    found
-}
-
-fn expressions(value: &Value, found: &mut Vec<String>) {
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                match (key.as_str(), value.as_str()) {
-                    ("expr", Some(expr)) => found.push(expr.to_owned()),
-                    ("definition", Some(query)) => {
-                        let inside =
-                            query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')'));
-                        let (selector, label) =
-                            inside.and_then(|rest| rest.rsplit_once(", ")).expect("of this form");
-                        found.push(format!("sum by ({label}) ({selector})"));
-                    }
-                    _ => expressions(value, found),
-                }
-            }
-        }
-        Value::Array(values) => values.iter().for_each(|value| expressions(value, found)),
-        _ => {}
-    }
-}
-
-/// Labels that a Prometheus server adds when it asks.
-const ADDED: [&str; 2] = ["instance", "job"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dashboard_alerts_documents_logs_and_traces_fit_what_is_printed() {
@@ -212,43 +141,77 @@ async fn dashboard_alerts_documents_logs_and_traces_fit_what_is_printed() {
 }
 
 fn queries_find_what_they_ask_for(observed: &Observed) {
-    let mut known = samples(&observed.client);
+    let mut printed = samples(&observed.client);
     for (name, labels) in samples(&observed.server) {
-        known.entry(name).or_default().extend(labels);
+        let known = printed.entry(name).or_default();
+        for (label, values) in labels {
+            known.entry(label).or_default().extend(values);
+        }
     }
-    for query in queries() {
-        let plain = query.replace("$__rate_interval", "1m");
-        let expr = parser::parse(&plain).unwrap_or_else(|error| panic!("{query}: {error}"));
-        let mut uses = Uses::default();
-        walk_expr(&mut uses, &expr).unwrap();
-        assert!(!uses.selectors.is_empty(), "{query}");
-        let mut have: BTreeSet<&str> = ADDED.into();
-        for (name, labels) in &uses.selectors {
-            let of_metric = known.get(name).unwrap_or_else(|| panic!("nobody prints {name}: {query}"));
-            for label in labels {
-                let there = of_metric.contains(label) || ADDED.contains(&label.as_str());
-                assert!(there, "{name} has no label {label}: {query}");
+    let known = Known { printed, documented: documented() };
+    for Query { expr, shown } in queries() {
+        let plain = expr.replace("$__rate_interval", "1m");
+        let parsed = parser::parse(&plain).unwrap_or_else(|error| panic!("{expr}: {error}"));
+        let result = known.result(&parsed);
+        for label in shown {
+            assert!(result.contains(&label), "no label {label} in the result of {expr}");
+        }
+    }
+    values_are_in_the_table(&known);
+}
+
+/// Where the table lists the values of a label, there are no others.
+fn values_are_in_the_table(known: &Known) {
+    for (name, labels) in &known.printed {
+        let family =
+            ["_bucket", "_count", "_sum"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        for (label, values) in known.documented.get(family).into_iter().flatten() {
+            for value in labels.get(label).into_iter().flatten() {
+                assert!(values.contains(value), "docs/operate.md: {name} may have {label}=\"{value}\"");
             }
-            have.extend(of_metric.iter().map(String::as_str));
-        }
-        for label in &uses.grouped {
-            assert!(have.contains(label.as_str()), "no metric has the label {label}: {query}");
         }
     }
+}
+
+/// The rows of the tables of metrics, and the values of labels that they list.
+fn documented() -> BTreeMap<String, Labels> {
+    let page = fs::read_to_string(root().join("docs/operate.md")).unwrap();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let metrics = rows.filter(|(name, _)| name.starts_with("mendpath_") || name.starts_with("process_"));
+    metrics.map(|(name, meaning)| (name.to_owned(), listed(meaning))).collect()
+}
+
+/// The values in a text such as "labels `role` (`client` or `server`)".
+fn listed(meaning: &str) -> Labels {
+    let mut labels = Labels::new();
+    let mut before = None;
+    let mut parts = meaning.split('`').peekable();
+    parts.next();
+    while let (Some(word), Some(after)) = (parts.next(), parts.next()) {
+        if after.starts_with(" (") && parts.peek().is_some() {
+            before = Some(word);
+            continue;
+        }
+        if let Some(label) = before {
+            labels.entry(label.to_owned()).or_default().insert(word.to_owned());
+        }
+        if after.starts_with(')') {
+            before = None;
+        }
+    }
+    labels
 }
 
 fn names_are_by_convention_and_in_the_table(observed: &Observed) {
     let mut all = families(&observed.client);
     all.extend(families(&observed.server));
-    let page = fs::read_to_string(root().join("docs/operate.md")).unwrap();
-    let rows =
-        page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name));
-    let documented: BTreeSet<&str> =
-        rows.filter(|name| name.starts_with("mendpath_") || name.starts_with("process_")).collect();
+    let documented = documented();
+    let roles = &documented["mendpath_build_info"]["role"];
+    assert!(roles.contains("client") && roles.len() == 2, "{roles:?}");
     for (family, kind) in &all {
         let total = if kind == "counter" { "_total" } else { "" };
         let name = format!("{family}{total}");
-        assert!(documented.contains(name.as_str()), "docs/operate.md has no `{name}`");
+        assert!(documented.contains_key(&name), "docs/operate.md has no `{name}`");
         for unit in ["bytes", "seconds"] {
             let inside = family.split('_').any(|word| word == unit) && !family.ends_with(unit);
             assert!(!inside, "{family}: the unit stands at the end");
@@ -256,7 +219,7 @@ fn names_are_by_convention_and_in_the_table(observed: &Observed) {
         assert!(!family.contains("_ms"), "{family}: base units");
         assert!(family.starts_with("mendpath_") || family.starts_with("process_"), "{family}");
     }
-    for name in documented.iter().filter(|name| !name.starts_with("mendpath_tun_")) {
+    for name in documented.keys().filter(|name| !name.starts_with("mendpath_tun_")) {
         let family = name.strip_suffix("_total").unwrap_or(name);
         assert!(all.contains_key(family), "nobody prints {name} of docs/operate.md");
     }
@@ -328,7 +291,23 @@ fn view(trace: &Path, id: &str) {
     fs::write(trace, &bytes[..bytes.len() - 30]).unwrap();
     let (fine, page, told) = run(&[file, "-o", "-"]);
     assert!(fine && page.contains("The last record was cut off"), "{told}");
+    fs::write(trace, &bytes).unwrap();
+    let (copy, link) = (trace.with_extension("copy"), trace.with_extension("link"));
+    fs::copy(trace, &copy).unwrap();
+    fs::hard_link(trace, &link).unwrap();
+    let refused = |output: &Path, why: &str| {
+        let (fine, _, told) = run(&[file, "-o", output.to_str().unwrap()]);
+        assert!(!fine && told.contains(why) && fs::read(output).unwrap() == bytes, "{told}");
+    };
+    refused(&copy, "it holds a trace");
+    refused(&link, "it is the trace to be read");
+    for path in ["path 0", "path 1"] {
+        assert!(page.contains(&format!("<th scope=\"col\">{path}</th>")), "{path}");
+    }
+    assert!(page.contains("path validated"));
     fs::write(trace, "no trace").unwrap();
+    let unmade = trace.with_extension("page");
+    assert!(!run(&[file, "-o", unmade.to_str().unwrap()]).0 && !unmade.exists());
     let (fine, _, told) = run(&[file, "-o", "-"]);
     assert!(!fine && told.contains("it is no trace of ours: its beginning is no JSON"), "{told}");
     let (fine, _, told) = run(&[file, "-o", file]);

@@ -5,12 +5,15 @@ use std::{
     net::SocketAddr,
     process::{Child, ChildStderr, Command, Stdio},
     sync::mpsc,
+    thread::JoinHandle,
 };
 
 /// A `mendpath` that runs in the background; killed with the value.
 pub struct Process {
     child: Child,
     lines: mpsc::Receiver<String>,
+    /// All of its standard error.
+    errors: Option<JoinHandle<Vec<String>>>,
     /// Where its socket is, unless it was told another place: tests do not meet each other's.
     _runtime: tempfile::TempDir,
 }
@@ -52,14 +55,15 @@ impl Process {
         let (tell, lines) = mpsc::channel();
         let also = tell.clone();
         std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
+        let errors = std::thread::spawn(move || {
+            let lines = stderr.lines().map_while(Result::ok).inspect(|line| {
                 // Shown when a test fails.
                 println!("{line}");
-                let _ = also.send(line);
-            }
+                let _ = also.send(line.clone());
+            });
+            lines.collect()
         });
-        Self { child, lines, _runtime: runtime }
+        Self { child, lines, errors: Some(errors), _runtime: runtime }
     }
 
     /// The first line, of either output, that contains `part`; earlier lines are forgotten.
@@ -78,6 +82,13 @@ impl Process {
     /// The system's number of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Waits for its end, and returns everything that it said on standard error.
+    pub fn errors(mut self) -> Vec<String> {
+        let errors = self.errors.take().expect("this is asked once");
+        self.child.wait().unwrap();
+        errors.join().unwrap()
     }
 
     /// Waits for its end, and returns its exit code if it was not killed.

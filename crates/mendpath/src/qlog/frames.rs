@@ -49,11 +49,11 @@ fn describe(frame: &Frame<'_>) -> Value {
             "frame_type": "mendpath:recovered", "path_id": recovered.path.0, "packets": ranges(&recovered.packets),
         }),
         // Rare frames of one or two numbers: their fields under our names.
-        Frame::PathAbandon(frame) => named("multipath:path_abandon", frame),
-        Frame::PathStatus(frame) => named("multipath:path_status", frame),
+        Frame::PathAbandon(frame) => of_path(frame.path, named("multipath:path_abandon", frame)),
+        Frame::PathStatus(frame) => of_path(frame.path, named("multipath:path_status", frame)),
         Frame::MaxPathId(frame) => named("multipath:max_path_id", frame),
         Frame::PathsBlocked(frame) => named("multipath:paths_blocked", frame),
-        Frame::PathCidsBlocked(frame) => named("multipath:path_cids_blocked", frame),
+        Frame::PathCidsBlocked(frame) => of_path(frame.path, named("multipath:path_cids_blocked", frame)),
         Frame::ResetStream(frame) => named("reset_stream", frame),
         Frame::StopSending(frame) => named("stop_sending", frame),
         Frame::MaxData(frame) => named("max_data", frame),
@@ -94,11 +94,19 @@ fn describe_ack(ack: &Ack<'_>) -> Value {
         ce: ack.ecn.map(|ecn| ecn.ce),
         raw: None,
     };
-    let mut value = json!(frame);
-    if let (Some(path), Some(fields)) = (ack.path, value.as_object_mut()) {
+    let value = json!(frame);
+    match ack.path {
+        Some(path) => of_path(path, value),
+        None => value,
+    }
+}
+
+/// The frame, and which path it is about.
+fn of_path(path: PathId, mut frame: Value) -> Value {
+    if let Some(fields) = frame.as_object_mut() {
         fields.insert("path_id".to_owned(), json!(path.0));
     }
-    value
+    frame
 }
 
 fn describe_close(close: &ConnectionClose<'_>) -> Value {

@@ -21,21 +21,21 @@ pub enum QlogError {
     /// It is no qlog trace in JSON text sequences; why.
     #[error("it is no trace of ours: {0}")]
     Form(String),
-    /// A record in the midst of it is no JSON; its number, from 1, and what is wrong.
-    #[error("record {0} is damaged: {1}")]
-    Record(u64, String),
+    /// A record in the midst of it is no JSON; the line, from 1, and what is wrong.
+    #[error("line {0} is damaged: {1}")]
+    Line(u64, String),
     /// A record, or the whole, is longer than any trace of ours.
     #[error("{0}")]
     TooLong(&'static str),
 }
 
-/// Reads a trace to its end. The last record may be cut off.
+/// Reads a trace to its end. The last record may be cut off or damaged, which the page says.
 ///
 /// # Errors
 /// If it is no trace, or damaged before its end.
 pub fn read_qlog(mut input: impl BufRead) -> Result<QlogView, QlogError> {
     let mut view = QlogView::default();
-    let (mut record, mut number, mut total) = (Vec::new(), 0, 0_u64);
+    let (mut record, mut number, mut total, mut line) = (Vec::new(), 0, 0_u64, 1);
     loop {
         record.clear();
         let length = (&mut input).take(MAX_RECORD + 1).read_until(SEPARATOR, &mut record)? as u64;
@@ -50,7 +50,11 @@ pub fn read_qlog(mut input: impl BufRead) -> Result<QlogView, QlogError> {
         if total > MAX_BYTES {
             return Err(QlogError::TooLong("it has more than four gibibytes"));
         }
-        let text = record.strip_suffix(&[SEPARATOR]).unwrap_or(&record).trim_ascii();
+        let whole = record.strip_suffix(&[SEPARATOR]).unwrap_or(&record);
+        let text = whole.trim_ascii();
+        let before = lines(&whole[..whole.len() - whole.trim_ascii_start().len()]);
+        let begins = line + before;
+        line += lines(&record);
         if text.is_empty() {
             continue;
         }
@@ -61,14 +65,35 @@ pub fn read_qlog(mut input: impl BufRead) -> Result<QlogView, QlogError> {
             Err(error) if number == 1 => {
                 return Err(QlogError::Form(format!("its beginning is no JSON ({error})")));
             }
-            Err(_) if is_last => view.truncated = true,
-            Err(error) => return Err(QlogError::Record(number, error.to_string())),
+            Err(error) if is_last => {
+                let is_cut = error.is_eof() && whole.last() != Some(&b'\n');
+                let (line, wrong) = place(begins, &error);
+                view.last_record = Some(match is_cut {
+                    true => "The last record was cut off and is left out".to_owned(),
+                    false => format!("The last record, line {line}, is damaged and left out: {wrong}"),
+                });
+            }
+            Err(error) => {
+                let (line, wrong) = place(begins, &error);
+                return Err(QlogError::Line(line, wrong));
+            }
         }
     }
     if number == 0 {
         return Err(QlogError::Form("it is empty".to_owned()));
     }
     Ok(view)
+}
+
+fn lines(text: &[u8]) -> u64 {
+    text.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// The line of the file where a record that begins in line `begins` is wrong, and what is.
+fn place(begins: u64, error: &serde_json::Error) -> (u64, String) {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default();
+    (begins + (error.line() as u64).saturating_sub(1), format!("{what}, column {}", error.column()))
 }
 
 fn begin(view: &mut QlogView, head: &Value) -> Result<(), QlogError> {
@@ -124,9 +149,52 @@ mod tests {
         let event = r#"{"time":1,"name":"quic:packet_lost","data":{"path_id":0}}"#;
         let whole = sequence(&[HEAD, event, event]);
         let view = read_qlog(&whole[..whole.len() - 20]).unwrap();
-        assert!(view.truncated && view.records == 1);
+        assert_eq!(
+            (view.last_record.unwrap().as_str(), view.records),
+            ("The last record was cut off and is left out", 1)
+        );
         let damaged = read(&[HEAD, "{\"time\":1,", event]).unwrap_err().to_string();
-        assert!(damaged.starts_with("record 2 is damaged: "), "{damaged}");
+        assert!(damaged.starts_with("line 2 is damaged: EOF while parsing"), "{damaged}");
+        let two_lines = format!("{event}\n\n");
+        let damaged = read(&[HEAD, &two_lines, "{\n\"time\": nonsense}", event]).unwrap_err().to_string();
+        assert_eq!(damaged, "line 6 is damaged: expected ident, column 10");
+        let view = read(&[HEAD, event, "{\"time\": nonsense}"]).unwrap();
+        let told = view.last_record.unwrap();
+        assert!(told.starts_with("The last record, line 3, is damaged and left out: expected"), "{told}");
+        let told = read(&[HEAD, event, "{\"time\":"]).unwrap().last_record.unwrap();
+        assert!(told.contains("line 3, is damaged"), "its line is complete: {told}");
+    }
+
+    #[test]
+    fn what_becomes_of_paths_is_listed() {
+        let packet = |time: u32, name: &str, frame: &str| {
+            format!(r#"{{"time":{time},"name":"quic:{name}","data":{{"path_id":1,"frames":[{frame}]}}}}"#)
+        };
+        let events = [
+            packet(10, "packet_sent", r#"{"frame_type":"path_challenge"}"#),
+            packet(12, "packet_sent", r#"{"frame_type":"path_challenge"}"#),
+            packet(35, "packet_received", r#"{"frame_type":"path_response"}"#),
+            packet(36, "packet_received", r#"{"frame_type":"path_response"}"#),
+            packet(40, "packet_sent", r#"{"frame_type":"multipath:path_abandon","path_id":7,"details":"x"}"#),
+            packet(
+                41,
+                "packet_sent",
+                r#"{"frame_type":"multipath:path_status","details":"PathStatus { path: PathId(3) }"}"#,
+            ),
+        ];
+        let all: Vec<&str> = std::iter::once(HEAD).chain(events.iter().map(String::as_str)).collect();
+        let listed: Vec<(Option<u64>, String)> =
+            read(&all).unwrap().events.list().into_iter().map(|event| (event.path, event.text)).collect();
+        let expected = [
+            (Some(1), "first seen"),
+            (Some(1), "we said PATH_CHALLENGE"),
+            (Some(1), "we said PATH_CHALLENGE"),
+            (Some(1), "path validated: PATH_RESPONSE, 25.0 ms after the first challenge"),
+            (Some(1), "the peer said PATH_RESPONSE once more"),
+            (Some(7), "we said PATH_ABANDON: x"),
+            (Some(3), "we said PATH_STATUS: PathStatus { path: PathId(3) }"),
+        ];
+        assert_eq!(listed, expected.map(|(path, text)| (path, text.to_owned())));
     }
 
     #[test]
@@ -152,7 +220,7 @@ mod tests {
         let all: Vec<&str> = std::iter::once(HEAD).chain(events.iter().map(String::as_str)).collect();
         let view = read(&all).unwrap();
         assert_eq!((view.paths.len(), view.left_out), (32, 4_968));
-        assert!(view.events.len() <= 200 && view.reasons.len() == 64);
+        assert!(view.events.list().len() <= 304 && view.reasons.len() == 64);
         assert!(super::super::qlog_page(&view).len() < 1 << 20);
     }
 

@@ -1,23 +1,51 @@
 //! Series that stay short however long a trace is.
 
-/// Points of a line at most, and half of that at least once there were so many.
-const MOST_POINTS: usize = 2_000;
+/// Groups of samples of a line at most, each of which is drawn with two points.
+const MOST_GROUPS: usize = 1_000;
 /// Intervals of a sum at most.
 const MOST_BINS: usize = 600;
 
-/// Samples over time, of which every second, fourth, ... is kept as they become many.
+/// A moment in milliseconds, and a value.
+type Sample = (f64, f64);
+
+/// Samples over time. As they become many, those that follow each other are put together in groups,
+/// of which the least and the greatest are kept: no peak is lost.
 #[derive(Clone, Debug)]
 pub(super) struct Samples {
-    points: Vec<(f64, f64)>,
-    /// One in so many is kept.
-    stride: u64,
-    seen: u64,
-    last: Option<(f64, f64)>,
+    groups: Vec<Group>,
+    /// Samples in each group, and in the last one so far.
+    size: u64,
+    in_last: u64,
+    last: Option<Sample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    least: Sample,
+    greatest: Sample,
+}
+
+impl Group {
+    fn with(self, other: Self) -> Self {
+        Self {
+            least: if other.least.1 < self.least.1 { other.least } else { self.least },
+            greatest: if other.greatest.1 > self.greatest.1 { other.greatest } else { self.greatest },
+        }
+    }
+
+    /// In the order of time.
+    fn points(self) -> impl Iterator<Item = Sample> {
+        let (first, second) = match self.least.0 <= self.greatest.0 {
+            true => (self.least, self.greatest),
+            false => (self.greatest, self.least),
+        };
+        [Some(first), (second != first).then_some(second)].into_iter().flatten()
+    }
 }
 
 impl Default for Samples {
     fn default() -> Self {
-        Self { points: Vec::new(), stride: 1, seen: 0, last: None }
+        Self { groups: Vec::new(), size: 1, in_last: 0, last: None }
     }
 }
 
@@ -27,26 +55,35 @@ impl Samples {
         if !at.is_finite() || !value.is_finite() {
             return;
         }
-        if self.seen.is_multiple_of(self.stride) {
-            if self.points.len() == MOST_POINTS {
-                let mut index = 0;
-                self.points.retain(|_| {
-                    index += 1;
-                    index % 2 == 1
-                });
-                self.stride *= 2;
-            }
-            if self.seen.is_multiple_of(self.stride) {
-                self.points.push((at, value));
-            }
-        }
-        self.seen += 1;
         self.last = Some((at, value));
+        let group = Group { least: (at, value), greatest: (at, value) };
+        if let Some(last) = self.groups.last_mut()
+            && self.in_last < self.size
+        {
+            *last = last.with(group);
+            self.in_last += 1;
+            return;
+        }
+        if self.groups.len() == MOST_GROUPS {
+            self.groups = self
+                .groups
+                .chunks(2)
+                .map(|pair| pair.iter().skip(1).fold(pair[0], |a, b| a.with(*b)))
+                .collect();
+            self.size *= 2;
+        }
+        self.groups.push(group);
+        self.in_last = 1;
+    }
+
+    /// How many samples there are to a group: 1 while every one of them is kept.
+    pub(super) fn together(&self) -> u64 {
+        self.size
     }
 
     /// What was kept, and the last one.
-    pub(super) fn points(&self) -> Vec<(f64, f64)> {
-        let mut points = self.points.clone();
+    pub(super) fn points(&self) -> Vec<Sample> {
+        let mut points: Vec<Sample> = self.groups.iter().flat_map(|group| group.points()).collect();
         if let Some(last) = self.last
             && points.last() != Some(&last)
         {
@@ -124,16 +161,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_million_samples_make_few_points_in_order() {
+    fn a_million_samples_make_few_points_in_order_and_no_peak_is_lost() {
         let mut samples = Samples::default();
         for n in 0..1_000_000 {
-            samples.add(f64::from(n), f64::from(n % 100));
+            let value = match n {
+                777_777 => 1e6,
+                123_456 => -1e6,
+                n => f64::from(n % 100),
+            };
+            samples.add(f64::from(n), value);
         }
         samples.add(f64::NAN, 1.0);
         let points = samples.points();
-        assert!((MOST_POINTS / 2..=MOST_POINTS + 1).contains(&points.len()), "{}", points.len());
+        assert!((MOST_GROUPS..=2 * MOST_GROUPS + 1).contains(&points.len()), "{}", points.len());
         assert!(points.is_sorted_by(|a, b| a.0 < b.0));
-        assert_eq!((points[0].0, points.last().unwrap().0), (0.0, 999_999.0));
+        assert_eq!((points[0].0, *points.last().unwrap()), (0.0, (999_999.0, 99.0)));
+        assert!(points.contains(&(777_777.0, 1e6)) && points.contains(&(123_456.0, -1e6)));
+        assert_eq!(samples.together(), 1_024);
+    }
+
+    #[test]
+    fn few_samples_are_all_kept() {
+        let mut samples = Samples::default();
+        (0..1_000).for_each(|n| samples.add(f64::from(n), f64::from(n % 7)));
+        assert_eq!((samples.points().len(), samples.together()), (1_000, 1));
     }
 
     #[test]

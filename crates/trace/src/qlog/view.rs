@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::{
+    events::{Event, Events, Kind},
     goodput::Seen,
     thin::{Bins, Samples},
 };
 
 /// Paths that are told apart; what others do is counted and left out.
 pub(super) const MOST_PATHS: usize = 32;
-/// Events in the list.
-const MOST_EVENTS: usize = 200;
 /// Kinds of decisions in the table.
 const MOST_REASONS: usize = 64;
 /// Letters of a name that comes from the file.
@@ -28,14 +27,13 @@ pub struct QlogView {
     pub(super) began: Option<f64>,
     pub(super) records: u64,
     pub(super) paths: BTreeMap<u64, PathView>,
-    pub(super) events: Vec<Event>,
-    pub(super) events_left_out: u64,
+    pub(super) events: Events,
     pub(super) reasons: BTreeMap<String, u64>,
     /// Records of paths beyond those that are told apart, and records that are no events.
     pub(super) left_out: u64,
     pub(super) not_understood: u64,
-    /// The last record was cut off.
-    pub(super) truncated: bool,
+    /// What is wrong with the last record, if it was left out.
+    pub(super) last_record: Option<String>,
     sent: Seen,
     received: Seen,
 }
@@ -51,6 +49,8 @@ pub(super) struct PathView {
     pub(super) losses: Bins,
     pub(super) repairs: Bins,
     pub(super) totals: Totals,
+    /// When we sent a PATH_CHALLENGE that nobody has answered.
+    challenged: Option<f64>,
 }
 
 /// Sums of one path.
@@ -67,14 +67,6 @@ pub(super) struct Totals {
     pub(super) stream_bytes_received: u64,
     pub(super) probe_timeouts: u64,
     pub(super) smallest_rtt: Option<f64>,
-}
-
-/// Something that happened.
-#[derive(Debug)]
-pub(super) struct Event {
-    pub(super) at_ms: f64,
-    pub(super) path: Option<u64>,
-    pub(super) text: String,
 }
 
 impl QlogView {
@@ -111,7 +103,7 @@ impl QlogView {
             return;
         }
         if !self.paths.contains_key(&id) {
-            self.note(at, Some(id), "first seen".to_owned());
+            self.note(Kind::Path, at, Some(id), "first seen".to_owned());
         }
         match name {
             "quic:packet_sent" => self.packet_sent(at, id, data),
@@ -143,7 +135,7 @@ impl QlogView {
             path.repairs.add(at, 1.0);
             *(if purpose == "copy" { &mut path.totals.copies } else { &mut path.totals.repairs }) += 1;
         }
-        self.frames(at, "we said", data);
+        self.frames(at, id, Side::Ours, data);
     }
 
     fn packet_received(&mut self, at: f64, id: u64, data: &Value) {
@@ -153,7 +145,7 @@ impl QlogView {
         path.totals.packets_rebuilt += u64::from(data["rebuilt"] == true);
         path.totals.stream_bytes_received = path.totals.stream_bytes_received.saturating_add(new);
         path.down.add(at, new as f64);
-        self.frames(at, "the peer said", data);
+        self.frames(at, id, Side::Peers, data);
     }
 
     fn metrics(&mut self, at: f64, id: u64, data: &Value) {
@@ -174,38 +166,80 @@ impl QlogView {
         }
         if let Some(count) = data["pto_count"].as_u64().filter(|count| *count > 0) {
             path.totals.probe_timeouts += 1;
-            self.note(at, Some(id), format!("probe timeout, the {count}. in a row"));
+            self.note(Kind::Timeout, at, Some(id), format!("probe timeout, the {count}. in a row"));
         }
     }
 
-    /// Frames that say what becomes of paths and of the connection.
-    fn frames(&mut self, at: f64, who: &str, data: &Value) {
+    /// Frames that say what becomes of paths and of the connection, in a packet on path `id`.
+    fn frames(&mut self, at: f64, id: u64, side: Side, data: &Value) {
+        let who = side.says();
         for frame in data["frames"].as_array().into_iter().flatten() {
             let Some(kind) = frame["frame_type"].as_str() else { continue };
             if let Some(kind) = kind.strip_prefix("multipath:path_").filter(|kind| *kind != "cids_blocked") {
                 let details = frame["details"].as_str().unwrap_or_default();
-                self.note(
-                    at,
-                    None,
-                    format!("{who} PATH_{}: {}", shortened(kind).to_uppercase(), shortened(details)),
-                );
+                let text = format!("{who} PATH_{}: {}", shortened(kind).to_uppercase(), shortened(details));
+                self.note(Kind::Path, at, about(frame), text);
             } else if kind == "connection_close" {
                 let reason = shortened(frame["reason"].as_str().unwrap_or_default());
                 let code = shortened(&frame["error_code"].to_string());
-                self.note(at, None, format!("{who} CONNECTION_CLOSE {code}: {reason}"));
+                self.note(Kind::Connection, at, None, format!("{who} CONNECTION_CLOSE {code}: {reason}"));
             } else if kind == "handshake_done" {
-                self.note(at, None, format!("{who} HANDSHAKE_DONE"));
+                self.note(Kind::Connection, at, None, format!("{who} HANDSHAKE_DONE"));
+            } else if kind == "path_challenge" || kind == "path_response" {
+                self.validation(at, id, side, kind == "path_challenge");
             }
         }
     }
 
-    fn note(&mut self, at_ms: f64, path: Option<u64>, text: String) {
-        if self.events.len() == MOST_EVENTS {
-            self.events_left_out += 1;
-        } else {
-            self.events.push(Event { at_ms, path, text });
+    /// A PATH_CHALLENGE or its answer. Which of several is answered the trace does not say.
+    fn validation(&mut self, at: f64, id: u64, side: Side, is_challenge: bool) {
+        let path = self.path(id);
+        let text = match (side, is_challenge) {
+            (Side::Ours, true) => {
+                path.challenged.get_or_insert(at);
+                "we said PATH_CHALLENGE".to_owned()
+            }
+            (Side::Peers, true) => "the peer said PATH_CHALLENGE".to_owned(),
+            (Side::Ours, false) => "we said PATH_RESPONSE".to_owned(),
+            (Side::Peers, false) => match path.challenged.take() {
+                Some(since) => {
+                    let after = at - since;
+                    format!("path validated: PATH_RESPONSE, {after:.1} ms after the first challenge")
+                }
+                None => "the peer said PATH_RESPONSE once more".to_owned(),
+            },
+        };
+        self.note(Kind::Validation, at, Some(id), text);
+    }
+
+    fn note(&mut self, kind: Kind, at_ms: f64, path: Option<u64>, text: String) {
+        self.events.add(kind, Event { at_ms, path, text });
+    }
+}
+
+/// Who sent something.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Ours,
+    Peers,
+}
+
+impl Side {
+    fn says(self) -> &'static str {
+        match self {
+            Self::Ours => "we said",
+            Self::Peers => "the peer said",
         }
     }
+}
+
+/// Which path a frame is about. Older traces have it among the details alone.
+fn about(frame: &Value) -> Option<u64> {
+    let in_details = || {
+        let (_, rest) = frame["details"].as_str()?.split_once("PathId(")?;
+        rest.split_once(')')?.0.parse().ok()
+    };
+    frame["path_id"].as_u64().or_else(in_details)
 }
 
 /// Bytes of streams in a packet that were not in an earlier one.

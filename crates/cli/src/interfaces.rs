@@ -1,8 +1,10 @@
 //! Which paths there should be, given what the user asked for and what this machine has at the
 //! moment.
 
+mod routes;
+
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt, io,
     net::{IpAddr, SocketAddr},
     str::FromStr,
@@ -10,7 +12,7 @@ use std::{
 
 use mendpath::PathOptions;
 
-use super::routes::Routes;
+use self::routes::Routes;
 
 /// The device of `mendpath run` and `mendpath tunnel`.
 pub(crate) const TUN: &str = "mendpath0";
@@ -94,6 +96,56 @@ impl fmt::Display for WantedPath {
         }
         Ok(())
     }
+}
+
+/// Whether this machine has such an interface, up or down.
+#[cfg(target_os = "linux")]
+pub(crate) fn interface_exists(name: &str) -> bool {
+    // Any socket will do to ask.
+    let socket = std::os::unix::net::UnixDatagram::unbound();
+    socket.is_ok_and(|socket| rustix::net::netdevice::name_to_index(socket, name).is_ok())
+}
+
+/// Whether this machine has such an interface, with an address.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn interface_exists(name: &str) -> bool {
+    local_addresses().is_ok_and(|have| have.iter().any(|local| local.interface == name))
+}
+
+/// Of the names of paths that were, the latest first, those that somebody would miss.
+///
+/// That is what `--path` names, and else what has an interface which is still there (`exists`); a
+/// path whose interface has another one now, as after a change of address, is missed by nobody.
+pub(crate) fn missed<'a>(
+    names: impl Iterator<Item = String> + 'a,
+    open: &[&str],
+    specs: &'a [PathSpec],
+    exists: impl Fn(&str) -> bool + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    let mut taken: BTreeSet<(String, String)> = open.iter().filter_map(|name| place(name)).collect();
+    let open: BTreeSet<String> = open.iter().map(|name| (*name).to_owned()).collect();
+    names.filter(move |name| {
+        if open.contains(name) {
+            return false;
+        }
+        let Some((interface, copy)) = place(name) else {
+            let ip = name.split(' ').next().and_then(|ip| ip.parse().ok());
+            return ip.is_some_and(|ip| specs.contains(&PathSpec::Address(ip)));
+        };
+        let asked_for = match specs {
+            [] => exists(&interface),
+            specs => specs.contains(&PathSpec::Interface(interface.clone())),
+        };
+        asked_for && taken.insert((interface, copy))
+    })
+}
+
+/// Interface and copy of a path called as [`WantedPath`] is; `None` for one that has an address
+/// alone.
+fn place(name: &str) -> Option<(String, String)> {
+    let (interface, rest) = name.split_once(" (")?;
+    let (_, copy) = rest.split_once(')')?;
+    Some((interface.to_owned(), copy.to_owned()))
 }
 
 /// The addresses of this machine.
@@ -308,6 +360,27 @@ mod tests {
         for ((local, why), (name, expected)) in told("198.51.100.1:1").into_iter().zip(expected) {
             assert!(local.starts_with(name) && why == expected, "{local}: {why}");
         }
+    }
+
+    #[test]
+    fn only_paths_whose_interface_is_there_are_missed() {
+        let names = [
+            "wlan0 (192.0.2.9)",
+            "wlan0 (192.0.2.1)",
+            "usb0 (192.0.2.7)",
+            "wlan0 (192.0.2.1) #2",
+            "(others)",
+        ];
+        let missed = |names: &[&str], open: &[&str], specs: &[&str]| -> Vec<String> {
+            let specs: Vec<PathSpec> = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            super::missed(names.into_iter(), open, &specs, |name| name == "wlan0").collect()
+        };
+        assert_eq!(missed(&names, &[], &[]), ["wlan0 (192.0.2.9)", "wlan0 (192.0.2.1) #2"], "usb0 is gone");
+        assert_eq!(missed(&names, &["wlan0 (192.0.2.9)"], &[]), ["wlan0 (192.0.2.1) #2"], "another address");
+        let named = missed(&names, &["wlan0 (192.0.2.9)"], &["wlan0", "usb0"]);
+        assert_eq!(named, ["usb0 (192.0.2.7)", "wlan0 (192.0.2.1) #2"], "somebody wants them");
+        assert_eq!(missed(&["192.0.2.1", "192.0.2.3"], &[], &["192.0.2.1"]), ["192.0.2.1"]);
     }
 
     #[test]
