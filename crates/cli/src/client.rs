@@ -36,7 +36,7 @@ pub use uplink::{Session, Uplink};
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -50,6 +50,7 @@ use crate::{
     listener::Listener,
     status::{Feed, Live},
     target::Target,
+    transport::Choice,
 };
 
 /// How a client behaves.
@@ -144,6 +145,30 @@ pub struct Client {
         allow(dead_code, reason = "of tunnels only")
     )]
     pub(crate) shared: Arc<Shared>,
+    transport: Arc<RwLock<Choice>>,
+}
+
+/// What may change while a client runs.
+pub(crate) struct ClientSettings {
+    shared: Arc<Shared>,
+    transport: Arc<RwLock<Choice>>,
+}
+
+impl ClientSettings {
+    /// Which programs are told at once that they are connected, from now on.
+    pub(crate) fn set_early_answers(&self, when: EarlyAnswers) {
+        self.shared.answers.set_when(when);
+    }
+
+    /// Whether statistics name hosts, from now on.
+    pub(crate) fn set_names(&self, names: bool) {
+        self.shared.uplink.live().traffic.set_names(names);
+    }
+
+    /// How the next connection to the server sends.
+    pub(crate) fn set_transport(&self, choice: Choice) {
+        *self.transport.write().unwrap_or_else(PoisonError::into_inner) = choice;
+    }
 }
 
 /// Where a client listens.
@@ -176,6 +201,7 @@ impl Client {
 
         let mut tasks = JoinSet::new();
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
+        let transport = options.dial.transport.clone();
         let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
@@ -216,7 +242,12 @@ impl Client {
                 say(format_args!("{what} on {address}"));
             }
         }
-        Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared })
+        Ok(Self { tasks, addresses, uplink, feed: statistics.feed(), shared, transport })
+    }
+
+    /// What may change while it runs.
+    pub(crate) fn settings(&self) -> ClientSettings {
+        ClientSettings { shared: self.shared.clone(), transport: self.transport.clone() }
     }
 
     /// Serves until something fails for good, and returns what.

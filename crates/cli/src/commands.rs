@@ -27,7 +27,7 @@ mod tunnel;
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, RwLock},
     time::Duration,
 };
 
@@ -114,6 +114,11 @@ fn client_options(dial: &DialArgs, session: &SessionArgs) -> Result<ClientOption
     })
 }
 
+/// How a client sends.
+fn choice(args: &DialArgs) -> Choice {
+    Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() }
+}
+
 fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {
     let places = invitation(args);
     let secret = places.read()?.ok_or_else(|| {
@@ -129,8 +134,7 @@ fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failur
     places.warn_of(&secret);
     let mut options = DialOptions::new(invitation, service);
     options.paths = args.paths.clone();
-    options.transport =
-        Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() };
+    options.transport = Arc::new(RwLock::new(choice(args)));
     Ok(options)
 }
 

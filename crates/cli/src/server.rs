@@ -29,7 +29,10 @@ pub(crate) use tally::Tally;
 use std::{
     net::{SocketAddr, UdpSocket},
     path::PathBuf,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -119,6 +122,8 @@ struct Shared {
     destinations: Destinations,
     means: Arc<Means>,
     limits: Limits,
+    /// Of the next client; the limits have those of the first.
+    streams: AtomicUsize,
     tally: Arc<Tally>,
     drain: Arc<Drain>,
     /// Balancers read our connection ids.
@@ -128,23 +133,43 @@ struct Shared {
 /// A server that listens.
 pub struct ProxyServer {
     endpoint: Endpoint,
+    config: ServerConfig,
     invitation: Invitation,
     shared: Arc<Shared>,
     accounts: Arc<Accounts>,
 }
 
 /// What may change while a server runs.
-pub struct ServerSettings(Arc<Shared>);
+pub struct ServerSettings {
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    config: ServerConfig,
+}
 
 impl ServerSettings {
     /// Where clients may connect to, from now on.
     pub fn set_policy(&self, policy: DestinationPolicy) {
-        self.0.destinations.set_policy(policy);
+        self.shared.destinations.set_policy(policy);
     }
 
     /// Name servers to ask from now on; the system's when empty.
     pub fn set_dns(&self, dns: &[SocketAddr]) {
-        self.0.means.set_names(names::Names::new(dns));
+        self.shared.means.set_names(names::Names::new(dns));
+    }
+
+    /// Whether statistics name the hosts that clients connect to, from now on.
+    pub fn show_names(&self, names: bool) {
+        self.shared.tally.live().traffic.set_names(names);
+    }
+
+    /// How many clients may be here at a time, how many proxied connections each that comes from now
+    /// on may have, and how the server sends to those.
+    pub fn set_limits(&self, clients: usize, streams: usize, transport: &Choice) {
+        self.shared.gate.set_seats(clients);
+        self.shared.streams.store(streams, Relaxed);
+        let transport = transport.config(self.shared.limits.client_idle, streams as u64 + 1);
+        let config = sized(self.config.clone().transport(transport), clients);
+        self.endpoint.set_server_config(Some(config));
     }
 }
 
@@ -173,7 +198,8 @@ impl ProxyServer {
             true => builder.bind(options.listen),
             false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
         };
-        let endpoint = listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
+        let (endpoint, config) =
+            listen_with(builder, options.listen, &identity, transport, options.limits.clients)?;
         let listening = endpoint.local_addrs().first().copied().unwrap_or(options.listen);
         let invitation = Invitation {
             token: identity.tokens.invitation_token(Service::Proxy),
@@ -202,8 +228,9 @@ impl ProxyServer {
         let limits = options.limits;
         let balanced = options.quic_lb.is_some();
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
-        let shared = Arc::new(Shared { gate, destinations, means, limits, tally, drain, balanced });
-        Ok(Self { endpoint, invitation, shared, accounts })
+        let streams = limits.streams.into();
+        let shared = Arc::new(Shared { gate, destinations, means, limits, streams, tally, drain, balanced });
+        Ok(Self { endpoint, config, invitation, shared, accounts })
     }
 
     /// The line that lets a client in.
@@ -229,7 +256,11 @@ impl ProxyServer {
 
     /// What may change while it runs.
     pub fn settings(&self) -> ServerSettings {
-        ServerSettings(self.shared.clone())
+        ServerSettings {
+            shared: self.shared.clone(),
+            endpoint: self.endpoint.clone(),
+            config: self.config.clone(),
+        }
     }
 
     /// Its accounts, to be closed after it.
@@ -264,7 +295,18 @@ pub fn listen(
     transport: mendpath::TransportConfig,
     clients: usize,
 ) -> Result<Endpoint, Failure> {
-    listen_with(Endpoint::builder().bind(addr), addr, identity, transport, clients)
+    let builder = Endpoint::builder().bind(addr);
+    listen_with(builder, addr, identity, transport, clients).map(|(endpoint, _)| endpoint)
+}
+
+/// Room for so many clients, and for those who wait to be let in.
+fn sized(config: ServerConfig, clients: usize) -> ServerConfig {
+    let waiting = waiting_room(clients);
+    config
+        .max_half_open(waiting)
+        .address_validation(AddressValidation::WhenBusy { half_open: waiting / 4 })
+        // Those that leave need room for a moment, too.
+        .max_connections(clients.saturating_mul(2).saturating_add(waiting))
 }
 
 /// The same with an endpoint that was begun, which binds `addr` or has its sockets.
@@ -274,21 +316,17 @@ fn listen_with(
     identity: &Identity,
     transport: mendpath::TransportConfig,
     clients: usize,
-) -> Result<Endpoint, Failure> {
+) -> Result<(Endpoint, ServerConfig), Failure> {
     let tried = format!("cannot listen on UDP {addr}");
-    let waiting = waiting_room(clients);
     let config = ServerConfig::with_identity(&identity.server)
         .map_err(|error| Failure::new(&tried, error, "Delete the key in the state directory for a new one"))?
         .alpn([ALPN])
         .transport(transport)
         .admission(Admission::default())
-        .max_half_open(waiting)
-        .address_validation(AddressValidation::WhenBusy { half_open: waiting / 4 })
-        .handshake_timeout(HELLO_TIMEOUT)
-        // Those that leave need room for a moment, too.
-        .max_connections(clients.saturating_mul(2).saturating_add(waiting));
-    let endpoint = builder.server(config).reset_key(identity.reset_key.clone());
-    endpoint.build().map_err(|error| {
+        .handshake_timeout(HELLO_TIMEOUT);
+    let config = sized(config, clients);
+    let endpoint = builder.server(config.clone()).reset_key(identity.reset_key.clone());
+    endpoint.build().map(|endpoint| (endpoint, config)).map_err(|error| {
         let next = match error.kind() {
             std::io::ErrorKind::AddrInUse => "Stop it, or choose another port with --listen",
             std::io::ErrorKind::PermissionDenied => "Choose a port above 1023 with --listen",
@@ -309,6 +347,7 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
         destinations: Destinations::new(policy),
         means,
         limits,
+        streams: limits.streams.into(),
         tally,
         drain: Drain::new(),
         balanced: false,

@@ -10,7 +10,7 @@ use std::{
     fmt,
     str::FromStr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -62,7 +62,7 @@ impl FromStr for EarlyAnswers {
 /// Decides when programs are answered, and remembers where connections were made.
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
-    when: EarlyAnswers,
+    when: RwLock<EarlyAnswers>,
     /// When the last connection was made.
     known: Mutex<BTreeMap<Target, Instant>>,
     early: AtomicU64,
@@ -82,12 +82,17 @@ pub(crate) struct AnswerCounts {
 
 impl Answers {
     pub(crate) fn new(when: EarlyAnswers) -> Self {
-        Self { when, ..Self::default() }
+        Self { when: RwLock::new(when), ..Self::default() }
+    }
+
+    /// From now on.
+    pub(crate) fn set_when(&self, when: EarlyAnswers) {
+        *self.when.write().unwrap_or_else(PoisonError::into_inner) = when;
     }
 
     /// Whether a program that wants to connect to `target` is answered at once; it then must be.
     pub(crate) fn at_once(&self, target: &Target) -> bool {
-        let early = match self.when {
+        let early = match *self.when.read().unwrap_or_else(PoisonError::into_inner) {
             EarlyAnswers::Never => false,
             EarlyAnswers::Known => self.is_known(target),
             EarlyAnswers::Always => true,

@@ -1,7 +1,11 @@
 //! Connects to a server: finds its address, takes the first path that answers, shows the token. Of
 //! several servers it takes the one that answers first, which is the nearest that has time.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use mendpath::{ClientConfig, Connection, ConnectionError, Endpoint, RecvStream, SendStream, TokenStore};
 use tokio::{net::lookup_host, task::JoinSet};
@@ -46,8 +50,8 @@ pub struct DialOptions {
     pub service: Service,
     /// Over which paths; every usable one when empty.
     pub paths: Vec<PathSpec>,
-    /// How to send.
-    pub transport: Choice,
+    /// How to send; of connections that are yet to be made it may change.
+    pub transport: Arc<RwLock<Choice>>,
     /// Without an answer on any path, until the connection is given up.
     pub idle_timeout: Duration,
     /// For an attempt to connect.
@@ -66,7 +70,7 @@ impl DialOptions {
             invitation,
             service,
             paths: Vec::new(),
-            transport: Choice::default(),
+            transport: Arc::default(),
             idle_timeout: Duration::from_secs(30),
             timeout: DIAL_TIMEOUT,
             tokens: Arc::default(),
@@ -75,11 +79,12 @@ impl DialOptions {
     }
 
     fn config(&self) -> ClientConfig {
+        let transport = self.transport.read().unwrap_or_else(PoisonError::into_inner).clone();
         // Often enough that no NAT forgets the path, and that a dead one is noticed.
         let keep_alive = (self.idle_timeout / 4).min(Duration::from_secs(10));
         ClientConfig::with_pinned_key(self.invitation.pin)
             .alpn([ALPN])
-            .transport(self.transport.config(self.idle_timeout, PEER_STREAMS))
+            .transport(transport.config(self.idle_timeout, PEER_STREAMS))
             .keep_alive(keep_alive)
             .token_store(self.tokens.clone())
     }

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use super::{
-    client_options, interrupted, invitation,
+    choice, client_options, interrupted, invitation,
     service::{self, Reloading},
 };
 use crate::{
-    args::ClientArgs,
-    client::{Client, ClientOptions, Credentials},
+    args::{Cli, ClientArgs, Command},
+    client::{Client, ClientOptions, ClientSettings, Credentials},
     config::Reload,
     console::say,
     descriptors,
@@ -36,11 +36,10 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
         () = interrupted() => return Ok(()),
     };
     super::show_status("client", client.feed.clone());
-    let uplink = client.uplink.clone();
+    let (uplink, settings) = (client.uplink.clone(), client.settings());
     service::ready();
     tokio::select! {
-        // Nothing but the logs changes while programs use the proxies.
-        () = reloading.run(|_, _| false) => Ok(()),
+        () = reloading.run(|key, cli| apply(key, cli, &settings)) => Ok(()),
         failure = client.run() => Err(failure),
         () = interrupted() => {
             say("stopping");
@@ -49,6 +48,19 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
             Ok(())
         }
     }
+}
+
+/// Makes an option that was read again count, if it can while the client runs. How it sends counts
+/// from the next connection on.
+fn apply(key: &str, cli: &Cli, settings: &ClientSettings) -> bool {
+    let Command::Client(args) = &cli.command else { return false };
+    match key {
+        "answer-early" => settings.set_early_answers(args.session.answer_early),
+        "hide-names" => settings.set_names(!args.session.hide_names),
+        "recovery" | "congestion" | "qlog" => settings.set_transport(choice(&args.dial)),
+        _ => return false,
+    }
+    true
 }
 
 /// What programs must show, if anything.

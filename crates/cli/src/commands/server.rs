@@ -32,6 +32,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         return drain::order(args.socket).await;
     }
     let quic_lb = quic_lb(&args)?;
+    let transport = choice(&args);
     let options = ServerOptions {
         listen: args.listen,
         advertise: args.advertise,
@@ -45,7 +46,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         },
         quic_lb,
         show_names: !args.hide_names,
-        transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() },
+        transport,
     };
     let statistics = admin::bind(args.admin).await?;
     let server = ProxyServer::bind_on(&options, handed_over()?)?;
@@ -75,6 +76,10 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     accounts.close().await;
     Ok(())
+}
+
+fn choice(args: &ServerArgs) -> Choice {
+    Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() }
 }
 
 /// What balancers are to read, with the key that may be in several places.
@@ -110,6 +115,10 @@ fn apply(key: &str, cli: &Cli, settings: &ServerSettings, ending: &drain::Ending
         "allow-private" => settings.set_policy(DestinationPolicy::new(args.allow_private)),
         "drain-time" => ending.set_time(args.drain_time),
         "dns" => settings.set_dns(&args.dns),
+        "hide-names" => settings.show_names(!args.hide_names),
+        "max-clients" | "max-streams" | "recovery" | "congestion" | "qlog" => {
+            settings.set_limits(args.max_clients as usize, args.max_streams as usize, &choice(args));
+        }
         _ => return false,
     }
     true

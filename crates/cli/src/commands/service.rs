@@ -78,7 +78,7 @@ impl Reloading {
         {
             tell(Said::Reloading);
             match self.reload.again() {
-                Ok(Some(change)) => say(outcome(&change, &mut apply)),
+                Ok(Some(change)) => outcome(&change, &mut apply).into_iter().for_each(say),
                 Ok(None) => say("there is nothing to read again"),
                 Err(failure) => say(format_args!("{failure} The options stay as they were")),
             }
@@ -88,8 +88,8 @@ impl Reloading {
     }
 }
 
-/// Applies what can be, and tells of the rest.
-fn outcome(change: &Change, mut apply: impl FnMut(&str, &Cli) -> bool) -> String {
+/// Applies what can be, and tells of the rest, a line for each key.
+fn outcome(change: &Change, mut apply: impl FnMut(&str, &Cli) -> bool) -> Vec<String> {
     let applies = |key: &&String| match key.as_str() {
         "verbose" => {
             console::set_verbosity(change.cli.verbose);
@@ -99,14 +99,12 @@ fn outcome(change: &Change, mut apply: impl FnMut(&str, &Cli) -> bool) -> String
     };
     let (new, stay): (Vec<_>, Vec<_>) = change.keys.iter().partition(applies);
     let list = |keys: &[&String]| keys.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(", ");
-    let mut text = match new.as_slice() {
+    let text = match new.as_slice() {
         [] => "read the options again: nothing to change".to_owned(),
         new => format!("read the options again: {} changed", list(new)),
     };
-    if !stay.is_empty() {
-        text += &format!("; not while it runs: {} (start it again)", list(&stay));
-    }
-    text
+    let stays = |key: &&String| format!("`{key}` cannot change while it runs: start it again for that");
+    std::iter::once(text).chain(stay.iter().map(stays)).collect()
 }
 
 #[cfg(test)]
@@ -122,11 +120,15 @@ mod tests {
             let change = Change { cli, keys: keys.iter().map(|key| (*key).to_owned()).collect() };
             outcome(&change, |key, _| key == "dns")
         };
-        assert_eq!(told(&[]), "read the options again: nothing to change");
-        assert_eq!(told(&["dns"]), "read the options again: dns changed");
+        assert_eq!(told(&[]), ["read the options again: nothing to change"]);
+        assert_eq!(told(&["dns"]), ["read the options again: dns changed"]);
         assert_eq!(
             told(&["listen", "dns", "state"]),
-            "read the options again: dns changed; not while it runs: listen, state (start it again)"
+            [
+                "read the options again: dns changed",
+                "`listen` cannot change while it runs: start it again for that",
+                "`state` cannot change while it runs: start it again for that",
+            ]
         );
     }
 }

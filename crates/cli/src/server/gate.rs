@@ -56,6 +56,13 @@ impl Gate {
         self
     }
 
+    /// So many seats from now on, if they are counted.
+    pub(super) fn set_seats(&self, seats: usize) {
+        if let Some(counted) = &self.seats {
+            counted.set_total(seats);
+        }
+    }
+
     /// Lets in only clients whose account is in order.
     #[must_use]
     pub fn with_accounts(mut self, accounts: Arc<Accounts>) -> Self {

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use crate::accounts::AccountId;
@@ -10,7 +13,7 @@ use crate::accounts::AccountId;
 /// The seats.
 #[derive(Debug)]
 pub(super) struct Seats {
-    total: usize,
+    total: AtomicUsize,
     taken: Mutex<BTreeMap<AccountId, usize>>,
 }
 
@@ -24,7 +27,12 @@ pub struct Seat {
 impl Seats {
     /// So many.
     pub(super) fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { total, taken: Mutex::default() })
+        Arc::new(Self { total: total.into(), taken: Mutex::default() })
+    }
+
+    /// So many from now on. Who sits stays.
+    pub(super) fn set_total(&self, total: usize) {
+        self.total.store(total, Relaxed);
     }
 
     /// A seat for a client of `account`, one of `accounts` that may come.
@@ -33,9 +41,10 @@ impl Seats {
     /// must leave as many free as it has itself, unless it is the only one.
     pub(super) fn take(self: &Arc<Self>, account: AccountId, accounts: usize) -> Option<Seat> {
         let mut taken = self.taken();
-        let free = self.total.saturating_sub(taken.values().sum());
+        let total = self.total.load(Relaxed);
+        let free = total.saturating_sub(taken.values().sum());
         let has = taken.get(&account).copied().unwrap_or(0);
-        let within_share = accounts <= 1 || has < self.total / accounts || has < free;
+        let within_share = accounts <= 1 || has < total / accounts || has < free;
         if free == 0 || !within_share {
             return None;
         }
@@ -78,6 +87,10 @@ mod tests {
         let seats = Seats::new(5);
         let taken = all(&seats, 1, 1);
         assert_eq!(taken.len(), 5);
+        seats.set_total(3);
+        assert!(seats.take(account(1), 1).is_none(), "fewer than are taken");
+        seats.set_total(6);
+        assert_eq!(all(&seats, 1, 1).len(), 1);
         drop(taken);
         assert!(seats.taken().is_empty(), "given back");
     }

@@ -1,6 +1,9 @@
 //! One client of the server.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering::Relaxed},
+};
 
 use mendpath::{
     Connection, ConnectionError, Incoming, PathEvent, PathId, PathUpdate, RecvStream, SendStream,
@@ -47,7 +50,7 @@ async fn serve_connection(connection: Connection, from: SocketAddr, deadline: In
         EventKind::Up,
         format_args!("client {number} of {} is here, from {}", account.name(), from.ip()),
     );
-    let streams = Arc::new(Semaphore::new(shared.limits.streams));
+    let streams = Arc::new(Semaphore::new(shared.streams.load(Relaxed)));
     let allowance = Arc::new(shared.means.allowance(account.clone()));
     let accept = async {
         loop {

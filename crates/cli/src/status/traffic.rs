@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
@@ -23,7 +23,7 @@ const MAX_DESTINATIONS: usize = 512;
 #[derive(Debug)]
 pub(crate) struct Traffic {
     /// Whether hosts are written down.
-    names: bool,
+    names: AtomicBool,
     books: Mutex<Books>,
 }
 
@@ -88,17 +88,22 @@ pub struct TrafficRow {
 impl Traffic {
     /// Empty books, which have hosts in them if `names` says so.
     pub(crate) fn new(names: bool) -> Self {
-        Self { names, books: Mutex::default() }
+        Self { names: names.into(), books: Mutex::default() }
     }
 
     /// Whether hosts are written down.
     pub(crate) fn names(&self) -> bool {
-        self.names
+        self.names.load(Relaxed)
+    }
+
+    /// From now on hosts are written down, or not; those that were are not told.
+    pub(crate) fn set_names(&self, names: bool) {
+        self.names.store(names, Relaxed);
     }
 
     /// A connection to `target` begins.
     pub(crate) fn begin(&self, target: &Target) -> Flow {
-        let host = if self.names { target.host.to_string() } else { String::new() };
+        let host = if self.names() { target.host.to_string() } else { String::new() };
         Flow(self.books().begin((host, target.port)))
     }
 
@@ -108,6 +113,9 @@ impl Traffic {
         let mut all: Vec<DestinationRow> = books.known.iter().map(|(key, it)| it.row(key)).collect();
         let mut others = books.others.row(&Key::default());
         drop(books);
+        if !self.names() {
+            all.iter_mut().for_each(|row| row.host = None);
+        }
         all.sort_by_key(|row| std::cmp::Reverse((row.open > 0, row.bytes_sent + row.bytes_received)));
         let rest = all.split_off(most.min(all.len()));
         let (mut open, mut count) = (0, 0);
@@ -121,7 +129,7 @@ impl Traffic {
             open += row.open;
             count += row.count;
         }
-        TrafficRow { names: self.names, open, count, destinations: all, others }
+        TrafficRow { names: self.names(), open, count, destinations: all, others }
     }
 
     fn books(&self) -> MutexGuard<'_, Books> {
@@ -223,6 +231,13 @@ mod tests {
         let row = traffic.row(10);
         assert_eq!(row.destinations.len(), 1);
         assert_eq!((row.destinations[0].host.as_deref(), row.destinations[0].open), (None, 2));
+        traffic.set_names(true);
+        let _flow = traffic.begin(&target(3));
+        let hosts =
+            |traffic: &Traffic| traffic.row(10).destinations.iter().filter(|row| row.host.is_some()).count();
+        assert_eq!(hosts(&traffic), 1);
+        traffic.set_names(false);
+        assert_eq!(hosts(&traffic), 0, "what was written down is not told any more");
     }
 
     #[test]

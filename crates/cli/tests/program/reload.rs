@@ -1,4 +1,4 @@
-//! Options of a running server are read again when it is told to.
+//! Options of a running server and client are read again when they are told to.
 
 use std::{fs, path::Path};
 
@@ -13,6 +13,10 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
+fn hang_up(process: &Process) {
+    kill(Pid::from_raw(process.id() as i32), Signal::SIGHUP).unwrap();
+}
+
 #[test]
 fn what_can_change_does_what_cannot_is_named_and_a_mistake_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -21,20 +25,71 @@ fn what_can_change_does_what_cannot_is_named_and_a_mistake_changes_nothing() {
     write(&file, &base);
     let server = Process::start(&["server", "--config", file.to_str().unwrap()]);
     server.line_with("mendpath://");
-    let hang_up = || kill(Pid::from_raw(server.id() as i32), Signal::SIGHUP).unwrap();
 
-    write(&file, &format!("{base}allow-private = true\nmax-clients = 7\nverbose = 1\n"));
-    hang_up();
+    write(
+        &file,
+        &format!("{base}allow-private = true\nadvertise = 'a.example'\nadmin = '127.0.0.1:0'\nverbose = 1\n"),
+    );
+    hang_up(&server);
     let told = server.line_with("read the options again");
-    assert!(told.contains("allow-private, verbose changed; not while it runs: max-clients"), "{told}");
+    assert!(told.ends_with("allow-private, verbose changed"), "{told}");
+    for key in ["advertise", "admin"] {
+        server.line_with(&format!("`{key}` cannot change while it runs"));
+    }
 
     write(&file, &format!("{base}allow-private = 3\n"));
-    hang_up();
+    hang_up(&server);
     let told = server.line_with("server.toml, line 4");
     assert!(told.contains("`server.allow-private`: it is 3") && told.contains("stay as they were"), "{told}");
 
     write(&file, &base);
-    hang_up();
+    hang_up(&server);
     let told = server.line_with("read the options again");
-    assert!(told.contains("allow-private, verbose changed; not while it runs: max-clients"), "{told}");
+    assert!(told.ends_with("allow-private, verbose changed"), "{told}");
+}
+
+#[test]
+fn a_server_takes_as_many_clients_as_it_is_told_while_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, state) = (dir.path().join("server.toml"), dir.path().join("state"));
+    let base = format!("[server]\nlisten = '127.0.0.1:0'\nstate = '{}'\n", state.display());
+    write(&file, &format!("{base}max-clients = 1\n"));
+    let server = Process::start(&["server", "--config", file.to_str().unwrap()]);
+    let invitation = server.line_with("mendpath://");
+    let client = || Process::start(&["client", &invitation, "--path=127.0.0.1", "--socks5=127.0.0.1:0"]);
+    let first = client();
+    first.line_with("SOCKS5 proxy on");
+    client().line_with("it has as many clients as it takes");
+
+    let changed =
+        "max-clients = 2\nmax-streams = 7\nrecovery = 'fuso'\ncongestion = 'cubic'\nhide-names = true\n";
+    write(&file, &format!("{base}{changed}"));
+    hang_up(&server);
+    let told = server.line_with("read the options again");
+    for key in ["max-clients", "max-streams", "recovery", "congestion", "hide-names"] {
+        assert!(told.contains(key), "{key}: {told}");
+    }
+    let second = client();
+    second.line_with("SOCKS5 proxy on");
+    client().line_with("it has as many clients as it takes");
+}
+
+#[test]
+fn a_client_takes_over_what_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, state) = (dir.path().join("client.toml"), dir.path().join("state"));
+    let server = Process::start(&["server", "--listen=127.0.0.1:0", "--state", state.to_str().unwrap()]);
+    let invitation = server.line_with("mendpath://");
+    let base = "[client]\npath = ['127.0.0.1']\nsocks5 = '127.0.0.1:0'\n";
+    write(&file, base);
+    let client = Process::start(&["client", &invitation, "--config", file.to_str().unwrap()]);
+    client.line_with("SOCKS5 proxy on");
+    let changed = "answer-early = 'never'\nhide-names = true\nrecovery = 'none'\ngive-up = 60\n";
+    write(&file, &format!("{base}{changed}"));
+    hang_up(&client);
+    let told = client.line_with("read the options again");
+    for key in ["answer-early", "hide-names", "recovery"] {
+        assert!(told.contains(key), "{key}: {told}");
+    }
+    client.line_with("`give-up` cannot change while it runs");
 }

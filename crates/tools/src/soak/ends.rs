@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
     process::{Child, ChildStdout, Command, ExitCode, Stdio},
+    sync::{Arc, RwLock},
     time::Duration as StdDuration,
 };
 
@@ -38,7 +39,8 @@ pub async fn client_process(args: Args) -> Outcome<ExitCode> {
     end_with_parent();
     let invitation: Invitation = args.invitation.expect("the parent names it").parse()?;
     let mut dial = DialOptions::new(invitation, Service::Proxy);
-    dial.transport = Choice { recovery: parse_recovery(&args.recovery)?, ..Choice::default() };
+    let choice = Choice { recovery: parse_recovery(&args.recovery)?, ..Choice::default() };
+    dial.transport = Arc::new(RwLock::new(choice));
     let options = ClientOptions {
         dial,
         socks5: Some(ANY),
