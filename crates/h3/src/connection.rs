@@ -3,7 +3,7 @@
 use std::{
     fmt,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
     task::{Context, Poll, ready},
 };
 
@@ -33,12 +33,20 @@ pub struct Connection {
 /// How the sending side of a stream has ended: stopped by the peer with a code, or acknowledged.
 pub(crate) type End = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send>>;
 
-/// The end of the request stream accepted last: `h3` does not give its stream away.
+/// The request stream accepted last, as far as `h3` does not show it.
 #[derive(Clone, Default)]
-pub(crate) struct LastEnd(Arc<Mutex<Option<End>>>);
+pub(crate) struct LastEnd(Arc<Mutex<Option<Accepted>>>);
+
+/// A request stream besides what `h3` makes of it.
+pub(crate) struct Accepted {
+    pub(crate) end: End,
+    /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
+    /// itself and does not say that this is all.
+    pub(crate) whole: Arc<AtomicBool>,
+}
 
 impl LastEnd {
-    pub(crate) fn take(&self) -> Option<End> {
+    pub(crate) fn take(&self) -> Option<Accepted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -91,10 +99,13 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
+        let end = Box::pin(send.stopped());
+        let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
         if let Some(last) = &self.last {
-            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(send.stopped()));
+            let whole = stream.whole_if_dropped();
+            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { end, whole });
         }
-        Poll::Ready(Ok(BidiStream::new(send, recv, self.kind(Origin::Peer))))
+        Poll::Ready(Ok(stream))
     }
 
     fn opener(&self) -> Self::OpenStreams {

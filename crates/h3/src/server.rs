@@ -1,6 +1,6 @@
 //! Requests of a connection for a service.
 
-use std::{error::Error, pin::pin, time::Duration};
+use std::{error::Error, pin::pin, sync::atomic::Ordering, time::Duration};
 
 use bytes::{Buf, Bytes};
 use h3::{
@@ -12,7 +12,7 @@ use mendpath::VarInt;
 use tokio::{task::JoinSet, time::timeout};
 use tower_service::Service;
 
-use crate::{Body, Connection, SendStream, connection::End};
+use crate::{Body, Connection, SendStream, connection::Accepted};
 
 /// What a client may ask for and how long it may take.
 ///
@@ -117,8 +117,8 @@ impl Server {
                 accepted = h3.accept(), if !over => match accepted {
                     Ok(Some(resolver)) => {
                         let (limits, service) = (self.limits.clone(), service.clone());
-                        let end = last.take().expect("a stream was accepted");
-                        requests.spawn(serve_request(resolver, end, service, limits));
+                        let accepted = last.take().expect("a stream was accepted");
+                        requests.spawn(serve_request(resolver, accepted, service, limits));
                     }
                     Ok(None) => (stopping, over) = (true, true),
                     Err(error) if error.is_h3_no_error() => return Ok(()),
@@ -152,7 +152,7 @@ impl Server {
 
 async fn serve_request<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
-    mut end: End,
+    accepted: Accepted,
     mut service: S,
     limits: Limits,
 ) -> Outcome
@@ -162,10 +162,15 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    let Accepted { mut end, whole } = accepted;
     let answered = async {
-        let Ok(Ok((request, stream))) = timeout(limits.head, resolver.resolve_request()).await else {
-            return Outcome::Cancelled;
+        let (request, stream) = match timeout(limits.head, resolver.resolve_request()).await {
+            Ok(Ok(resolved)) => resolved,
+            // Answered with 431.
+            Ok(Err(StreamError::HeaderTooBig { .. })) => return Outcome::Answered,
+            _ => return Outcome::Cancelled,
         };
+        whole.store(false, Ordering::Release);
         let (mut send, recv) = stream.split();
         let bodiless = request.method() == Method::HEAD;
         let request = request.map(|()| Body::new(recv, limits.body));

@@ -2,6 +2,10 @@
 
 use std::{
     fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, ready},
 };
 
@@ -41,11 +45,15 @@ pub struct SendStream<B: Buf> {
     pending: Option<WriteBuf<B>>,
     /// Finished, reset or stopped: nothing is left to do when it is dropped.
     ended: bool,
+    /// Something was sent.
+    begun: bool,
+    /// Whether what was sent is whole when the stream is dropped.
+    whole: Option<Arc<AtomicBool>>,
 }
 
 impl<B: Buf> SendStream<B> {
     pub(crate) fn new(stream: mendpath::SendStream) -> Self {
-        Self { stream, pending: None, ended: false }
+        Self { stream, pending: None, ended: false, begun: false, whole: None }
     }
 
     /// The stream below.
@@ -86,6 +94,7 @@ impl<B: Buf> quic::SendStream<B> for SendStream<B> {
             });
         }
         self.pending = Some(data.into());
+        self.begun = true;
         Ok(())
     }
 
@@ -124,7 +133,11 @@ impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
 
 impl<B: Buf> Drop for SendStream<B> {
     fn drop(&mut self) {
-        if !self.ended {
+        if self.ended {
+            return;
+        }
+        let whole = self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Acquire));
+        if !(whole && self.begun && self.pending.is_none() && self.stream.finish().is_ok()) {
             let _ = self.stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
         }
     }
@@ -240,6 +253,11 @@ pub struct BidiStream<B: Buf> {
 impl<B: Buf> BidiStream<B> {
     pub(crate) fn new(send: mendpath::SendStream, recv: mendpath::RecvStream, kind: StreamKind) -> Self {
         Self { send: SendStream::new(send), recv: RecvStream::of_request(recv, kind) }
+    }
+
+    /// What was sent is whole when the stream is dropped, until this is cleared.
+    pub(crate) fn whole_if_dropped(&mut self) -> Arc<AtomicBool> {
+        self.send.whole.insert(Arc::new(AtomicBool::new(true))).clone()
     }
 }
 

@@ -174,7 +174,9 @@ async fn codes_of_stop_and_reset_reach_the_peer() {
     watchdog(async {
         let (mut requests, accepted) = pair.http().await;
         let (done, until) = oneshot::channel();
+        let (reached, resolved) = oneshot::channel();
         let answer = async |mut stream: Answering| {
+            reached.send(()).unwrap();
             let read = loop {
                 match stream.recv_data().await {
                     Ok(Some(_)) => {}
@@ -196,21 +198,14 @@ async fn codes_of_stop_and_reset_reach_the_peer() {
         let client = async {
             let mut stream = requests.send_request(post("/")).await.unwrap();
             stream.send_data(Bytes::from_static(b"the beginning")).await.unwrap();
+            // A reset takes with it what the server has not read.
+            resolved.await.unwrap();
             stream.stop_stream(Code::H3_EXCESSIVE_LOAD);
             stream.stop_sending(Code::H3_CONNECT_ERROR);
-            stream
-        };
-        let serving = once(accepted, answer, until);
-        let release = async {
-            let stream = client.await;
-            // Held, so that only what was said reaches the server.
-            (done, stream)
-        };
-        let ((read, written), _) = tokio::join!(serving, async {
-            let (done, stream) = release.await;
             done.send(()).unwrap();
             stream
-        });
+        };
+        let ((read, written), _stream) = tokio::join!(once(accepted, answer, until), client);
         assert!(terminated(&read, Code::H3_EXCESSIVE_LOAD), "{read:?}");
         assert!(terminated(&written, Code::H3_CONNECT_ERROR), "{written:?}");
     })
