@@ -67,7 +67,7 @@ try {
   try {
     const page = await quic.page({ width: 800, height: 600 });
     check("HTTP/3", await load(page, url), "h3");
-    check("HTTP/3 again, conditional", await load(page, `${url}?again`), "h3");
+    check("HTTP/3 again", await load(page, `${url}?again`), "h3");
   } finally {
     await quic.close();
   }
