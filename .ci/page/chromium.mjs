@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const FLAGS = [
-  "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
   "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--force-color-profile=srgb",
   "--remote-debugging-pipe",
 ];
@@ -25,9 +25,11 @@ export async function until(what, ask, patience = 60_000) {
 }
 
 export class Browser {
-  static async start(program) {
+  /** Only pages that are about it speak QUIC. */
+  static async start(program, { quic = false, flags = [] } = {}) {
+    const transport = quic ? "--enable-quic" : "--disable-quic";
     const profile = await mkdtemp(join(tmpdir(), "mendpath-page-"));
-    const child = spawn(program, [...FLAGS, `--user-data-dir=${profile}`], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
+    const child = spawn(program, [...FLAGS, transport, ...flags, `--user-data-dir=${profile}`], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
     return new Browser(child, profile);
   }
 

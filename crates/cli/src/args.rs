@@ -13,6 +13,8 @@ mod paths;
 mod qlog;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 #[cfg(feature = "trace")]
 mod trace;
 
@@ -35,6 +37,9 @@ pub use self::trace::{AnalyzeArgs, TraceCommand};
 pub use self::run::{CarryArgs, RunCommandArgs, TunnelArgs};
 
 pub use self::config::{CONFIGURED, CheckArgs, ConfigCommand, TemplateArgs};
+#[cfg(feature = "serve")]
+pub use self::serve::ServeArgs;
+
 pub use self::doctor::DoctorArgs;
 pub use self::invite::{
     AddArgs, ChangeArgs, ImportArgs, InviteArgs, InviteCommand, InviteListArgs, Limit, RevokeArgs, ShowArgs,
@@ -147,6 +152,15 @@ pub enum Command {
     #[command(long_about = "Wait for one file from `mendpath send`.\n\n\
                   Prints the invitation on stdout, stores the file that comes under its own name in --out, checks its SHA-256, and ends.")]
     Receive(ReceiveArgs),
+    #[cfg(feature = "serve")]
+    /// Serve web pages by HTTPS, and by HTTP/3 with loss repair to browsers as they are.
+    #[command(
+        long_about = "Serve web pages by HTTPS, and by HTTP/3 with loss repair to browsers as they are.\n\n\
+                  The files of a directory, or what a program on this machine answers (--proxy). Browsers come by HTTP/1.1 or 2 over TCP, \
+                  are told of HTTP/3 (Alt-Svc), and use it from then on: packets that may be lost are sent again before anybody misses them. \
+                  They need not know of Mendpath. TCP and UDP use the same port number."
+    )]
+    Serve(Box<ServeArgs>),
     /// Print what makes a shell complete our command lines.
     #[command(after_help = "Examples:\n  \
                   mendpath completions bash > ~/.local/share/bash-completion/completions/mendpath\n  \

@@ -17,6 +17,8 @@ mod receive;
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
 mod run;
 mod send;
+#[cfg(feature = "serve")]
+mod serve;
 mod server;
 mod service;
 mod status;
@@ -70,6 +72,8 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         Command::Invite(args) => invite::run(args),
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(*args).await,
         #[cfg(feature = "experiment")]
         Command::Experiment(command) => experiment::run(command),
         #[cfg(feature = "lab")]

@@ -34,6 +34,8 @@ mod listener;
 pub mod protocol;
 pub mod quic_lb;
 pub mod secret;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod server;
 mod socket_options;
 pub mod splice;

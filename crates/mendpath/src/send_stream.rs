@@ -66,6 +66,15 @@ impl SendStream {
         poll_fn(|cx| self.poll_some(cx, data)).await
     }
 
+    /// The poll form of [`write`](Self::write). The task of the last poll is woken when there is
+    /// room.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
+        self.poll_some(cx, data)
+    }
+
     /// Takes all of `data`. Not cancel safe: a part may have been taken.
     ///
     /// # Errors

@@ -1,0 +1,68 @@
+//! Arguments of `serve`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::Args;
+use hyper::Uri;
+use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
+
+use crate::transport::{parse_congestion, parse_qlog, parse_recovery};
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  mendpath serve --root public                   try it: https://localhost:8443/, with a certificate of its own\n  \
+                  mendpath serve --root /srv/www --listen '[::]:443' --cert fullchain.pem --key privkey.pem\n  \
+                  mendpath serve --proxy http://127.0.0.1:3000 --listen '[::]:443' --cert fullchain.pem --key privkey.pem")]
+pub struct ServeArgs {
+    /// Serve the files of this directory; hidden ones (.git) are not there, but .well-known is.
+    #[arg(long, value_name = "DIR", required_unless_present = "proxy", conflicts_with = "proxy")]
+    pub root: Option<PathBuf>,
+    /// Hand requests on to this server, with X-Forwarded-For, -Proto and -Host.
+    #[arg(long, value_name = "URL", value_parser = parse_proxy)]
+    pub proxy: Option<Uri>,
+    /// Address to listen on with TCP and UDP; `[::]:443` takes IPv4 and IPv6.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443")]
+    pub listen: SocketAddr,
+    /// Certificate chain in PEM, the server's own first; read again when it changes [default: one
+    /// made for localhost, which browsers warn of].
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub cert: Option<PathBuf>,
+    /// Private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub key: Option<PathBuf>,
+    /// Follow symbolic links that lead out of the directory.
+    #[arg(long, requires = "root")]
+    pub follow_symlinks: bool,
+    /// Append a line for each request to this file (`-` for stdout): time, client, protocol, method,
+    /// path, status, bytes of the body, milliseconds.
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
+    /// Connections at a time by TCP, and as many by QUIC.
+    #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub max_connections: u32,
+    /// How HTTP/3 mends what is lost: none, proactive, fuso, slp, auto. Browsers know no repair
+    /// symbols, so copies do it.
+    #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
+    pub recovery: RecoveryKind,
+    /// Congestion controller of HTTP/3: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
+    pub congestion: ControllerKind,
+    /// Write a trace of every HTTP/3 connection into this directory, in qlog's format.
+    #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
+    pub qlog: Option<QlogDirectory>,
+    /// Seconds that requests have to end when the server is to stop (SIGTERM).
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub drain_time: u64,
+}
+
+fn parse_proxy(text: &str) -> Result<Uri, String> {
+    let uri: Uri = text.parse().map_err(|_| "write a URL: http://127.0.0.1:3000".to_owned())?;
+    if uri.scheme_str() != Some("http") || uri.authority().is_none() {
+        return Err("write a URL that begins with http://, such as http://127.0.0.1:3000".to_owned());
+    }
+    if uri.path_and_query().is_some_and(|path| path != "/") {
+        return Err("leave the path away: that of each request is used".to_owned());
+    }
+    Ok(uri)
+}

@@ -1,0 +1,214 @@
+//! `mendpath serve`: a web server for browsers as they are.
+//!
+//! HTTP/1.1 and 2 over TCP are hyper's, HTTP/3 is `h3`'s over our transport, files are served by
+//! tower-http. Here is what joins them: one certificate, one [site](site::Site) that answers
+//! whoever asks however, and limits for those who mean no good.
+
+mod certificate;
+mod files;
+mod log;
+mod proxy;
+mod site;
+mod tcp;
+
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use hyper::Uri;
+use mendpath::{Endpoint, ServerConfig, TransportConfig};
+use mendpath_h3::ALPN;
+use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tracing::debug;
+
+use self::{certificate::Certificate, site::Site, tcp::Tcp};
+use crate::{
+    failure::{Failure, io_reason},
+    protocol::CloseCode,
+    transport::Choice,
+};
+
+/// Requests of one connection at a time.
+const MAX_REQUESTS: u32 = 128;
+/// Streams of a client's HTTP/3 besides requests: control, QPACK's two, and some to ignore.
+const UNI_STREAMS: u64 = 16;
+/// How long a connection by HTTP/3 lives without an answer.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What is served.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// The files of a directory.
+    Files {
+        /// The directory.
+        root: PathBuf,
+        /// Whether links that lead out of it are followed.
+        follow_symlinks: bool,
+    },
+    /// What the server with this URL answers.
+    Proxy(Uri),
+}
+
+/// How to serve.
+#[derive(Clone, Debug)]
+pub struct ServeOptions {
+    /// What.
+    pub content: Content,
+    /// Where, by TCP and UDP.
+    pub listen: SocketAddr,
+    /// Files of the certificate chain and its key; without, one is made for localhost.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Where requests are noted.
+    pub access_log: Option<PathBuf>,
+    /// Connections at a time, of each kind.
+    pub max_connections: usize,
+    /// The transport below HTTP/3.
+    pub transport: Choice,
+    /// What clients may do.
+    pub limits: Limits,
+}
+
+/// How long clients may take and how much they may send.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// For the handshake of TLS, and for the fields of a request.
+    pub head: Duration,
+    /// Silence within a request's body while it is waited for.
+    pub body: Duration,
+    /// Without taking any of a response.
+    pub send: Duration,
+    /// Fields of a request, in bytes.
+    pub fields: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            send: Duration::from_secs(60),
+            fields: 16 << 10,
+        }
+    }
+}
+
+/// A web server that is bound.
+pub struct WebServer {
+    endpoint: Endpoint,
+    tcp: Tcp,
+    address: SocketAddr,
+    site: Arc<Site>,
+    certificate: Arc<Certificate>,
+    http3: mendpath_h3::Server,
+}
+
+impl WebServer {
+    /// Binds TCP and UDP on the same port, and reads what it needs.
+    ///
+    /// # Errors
+    /// If the address is taken, or a file cannot be used.
+    pub fn bind(options: &ServeOptions) -> Result<Self, Failure> {
+        let certificate = Arc::new(Certificate::new(options.certificate.clone())?);
+        let (listener, address) = listen(options.listen)?;
+        let endpoint = Endpoint::server(http3_config(options, &certificate), address)
+            .map_err(|error| cannot_listen(address, "UDP", &error))?;
+        let site = Arc::new(Site::new(options, address.port())?);
+        let mut limits = mendpath_h3::Limits::default();
+        limits.head = options.limits.head;
+        limits.body = options.limits.body;
+        limits.send = options.limits.send;
+        limits.field_section = options.limits.fields.into();
+        let tcp = Tcp::new(listener, &certificate, options);
+        Ok(Self { endpoint, tcp, address, site, certificate, http3: mendpath_h3::Server::new(limits) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The SHA-256 of the key of a certificate that was made for this run, in base64, as browsers
+    /// take it.
+    pub fn self_signed(&self) -> Option<&str> {
+        self.certificate.self_signed()
+    }
+
+    /// Serves until `stop` resolves, and then for up to `drain` what was asked for before.
+    pub async fn run(self, stop: impl Future<Output = ()>, drain: Duration) {
+        let (stopping, stopped) = watch::channel(false);
+        let Self { endpoint, tcp, site, certificate, http3, .. } = self;
+        let mut serving = JoinSet::new();
+        serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
+        serving.spawn(tcp.run(site, stopped));
+        tokio::select! {
+            () = stop => {}
+            () = certificate.watch() => {}
+        }
+        let _ = stopping.send(true);
+        let ended = async { while serving.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(drain, ended).await;
+        endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
+        let _ = tokio::time::timeout(Duration::from_secs(2), endpoint.wait_idle()).await;
+    }
+}
+
+/// Resolves once the server is to stop.
+async fn wait(mut stopped: watch::Receiver<bool>) {
+    // Without a sender nobody serves any more.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+fn cannot_listen(address: SocketAddr, protocol: &str, error: &std::io::Error) -> Failure {
+    Failure::new(
+        format!("cannot listen on {protocol} {address}"),
+        io_reason(error),
+        "Stop it or choose another address with --listen",
+    )
+}
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |error: std::io::Error| cannot_listen(address, "TCP", &error);
+    let listener = tcp::listen(address).map_err(failed)?;
+    let bound = listener.local_addr().map_err(failed)?;
+    Ok((listener, bound))
+}
+
+fn http3_config(options: &ServeOptions, certificate: &Arc<Certificate>) -> ServerConfig {
+    let transport = TransportConfig {
+        max_concurrent_uni: UNI_STREAMS,
+        ..options.transport.config(IDLE, MAX_REQUESTS.into())
+    };
+    ServerConfig::with_tls(certificate.tls(&[ALPN]))
+        .transport(transport)
+        .max_connections(options.max_connections)
+        .handshake_timeout(options.limits.head)
+}
+
+async fn serve_http3(
+    endpoint: Endpoint,
+    server: mendpath_h3::Server,
+    site: Arc<Site>,
+    stopped: watch::Receiver<bool>,
+) {
+    let mut connections = JoinSet::new();
+    let stop = wait(stopped.clone());
+    tokio::pin!(stop);
+    loop {
+        let incoming = tokio::select! {
+            incoming = endpoint.accept() => incoming,
+            _ = connections.join_next(), if !connections.is_empty() => continue,
+            () = &mut stop => break,
+        };
+        let Some(incoming) = incoming else { break };
+        let (server, site, stopped) = (server.clone(), site.clone(), stopped.clone());
+        connections.spawn(async move {
+            let from = incoming.remote_address();
+            let served = match incoming.await {
+                Ok(connection) => server.serve(connection, site.for_http3(from), wait(stopped)).await,
+                Err(error) => return debug!(%from, %error, "no connection"),
+            };
+            if let Err(error) = served {
+                debug!(%from, %error, "HTTP/3");
+            }
+        });
+    }
+    while connections.join_next().await.is_some() {}
+}

@@ -1,0 +1,152 @@
+//! The server's certificate: from files that are read again when they change, or made for this run.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use mendpath::{
+    Identity,
+    rustls::{
+        ServerConfig,
+        crypto::{CryptoProvider, ring},
+        pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, pem::PemObject},
+        server::{ClientHello, ResolvesServerCert},
+        sign::CertifiedKey,
+    },
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    console::say,
+    failure::{Failure, io_reason},
+};
+
+/// How often it is looked whether the files have changed.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// What the server shows of itself.
+#[derive(Debug)]
+pub(super) struct Certificate {
+    files: Option<(PathBuf, PathBuf)>,
+    current: Mutex<Arc<CertifiedKey>>,
+    /// The hash of a key that was made for this run.
+    hash: Option<String>,
+}
+
+impl Certificate {
+    /// That of the files, or one for localhost.
+    ///
+    /// # Errors
+    /// If the files cannot be used.
+    pub(super) fn new(files: Option<(PathBuf, PathBuf)>) -> Result<Self, Failure> {
+        let (key, hash) = match &files {
+            Some((chain, key)) => (read(chain, key)?, None),
+            None => {
+                let (key, hash) = self_signed()?;
+                (key, Some(hash))
+            }
+        };
+        Ok(Self { files, current: Mutex::new(Arc::new(key)), hash })
+    }
+
+    pub(super) fn self_signed(&self) -> Option<&str> {
+        self.hash.as_deref()
+    }
+
+    /// A TLS configuration that shows whatever is current.
+    pub(super) fn tls(self: &Arc<Self>, protocols: &[&[u8]]) -> ServerConfig {
+        let mut tls = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .expect("the ring provider has the suites of both versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(Resolver(self.clone())));
+        tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
+        tls
+    }
+
+    /// Reads the files again whenever they change or SIGHUP comes; never returns. Files that cannot
+    /// be used leave what is there.
+    pub(super) async fn watch(&self) {
+        let Some((chain, key)) = &self.files else { return std::future::pending().await };
+        let mut hangup = signal(SignalKind::hangup()).ok();
+        let changed = || [modified(chain), modified(key)];
+        let mut seen = changed();
+        loop {
+            let asked = async {
+                match &mut hangup {
+                    Some(signal) => _ = signal.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let forced = tokio::select! {
+                () = asked => true,
+                () = crate::backoff::pause(LOOK) => false,
+            };
+            let now = changed();
+            if !forced && now == seen {
+                continue;
+            }
+            seen = now;
+            match read(chain, key) {
+                Ok(key) => {
+                    *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
+                    say("read the certificate again");
+                }
+                Err(failure) => say(format_args!("{failure} The certificate stays as it was")),
+            }
+        }
+    }
+}
+
+fn modified(file: &Path) -> Option<SystemTime> {
+    std::fs::metadata(file).and_then(|about| about.modified()).ok()
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+fn read(chain: &Path, key: &Path) -> Result<CertifiedKey, Failure> {
+    let failed = |file: &Path, wrong: String| {
+        Failure::new(
+            format!("cannot use the certificate {}", file.display()),
+            wrong,
+            "Name files in PEM with --cert and --key",
+        )
+    };
+    let bytes = |file: &Path| std::fs::read(file).map_err(|error| failed(file, io_reason(&error)));
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(&bytes(chain)?)
+        .collect::<Result<_, _>>()
+        .map_err(|error| failed(chain, error.to_string()))?;
+    if certificates.is_empty() {
+        return Err(failed(chain, "there is none in it".into()));
+    }
+    let private =
+        PrivateKeyDer::from_pem_slice(&bytes(key)?).map_err(|error| failed(key, error.to_string()))?;
+    CertifiedKey::from_der(certificates, private, &provider())
+        .map_err(|error| failed(chain, error.to_string()))
+}
+
+fn self_signed() -> Result<(CertifiedKey, String), Failure> {
+    let failed =
+        |wrong: String| Failure::new("cannot make a certificate", wrong, "Name one with --cert and --key");
+    let identity = Identity::self_signed(["localhost", "127.0.0.1", "::1"])
+        .map_err(|error| failed(error.to_string()))?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(identity.to_pkcs8_der()));
+    let key = CertifiedKey::from_der(vec![identity.certificate().clone()], key, &provider())
+        .map_err(|error| failed(error.to_string()))?;
+    Ok((key, STANDARD.encode(identity.pin().as_bytes())))
+}
+
+/// Shows the current certificate to everybody, whatever name they ask for.
+#[derive(Debug)]
+struct Resolver(Arc<Certificate>);
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.current.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}

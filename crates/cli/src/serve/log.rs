@@ -1,0 +1,119 @@
+//! The access log: a line for each request, written when its response is over.
+
+use std::{
+    fs::File,
+    io::Write,
+    net::SocketAddr,
+    path::Path,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+    time::SystemTime,
+};
+
+use bytes::Bytes;
+use hyper::{
+    Method, StatusCode, Version,
+    body::{Body, Frame, SizeHint},
+};
+use tokio::time::Instant;
+
+use super::site::{BoxError, SiteBody};
+use crate::failure::{Failure, io_reason};
+
+/// Where lines go.
+#[derive(Clone)]
+pub(super) struct AccessLog(Option<Arc<Mutex<Box<dyn Write + Send>>>>);
+
+impl AccessLog {
+    /// Opens the file, which grows; `-` is stdout.
+    pub(super) fn open(file: Option<&Path>) -> Result<Self, Failure> {
+        let Some(file) = file else { return Ok(Self(None)) };
+        let out: Box<dyn Write + Send> = if file == Path::new("-") {
+            Box::new(std::io::stdout())
+        } else {
+            let opened = File::options().append(true).create(true).open(file);
+            Box::new(opened.map_err(|error| {
+                let tried = format!("cannot write the access log {}", file.display());
+                Failure::new(tried, io_reason(&error), "Name another file with --access-log")
+            })?)
+        };
+        Ok(Self(Some(Arc::new(Mutex::new(out)))))
+    }
+
+    /// A full disk is no reason not to answer.
+    fn write(&self, line: &str) {
+        if let Some(out) = &self.0 {
+            let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}
+
+/// What is known of a request before it is answered.
+pub(super) struct Entry {
+    pub(super) log: AccessLog,
+    pub(super) from: SocketAddr,
+    pub(super) version: Version,
+    pub(super) method: Method,
+    /// As it was sent: a URI holds neither spaces nor control characters.
+    pub(super) path: String,
+    pub(super) began: Instant,
+}
+
+/// A response's body that is noted when it is over.
+pub(super) struct Logged {
+    body: SiteBody,
+    entry: Entry,
+    status: StatusCode,
+    sent: u64,
+}
+
+impl Logged {
+    pub(super) fn new(body: SiteBody, status: StatusCode, entry: Entry) -> Self {
+        Self { body, entry, status, sent: 0 }
+    }
+}
+
+/// The wall clock, for people and caches to read.
+#[expect(clippy::disallowed_methods, reason = "answers and log lines are dated")]
+pub(super) fn now() -> SystemTime {
+    SystemTime::now()
+}
+
+impl Drop for Logged {
+    fn drop(&mut self) {
+        let Entry { log, from, version, method, path, began } = &self.entry;
+        if log.0.is_none() {
+            return;
+        }
+        let time = humantime::format_rfc3339_millis(now());
+        let took = began.elapsed().as_millis();
+        let (status, sent) = (self.status.as_u16(), self.sent);
+        log.write(&format!("{time} {} {version:?} {method} {path} {status} {sent} {took}\n", from.ip()));
+    }
+}
+
+impl Body for Logged {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame {
+            self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

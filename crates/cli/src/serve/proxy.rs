@@ -1,0 +1,106 @@
+//! Requests for a server behind this one.
+
+use std::{net::SocketAddr, time::Duration};
+
+use hyper::{
+    HeaderMap, Request, StatusCode, Uri, Version,
+    header::{CONNECTION, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE},
+};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
+use tracing::debug;
+
+use super::site::{Answer, SiteBody, boxed, text};
+
+/// For a connection to the server behind.
+const CONNECT: Duration = Duration::from_secs(5);
+/// For it to begin its answer.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Fields between two neighbours alone (RFC 9110 section 7.6.1).
+const OF_CONNECTIONS: [HeaderName; 6] = [
+    CONNECTION,
+    TE,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+];
+
+/// The server behind, and connections to it.
+pub(super) struct Backend {
+    client: Client<HttpConnector, SiteBody>,
+    url: Uri,
+}
+
+impl Backend {
+    pub(super) fn new(url: Uri) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_connect_timeout(Some(CONNECT));
+        connector.set_nodelay(true);
+        let client = Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector);
+        Self { client, url }
+    }
+
+    /// Asks it; its failures are answers as well.
+    pub(super) fn answer(&self, request: Request<SiteBody>, from: SocketAddr) -> Answer {
+        let Some(request) = self.forward(request, from) else {
+            let refusal = text(StatusCode::BAD_REQUEST, "This server does not understand the request.\n");
+            return Box::pin(std::future::ready(refusal));
+        };
+        let asking = self.client.request(request);
+        Box::pin(async move {
+            match tokio::time::timeout(ANSWER, asking).await {
+                Ok(Ok(mut response)) => {
+                    strip(response.headers_mut());
+                    *response.version_mut() = Version::default();
+                    response.map(boxed)
+                }
+                Ok(Err(error)) => {
+                    debug!(%error, "the server behind does not answer");
+                    text(StatusCode::BAD_GATEWAY, "The server behind this one does not answer.\n")
+                }
+                Err(_) => text(StatusCode::GATEWAY_TIMEOUT, "The server behind this one takes too long.\n"),
+            }
+        })
+    }
+
+    fn forward(&self, mut request: Request<SiteBody>, from: SocketAddr) -> Option<Request<SiteBody>> {
+        let host = match request.uri().authority() {
+            Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
+            None => request.headers().get(HOST).cloned(),
+        };
+        let mut uri = self.url.clone().into_parts();
+        uri.path_and_query = request.uri().path_and_query().cloned();
+        *request.uri_mut() = Uri::from_parts(uri).ok()?;
+        *request.version_mut() = Version::HTTP_11;
+        let fields = request.headers_mut();
+        strip(fields);
+        // What the client says of itself is not for it to say.
+        fields.insert("x-forwarded-for", HeaderValue::from_str(&from.ip().to_string()).ok()?);
+        fields.insert("x-forwarded-proto", HeaderValue::from_static("https"));
+        fields.remove("x-forwarded-host");
+        fields.remove("forwarded");
+        if let Some(host) = host {
+            fields.insert("x-forwarded-host", host.clone());
+            fields.insert(HOST, host);
+        }
+        Some(request)
+    }
+}
+
+/// Removes what is between neighbours, also what `Connection` names.
+fn strip(fields: &mut HeaderMap) {
+    let named: Vec<HeaderName> = fields
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&OF_CONNECTIONS) {
+        fields.remove(name);
+    }
+}

@@ -1,0 +1,192 @@
+//! What is answered, whatever the protocol.
+
+use std::{
+    convert::Infallible,
+    error::Error,
+    future::Future,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Empty, Full, combinators::UnsyncBoxBody};
+use hyper::{
+    Method, Request, Response, StatusCode, Version,
+    body::Body,
+    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
+};
+use tokio::time::Instant;
+use tower::Service;
+use tower_http::{compression::Compression, services::ServeDir};
+
+use super::{
+    Content, ServeOptions,
+    files::Files,
+    log::{AccessLog, Entry, Logged, now},
+    proxy::Backend,
+};
+use crate::failure::{Failure, io_reason};
+
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
+pub(super) type SiteBody = UnsyncBoxBody<Bytes, BoxError>;
+
+/// A response under way.
+pub(super) type Answer = Pin<Box<dyn Future<Output = Response<SiteBody>> + Send>>;
+
+/// How long browsers remember that HTTP/3 is there, in seconds.
+const REMEMBER: u32 = 86_400;
+
+/// Answers requests.
+pub(super) struct Site {
+    source: Source,
+    log: AccessLog,
+    /// Where HTTP/3 is (RFC 7838).
+    alternative: HeaderValue,
+}
+
+enum Source {
+    Files(Files, Compression<ServeDir>),
+    Backend(Backend),
+}
+
+impl Site {
+    pub(super) fn new(options: &ServeOptions, port: u16) -> Result<Self, Failure> {
+        let source = match &options.content {
+            Content::Files { root, follow_symlinks } => {
+                let failed = |wrong: String| {
+                    let tried = format!("cannot serve {}", root.display());
+                    Failure::new(tried, wrong, "Name a directory with --root")
+                };
+                let root = root.canonicalize().map_err(|error| failed(io_reason(&error)))?;
+                if !root.is_dir() {
+                    return Err(failed("it is no directory".into()));
+                }
+                let directory = ServeDir::new(&root).precompressed_br().precompressed_gzip();
+                let files = Files { root, follow_symlinks: *follow_symlinks };
+                Source::Files(files, Compression::new(directory))
+            }
+            Content::Proxy(url) => Source::Backend(Backend::new(url.clone())),
+        };
+        let log = AccessLog::open(options.access_log.as_deref())?;
+        let alternative = HeaderValue::try_from(format!("h3=\":{port}\"; ma={REMEMBER}"));
+        Ok(Self { source, log, alternative: alternative.expect("digits and quotes") })
+    }
+
+    /// The service for a client by HTTP/3.
+    pub(super) fn for_http3(self: &Arc<Self>, from: SocketAddr) -> ForHttp3 {
+        ForHttp3 { site: self.clone(), from }
+    }
+
+    /// Answers one request.
+    pub(super) fn answer(&self, request: Request<SiteBody>, from: SocketAddr) -> Answer {
+        let version = request.version();
+        let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let entry = Entry {
+            log: self.log.clone(),
+            from,
+            version,
+            method: request.method().clone(),
+            path,
+            began: Instant::now(),
+        };
+        let alternative = (version < Version::HTTP_3).then(|| self.alternative.clone());
+        let source: Answer = match &self.source {
+            Source::Backend(backend) => backend.answer(request, from),
+            Source::Files(files, directory) => {
+                let allowed = Box::pin(files.allow(request.uri().path()));
+                // Nobody reads a body for a file.
+                let request = request.map(|_| Empty::new());
+                Box::pin(from_files(allowed, directory.clone(), request))
+            }
+        };
+        Box::pin(async move { finish(source.await, alternative, entry) })
+    }
+}
+
+/// What every response has, and its line in the log.
+fn finish(
+    mut response: Response<SiteBody>,
+    alternative: Option<HeaderValue>,
+    entry: Entry,
+) -> Response<SiteBody> {
+    let fields = response.headers_mut();
+    if !fields.contains_key(DATE)
+        && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(now()))
+    {
+        fields.insert(DATE, date);
+    }
+    if let Some(alternative) = alternative
+        && !fields.contains_key(ALT_SVC)
+    {
+        fields.insert(ALT_SVC, alternative);
+    }
+    let status = response.status();
+    response.map(|body| Logged::new(body, status, entry).boxed_unsync())
+}
+
+async fn from_files(
+    allowed: Pin<Box<dyn Future<Output = bool> + Send>>,
+    mut directory: Compression<ServeDir>,
+    request: Request<Empty<Bytes>>,
+) -> Response<SiteBody> {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    if reads && !allowed.await {
+        return text(StatusCode::NOT_FOUND, "There is no such page.\n");
+    }
+    // It is always ready.
+    match directory.call(request).await {
+        Ok(response) if response.status() == StatusCode::NOT_FOUND => {
+            text(StatusCode::NOT_FOUND, "There is no such page.\n")
+        }
+        Ok(mut response) => {
+            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+            response.map(|body| body.map_err(BoxError::from).boxed_unsync())
+        }
+        Err(error) => match error {},
+    }
+}
+
+/// An answer in words.
+pub(super) fn text(status: StatusCode, words: &'static str) -> Response<SiteBody> {
+    let body = Full::new(Bytes::from_static(words.as_bytes())).map_err(|never| match never {});
+    let mut response = Response::new(body.boxed_unsync());
+    *response.status_mut() = status;
+    let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}
+
+/// A request's body in the form that the site takes.
+pub(super) fn boxed<B>(body: B) -> SiteBody
+where
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    body.map_err(Into::into).boxed_unsync()
+}
+
+/// The site for one client by HTTP/3.
+#[derive(Clone)]
+pub(super) struct ForHttp3 {
+    site: Arc<Site>,
+    from: SocketAddr,
+}
+
+impl Service<Request<mendpath_h3::Body>> for ForHttp3 {
+    type Response = Response<SiteBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, mut request: Request<mendpath_h3::Body>) -> Self::Future {
+        let Self { site, from } = self.clone();
+        *request.version_mut() = Version::HTTP_3;
+        let answer = site.answer(request.map(boxed), from);
+        Box::pin(async move { Ok(answer.await) })
+    }
+}

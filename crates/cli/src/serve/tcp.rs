@@ -1,0 +1,199 @@
+//! HTTP/1.1 and 2 over TLS and TCP.
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use hyper::{
+    Request,
+    body::{Body, Frame, Incoming, SizeHint},
+    service::service_fn,
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto::Builder,
+};
+use socket2::SockRef;
+use tokio::{
+    net::{TcpListener, TcpSocket, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    task::JoinSet,
+    time::{Instant, Sleep},
+};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use super::{
+    Limits, MAX_REQUESTS, ServeOptions,
+    certificate::Certificate,
+    site::{BoxError, Site, boxed},
+    wait,
+};
+
+/// Connections that the kernel holds for us.
+const BACKLOG: u32 = 1_024;
+/// What HTTP/1.1 may hold of a request.
+const BUFFER: usize = 64 << 10;
+
+/// Binds; a server that is started again takes its port at once.
+pub(super) fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// A listener with its TLS.
+pub(super) struct Tcp {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    limits: Limits,
+    seats: Arc<Semaphore>,
+}
+
+impl Tcp {
+    pub(super) fn new(listener: TcpListener, certificate: &Arc<Certificate>, options: &ServeOptions) -> Self {
+        let tls = certificate.tls(&[b"h2", b"http/1.1"]);
+        Self {
+            listener,
+            tls: TlsAcceptor::from(Arc::new(tls)),
+            limits: options.limits.clone(),
+            seats: Arc::new(Semaphore::new(options.max_connections)),
+        }
+    }
+
+    /// Serves until it is to stop, and then until the last request is answered.
+    pub(super) async fn run(self, site: Arc<Site>, stopped: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        let mut stop = pin!(wait(stopped.clone()));
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.accept() => accepted,
+                _ = connections.join_next(), if !connections.is_empty() => continue,
+                () = &mut stop => break,
+            };
+            let (tcp, from, seat) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Too many open files, or a connection gone before it was accepted.
+                    warn!(%error, "cannot accept");
+                    crate::backoff::pause(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let (tls, limits, site) = (self.tls.clone(), self.limits.clone(), site.clone());
+            let stopped = stopped.clone();
+            connections.spawn(async move {
+                serve(tcp, from, &tls, &limits, site, stopped).await;
+                drop(seat);
+            });
+        }
+        while connections.join_next().await.is_some() {}
+    }
+
+    /// The next connection, once there is a seat for it.
+    async fn accept(&self) -> std::io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let seat = self.seats.clone().acquire_owned().await.expect("it is never closed");
+        let (tcp, from) = self.listener.accept().await?;
+        Ok((tcp, from, seat))
+    }
+}
+
+async fn serve(
+    tcp: TcpStream,
+    from: SocketAddr,
+    tls: &TlsAcceptor,
+    limits: &Limits,
+    site: Arc<Site>,
+    stopped: watch::Receiver<bool>,
+) {
+    let _ = tcp.set_nodelay(true);
+    // A client that takes nothing, or is gone, is given up by the kernel.
+    #[cfg(target_os = "linux")]
+    let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(limits.send));
+    let tls = match tokio::time::timeout(limits.head, tls.accept(tcp)).await {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => return debug!(%from, %error, "no TLS"),
+        Err(_) => return debug!(%from, "the handshake of TLS takes too long"),
+    };
+    let patience = limits.body;
+    let service = service_fn(move |request: Request<Incoming>| {
+        let request = request.map(|body| boxed(Patient::new(body, patience)));
+        let answer = site.answer(request, from);
+        async move { Ok::<_, Infallible>(answer.await) }
+    });
+    let builder = builder(limits);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), service));
+    let served = tokio::select! {
+        served = connection.as_mut() => served,
+        () = wait(stopped) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = served {
+        debug!(%from, %error, "HTTP over TCP");
+    }
+}
+
+/// A request's body that is given up when nothing of it comes while it is waited for.
+struct Patient {
+    body: Incoming,
+    patience: Duration,
+    /// Runs while it is waited for.
+    silence: Option<Pin<Box<Sleep>>>,
+}
+
+impl Patient {
+    fn new(body: Incoming, patience: Duration) -> Self {
+        Self { body, patience, silence: None }
+    }
+}
+
+impl Body for Patient {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        let this = &mut *self;
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.silence = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        let patience = this.patience;
+        let silence =
+            this.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
+        ready!(silence.as_mut().poll(cx));
+        Poll::Ready(Some(Err("nothing more of the request's body came".into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn builder(limits: &Limits) -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(BUFFER);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_REQUESTS)
+        .max_header_list_size(limits.fields)
+        .keep_alive_interval(limits.body)
+        .keep_alive_timeout(limits.head);
+    builder
+}

@@ -1,0 +1,166 @@
+//! A connection as `h3` sees it.
+
+use std::{
+    fmt,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    task::{Context, Poll, ready},
+};
+
+use bytes::Buf;
+use h3::{
+    error::Code,
+    quic::{ConnectionErrorIncoming, StreamErrorIncoming},
+};
+use mendpath::{StoppedError, VarInt};
+
+use crate::{
+    BidiStream, RecvStream, SendStream, error,
+    stream::{Origin, StreamKind},
+};
+
+/// A connection for `h3::server` and `h3::client`, which open, accept and close through it.
+///
+/// What it waits for is kept from poll to poll. Clones of the [`mendpath::Connection`] serve for
+/// everything else: statistics, paths, waiting for its end.
+pub struct Connection {
+    connection: mendpath::Connection,
+    max_frame: u64,
+    /// For whom wants to know how the sending side of the stream accepted last ends.
+    last: Option<LastEnd>,
+}
+
+/// How the sending side of a stream has ended: stopped by the peer with a code, or acknowledged.
+pub(crate) type End = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send>>;
+
+/// The request stream accepted last, as far as `h3` does not show it.
+#[derive(Clone, Default)]
+pub(crate) struct LastEnd(Arc<Mutex<Option<Accepted>>>);
+
+/// A request stream besides what `h3` makes of it.
+pub(crate) struct Accepted {
+    pub(crate) end: End,
+    /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
+    /// itself and does not say that this is all.
+    pub(crate) whole: Arc<AtomicBool>,
+}
+
+impl LastEnd {
+    pub(crate) fn take(&self) -> Option<Accepted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Connection {
+    /// The longest frame other than DATA that is held unless
+    /// [`max_frame_size`](Self::max_frame_size) says otherwise, in bytes.
+    pub const DEFAULT_MAX_FRAME_SIZE: u64 = 64 << 10;
+
+    /// Over this connection, whose application protocol should be [`ALPN`](crate::ALPN).
+    pub fn new(connection: mendpath::Connection) -> Self {
+        Self { connection, max_frame: Self::DEFAULT_MAX_FRAME_SIZE, last: None }
+    }
+
+    /// The same, and where the end of each request stream is found once it is accepted.
+    pub(crate) fn watched(connection: mendpath::Connection) -> (Self, LastEnd) {
+        let last = LastEnd::default();
+        (Self { last: Some(last.clone()), ..Self::new(connection) }, last)
+    }
+
+    /// The longest frame of the peer that is held in memory, in bytes: `h3` gathers each that is
+    /// not DATA before it looks at it. The stream of a longer one fails at its first byte. It
+    /// should be somewhat above the limit that `h3` is given for the size of field sections.
+    #[must_use]
+    pub fn max_frame_size(mut self, bytes: u64) -> Self {
+        self.max_frame = bytes;
+        self
+    }
+
+    /// The connection below.
+    pub fn get_ref(&self) -> &mendpath::Connection {
+        &self.connection
+    }
+}
+
+impl<B: Buf> h3::quic::Connection<B> for Connection {
+    type RecvStream = RecvStream;
+    type OpenStreams = OpenStreams;
+
+    fn poll_accept_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::RecvStream, ConnectionErrorIncoming>> {
+        let stream = ready!(self.connection.poll_accept_uni(cx)).map_err(error::connection)?;
+        Poll::Ready(Ok(RecvStream::new(stream, self.kind(Origin::Peer))))
+    }
+
+    fn poll_accept_bidi(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
+        let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
+        let end = Box::pin(send.stopped());
+        let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
+        if let Some(last) = &self.last {
+            let whole = stream.whole_if_dropped();
+            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { end, whole });
+        }
+        Poll::Ready(Ok(stream))
+    }
+
+    fn opener(&self) -> Self::OpenStreams {
+        OpenStreams { connection: self.connection.clone(), max_frame: self.max_frame }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("connection", &self.connection).finish_non_exhaustive()
+    }
+}
+
+/// Opens streams; a clone waits by itself.
+#[derive(Clone, Debug)]
+pub struct OpenStreams {
+    connection: mendpath::Connection,
+    max_frame: u64,
+}
+
+/// Opening is the same with both.
+macro_rules! open_streams {
+    ($type:ty) => {
+        impl $type {
+            fn kind(&self, origin: Origin) -> StreamKind {
+                StreamKind { origin, max_frame: self.max_frame }
+            }
+        }
+
+        impl<B: Buf> h3::quic::OpenStreams<B> for $type {
+            type BidiStream = BidiStream<B>;
+            type SendStream = SendStream<B>;
+
+            fn poll_open_bidi(
+                &mut self,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Self::BidiStream, StreamErrorIncoming>> {
+                let (send, recv) = ready!(self.connection.poll_open_bi(cx)).map_err(error::lost)?;
+                Poll::Ready(Ok(BidiStream::new(send, recv, self.kind(Origin::Us))))
+            }
+
+            fn poll_open_send(
+                &mut self,
+                cx: &mut Context<'_>,
+            ) -> Poll<Result<Self::SendStream, StreamErrorIncoming>> {
+                let send = ready!(self.connection.poll_open_uni(cx)).map_err(error::lost)?;
+                Poll::Ready(Ok(SendStream::new(send)))
+            }
+
+            fn close(&mut self, code: Code, reason: &[u8]) {
+                self.connection.close(VarInt::saturating(code.value()), reason);
+            }
+        }
+    };
+}
+
+open_streams!(Connection);
+open_streams!(OpenStreams);

@@ -1,0 +1,271 @@
+//! Requests of a connection for a service.
+
+use std::{error::Error, pin::pin, sync::atomic::Ordering, time::Duration};
+
+use bytes::{Buf, Bytes};
+use h3::{
+    error::{Code, ConnectionError, StreamError},
+    server::{RequestResolver, RequestStream},
+};
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use mendpath::VarInt;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, timeout},
+};
+use tower_service::Service;
+
+use crate::{Body, Connection, SendStream, connection::Accepted};
+
+/// What a client may ask for and how long it may take.
+///
+/// How many requests may be under way at a time is for
+/// [`ServerConfig::max_streams`](mendpath::ServerConfig::max_streams) to say.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Fields of a request, and again of its trailers, in bytes as RFC 9114 section 4.2.2 counts
+    /// them once they are decompressed; larger ones are answered with 431. Default 16 kB.
+    pub field_section: u64,
+    /// From the first byte of a request to the last of its fields. Default 10 s.
+    pub head: Duration,
+    /// Silence within the body of a request while the service waits for it. Default 30 s.
+    pub body: Duration,
+    /// Without room for more of a response, because the client does not read. Default 60 s.
+    pub send: Duration,
+    /// Without a request, until the connection is closed. Default 120 s.
+    pub idle: Duration,
+    /// Requests that the client may have given up above those that were answered, until the
+    /// connection is closed with `H3_EXCESSIVE_LOAD`. Default 256.
+    pub cancelled: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            field_section: 16 << 10,
+            head: Duration::from_secs(10),
+            body: Duration::from_secs(30),
+            send: Duration::from_secs(60),
+            idle: Duration::from_secs(120),
+            cancelled: 256,
+        }
+    }
+}
+
+/// The longest piece of a response that is handed to the transport at a time, in bytes: a client
+/// must take that much within [`Limits::send`].
+const PIECE: usize = 64 << 10;
+/// What a frame of fields may be longer than the fields in it: QPACK never doubles them.
+const FRAME_FACTOR: u64 = 2;
+
+/// Fields that have no meaning in HTTP/3 (RFC 9114 section 4.2).
+const OF_CONNECTIONS: [header::HeaderName; 4] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::HeaderName::from_static("keep-alive"),
+];
+
+/// Hands the requests of connections to a service of `tower`, and its responses back.
+#[derive(Clone, Debug, Default)]
+pub struct Server {
+    limits: Limits,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Answered,
+    Cancelled,
+}
+
+impl Server {
+    /// With these limits.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits }
+    }
+
+    /// Serves a connection until it ends, or until `stop` resolves and every request that came
+    /// before is answered and acknowledged. Each request has a task and a clone of the service. A
+    /// service that fails is answered for with 500.
+    ///
+    /// # Errors
+    /// If the connection ends otherwise than by the client's `H3_NO_ERROR`.
+    pub async fn serve<S, B>(
+        &self,
+        connection: mendpath::Connection,
+        service: S,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ConnectionError>
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
+        S::Error: Into<Box<dyn Error + Send + Sync>>,
+        S::Future: Send,
+        B: http_body::Body + Send + 'static,
+        B::Data: Send,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let (watched, last) = Connection::watched(connection.clone());
+        let mut h3 = h3::server::builder()
+            .max_field_section_size(self.limits.field_section)
+            .build(watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR)))
+            .await?;
+        let mut requests = JoinSet::new();
+        let (mut stop, mut stopping, mut over) = (pin!(stop), false, false);
+        let mut cancelled = 0_u32;
+        while !stopping || !requests.is_empty() {
+            let idle = requests.is_empty() && !stopping;
+            tokio::select! {
+                accepted = h3.accept(), if !over => match accepted {
+                    Ok(Some(resolver)) => {
+                        let (limits, service) = (self.limits.clone(), service.clone());
+                        let accepted = last.take().expect("a stream was accepted");
+                        requests.spawn(serve_request(resolver, accepted, service, limits));
+                    }
+                    Ok(None) => (stopping, over) = (true, true),
+                    Err(error) if error.is_h3_no_error() => return Ok(()),
+                    Err(error) => return Err(error),
+                },
+                Some(outcome) = requests.join_next() => {
+                    cancelled = match outcome {
+                        Ok(Outcome::Answered) => cancelled.saturating_sub(1),
+                        Ok(Outcome::Cancelled) => cancelled + 1,
+                        // A service that panics: its stream is reset, and the next may do better.
+                        Err(_) => cancelled,
+                    };
+                    if cancelled > self.limits.cancelled {
+                        let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
+                        connection.close(code, b"too many requests were given up");
+                    }
+                }
+                () = &mut stop, if !stopping => {
+                    stopping = true;
+                    h3.shutdown(0).await?;
+                }
+                () = tokio::time::sleep_until(Instant::now() + self.limits.idle), if idle => {
+                    stopping = true;
+                    h3.shutdown(0).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn serve_request<S, B>(
+    resolver: RequestResolver<Connection, Bytes>,
+    accepted: Accepted,
+    mut service: S,
+    limits: Limits,
+) -> Outcome
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: http_body::Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let Accepted { mut end, whole } = accepted;
+    let answered = async {
+        let (request, stream) = match timeout(limits.head, resolver.resolve_request()).await {
+            Ok(Ok(resolved)) => resolved,
+            // Answered with 431.
+            Ok(Err(StreamError::HeaderTooBig { .. })) => return Outcome::Answered,
+            _ => return Outcome::Cancelled,
+        };
+        whole.store(false, Ordering::Release);
+        let (mut send, recv) = stream.split();
+        let bodiless = request.method() == Method::HEAD;
+        let request = request.map(|()| Body::new(recv, limits.body));
+        match answer(&mut send, &mut service, request, bodiless, limits.send).await {
+            Ok(()) => Outcome::Answered,
+            Err(Broken::Client) => Outcome::Cancelled,
+            Err(Broken::Service(error)) => {
+                tracing::debug!(%error, "a response broke off");
+                send.stop_stream(Code::H3_INTERNAL_ERROR);
+                Outcome::Answered
+            }
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = answered => outcome,
+        // Nobody wants the answer any more.
+        _ = &mut end => return Outcome::Cancelled,
+    };
+    if outcome == Outcome::Answered {
+        let _ = end.await;
+    }
+    outcome
+}
+
+/// Why a response is not whole.
+enum Broken {
+    /// The client does not want it, or does not take it.
+    Client,
+    /// The service cannot give it.
+    Service(Box<dyn Error + Send + Sync>),
+}
+
+impl From<StreamError> for Broken {
+    fn from(_: StreamError) -> Self {
+        Self::Client
+    }
+}
+
+async fn answer<S, B>(
+    send: &mut RequestStream<SendStream<Bytes>, Bytes>,
+    service: &mut S,
+    request: Request<Body>,
+    bodiless: bool,
+    patience: Duration,
+) -> Result<(), Broken>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: http_body::Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let slow = |_| Broken::Client;
+    let called = async {
+        std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
+        service.call(request).await
+    };
+    let response = match called.await.map_err(Into::into) {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::debug!(%error, "the service fails");
+            let mut failed = Response::new(());
+            *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+            send.send_response(failed).await?;
+            return Ok(send.finish().await?);
+        }
+    };
+    let (mut parts, body) = response.into_parts();
+    OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
+    timeout(patience, send.send_response(Response::from_parts(parts, ()))).await.map_err(slow)??;
+    let mut trailers: Option<HeaderMap> = None;
+    let mut body = pin!(body);
+    // What has no body is at its end before it begins.
+    let mut more = !bodiless;
+    while more {
+        let frame = std::future::poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+        let Some(frame) = frame.transpose().map_err(|error| Broken::Service(error.into()))? else { break };
+        match frame.into_data() {
+            Ok(mut data) => {
+                while data.has_remaining() {
+                    let piece = data.copy_to_bytes(data.remaining().min(PIECE));
+                    timeout(patience, send.send_data(piece)).await.map_err(slow)??;
+                }
+            }
+            Err(frame) => {
+                trailers = frame.into_trailers().ok();
+                more = trailers.is_none();
+            }
+        }
+    }
+    if let Some(trailers) = trailers {
+        timeout(patience, send.send_trailers(trailers)).await.map_err(slow)??;
+    }
+    Ok(timeout(patience, send.finish()).await.map_err(slow)??)
+}

@@ -1,0 +1,319 @@
+//! Streams as `h3` sees them.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, Bytes};
+use h3::{
+    error::Code,
+    quic::{self, StreamErrorIncoming, StreamId, WriteBuf},
+};
+use mendpath::VarInt;
+
+use crate::{error, guard::FrameGuard};
+
+/// What a receiving side must know besides its stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamKind {
+    pub(crate) origin: Origin,
+    /// The longest frame that is held, in bytes.
+    pub(crate) max_frame: u64,
+}
+
+/// Who opened a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Us,
+    Peer,
+}
+
+/// The same number at both; those of the transport fit.
+fn id(id: mendpath::StreamId) -> StreamId {
+    StreamId::try_from(id.0).expect("both are below 2^62")
+}
+
+/// The sending side of a stream.
+pub struct SendStream<B: Buf> {
+    stream: mendpath::SendStream,
+    /// What `h3` has handed over and the transport has not taken yet.
+    pending: Option<WriteBuf<B>>,
+    /// Finished, reset or stopped: nothing is left to do when it is dropped.
+    ended: bool,
+    /// Something was sent.
+    begun: bool,
+    /// Whether what was sent is whole when the stream is dropped.
+    whole: Option<Arc<AtomicBool>>,
+}
+
+impl<B: Buf> SendStream<B> {
+    pub(crate) fn new(stream: mendpath::SendStream) -> Self {
+        Self { stream, pending: None, ended: false, begun: false, whole: None }
+    }
+
+    /// The stream below.
+    pub fn get_ref(&self) -> &mendpath::SendStream {
+        &self.stream
+    }
+
+    /// Writes some of `data`, once there is room.
+    fn poll_some(
+        stream: &mut mendpath::SendStream,
+        cx: &mut Context<'_>,
+        data: &mut impl Buf,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        let taken = ready!(stream.poll_write(cx, data.chunk())).map_err(error::write)?;
+        data.advance(taken);
+        Poll::Ready(Ok(taken))
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for SendStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        if let Some(pending) = &mut self.pending {
+            while pending.has_remaining() {
+                ready!(Self::poll_some(&mut self.stream, cx, pending))?;
+            }
+        }
+        self.pending = None;
+        Poll::Ready(Ok(()))
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        if self.pending.is_some() {
+            // A mistake of the caller, which h3 wants to hear of like this.
+            return Err(StreamErrorIncoming::ConnectionErrorIncoming {
+                connection_error: quic::ConnectionErrorIncoming::InternalError(
+                    "send_data was called while data waits: poll_ready comes first".to_owned(),
+                ),
+            });
+        }
+        self.pending = Some(data.into());
+        self.begun = true;
+        Ok(())
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        ready!(self.poll_ready(cx))?;
+        if !self.ended && self.stream.finish().is_err() {
+            // Why not, if the peer or the connection is the reason.
+            ready!(self.stream.poll_write(cx, &[])).map_err(error::write)?;
+        }
+        self.ended = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        // Refused once everything is acknowledged, which is as well.
+        let _ = self.stream.reset(VarInt::saturating(reset_code));
+        self.pending = None;
+        self.ended = true;
+    }
+
+    fn send_id(&self) -> StreamId {
+        id(self.stream.id())
+    }
+}
+
+impl<B: Buf> quic::SendStreamUnframed<B> for SendStream<B> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        ready!(quic::SendStream::poll_ready(self, cx))?;
+        Self::poll_some(&mut self.stream, cx, buf)
+    }
+}
+
+impl<B: Buf> Drop for SendStream<B> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let whole = self.whole.as_ref().is_some_and(|whole| whole.load(Ordering::Acquire));
+        if !(whole && self.begun && self.pending.is_none() && self.stream.finish().is_ok()) {
+            let _ = self.stream.reset(VarInt::saturating(Code::H3_REQUEST_CANCELLED.value()));
+        }
+    }
+}
+
+impl<B: Buf> fmt::Debug for SendStream<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+/// The receiving side of a stream.
+#[derive(Debug)]
+pub struct RecvStream {
+    stream: mendpath::RecvStream,
+    kind: StreamKind,
+    guard: Guard,
+    /// Its end was read, or it was stopped.
+    ended: bool,
+}
+
+/// What is known about a stream's frames.
+#[derive(Debug)]
+enum Guard {
+    /// Its first byte says what it is (RFC 9114 section 6.2).
+    Unknown,
+    Frames(FrameGuard),
+    /// No frames: the instructions of QPACK, or what nobody knows.
+    None,
+}
+
+impl RecvStream {
+    pub(crate) fn new(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
+        Self { stream, kind, guard: Guard::Unknown, ended: false }
+    }
+
+    fn of_request(stream: mendpath::RecvStream, kind: StreamKind) -> Self {
+        let guard = Guard::Frames(FrameGuard::new(kind.max_frame));
+        Self { stream, kind, guard, ended: false }
+    }
+
+    /// The stream below.
+    pub fn get_ref(&self) -> &mendpath::RecvStream {
+        &self.stream
+    }
+
+    fn check(&mut self, mut bytes: &[u8]) -> Result<(), StreamErrorIncoming> {
+        if matches!(self.guard, Guard::Unknown)
+            && let Some((&first, rest)) = bytes.split_first()
+        {
+            // The control stream, as everybody writes its type.
+            self.guard = match first {
+                0 => Guard::Frames(FrameGuard::new(self.kind.max_frame)),
+                _ => Guard::None,
+            };
+            bytes = rest;
+        }
+        let Guard::Frames(guard) = &mut self.guard else { return Ok(()) };
+        guard.check(bytes).map_err(|long| {
+            self.stop(Code::H3_EXCESSIVE_LOAD.value());
+            StreamErrorIncoming::Unknown(Box::new(long))
+        })
+    }
+
+    fn stop(&mut self, code: u64) {
+        // Refused once it has come to its end.
+        let _ = self.stream.stop(VarInt::saturating(code));
+        self.ended = true;
+    }
+}
+
+impl quic::RecvStream for RecvStream {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        let chunk = ready!(self.stream.poll_read_chunk(cx, usize::MAX));
+        let chunk = chunk.inspect_err(|_| self.ended = true).map_err(error::read)?;
+        let Some(chunk) = chunk else {
+            self.ended = true;
+            return Poll::Ready(Ok(None));
+        };
+        self.check(&chunk.bytes)?;
+        Poll::Ready(Ok(Some(chunk.bytes)))
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        self.stop(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        id(self.stream.id())
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.stop(match self.kind.origin {
+                Origin::Us => Code::H3_REQUEST_CANCELLED.value(),
+                Origin::Peer => Code::H3_NO_ERROR.value(),
+            });
+        }
+    }
+}
+
+/// Both sides of a stream.
+#[derive(Debug)]
+pub struct BidiStream<B: Buf> {
+    send: SendStream<B>,
+    recv: RecvStream,
+}
+
+impl<B: Buf> BidiStream<B> {
+    pub(crate) fn new(send: mendpath::SendStream, recv: mendpath::RecvStream, kind: StreamKind) -> Self {
+        Self { send: SendStream::new(send), recv: RecvStream::of_request(recv, kind) }
+    }
+
+    /// What was sent is whole when the stream is dropped, until this is cleared.
+    pub(crate) fn whole_if_dropped(&mut self) -> Arc<AtomicBool> {
+        self.send.whole.insert(Arc::new(AtomicBool::new(true))).clone()
+    }
+}
+
+impl<B: Buf> quic::BidiStream<B> for BidiStream<B> {
+    type SendStream = SendStream<B>;
+    type RecvStream = RecvStream;
+
+    fn split(self) -> (SendStream<B>, RecvStream) {
+        (self.send, self.recv)
+    }
+}
+
+impl<B: Buf> quic::RecvStream for BidiStream<B> {
+    type Buf = Bytes;
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamErrorIncoming>> {
+        self.recv.poll_data(cx)
+    }
+
+    fn stop_sending(&mut self, error_code: u64) {
+        self.recv.stop_sending(error_code);
+    }
+
+    fn recv_id(&self) -> StreamId {
+        self.recv.recv_id()
+    }
+}
+
+impl<B: Buf> quic::SendStream<B> for BidiStream<B> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_ready(cx)
+    }
+
+    fn send_data<T: Into<WriteBuf<B>>>(&mut self, data: T) -> Result<(), StreamErrorIncoming> {
+        self.send.send_data(data)
+    }
+
+    fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamErrorIncoming>> {
+        self.send.poll_finish(cx)
+    }
+
+    fn reset(&mut self, reset_code: u64) {
+        self.send.reset(reset_code);
+    }
+
+    fn send_id(&self) -> StreamId {
+        self.send.send_id()
+    }
+}
+
+impl<B: Buf> quic::SendStreamUnframed<B> for BidiStream<B> {
+    fn poll_send<D: Buf>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut D,
+    ) -> Poll<Result<usize, StreamErrorIncoming>> {
+        self.send.poll_send(cx, buf)
+    }
+}

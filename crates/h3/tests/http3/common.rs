@@ -1,0 +1,96 @@
+//! A client and a server that speak HTTP/3.
+
+use std::{future::Future, net::SocketAddr, time::Duration};
+
+use bytes::{Buf, Bytes};
+use mendpath::{ClientConfig, Endpoint, Identity, ServerConfig};
+use mendpath_h3::{ALPN, BidiStream, Connection, OpenStreams};
+
+/// Any port of loopback.
+const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+pub(crate) type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
+pub(crate) type Accepted = h3::server::Connection<Connection, Bytes>;
+pub(crate) type Asked = h3::client::RequestStream<BidiStream<Bytes>, Bytes>;
+pub(crate) type Answering = h3::server::RequestStream<BidiStream<Bytes>, Bytes>;
+
+/// Fails a test that hangs; far above what any takes.
+pub(crate) async fn watchdog<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(120), work).await.expect("the test hangs")
+}
+
+/// Two endpoints, which stay open as long as this.
+pub(crate) struct Pair {
+    pub(crate) server: Endpoint,
+    pub(crate) client: Endpoint,
+}
+
+impl Pair {
+    pub(crate) fn new() -> Self {
+        let identity = Identity::self_signed(["localhost"]).unwrap();
+        let client = ClientConfig::with_pinned_key(identity.pin()).alpn([ALPN]);
+        let server = ServerConfig::with_identity(&identity).unwrap().alpn([ALPN]);
+        Self {
+            server: Endpoint::server(server, LOOPBACK).unwrap(),
+            client: Endpoint::builder().bind(LOOPBACK).client(client).build().unwrap(),
+        }
+    }
+
+    /// One connection: the client's side, then the server's.
+    pub(crate) async fn connect(&self) -> (mendpath::Connection, mendpath::Connection) {
+        let address = self.server.local_addrs()[0];
+        let connecting = self.client.connect(address, "localhost").unwrap();
+        let accept = async { self.server.accept().await.expect("the server is open").await };
+        let (client, server) = tokio::join!(connecting, accept);
+        (client.unwrap(), server.unwrap())
+    }
+
+    /// The same with HTTP/3 on both sides; the client's side is driven by a task of its own.
+    pub(crate) async fn http(&self) -> (Requests, Accepted) {
+        let (client, server) = self.connect().await;
+        let ((mut driver, requests), accepted) =
+            tokio::join!(async { h3::client::new(Connection::new(client)).await.unwrap() }, async {
+                h3::server::builder().build(Connection::new(server)).await.unwrap()
+            });
+        tokio::spawn(async move { driver.wait_idle().await });
+        (requests, accepted)
+    }
+}
+
+/// An HTTP/3 client on this connection, driven by a task of its own.
+pub(crate) async fn requests(connection: mendpath::Connection) -> Requests {
+    let (mut driver, requests) = h3::client::new(Connection::new(connection)).await.unwrap();
+    tokio::spawn(async move { driver.wait_idle().await });
+    requests
+}
+
+pub(crate) fn get(path: &str) -> http::Request<()> {
+    http::Request::get(format!("https://localhost{path}")).body(()).unwrap()
+}
+
+pub(crate) fn post(path: &str) -> http::Request<()> {
+    http::Request::post(format!("https://localhost{path}")).body(()).unwrap()
+}
+
+/// Bytes that show when they are out of place.
+pub(crate) fn pattern(length: usize) -> Bytes {
+    (0..length as u64).map(|offset| (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
+
+/// The rest of a response's body.
+pub(crate) async fn read_response(stream: &mut Asked) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(mut data) = stream.recv_data().await.unwrap() {
+        all.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    all
+}
+
+/// The rest of a request's body.
+pub(crate) async fn read_request(stream: &mut Answering) -> Vec<u8> {
+    let mut all = Vec::new();
+    while let Some(mut data) = stream.recv_data().await.unwrap() {
+        all.extend_from_slice(&data.copy_to_bytes(data.remaining()));
+    }
+    all
+}

@@ -1,0 +1,236 @@
+//! Clients that mean no good: every limit is reached.
+
+use std::{convert::Infallible, future::pending, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use h3::error::{Code, StreamError};
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use mendpath::{Connection, ConnectionError, ReadError, VarInt, WriteError};
+use mendpath_h3::{Body, BodyError, Limits, Server};
+use tokio::sync::Semaphore;
+use tower::service_fn;
+
+use crate::common::{Pair, get, post, requests, watchdog};
+
+/// Soon enough for a test, whatever the machine does meanwhile.
+const SOON: Duration = Duration::from_millis(50);
+
+fn code(code: Code) -> VarInt {
+    VarInt::from_u64(code.value()).unwrap()
+}
+
+/// A client's connection to a server whose every answer is `hello`.
+async fn against(pair: &Pair, limits: Limits) -> Connection {
+    let (client, server) = pair.connect().await;
+    let service = service_fn(|request: Request<Body>| async move {
+        request.into_body().collect().await?;
+        Ok::<_, BodyError>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+    client
+}
+
+/// Whether the server still answers on this connection.
+async fn answers(connection: Connection) {
+    let mut requests = requests(connection).await;
+    let mut stream = requests.send_request(get("/")).await.unwrap();
+    stream.finish().await.unwrap();
+    assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_giant_frame_is_not_gathered() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        // HEADERS, and a frame that nobody knows, of a gigabyte.
+        for kind in [0x01, 0x21] {
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            send.write_all(&[kind, 0x80, 0x40, 0x00, 0x00]).await.unwrap();
+            let error = loop {
+                if let Err(error) = send.write_all(&[0; 16_384]).await {
+                    break error;
+                }
+            };
+            assert_eq!(error, WriteError::Stopped(code(Code::H3_EXCESSIVE_LOAD)));
+            assert!(recv.read_to_end(1_000).await.is_err());
+        }
+        answers(client).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fields_that_are_too_large_are_answered_with_431() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        // The server has said what it takes, and h3's client keeps to that: this one does not wait
+        // for it. QPACK: no dynamic table; `:method GET`; then `age: 0` from the static table (index
+        // 2, a byte each), which is 36 bytes for one.
+        let bomb = |fields: usize| [&[0x00, 0x00, 0xd1][..], &vec![0xc2; fields]].concat();
+        let ask = async |block: Vec<u8>| {
+            let (mut send, mut recv) = client.open_bi().await.unwrap();
+            let length = u16::try_from(block.len()).unwrap() | 0x4000;
+            send.write_all(&[&[0x01][..], &length.to_be_bytes(), &block].concat()).await.unwrap();
+            let _ = send.finish();
+            recv.read_to_end(10_000).await
+        };
+        let answer = ask(bomb(10_000)).await.unwrap();
+        // HEADERS whose first field line after the prefix is a status: 431 is not in the static
+        // table, so it stands there as text.
+        assert_eq!(answer[0], 0x01, "{answer:x?}");
+        assert!(answer.windows(3).any(|part| part == b"431") || answer.len() > 4, "{answer:x?}");
+        answers(client).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_request_whose_fields_do_not_come_is_given_up() {
+    let pair = Pair::new();
+    watchdog(async {
+        let mut limits = Limits::default();
+        limits.head = SOON;
+        let client = against(&pair, limits).await;
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(&[0x01, 0x40]).await.unwrap();
+        let error = recv.read(&mut [0; 10]).await.unwrap_err();
+        assert_eq!(error, ReadError::Reset(code(Code::H3_REQUEST_CANCELLED)));
+        answers(client).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    let pair = Pair::new();
+    watchdog(async {
+        let mut limits = Limits::default();
+        limits.body = SOON;
+        let client = against(&pair, limits).await;
+        let mut requests = requests(client.clone()).await;
+        let mut stream = requests.send_request(post("/")).await.unwrap();
+        stream.send_data(Bytes::from_static(b"some")).await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let error = loop {
+            if let Err(error) = stream.send_data(Bytes::from_static(b"more")).await {
+                break error;
+            }
+            tokio::task::yield_now().await;
+        };
+        assert!(
+            matches!(error, StreamError::RemoteTerminate { code: Code::H3_REQUEST_CANCELLED }),
+            "{error:?}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_response_that_is_not_read_is_given_up() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        limits.send = SOON;
+        let dropped = Arc::new(Semaphore::new(0));
+        let told = dropped.clone();
+        let service = service_fn(move |_: Request<Body>| {
+            let body = Endless(told.clone());
+            async { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        dropped.acquire().await.unwrap().forget();
+        let error = async {
+            stream.recv_response().await?;
+            while stream.recv_data().await?.is_some() {}
+            Ok::<_, StreamError>(())
+        };
+        assert!(error.await.is_err(), "it looks whole");
+    })
+    .await;
+}
+
+/// Zeros without an end; tells when it is dropped.
+struct Endless(Arc<Semaphore>);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
+    }
+}
+
+impl http_body::Body for Endless {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Infallible>>> {
+        std::task::Poll::Ready(Some(Ok(http_body::Frame::data(Bytes::from_static(&[0; 65_536])))))
+    }
+}
+
+#[tokio::test]
+async fn rapid_resets_end_the_connection() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let mut limits = Limits::default();
+        limits.cancelled = 50;
+        let never = service_fn(|_: Request<Body>| pending::<Result<Response<Full<Bytes>>, Infallible>>());
+        let serving = tokio::spawn(async move { Server::new(limits).serve(server, never, pending()).await });
+        let mut requests = requests(client.clone()).await;
+        let mut made = 0;
+        loop {
+            match requests.send_request(get("/")).await {
+                Ok(stream) => drop(stream),
+                Err(_) => break,
+            }
+            made += 1;
+        }
+        assert!(made > 50, "{made}");
+        let ConnectionError::ApplicationClosed { code: told, .. } = client.closed().await else {
+            panic!("the server does not say why");
+        };
+        assert_eq!(told, code(Code::H3_EXCESSIVE_LOAD));
+        assert!(serving.await.unwrap().is_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_without_requests_is_closed() {
+    let pair = Pair::new();
+    watchdog(async {
+        let mut limits = Limits::default();
+        limits.idle = SOON;
+        let client = against(&pair, limits).await;
+        let ConnectionError::ApplicationClosed { code: told, .. } = client.closed().await else {
+            panic!("the server does not say why");
+        };
+        assert_eq!(told, code(Code::H3_NO_ERROR));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fields_up_to_the_limit_are_taken() {
+    let pair = Pair::new();
+    watchdog(async {
+        let client = against(&pair, Limits::default()).await;
+        let mut requests = requests(client).await;
+        let mut request = get("/");
+        request.headers_mut().insert("large", HeaderValue::from_bytes(&[b'x'; 15_000]).unwrap());
+        let mut stream = requests.send_request(request).await.unwrap();
+        stream.finish().await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+    })
+    .await;
+}

@@ -1,0 +1,182 @@
+//! `Server` with services.
+
+use std::{convert::Infallible, future::pending};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
+use mendpath_h3::{Body, Limits, Server};
+use tokio::sync::oneshot;
+use tower::service_fn;
+
+use crate::common::{Pair, get, pattern, post, read_response, requests, watchdog};
+
+type Answer = Response<BoxBody<Bytes, Infallible>>;
+
+async fn echo(request: Request<Body>) -> Result<Answer, mendpath_h3::BodyError> {
+    let collected = request.into_body().collect().await?;
+    let trailers = collected.trailers().cloned().map(Ok);
+    let body = Full::new(collected.to_bytes()).with_trailers(std::future::ready(trailers));
+    Ok(Response::builder().header("connection", "close").body(body.boxed()).unwrap())
+}
+
+#[tokio::test]
+async fn bodies_and_trailers_go_through_a_service() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let serving =
+            tokio::spawn(async move { Server::default().serve(server, service_fn(echo), pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(post("/")).await.unwrap();
+        stream.send_data(pattern(300_000)).await.unwrap();
+        stream
+            .send_trailers(HeaderMap::from_iter([("sum".parse().unwrap(), HeaderValue::from_static("1"))]))
+            .await
+            .unwrap();
+        stream.finish().await.unwrap();
+        let response = stream.recv_response().await.unwrap();
+        assert!(response.headers().get("connection").is_none(), "it has no meaning here");
+        assert!(read_response(&mut stream).await == pattern(300_000));
+        assert_eq!(stream.recv_trailers().await.unwrap().unwrap()["sum"], "1");
+        drop((stream, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_that_fails_is_answered_for() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let fail = service_fn(|request: Request<Body>| async move {
+            match request.uri().path() {
+                "/panic" => panic!("as asked for"),
+                _ => Err::<Answer, _>(std::io::Error::other("as asked for")),
+            }
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, fail, pending()).await });
+        let mut requests = requests(client).await;
+        let mut panics = requests.send_request(get("/panic")).await.unwrap();
+        panics.finish().await.unwrap();
+        assert!(panics.recv_response().await.is_err());
+        let mut fails = requests.send_request(get("/")).await.unwrap();
+        fails.finish().await.unwrap();
+        assert_eq!(fails.recv_response().await.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
+        drop((panics, fails, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_what_is_under_way() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let (began, begun) = oneshot::channel::<()>();
+        let (go_on, going) = oneshot::channel::<()>();
+        let once = std::sync::Arc::new(std::sync::Mutex::new(Some((began, going))));
+        let slow = service_fn(move |_: Request<Body>| {
+            let once = once.clone();
+            async move {
+                let (began, going) = once.lock().unwrap().take().expect("one request is made");
+                began.send(()).unwrap();
+                going.await.unwrap();
+                Ok::<_, Infallible>(Response::new(Full::new(pattern(1_000_000))))
+            }
+        });
+        let serving =
+            tokio::spawn(
+                async move { Server::default().serve(server, slow, async { _ = stopped.await }).await },
+            );
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        begun.await.unwrap();
+        stop.send(()).unwrap();
+        go_on.send(()).unwrap();
+        stream.recv_response().await.unwrap();
+        assert_eq!(read_response(&mut stream).await.len(), 1_000_000);
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_service_that_nobody_wants() {
+    let pair = Pair::new();
+    watchdog(async {
+        struct Told(Option<oneshot::Sender<()>>);
+        impl Drop for Told {
+            fn drop(&mut self) {
+                let _ = self.0.take().unwrap().send(());
+            }
+        }
+        let (client, server) = pair.connect().await;
+        let (dropped, told) = oneshot::channel();
+        let (began, begun) = oneshot::channel::<()>();
+        let once = std::sync::Arc::new(std::sync::Mutex::new(Some((Told(Some(dropped)), began))));
+        let service = service_fn(move |_: Request<Body>| {
+            let once = once.clone();
+            async move {
+                let (_told, began) = once.lock().unwrap().take().expect("one request is made");
+                began.send(()).unwrap();
+                pending::<Result<Response<Full<Bytes>>, Infallible>>().await
+            }
+        });
+        tokio::spawn(async move { Server::default().serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        begun.await.unwrap();
+        drop(stream);
+        told.await.unwrap();
+    })
+    .await;
+}
+
+/// A body of a few parts, the next first.
+struct Parts([Option<std::io::Result<Bytes>>; 2]);
+
+impl http_body::Body for Parts {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        _cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<std::io::Result<http_body::Frame<Bytes>>>> {
+        let next = self.0.iter_mut().find_map(Option::take);
+        std::task::Poll::Ready(next.map(|part| part.map(http_body::Frame::data)))
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_breaks_off_does_not_look_whole() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let service = service_fn(|_: Request<Body>| async {
+            let body = Parts([Some(Ok(Bytes::from_static(b"some"))), Some(Err(std::io::Error::other("gone")))]);
+            Ok::<_, Infallible>(Response::new(body))
+        });
+        tokio::spawn(async move { Server::new(Limits::default()).serve(server, service, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        let whole = async {
+            stream.recv_response().await?;
+            while stream.recv_data().await?.is_some() {}
+            Ok::<_, h3::error::StreamError>(())
+        };
+        let error = whole.await.unwrap_err();
+        assert!(
+            matches!(error, h3::error::StreamError::RemoteTerminate { code } if code == h3::error::Code::H3_INTERNAL_ERROR),
+            "{error:?}"
+        );
+    })
+    .await;
+}
