@@ -31,9 +31,11 @@ pub(super) async fn run(args: ServeArgs) -> Result<(), Failure> {
     let server = WebServer::bind(&options)?;
     let address = server.address();
     if let Some(hash) = server.self_signed() {
+        // Chromium prefers ::1, where a server of IPv4 is not.
+        let resolve = if address.is_ipv4() { " --host-resolver-rules='MAP localhost 127.0.0.1'" } else { "" };
         say(format_args!(
             "the certificate is made for this run; Chromium takes it with \
-             --ignore-certificate-errors-spki-list={hash} --origin-to-force-quic-on=localhost:{}",
+             --ignore-certificate-errors-spki-list={hash} --origin-to-force-quic-on=localhost:{}{resolve}",
             address.port()
         ));
     }

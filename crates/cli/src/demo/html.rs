@@ -117,7 +117,7 @@ mod tests {
             // Twice in the charts, once in the key.
             assert_eq!(page.matches(&format!("class=\"line s{i}\"")).count(), 3, "row {i}");
             assert!(page.contains(&format!(
-                "<td>{}</td>",
+                "<th scope=\"row\">{}</th>",
                 askama::filters::escape(&row.label(), askama::filters::Html).unwrap()
             )));
         }

@@ -1,5 +1,4 @@
-//! HTTP/3 between two endpoints on loopback. The scenarios of the tests of `h3` itself are among
-//! them.
+//! HTTP/3 between two endpoints on loopback.
 
 mod common;
 mod datagrams;

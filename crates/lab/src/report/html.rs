@@ -123,7 +123,7 @@ mod tests {
         }
         assert!(page.contains("An &#60;example&#62;") && !page.contains("<example>"));
         for row in &report.rows {
-            assert!(page.contains(&format!("<td>{}</td>", row.contender)), "{}", row.contender);
+            assert!(page.contains(&format!("<th scope=\"row\">{}</th>", row.contender)), "{}", row.contender);
         }
         // The one distribution has a line for each of its rows, at both sizes and in the key.
         for series in 0..3 {
