@@ -60,7 +60,7 @@ impl Certificate {
     pub(super) fn tls(self: &Arc<Self>, protocols: &[&[u8]]) -> ServerConfig {
         let mut tls = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()
-            .expect("the ring provider has the suites of both versions")
+            .expect("the ring provider has the suites of TLS 1.3")
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(Resolver(self.clone())));
         tls.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
