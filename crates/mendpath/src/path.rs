@@ -121,7 +121,7 @@ impl Path {
     /// speak no multipath. Binds a fresh socket unless the options name one that is bound; the
     /// options' remote address, timeout and status are not used. Data flows from there at once.
     /// Only clients move paths. Where both addresses work, rather [open another
-    /// path](Connection::add_path) and then [`close`](Self::close) this one.
+    /// path](crate::Connection::add_path) and then [`close`](Self::close) this one.
     ///
     /// # Errors
     /// If no socket can be bound, the path is gone, the server has forbidden it, or the peer has
