@@ -29,7 +29,6 @@ use tokio::{
 use tracing::{Instrument as _, debug, info_span};
 
 use self::{
-    arrivals::Arrivals,
     driver::Driver,
     inbox::{Inbox, Spares},
     migrate::rebind,
@@ -361,11 +360,6 @@ impl Engine {
         let socket =
             self.add_socket(socket, UsedBy::OnePath).map_err(|source| BindError::Io { local, source })?;
         Ok(PathSocket { socket, fresh: true })
-    }
-
-    /// The endpoint, locked for datagrams that arrived.
-    fn arrivals(&self) -> Arrivals<'_> {
-        Arrivals::new(self)
     }
 
     /// Takes a connection's news.

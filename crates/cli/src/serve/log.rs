@@ -8,7 +8,6 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
-    time::SystemTime,
 };
 
 use bytes::Bytes;
@@ -19,7 +18,10 @@ use hyper::{
 use tokio::time::Instant;
 
 use super::site::{BoxError, SiteBody};
-use crate::failure::{Failure, io_reason};
+use crate::{
+    accounts::now,
+    failure::{Failure, io_reason},
+};
 
 /// Where lines go.
 #[derive(Clone)]
@@ -73,12 +75,6 @@ impl Logged {
     pub(super) fn new(body: SiteBody, status: StatusCode, entry: Entry) -> Self {
         Self { body, entry, status, sent: 0 }
     }
-}
-
-/// The wall clock, for people and caches to read.
-#[expect(clippy::disallowed_methods, reason = "answers and log lines are dated")]
-pub(super) fn now() -> SystemTime {
-    SystemTime::now()
 }
 
 impl Drop for Logged {

@@ -24,10 +24,13 @@ use tower_http::{compression::Compression, services::ServeDir};
 use super::{
     Content, ServeOptions,
     files::Files,
-    log::{AccessLog, Entry, Logged, now},
+    log::{AccessLog, Entry, Logged},
     proxy::Backend,
 };
-use crate::failure::{Failure, io_reason};
+use crate::{
+    accounts::now,
+    failure::{Failure, io_reason},
+};
 
 pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 pub(super) type SiteBody = UnsyncBoxBody<Bytes, BoxError>;

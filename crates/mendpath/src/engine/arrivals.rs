@@ -29,6 +29,7 @@ pub(super) struct Arrivals<'a> {
 }
 
 impl<'a> Arrivals<'a> {
+    /// Locks the endpoint.
     pub(super) fn new(engine: &'a Engine) -> Self {
         Self {
             engine,

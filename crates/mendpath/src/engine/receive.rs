@@ -6,7 +6,7 @@ use proto::{ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
 use quinn_udp::RecvMeta;
 use tracing::{debug, trace};
 
-use super::{Arrivals, Engine, inbox::Batch};
+use super::{Engine, arrivals::Arrivals, inbox::Batch};
 use crate::{
     clock,
     socket::{self, Socket},
@@ -97,7 +97,7 @@ impl Router {
         meta: &[RecvMeta],
     ) -> usize {
         let now = clock::now();
-        let mut arrivals = engine.arrivals();
+        let mut arrivals = Arrivals::new(engine);
         meta.iter()
             .zip(buffers)
             .map(|(meta, buffer)| self.route_buffer(now, socket, &mut arrivals, buffer, meta))
