@@ -237,8 +237,8 @@ where
             tracing::debug!(%error, "the service fails");
             let mut failed = Response::new(());
             *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            send.send_response(failed).await?;
-            return Ok(send.finish().await?);
+            timeout(patience, send.send_response(failed)).await.map_err(slow)??;
+            return Ok(timeout(patience, send.finish()).await.map_err(slow)??);
         }
     };
     let (mut parts, body) = response.into_parts();
