@@ -162,8 +162,8 @@ impl ServerSettings {
         self.shared.tally.live().traffic.set_names(names);
     }
 
-    /// How many clients may be here at a time, how many proxied connections each that comes from now
-    /// on may have, and how the server sends to those.
+    /// How many clients may be here at a time, how many proxied connections each that comes from
+    /// now on may have, and how the server sends to those.
     pub fn set_limits(&self, clients: usize, streams: usize, transport: &Choice) {
         self.shared.gate.set_seats(clients);
         self.shared.streams.store(streams, Relaxed);

@@ -1,8 +1,8 @@
 //! A limit on frames that have to be held whole before anything can be made of them.
 //!
-//! `h3` gathers every frame but DATA in memory until its last byte is there, and the transport gives
-//! the sender new credit for what is gathered. Without this, a peer would only have to announce a
-//! frame of a gigabyte.
+//! `h3` gathers every frame but DATA in memory until its last byte is there, and the transport
+//! gives the sender new credit for what is gathered. Without this, a peer would only have to
+//! announce a frame of a gigabyte.
 
 /// DATA, the frame that is handed on as it comes (RFC 9114 section 7.2.1).
 const DATA: u64 = 0x00;

@@ -343,8 +343,8 @@ impl Connection {
         self.shared().wake_driver();
     }
 
-    /// Probes every path now, with one packet each, instead of when its timer says so. For those who
-    /// know that the network works again, and want to hear soon whether the peer is there.
+    /// Probes every path now, with one packet each, instead of when its timer says so. For those
+    /// who know that the network works again, and want to hear soon whether the peer is there.
     pub fn probe(&self) {
         self.shared().lock().proto.probe();
         self.shared().wake_driver();

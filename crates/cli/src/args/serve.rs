@@ -34,8 +34,8 @@ pub struct ServeArgs {
     /// Follow symbolic links that lead out of the directory.
     #[arg(long, requires = "root")]
     pub follow_symlinks: bool,
-    /// Append a line for each request to this file (`-` for stdout): time, client, protocol, method,
-    /// path, status, bytes of the body, milliseconds.
+    /// Append a line for each request to this file (`-` for stdout): time, client, protocol,
+    /// method, path, status, bytes of the body, milliseconds.
     #[arg(long, value_name = "FILE")]
     pub access_log: Option<PathBuf>,
     /// Connections at a time by TCP, and as many by QUIC.

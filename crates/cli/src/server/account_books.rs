@@ -1,4 +1,5 @@
-//! What the clients of each account have sent and received since the server's start, for `/metrics`.
+//! What the clients of each account have sent and received since the server's start, for
+//! `/metrics`.
 //!
 //! A server may have any number of accounts, and each client may have opened and closed any number
 //! of paths. A monitoring system keeps every series that it was ever shown, so there is a limit:

@@ -67,8 +67,8 @@ async fn fields_that_are_too_large_are_answered_with_431() {
     watchdog(async {
         let client = against(&pair, Limits::default()).await;
         // The server has said what it takes, and h3's client keeps to that: this one does not wait
-        // for it. QPACK: no dynamic table; `:method GET`; then `age: 0` from the static table (index
-        // 2, a byte each), which is 36 bytes for one.
+        // for it. QPACK: no dynamic table; `:method GET`; then `age: 0` from the static table
+        // (index 2, a byte each), which is 36 bytes for one.
         let bomb = |fields: usize| [&[0x00, 0x00, 0xd1][..], &vec![0xc2; fields]].concat();
         let ask = async |block: Vec<u8>| {
             let (mut send, mut recv) = client.open_bi().await.unwrap();

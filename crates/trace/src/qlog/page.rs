@@ -1,5 +1,5 @@
-//! The page: a chart for each thing that paths have, with one line for each path, which has the same
-//! colour and dashes in all of them.
+//! The page: a chart for each thing that paths have, with one line for each path, which has the
+//! same colour and dashes in all of them.
 
 use askama::Template;
 use figures::{
@@ -97,7 +97,8 @@ fn coarseness(view: &QlogView) -> Option<String> {
 type Points = fn(&PathView, f64) -> Vec<(f64, f64)>;
 type Drawing = (&'static str, &'static str, &'static str, Summary, Points);
 
-/// Heading, the vertical axis, caption, how the table sums it up, and what is drawn. Times are in ms until they are drawn.
+/// Heading, the vertical axis, caption, how the table sums it up, and what is drawn. Times are in
+/// ms until they are drawn.
 static DRAWINGS: [Drawing; 7] = [
     ("Round-trip time", "round-trip time (ms)", "Smoothed, of each path.", Summary::Range, |path, _| {
         path.rtt.points()
