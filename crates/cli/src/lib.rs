@@ -25,6 +25,7 @@ pub mod descriptors;
 pub mod destination;
 mod doctor;
 pub mod failure;
+mod hop_by_hop;
 pub mod identity;
 mod interfaces;
 pub mod invitation;

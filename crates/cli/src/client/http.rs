@@ -7,7 +7,6 @@
 
 mod body;
 mod chunks;
-mod fields;
 mod forward;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, time::Duration};
 
 use hyper::{
-    HeaderMap, Request, StatusCode, Uri, Version,
-    header::{CONNECTION, HOST, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE},
+    Request, StatusCode, Uri, Version,
+    header::{HOST, HeaderValue},
 };
 use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
@@ -13,21 +13,12 @@ use hyper_util::{
 use tracing::debug;
 
 use super::site::{Answer, SiteBody, boxed, text};
+use crate::hop_by_hop::strip;
 
 /// For a connection to the server behind.
 const CONNECT: Duration = Duration::from_secs(5);
 /// For it to begin its answer.
 const ANSWER: Duration = Duration::from_secs(60);
-
-/// Fields between two neighbours alone (RFC 9110 section 7.6.1).
-const OF_CONNECTIONS: [HeaderName; 6] = [
-    CONNECTION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
 
 /// The server behind, and connections to it.
 pub(super) struct Backend {
@@ -88,19 +79,5 @@ impl Backend {
             fields.insert(HOST, host);
         }
         Some(request)
-    }
-}
-
-/// Removes what is between neighbours, also what `Connection` names.
-fn strip(fields: &mut HeaderMap) {
-    let named: Vec<HeaderName> = fields
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    for name in named.iter().chain(&OF_CONNECTIONS) {
-        fields.remove(name);
     }
 }

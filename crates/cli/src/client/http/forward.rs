@@ -17,7 +17,7 @@ use tracing::debug;
 use super::{
     Answer, Far, Proxy, Tunnel,
     body::{Download, Upload},
-    closing, fields,
+    closing,
     head::{Framing, Head},
     origin::{self, Unanswered},
     refused,
@@ -25,6 +25,7 @@ use super::{
     words,
 };
 use crate::{
+    hop_by_hop,
     status::{Outcome, Protocol, Timed},
     target::Target,
 };
@@ -71,7 +72,7 @@ pub(super) fn rewrite(head: &Head, path: Uri, mut parts: Parts) -> Result<Outgoi
         Some(_) => return Err(Answered::Expectation),
     };
     let upgrade = head.upgrades.then(|| fields.get(UPGRADE).cloned()).flatten();
-    fields::strip(fields);
+    hop_by_hop::strip(fields);
     match head.body {
         // Said in so many words, since hyper lets GET have no body otherwise.
         Framing::Chunked => _ = fields.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked")),
@@ -170,7 +171,7 @@ impl Proxy {
             return self.switch(head.target, response, turn);
         }
         let (mut parts, body) = response.into_parts();
-        fields::strip(&mut parts.headers);
+        hop_by_hop::strip(&mut parts.headers);
         parts.version = Version::HTTP_11;
         Response::from_parts(parts, Download::relayed(body, lease, turn, timed))
     }
@@ -180,7 +181,7 @@ impl Proxy {
         let origin = hyper::upgrade::on(&mut response);
         let (mut parts, _) = response.into_parts();
         let protocol = parts.headers.get(UPGRADE).cloned();
-        fields::strip(&mut parts.headers);
+        hop_by_hop::strip(&mut parts.headers);
         parts.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         protocol.and_then(|protocol| parts.headers.insert(UPGRADE, protocol));
         self.become_tunnel(Tunnel { far: Far::Origin(target, origin), _turn: turn });

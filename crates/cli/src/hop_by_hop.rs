@@ -1,5 +1,5 @@
-//! Fields that are about one connection, and that the other side of the proxy must not see (RFC
-//! 9110 section 7.6.1).
+//! Fields that are about one connection, and that the other side of a proxy must not see (RFC 9110
+//! section 7.6.1).
 
 use hyper::{
     HeaderMap,
@@ -26,7 +26,7 @@ const HOP_BY_HOP: [HeaderName; 11] = [
 ];
 
 /// Removes them, and those that Connection names.
-pub(super) fn strip(fields: &mut HeaderMap) {
+pub(crate) fn strip(fields: &mut HeaderMap) {
     let named: Vec<HeaderName> = fields
         .get_all(CONNECTION)
         .iter()
