@@ -1,7 +1,8 @@
 //! All runs of a plan: over the cores, each kept when it is finished, none done twice.
 
 use std::{
-    collections::BTreeMap,
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     io,
     path::{Path, PathBuf},
     sync::{
@@ -90,10 +91,44 @@ fn key(point: &[(String, Setting)], scheme: &str, version: &str, seed: u64) -> S
     format!("{point:?} {scheme} {version} {seed}")
 }
 
+/// Appends rows that were made elsewhere to the file of a campaign's rows.
+pub struct Keeper {
+    journal: Journal,
+    places: Places,
+    plan_hash: String,
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeper").field("journal", &self.journal).finish_non_exhaustive()
+    }
+}
+
+impl Keeper {
+    /// Keeps a batch.
+    ///
+    /// # Errors
+    /// If a row is of a run that the plan does not have, or of another version, or the file cannot
+    /// be written; in the former cases nothing is kept.
+    pub fn keep(&mut self, rows: &[Row]) -> Result<(), CampaignError> {
+        let file = self.journal.path().to_owned();
+        let is_strange = |row: &&Row| row.plan_hash != self.plan_hash || self.places.of(row).is_none();
+        if let Some(stranger) = rows.iter().find(is_strange) {
+            let error = format!(
+                "a row of {}, {}, is of no run of this plan and version",
+                stranger.plan, stranger.version
+            );
+            return Err(CampaignError::File { file, error: io::Error::other(error) });
+        }
+        let failed = |error| CampaignError::File { file: file.clone(), error };
+        rows.iter().try_for_each(|row| self.journal.add(row)).map_err(failed)
+    }
+}
+
 /// A plan and where its rows are kept.
 #[derive(Debug)]
 pub struct Campaign<'a> {
-    pub(crate) plan: &'a Plan,
+    pub(crate) plan: Cow<'a, Plan>,
     points: Vec<Point>,
     scenarios: Vec<Vec<Scenario>>,
     versions: Vec<Vec<String>>,
@@ -108,6 +143,18 @@ impl<'a> Campaign<'a> {
     /// # Errors
     /// If the plan is too large, or the folder cannot be made.
     pub fn new(plan: &'a Plan, folder: &Path) -> Result<Self, CampaignError> {
+        Self::of(Cow::Borrowed(plan), folder)
+    }
+
+    /// The same with a plan of its own.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn owned(plan: Plan, folder: &Path) -> Result<Campaign<'static>, CampaignError> {
+        Campaign::of(Cow::Owned(plan), folder)
+    }
+
+    fn of(plan: Cow<'a, Plan>, folder: &Path) -> Result<Self, CampaignError> {
         let points = Point::all(&plan.axes);
         let runs = points.len().saturating_mul(plan.schemes.len()).saturating_mul(plan.seeds as usize);
         if runs > MOST_RUNS {
@@ -165,8 +212,24 @@ impl<'a> Campaign<'a> {
     /// # Errors
     /// At the first run or file that fails; what was finished is kept.
     pub fn run(&self, threads: usize, look: &(dyn Fn(Progress) + Sync)) -> Result<Vec<Row>, CampaignError> {
+        self.run_while(threads, &|progress| {
+            look(progress);
+            true
+        })
+    }
+
+    /// The same, but no run is begun after `go_on` has answered a step with false: then the rows are
+    /// those that were finished, and the next time goes on from there.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub fn run_while(
+        &self,
+        threads: usize,
+        go_on: &(dyn Fn(Progress) -> bool + Sync),
+    ) -> Result<Vec<Row>, CampaignError> {
         let failed = |error| CampaignError::File { file: self.journal.clone(), error };
-        let (journal, known) = Journal::open(&self.journal).map_err(failed)?;
+        let (journal, known) = self.open()?;
         let jobs = self.jobs();
         let mut rows: Vec<Option<Row>> = jobs.iter().map(|_| None).collect();
         let places = self.places(&jobs);
@@ -179,7 +242,11 @@ impl<'a> Campaign<'a> {
         let state = Mutex::new((journal, rows, None));
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let done = AtomicUsize::new(jobs.len() - todo.len());
-        let report = || look(Progress { done: done.load(Ordering::Relaxed), runs: jobs.len() });
+        let report = || {
+            if !go_on(Progress { done: done.load(Ordering::Relaxed), runs: jobs.len() }) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        };
         report();
         let work = || {
             while !stop.load(Ordering::Relaxed)
@@ -205,6 +272,52 @@ impl<'a> Campaign<'a> {
         });
         let (_, rows, error) = state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         error.map_or_else(|| Ok(rows.into_iter().flatten().collect()), Err)
+    }
+
+    /// The numbers of the runs that are still to be done, in the order of the plan.
+    ///
+    /// # Errors
+    /// If the file of the rows cannot be read.
+    pub fn left(&self) -> Result<Vec<usize>, CampaignError> {
+        let (_, known) = self.open()?;
+        let jobs = self.jobs();
+        let places = self.places(&jobs);
+        let done: BTreeSet<usize> = known.iter().filter_map(|row| places.of(row)).collect();
+        Ok((0..jobs.len()).filter(|place| !done.contains(place)).collect())
+    }
+
+    /// Does these runs and keeps nothing: somebody else [`keep`](Self::keep)s their rows. Numbers
+    /// that the plan does not have are left out.
+    ///
+    /// # Errors
+    /// At the first run that fails.
+    pub fn run_these(&self, runs: &[usize]) -> Result<Vec<Row>, CampaignError> {
+        let jobs = self.jobs();
+        runs.iter().filter_map(|run| jobs.get(*run)).map(|job| self.row(job)).collect()
+    }
+
+    /// Keeps rows that were made elsewhere. Whoever keeps often has a [`keeper`](Self::keeper).
+    ///
+    /// # Errors
+    /// If one is of a run that the plan does not have, or of another version, or the file cannot be
+    /// written; then nothing is kept.
+    pub fn keep(&self, rows: &[Row]) -> Result<(), CampaignError> {
+        self.keeper()?.keep(rows)
+    }
+
+    /// What keeps rows that were made elsewhere, one batch after the other: reads the file of the
+    /// rows once.
+    ///
+    /// # Errors
+    /// If the file of the rows cannot be opened.
+    pub fn keeper(&self) -> Result<Keeper, CampaignError> {
+        let (journal, _) = self.open()?;
+        Ok(Keeper { journal, places: self.places(&self.jobs()), plan_hash: self.plan.hash_text() })
+    }
+
+    fn open(&self) -> Result<(Journal, Vec<Row>), CampaignError> {
+        let failed = |error| CampaignError::File { file: self.journal.clone(), error };
+        Journal::open(&self.journal).map_err(failed)
     }
 
     fn row(&self, job: &Job) -> Result<Row, CampaignError> {

@@ -3,18 +3,19 @@
 //! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the
 //! run's seed, else all. What happens to them: `loss` (with `burst`, the mean length of a burst in
 //! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]), or
-//! `black_hole`. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section
+//! `black_hole`; or `mahimahi`, a file beside the plan with the capacity that was recorded
+//! ([`netsim::fabric::capacity`]), which counts instead of the line's rate. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section
 //! VI-C.
 
 use netsim::{
     Loss, Seed,
-    fabric::{Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
+    fabric::{CapacityTrace, Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
     loss::{Gap, GilbertElliott, Interference},
 };
 use plans::{Keys, PlanError, names};
 use units::{BitRate, Duration, LossRate};
 
-use crate::topologies::Network;
+use crate::{inputs, topologies::Network};
 
 const DIRECTIONS: &[(&str, Direction)] =
     &[("both", Direction::Both), ("forward", Direction::Forward), ("backward", Direction::Backward)];
@@ -94,6 +95,12 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
     if keys.flag("black_hole")?.unwrap_or(false) {
         return Ok(Some(Failure::BlackHole));
     }
+    let trace = inputs::read(keys, inputs::MAHIMAHI, |text| {
+        text.parse::<CapacityTrace>().map_err(|error| (error.line, error.what))
+    })?;
+    if let Some(trace) = trace {
+        return Ok(Some(Failure::Capacity(trace)));
+    }
     let data_only = keys.flag("data_only")?.unwrap_or(false);
     let before_rate = keys.flag("before_rate")?.unwrap_or(false);
     let burst = keys.float("burst", 1.0..=1e6)?;
@@ -109,7 +116,7 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
     let rate = keys.need(
         "loss",
         rate,
-        "a share from 0 to 1 (or `nth`, `interference`, `black_hole`, `lossy_links`)",
+        "a share from 0 to 1 (or `nth`, `interference`, `black_hole`, `mahimahi`, `lossy_links`)",
     )?;
     if rate == 0.0 {
         return Ok(None);

@@ -39,6 +39,7 @@ mod columns;
 mod faults;
 mod figure;
 mod figure_plan;
+mod inputs;
 mod journal;
 mod merge;
 mod metrics;
@@ -60,7 +61,7 @@ mod tcp;
 mod topologies;
 mod workloads;
 
-pub use campaign::{Campaign, CampaignError, Progress};
+pub use campaign::{Campaign, CampaignError, Keeper, Progress};
 pub use columns::{Columns, Data};
 pub use figure_plan::FigurePlan;
 pub use journal::Journal;

@@ -9,6 +9,7 @@ use toml::{Table, Value};
 
 use crate::{
     figure_plan::{Drawable, FigurePlan},
+    inputs,
     metrics::{Class, MetricUse},
     models::ModelPlan,
     point::{Point, SweepAxis},
@@ -93,19 +94,33 @@ impl Plan {
             .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
         let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
         let name = folder.map_or("plan".into(), |name| name.to_string_lossy().into_owned());
-        let parsed = Self::parse(&name, &text, scale);
+        let around = file.parent().unwrap_or(Path::new(""));
+        let parsed = Self::parse_in(around, &name, &text, scale);
         let mut plan = parsed.map_err(|error| wrap(line_of(&text, scale, &error), error))?;
         plan.file = file.to_owned();
         Ok(plan)
     }
 
-    /// Reads the text of a plan called `name`.
+    /// Reads the text of a plan called `name`. Files that it names are looked for in the current
+    /// folder.
     ///
     /// # Errors
     /// With the key and what is allowed there.
     pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
+        Self::parse_in(Path::new(""), name, text, scale)
+    }
+
+    /// The plan at its scale as a text that [`parse`](Self::parse) reads, with what stands in the
+    /// files that it names: for machines that do not have them.
+    pub fn text(&self) -> String {
+        // What was read from TOML can be written.
+        toml::to_string(&self.body).unwrap_or_default()
+    }
+
+    fn parse_in(folder: &Path, name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
         let mut body = plans::table(text)?;
         apply_scale(&mut body, scale)?;
+        inputs::inline(&mut body, folder)?;
         let hash = hash(&body);
         let mut plan = Self {
             name: name.to_owned(),

@@ -184,8 +184,9 @@ fn summary(flow: &Measured, timeline: &Timeline) -> String {
         (Some(_), Some(first)) => first.conn.to_string(),
         _ => String::new(),
     };
+    let timeouts = if flow.timeouts == 1 { "timeout" } else { "timeouts" };
     format!(
-        "flow {} of {} bytes, {time}: {} timeouts, {} sent again, {} redundant, {} repaired{answer}{request}",
+        "flow {} of {} bytes, {time}: {} {timeouts}, {} sent again, {} redundant, {} repaired{answer}{request}",
         flow.flow.0, flow.bytes, flow.timeouts, flow.retransmissions, flow.extra, flow.repaired
     )
 }
@@ -219,7 +220,7 @@ mod tests {
         assert!(told.contains("! lost: 6 (switch 0 to switch 1)"), "{told}");
         assert!(told.contains("* retransmission timeout"), "{told}");
         let (tcp, fuso) = told.split_once("\nfuso: the slowest").unwrap();
-        assert!(tcp.contains("1 timeouts, 1 sent again"), "{told}");
+        assert!(tcp.contains("1 timeout, 1 sent again"), "{told}");
         assert!(!fuso.contains("timeout\n"), "{told}");
     }
 

@@ -1,6 +1,7 @@
 //! Traffic that a plan can name, one file each. A new one is a file with `read` and its line here.
 
 mod fetches;
+mod htsim;
 mod incast;
 mod mix;
 mod poisson;
@@ -28,6 +29,7 @@ pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanErr
 /// The workloads.
 pub const WORKLOADS: &[(&str, Read)] = &[
     ("fetches", fetches::read),
+    ("htsim", htsim::read),
     ("incast", incast::read),
     ("mix", mix::read),
     ("poisson", poisson::read),

@@ -238,3 +238,26 @@ fn rows_that_are_not_of_the_plan_are_refused() {
     assert!(matches!(refusal("\"version\":\"", "\"version\":\"9."), MergeError::OtherRun { .. }));
     assert!(matches!(refusal("\"hops\":", "\"hops\":1"), MergeError::Disagree { .. }));
 }
+
+#[test]
+fn runs_done_elsewhere_are_kept_as_if_done_here() {
+    let plan = Plan::parse("all", PLAN, Scale::Quick).unwrap();
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let campaign = Campaign::new(&plan, here.path()).unwrap();
+    let worker = Campaign::new(&plan, there.path()).unwrap();
+    let all = campaign.left().unwrap();
+    let some: Vec<usize> = all.iter().copied().filter(|run| run % 5 == 0).collect();
+    campaign.keep(&worker.run_these(&some).unwrap()).unwrap();
+    assert_eq!(worker.left().unwrap(), all, "who does runs for others keeps nothing");
+    let left = campaign.left().unwrap();
+    assert!(left.iter().all(|run| run % 5 != 0) && left.len() + some.len() == all.len());
+
+    // A run that was stopped goes on from there, and the rows are those of one that was not.
+    let finished = campaign.run_while(1, &|progress| progress.done < some.len() + 3).unwrap();
+    assert_eq!(finished.len(), some.len() + 3);
+    assert_eq!(campaign.run(2, &|_| {}).unwrap(), worker.run(2, &|_| {}).unwrap());
+
+    let mut strange = worker.run_these(&[0]).unwrap();
+    strange[0].seed = 99;
+    assert!(campaign.keep(&strange).unwrap_err().to_string().contains("of no run of this plan"));
+}

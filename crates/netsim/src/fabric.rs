@@ -26,6 +26,7 @@
 //! dropped and counted, too many timers end the run with an error.
 
 pub mod balance;
+pub mod capacity;
 pub mod failure;
 pub mod packet;
 pub mod port;
@@ -40,6 +41,7 @@ mod routes;
 mod tests;
 
 pub use balance::{Balancer, Balancing};
+pub use capacity::{CapacityTrace, CapacityTraceError};
 pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, PacketEvent, RunError, Tap, Watcher};
 pub use event_heap::EventHeap;
 pub use failure::{Direction, Failure, Fault};

@@ -2,7 +2,12 @@
 
 use units::{Instant, LossRate};
 
-use super::{Class, LinkId, PortId, Topology, port::Fate, workload::SizeTable};
+use super::{
+    Class, LinkId, PortId, Topology,
+    capacity::{Capacity, CapacityTrace},
+    port::Fate,
+    workload::SizeTable,
+};
 use crate::{Loss, LossModel, Rng, Seed, loss::PacketInfo};
 
 /// Which direction of a link a failure concerns.
@@ -40,6 +45,9 @@ pub enum Failure {
         /// End.
         until: Instant,
     },
+    /// What leaves, and when, is as this was recorded, whatever the line's rate (but zero). Of
+    /// several the last counts.
+    Capacity(CapacityTrace),
 }
 
 impl Failure {
@@ -130,6 +138,7 @@ fn weighted(weights: &[f64], rng: &mut Rng) -> Option<usize> {
 /// The failures of one port, ready to decide.
 pub(super) struct Faults {
     faults: Vec<Active>,
+    capacity: Option<Capacity>,
 }
 
 struct Active {
@@ -146,15 +155,25 @@ impl std::fmt::Debug for Faults {
 
 impl Faults {
     pub(super) fn new() -> Self {
-        Self { faults: Vec::new() }
+        Self { faults: Vec::new(), capacity: None }
     }
 
     pub(super) fn add(&mut self, failure: &Failure, seed: Seed) {
         let model = match failure {
             Failure::Loss { loss, .. } => Some(loss.model(seed.child("fault", self.faults.len() as u64))),
             Failure::BlackHole | Failure::Outage { .. } => None,
+            Failure::Capacity(trace) => {
+                self.capacity = Some(Capacity::new(trace.clone()));
+                return;
+            }
         };
         self.faults.push(Active { failure: failure.clone(), model, asked: 0 });
+    }
+
+    /// When a packet leaves that is first in line from `starts` on, ns, if a recorded capacity says
+    /// so.
+    pub(super) fn leaves(&mut self, starts: u64, size: u64) -> Option<u64> {
+        self.capacity.as_mut().map(|capacity| capacity.leaves(starts, size))
     }
 
     /// What becomes of a packet that is offered `now` and would be sent from `starts` on. Every
@@ -175,7 +194,7 @@ impl Active {
         match &self.failure {
             Failure::BlackHole => Fate::LostOnTheWire,
             Failure::Outage { from, until } if (*from..*until).contains(&now) => Fate::NeverSent,
-            Failure::Outage { .. } => Fate::Passes,
+            Failure::Outage { .. } | Failure::Capacity(_) => Fate::Passes,
             Failure::Loss { data_only: true, .. } if class == Class::Control => Fate::Passes,
             Failure::Loss { before_rate, .. } => {
                 let at = if *before_rate { now } else { starts };

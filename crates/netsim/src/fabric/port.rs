@@ -218,7 +218,13 @@ impl Port {
 
     fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
         let starts = self.free_at.max(now.as_nanos());
-        self.free_at = starts.saturating_add(self.time_to_send(size));
+        self.free_at = match &mut self.faults {
+            None => starts.saturating_add(self.time_to_send(size)),
+            Some(faults) => match faults.leaves(starts, u64::from(size)) {
+                None => starts.saturating_add(self.time_to_send(size)),
+                Some(leaves) => leaves,
+            },
+        };
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
         self.stats.met_bytes += self.waiting_bytes;

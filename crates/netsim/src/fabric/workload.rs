@@ -2,6 +2,7 @@
 //! [`FlowSpec`]s.
 
 pub mod incast;
+pub mod matrix;
 pub mod mix;
 pub mod poisson;
 pub mod sizes;

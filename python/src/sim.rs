@@ -1,0 +1,355 @@
+//! Plans, and what comes of running them.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use experiments::{
+    Campaign, CampaignError, Columns, Data, Keeper, Plan, Point, Progress, Row, Scale, Shard, Summary,
+    distributions_table, runs_table,
+};
+use pyo3::{
+    exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyValueError},
+    prelude::*,
+    types::PyBytes,
+};
+
+/// How often a run that waits looks at Python's signals and tells its progress.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// A plan at one scale, checked.
+#[pyclass(frozen, module = "mendpath._native")]
+pub(crate) struct NativePlan(Arc<Plan>);
+
+/// The rows of a plan.
+#[pyclass(frozen, module = "mendpath._native")]
+pub(crate) struct NativeResults {
+    plan: Arc<Plan>,
+    rows: Vec<Row>,
+}
+
+/// What is wrong with a plan: the words, and the line if there is one.
+fn wrong(error: impl ToString, line: Option<usize>) -> PyErr {
+    PyValueError::new_err((error.to_string(), line))
+}
+
+fn failed(error: CampaignError) -> PyErr {
+    match error {
+        CampaignError::Plan(error) => wrong(error, None),
+        error @ CampaignError::TooMany { .. } => wrong(error, None),
+        error @ CampaignError::File { .. } => PyOSError::new_err(error.to_string()),
+        error => PyRuntimeError::new_err(error.to_string()),
+    }
+}
+
+fn scale_of(text: &str) -> PyResult<Scale> {
+    text.parse().map_err(|error: experiments::UnknownScale| wrong(error, None))
+}
+
+#[pymethods]
+impl NativePlan {
+    /// Reads a file.
+    #[staticmethod]
+    fn load(file: PathBuf, scale: &str) -> PyResult<Self> {
+        let plan = Plan::load(&file, scale_of(scale)?).map_err(|error| wrong(&error, error.line))?;
+        Ok(Self(Arc::new(plan)))
+    }
+
+    /// Reads a text in TOML.
+    #[staticmethod]
+    fn parse(name: &str, text: &str, scale: &str) -> PyResult<Self> {
+        let plan = Plan::parse(name, text, scale_of(scale)?).map_err(|error| wrong(error, None))?;
+        Ok(Self(Arc::new(plan)))
+    }
+
+    /// Reads a table that was written as JSON.
+    #[staticmethod]
+    fn from_json(name: &str, json: &str, scale: &str) -> PyResult<Self> {
+        let table: toml::Table = serde_json::from_str(json).map_err(|error| wrong(error, None))?;
+        let text = toml::to_string(&table).map_err(|error| wrong(error, None))?;
+        Self::parse(name, &text, scale)
+    }
+
+    #[getter]
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    #[getter]
+    fn title(&self) -> &str {
+        &self.0.title
+    }
+
+    #[getter]
+    fn claims(&self) -> Vec<String> {
+        self.0.claims.clone()
+    }
+
+    #[getter]
+    fn scale(&self) -> &'static str {
+        self.0.scale.name()
+    }
+
+    #[getter]
+    fn seeds(&self) -> u32 {
+        self.0.seeds
+    }
+
+    #[getter]
+    fn schemes(&self) -> Vec<String> {
+        self.0.schemes.iter().map(|scheme| scheme.name.clone()).collect()
+    }
+
+    #[getter]
+    fn metrics(&self) -> Vec<String> {
+        self.0.metrics.iter().map(|metric| metric.name.clone()).collect()
+    }
+
+    #[getter]
+    fn axes(&self) -> Vec<String> {
+        self.0.axes.iter().map(|axis| axis.name.clone()).collect()
+    }
+
+    #[getter]
+    fn figures(&self) -> Vec<String> {
+        self.0.figures.iter().map(|figure| figure.file.clone()).collect()
+    }
+
+    /// Runs of the whole plan.
+    #[getter]
+    fn runs(&self) -> usize {
+        Point::all(&self.0.axes).len() * self.0.schemes.len() * self.0.seeds as usize
+    }
+
+    #[getter]
+    fn hash(&self) -> String {
+        self.0.hash_text()
+    }
+
+    /// The plan at its scale in TOML, with the files that it names.
+    fn text(&self) -> String {
+        self.0.text()
+    }
+
+    /// Runs it with rows kept in `folder`, or nowhere. `look` is called with runs done and runs in
+    /// all. Answers with the rows, and what `look` or a signal raised, if they did.
+    fn run(
+        &self,
+        py: Python<'_>,
+        seeds: Option<u32>,
+        jobs: usize,
+        folder: Option<PathBuf>,
+        shard: Option<&str>,
+        look: &Bound<'_, PyAny>,
+    ) -> PyResult<(NativeResults, Option<PyErr>)> {
+        let plan = self.with(seeds.unwrap_or(self.0.seeds));
+        let shard = shard.map_or(Ok(Shard::WHOLE), |text| {
+            text.parse().map_err(|error: experiments::NoShard| wrong(error, None))
+        })?;
+        let aside;
+        let folder: &Path = match &folder {
+            Some(folder) => folder,
+            None => {
+                aside = tempfile::tempdir()?;
+                aside.path()
+            }
+        };
+        let campaign = Campaign::new(&plan, folder).map_err(failed)?.shard(shard);
+        let look = look.clone().unbind();
+        let (rows, raised) = py.detach(|| watched(&campaign, jobs, &look));
+        let rows = rows.map_err(failed)?;
+        Ok((NativeResults { plan: Arc::new(plan), rows }, raised))
+    }
+
+    /// The same with so many seeds, prepared once for many batches of runs. Rows are kept in `folder`,
+    /// if there is one.
+    fn campaign(&self, py: Python<'_>, seeds: u32, folder: Option<PathBuf>) -> PyResult<NativeCampaign> {
+        let plan = self.with(seeds);
+        let (aside, folder) = match folder {
+            Some(folder) => (None, folder),
+            None => {
+                let aside = tempfile::tempdir()?;
+                let folder = aside.path().to_owned();
+                (Some(aside), folder)
+            }
+        };
+        let campaign = py.detach(|| Campaign::owned(plan, &folder)).map_err(failed)?;
+        Ok(NativeCampaign { campaign, keeper: Mutex::new(None), _aside: aside })
+    }
+
+    /// Rows as texts, of runs elsewhere, as results.
+    fn results(&self, rows: Vec<String>, seeds: u32) -> PyResult<NativeResults> {
+        let (plan, rows) = (self.with(seeds), read(&rows)?);
+        if let Some(strange) = rows.iter().find(|row| row.plan_hash != plan.hash_text()) {
+            return Err(wrong(format!("a row is of another plan: {}", strange.plan_hash), None));
+        }
+        Ok(NativeResults { plan: Arc::new(plan), rows })
+    }
+}
+
+/// A plan that is prepared for batches of runs.
+#[pyclass(frozen, module = "mendpath._native")]
+pub(crate) struct NativeCampaign {
+    campaign: Campaign<'static>,
+    /// From the first batch that was kept on.
+    keeper: Mutex<Option<Keeper>>,
+    _aside: Option<tempfile::TempDir>,
+}
+
+#[pymethods]
+impl NativeCampaign {
+    /// The numbers of the runs that are not kept yet.
+    fn left(&self, py: Python<'_>) -> PyResult<Vec<usize>> {
+        py.detach(|| self.campaign.left()).map_err(failed)
+    }
+
+    /// Does these runs, and answers with their rows as texts and the packet-hops of all.
+    fn run_these(&self, py: Python<'_>, runs: Vec<usize>) -> PyResult<(Vec<String>, u64)> {
+        let rows = py.detach(|| self.campaign.run_these(&runs)).map_err(failed)?;
+        Ok((texts(&rows)?, rows.iter().map(|row| row.hops).sum()))
+    }
+
+    /// Keeps rows that were made elsewhere.
+    fn keep(&self, py: Python<'_>, rows: Vec<String>) -> PyResult<()> {
+        let rows = read(&rows)?;
+        py.detach(|| {
+            let mut place = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+            let keeper = match &mut *place {
+                Some(keeper) => keeper,
+                None => place.insert(self.campaign.keeper()?),
+            };
+            keeper.keep(&rows)
+        })
+        .map_err(failed)
+    }
+}
+
+impl NativePlan {
+    fn with(&self, seeds: u32) -> Plan {
+        let mut plan = Plan::clone(&self.0);
+        plan.seeds = seeds;
+        plan
+    }
+}
+
+fn texts(rows: &[Row]) -> PyResult<Vec<String>> {
+    let text =
+        |row: &Row| serde_json::to_string(row).map_err(|error| PyRuntimeError::new_err(error.to_string()));
+    rows.iter().map(text).collect()
+}
+
+fn read(rows: &[String]) -> PyResult<Vec<Row>> {
+    rows.iter().map(|text| serde_json::from_str(text).map_err(|error| wrong(error, None))).collect()
+}
+
+/// Runs on other threads, while this one sees to Python.
+fn watched(
+    campaign: &Campaign<'_>,
+    jobs: usize,
+    look: &Py<PyAny>,
+) -> (Result<Vec<Row>, CampaignError>, Option<PyErr>) {
+    let (done, runs, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let (ended, news) = (Mutex::new(false), Condvar::new());
+    let go_on = |progress: Progress| {
+        done.store(progress.done, Ordering::Relaxed);
+        runs.store(progress.runs, Ordering::Relaxed);
+        !stop.load(Ordering::Relaxed)
+    };
+    thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            let rows = campaign.run_while(jobs, &go_on);
+            *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            news.notify_all();
+            rows
+        });
+        let tell = || {
+            Python::attach(|py| {
+                py.check_signals()?;
+                look.call1(py, (done.load(Ordering::Relaxed), runs.load(Ordering::Relaxed)))
+            })
+        };
+        let mut raised = None;
+        let mut over = false;
+        while !over {
+            let state = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            over = *news
+                .wait_timeout_while(state, LOOK, |ended| !*ended)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+            if raised.is_none()
+                && let Err(error) = tell()
+            {
+                stop.store(true, Ordering::Relaxed);
+                raised = Some(error);
+            }
+        }
+        let rows = work.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        (rows, raised)
+    })
+}
+
+#[pymethods]
+impl NativeResults {
+    fn __len__(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Every run, as a file of Parquet.
+    fn runs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        parquet(py, &runs_table(&self.plan, &self.rows))
+    }
+
+    /// Completion times, the same way.
+    fn distributions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        parquet(py, &distributions_table(&self.plan, &self.rows))
+    }
+
+    /// Windows over time, the same way.
+    fn timelines<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let all = || self.rows.iter().flat_map(|row| row.timeline.iter().map(move |step| (row, step)));
+        let mut columns = Columns::default();
+        columns.add("scheme", Data::Texts(all().map(|(row, _)| row.scheme.clone()).collect()));
+        for (place, axis) in self.plan.axes.iter().enumerate() {
+            let text = |row: &Row| row.point.get(place).map_or(String::new(), |(_, value)| value.to_string());
+            columns.add(&axis.name, Data::Texts(all().map(|(row, _)| text(row)).collect()));
+        }
+        columns.add("seconds", Data::Numbers(all().map(|(_, step)| Some(step.0)).collect()));
+        columns.add("connection", Data::Whole(all().map(|(_, step)| i64::from(step.1)).collect()));
+        columns.add("window_segments", Data::Whole(all().map(|(_, step)| i64::from(step.2)).collect()));
+        parquet(py, &columns)
+    }
+
+    /// Mean and interval of every metric, the same way.
+    fn summary<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let summary =
+            py.detach(|| Summary::new(&self.plan, &self.rows)).map_err(|error| wrong(error, None))?;
+        parquet(py, &summary.columns(&self.plan))
+    }
+
+    /// A figure of the plan as SVG.
+    fn figure(&self, py: Python<'_>, name: &str) -> PyResult<String> {
+        let found = self.plan.figures.iter().find(|figure| figure.file == name);
+        let Some(figure) = found else { return Err(PyKeyError::new_err(name.to_owned())) };
+        let summary = Summary::new(&self.plan, &self.rows).map_err(|error| wrong(error, None))?;
+        Ok(py.detach(|| figure.draw(&self.plan, &summary, &self.rows)))
+    }
+
+    /// Each row as a text of its own.
+    fn rows(&self) -> PyResult<Vec<String>> {
+        texts(&self.rows)
+    }
+}
+
+fn parquet<'py>(py: Python<'py>, columns: &Columns) -> PyResult<Bound<'py, PyBytes>> {
+    let bytes = py.detach(|| {
+        let mut bytes = Vec::new();
+        columns.parquet(&mut bytes, &[]).map(|()| bytes).map_err(|error| error.to_string())
+    });
+    Ok(PyBytes::new(py, &bytes.map_err(PyRuntimeError::new_err)?))
+}

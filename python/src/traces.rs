@@ -1,0 +1,83 @@
+//! The analysis of captures.
+
+use std::{fs::File, path::PathBuf};
+
+use pyo3::{
+    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+    prelude::*,
+};
+use trace::{Analyzer, Method, Odds, Options, Report, read_capture};
+use units::{BitRate, Duration};
+
+/// What a user may say; `None` is the default.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Wanted {
+    method: String,
+    timeout_at_ms: Option<u64>,
+    tail: u32,
+    loss: Option<f64>,
+    bandwidth_bits_per_second: u64,
+    measured_odds: bool,
+    listed: usize,
+}
+
+impl Wanted {
+    fn options(self) -> PyResult<Options> {
+        let method = match self.method.as_str() {
+            "ack-clock" => Method::AckClock,
+            "paper" => Method::Paper,
+            other => {
+                let text = format!("there is no method `{other}`: use ack-clock or paper");
+                return Err(PyValueError::new_err(text));
+            }
+        };
+        let between = |what: &str, fits: bool| match fits {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(what.to_owned())),
+        };
+        between("tail is from 1 to 100", (1..=100).contains(&self.tail))?;
+        between("loss is between 0 and 1", self.loss.is_none_or(|loss| loss > 0.0 && loss < 1.0))?;
+        between("a bandwidth is more than nothing", self.bandwidth_bits_per_second > 0)?;
+        Ok(Options {
+            method,
+            timeout_at: self.timeout_at_ms.map(Duration::from_millis),
+            tail: self.tail,
+            loss: self.loss,
+            bandwidth: BitRate(self.bandwidth_bits_per_second),
+            odds: if self.measured_odds { Odds::Measured } else { Odds::Paper },
+            listed: self.listed,
+            ..Options::default()
+        })
+    }
+}
+
+fn report(files: &[PathBuf], options: Options) -> PyResult<Report> {
+    let mut analyzer = Analyzer::new(options);
+    for path in files {
+        let wrap = |error: std::io::Error| {
+            PyOSError::new_err((error.raw_os_error(), error.to_string(), path.clone()))
+        };
+        let file = File::open(path).map_err(wrap)?;
+        let read = read_capture(&path.display().to_string(), file, &mut analyzer, &mut |_| ());
+        if let (None, Some(error)) = (read.format, read.error) {
+            return Err(PyValueError::new_err(format!("{} {error}", path.display())));
+        }
+    }
+    Ok(analyzer.finish())
+}
+
+/// Analyses captures that belong together, and answers with the report as JSON.
+#[pyfunction]
+pub(crate) fn analyze(py: Python<'_>, files: Vec<PathBuf>, wanted: Wanted) -> PyResult<String> {
+    let options = wanted.options()?;
+    let report = py.detach(|| report(&files, options))?;
+    serde_json::to_string(&report).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// The same as a page.
+#[pyfunction]
+pub(crate) fn page(py: Python<'_>, files: Vec<PathBuf>, wanted: Wanted) -> PyResult<String> {
+    let options = wanted.options()?;
+    py.detach(|| report(&files, options).map(|report| trace::html(&report)))
+}
