@@ -1,6 +1,7 @@
 //! A connection as the application sees it.
 
 use std::{
+    collections::VecDeque,
     fmt,
     net::SocketAddr,
     sync::Arc,
@@ -9,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use proto::{
-    ConnectionStats, DatagramError, Dir, PathId, PathState, PathStats, ReceiveLimits, Side, StreamId,
+    ConnectionStats, DatagramOptions, Dir, PathId, PathState, PathStats, ReceiveLimits, Side, StreamId,
     StreamsStats, VarInt,
 };
 use rustls::pki_types::CertificateDer;
@@ -17,7 +18,7 @@ use tokio::sync::Notify;
 
 use crate::{
     ConnectionError, OpenPathError, Path, PathOptions, PathUpdates, RecvStream, SendDatagramError,
-    SendStream,
+    SendStream, clock,
     engine::{Handle, Shared, index, open_path},
     waits::Waits,
 };
@@ -160,14 +161,60 @@ impl Connection {
         {
             let mut state = self.shared().lock();
             state.alive()?;
-            state.proto.send_datagram(data).map_err(|error| match error {
-                DatagramError::Unsupported => SendDatagramError::Unsupported,
-                DatagramError::TooLarge { max } => SendDatagramError::TooLarge { max },
-                DatagramError::Blocked => SendDatagramError::Blocked,
-            })?;
+            state.proto.send_datagram(data)?;
         }
         self.shared().wake_driver();
         Ok(())
+    }
+
+    /// As [`send_datagram`](Self::send_datagram), with a deadline, a priority or a short queue.
+    ///
+    /// A datagram that cannot arrive in time is not sent. One that may not is repaired while it can
+    /// be, with as much as the path's losses ask for, if [`RecoveryKind::Auto`](crate::RecoveryKind)
+    /// is in use; [`ConnectionStats::timed`](crate::ConnectionStats) counts what became of them. The
+    /// other end receives each once if it is of this crate, and may receive one twice if it is not.
+    ///
+    /// # Errors
+    /// As [`send_datagram`](Self::send_datagram).
+    pub fn send_datagram_with(&self, data: Bytes, options: DatagramOptions) -> Result<(), SendDatagramError> {
+        {
+            let mut state = self.shared().lock();
+            state.alive()?;
+            state.proto.send_datagram_with(clock::now(), data, options)?;
+        }
+        self.shared().wake_driver();
+        Ok(())
+    }
+
+    /// Sends `datagrams` from the front as [`send_datagram_with`](Self::send_datagram_with) would
+    /// one by one, at less cost: they leave together. Never waits.
+    ///
+    /// # Errors
+    /// As [`send_datagram`](Self::send_datagram); the datagram that was refused is at the front.
+    pub fn send_datagrams(
+        &self,
+        datagrams: &mut VecDeque<Bytes>,
+        options: DatagramOptions,
+    ) -> Result<(), SendDatagramError> {
+        let mut state = self.shared().lock();
+        let now = clock::now();
+        let mut send = || {
+            while let Some(next) = datagrams.front() {
+                state.alive()?;
+                state.proto.send_datagram_with(now, next.clone(), options)?;
+                datagrams.pop_front();
+            }
+            Ok(())
+        };
+        let result = send();
+        drop(state);
+        self.shared().wake_driver();
+        result
+    }
+
+    /// Bytes of datagrams that wait to be sent.
+    pub fn datagrams_waiting(&self) -> u64 {
+        self.shared().lock().proto.datagrams_waiting()
     }
 
     /// As [`send_datagram`](Self::send_datagram), but waits for room in the send buffer. Cancel
@@ -176,9 +223,22 @@ impl Connection {
     /// # Errors
     /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
     pub async fn send_datagram_wait(&self, data: Bytes) -> Result<(), SendDatagramError> {
+        self.send_datagram_with_wait(data, DatagramOptions::new()).await
+    }
+
+    /// As [`send_datagram_with`](Self::send_datagram_with), but waits for room; the deadline is
+    /// counted from when there is some. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
+    pub async fn send_datagram_with_wait(
+        &self,
+        data: Bytes,
+        options: DatagramOptions,
+    ) -> Result<(), SendDatagramError> {
         loop {
             let unblocked = self.shared().datagrams_unblocked.notified();
-            match self.send_datagram(data.clone()) {
+            match self.send_datagram_with(data.clone(), options) {
                 Err(SendDatagramError::Blocked) => unblocked.await,
                 result => return result,
             }
@@ -197,6 +257,26 @@ impl Connection {
             }
             received.await;
         }
+    }
+
+    /// Waits for a datagram from the peer, and appends it and those that have come with it to
+    /// `datagrams`, up to `most` in all, which is at least 1. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`read_datagram`](Self::read_datagram).
+    pub async fn read_datagrams(
+        &self,
+        datagrams: &mut Vec<Bytes>,
+        most: usize,
+    ) -> Result<(), ConnectionError> {
+        datagrams.push(self.read_datagram().await?);
+        let mut state = self.shared().lock();
+        while datagrams.len() < most
+            && let Some(data) = state.proto.receive_datagram()
+        {
+            datagrams.push(data);
+        }
+        Ok(())
     }
 
     /// The poll form of [`read_datagram`](Self::read_datagram).

@@ -2,7 +2,7 @@
 
 use std::{io, net::SocketAddr, time::Duration};
 
-use proto::{ConnectionError, PathError, TransportErrorCode, VarInt};
+use proto::{ConnectionError, DatagramError, PathError, TransportErrorCode, VarInt};
 use thiserror::Error;
 
 /// Why a connection attempt could not even start.
@@ -240,6 +240,16 @@ pub enum SendDatagramError {
     /// The connection has ended.
     #[error(transparent)]
     ConnectionLost(#[from] ConnectionError),
+}
+
+impl From<DatagramError> for SendDatagramError {
+    fn from(error: DatagramError) -> Self {
+        match error {
+            DatagramError::Unsupported => Self::Unsupported,
+            DatagramError::TooLarge { max } => Self::TooLarge { max },
+            DatagramError::Blocked => Self::Blocked,
+        }
+    }
 }
 
 /// Why a configuration or an identity could not be made.

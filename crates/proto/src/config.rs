@@ -39,10 +39,9 @@ pub struct TransportConfig {
     /// Unidirectional streams that the peer may have open. Default 256.
     pub max_concurrent_uni: u64,
     /// Bytes of received datagrams (RFC 9221) kept for the application; the oldest is dropped
-    /// first. Default 1 MiB.
+    /// first. Zero: the peer may send none. Default 1 MiB.
     pub datagram_receive_buffer: usize,
-    /// Bytes of datagrams waiting to be sent; zero refuses datagrams in both directions. Default 1
-    /// MiB.
+    /// Bytes of datagrams waiting to be sent. Default 1 MiB.
     pub datagram_send_buffer: usize,
     /// Paths open at once, 1 to 64; 1 does not negotiate multipath. Default 8.
     pub max_paths: u32,

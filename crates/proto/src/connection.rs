@@ -57,7 +57,7 @@ use crate::{
     AddressValidation, Admission, ConnectionStats, NetworkPath, PathSnapshot, PathStats, RecoveryReasons,
     cids::{CidMaker, CidRegistry, reset_token},
     config::TransportConfig,
-    datagrams::Datagrams,
+    datagrams::{DatagramOptions, Datagrams},
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
     scheduler::Scheduler,
     streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
@@ -380,6 +380,7 @@ impl Connection {
         self.repair.fill_stats(&mut stats);
         stats.reasons = self.reasons();
         stats.datagrams_dropped = self.datagrams.dropped();
+        stats.timed.expired = self.datagrams.expired();
         stats.control_pending = self.control.len();
         stats
     }
@@ -494,11 +495,48 @@ impl Connection {
     /// [`DatagramError`] if the peer takes none, it is too large, or too many wait (a
     /// `DatagramsUnblocked` event follows).
     pub fn send_datagram(&mut self, data: Bytes) -> Result<(), DatagramError> {
+        self.queue_datagram(data, None, DatagramOptions::new())
+    }
+
+    /// Queues an application datagram with a deadline, counted from `now`, a priority among
+    /// those that wait, or a short queue.
+    ///
+    /// What cannot arrive in time is dropped before it is sent. What may not is protected if the
+    /// recovery scheme does so, as `auto` does ([`ConnectionStats::timed`] has the counts). A peer
+    /// without the repair extension may receive it twice.
+    ///
+    /// # Errors
+    /// As [`send_datagram`](Self::send_datagram).
+    pub fn send_datagram_with(
+        &mut self,
+        now: Instant,
+        data: Bytes,
+        options: DatagramOptions,
+    ) -> Result<(), DatagramError> {
+        // What is of no use any more leaves its room.
+        self.datagrams.expire(self.earliest_arrival(now));
+        let deadline = options.within.map(|time| now + Duration::from(time));
+        self.queue_datagram(data, deadline, options)
+    }
+
+    /// Bytes of application datagrams that wait to be sent.
+    pub fn datagrams_waiting(&self) -> u64 {
+        self.datagrams.pending_bytes()
+    }
+
+    fn queue_datagram(
+        &mut self,
+        data: Bytes,
+        deadline: Option<Instant>,
+        options: DatagramOptions,
+    ) -> Result<(), DatagramError> {
         let max = self.max_datagram_size().ok_or(DatagramError::Unsupported)?;
         if data.len() > max {
             return Err(DatagramError::TooLarge { max });
         }
-        if self.datagrams.send(data) { Ok(()) } else { Err(DatagramError::Blocked) }
+        let room = options.room.unwrap_or(usize::MAX);
+        let queued = self.datagrams.send(data, deadline, options.priority, room);
+        if queued { Ok(()) } else { Err(DatagramError::Blocked) }
     }
 
     /// The next received application datagram.

@@ -1,8 +1,9 @@
 //! Application datagrams (RFC 9221): bounded queues in both directions.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::Bytes;
+use units::Instant;
 
 use crate::wire::DatagramHeader;
 
@@ -10,18 +11,97 @@ use crate::wire::DatagramHeader;
 /// allocation.
 const OVERHEAD: usize = 64;
 
+/// How a datagram is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DatagramOptions {
+    /// For how long it is of use, from the call on until the peer has it. What cannot arrive in
+    /// time is not sent; what may not is protected (docs/datagrams.md). `None`: for ever, and
+    /// nothing is done about it in particular.
+    pub within: Option<Duration>,
+    /// Of those that wait, datagrams of higher priority leave first; equal ones in the order of the
+    /// calls. 0.
+    pub priority: i32,
+    /// How many bytes may wait together with it: a short queue for what is of little use when it is
+    /// late, whatever the send buffer. `None`: the send buffer.
+    pub room: Option<usize>,
+}
+
+impl DatagramOptions {
+    /// As [`send_datagram`](crate::Connection::send_datagram) sends.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// It is of no use later than that.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
+        self
+    }
+
+    /// Higher ones leave first.
+    #[must_use]
+    pub fn priority(mut self, priority: i32) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Refused if more than so many bytes would wait.
+    #[must_use]
+    pub fn room(mut self, bytes: usize) -> Self {
+        self.room = Some(bytes);
+        self
+    }
+}
+
+/// A datagram that waits to be sent.
+#[derive(Debug)]
+struct Outgoing {
+    data: Bytes,
+    deadline: Option<Instant>,
+    priority: i32,
+}
+
+impl Outgoing {
+    /// An empty datagram still takes a place, or a queue of them would know no bound.
+    fn takes(&self) -> usize {
+        self.data.len().max(1)
+    }
+}
+
+/// A datagram with a deadline that a packet carries.
+#[derive(Clone, Debug)]
+pub(crate) struct TimedDatagram {
+    pub(crate) data: Bytes,
+    pub(crate) deadline: Instant,
+}
+
+/// What was written to a packet.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Whether anything was.
+    pub(crate) any: bool,
+    /// Whether any of it has no deadline.
+    pub(crate) untimed: bool,
+}
+
 /// Datagrams waiting to be sent, and received ones waiting to be read.
 #[derive(Debug, Default)]
 pub(crate) struct Datagrams {
-    outgoing: VecDeque<Bytes>,
+    /// By falling priority.
+    outgoing: VecDeque<Outgoing>,
+    /// No deadline of those that wait is earlier.
+    earliest: Option<Instant>,
+    expired: u64,
     outgoing_bytes: usize,
     outgoing_limit: usize,
     incoming: VecDeque<Bytes>,
     incoming_bytes: usize,
     incoming_limit: usize,
-    /// What the last datagram that was refused for want of room takes; the application is told when
-    /// it is there.
-    blocked: Option<usize>,
+    /// What the last datagram that was refused for want of room takes, and out of how much; the
+    /// application is told when it is there.
+    blocked: Option<(usize, usize)>,
     dropped: u64,
 }
 
@@ -35,22 +115,62 @@ impl Datagrams {
         self.incoming_limit = bytes;
     }
 
-    /// Queues a datagram; false if there is no room.
-    pub(crate) fn send(&mut self, data: Bytes) -> bool {
-        // An empty datagram still takes a place, or a queue of them would know no bound.
-        let takes = data.len().max(1);
-        if !self.has_room_for(takes) {
-            self.blocked = Some(takes);
+    /// Queues a datagram; false if there is no room, or if more than `room` bytes would wait.
+    pub(crate) fn send(
+        &mut self,
+        data: Bytes,
+        deadline: Option<Instant>,
+        priority: i32,
+        room: usize,
+    ) -> bool {
+        let datagram = Outgoing { data, deadline, priority };
+        let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room));
+        if !self.has_room_for(takes, limit) {
+            self.blocked = Some((takes, limit));
             return false;
         }
         self.outgoing_bytes += takes;
-        self.outgoing.push_back(data);
+        self.earliest = [self.earliest, deadline].into_iter().flatten().min();
+        let place = match self.outgoing.back() {
+            Some(last) if last.priority < priority => {
+                self.outgoing.partition_point(|waiting| waiting.priority >= priority)
+            }
+            _ => self.outgoing.len(),
+        };
+        self.outgoing.insert(place, datagram);
         true
     }
 
+    /// Whether a datagram with a deadline may be waiting.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.earliest.is_some()
+    }
+
+    /// Drops those that wait although their deadline is before `arrival`, when they would be there
+    /// at the earliest.
+    pub(crate) fn expire(&mut self, arrival: Instant) {
+        if self.earliest.is_none_or(|earliest| earliest >= arrival) {
+            return;
+        }
+        let before = self.outgoing.len();
+        let bytes = &mut self.outgoing_bytes;
+        self.outgoing.retain(|waiting| {
+            let keep = waiting.deadline.is_none_or(|deadline| deadline >= arrival);
+            *bytes -= if keep { 0 } else { waiting.takes() };
+            keep
+        });
+        self.expired += (before - self.outgoing.len()) as u64;
+        self.earliest = self.outgoing.iter().filter_map(|waiting| waiting.deadline).min();
+    }
+
+    /// Datagrams that were not sent because they could not have arrived in time.
+    pub(crate) fn expired(&self) -> u64 {
+        self.expired
+    }
+
     /// An empty queue takes any datagram, since a larger limit than it has will never come.
-    fn has_room_for(&self, bytes: usize) -> bool {
-        self.outgoing.is_empty() || self.outgoing_bytes + bytes <= self.outgoing_limit
+    fn has_room_for(&self, bytes: usize, limit: usize) -> bool {
+        self.outgoing.is_empty() || self.outgoing_bytes + bytes <= limit
     }
 
     pub(crate) fn has_pending(&self) -> bool {
@@ -63,33 +183,49 @@ impl Datagrams {
     }
 
     /// Appends the datagrams that fit below `limit`; those that fit no packet at all are dropped.
-    /// Returns whether any was written.
-    pub(crate) fn write(&mut self, out: &mut Vec<u8>, limit: usize, packet_is_empty: bool) -> bool {
+    /// Those with a deadline are added to `timed`.
+    pub(crate) fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        limit: usize,
+        packet_is_empty: bool,
+        timed: &mut Vec<TimedDatagram>,
+    ) -> Written {
         let start = out.len();
+        let mut untimed = false;
         while let Some(next) = self.outgoing.front() {
-            let len = DatagramHeader::len(next.len(), true) + next.len();
+            let len = DatagramHeader::len(next.data.len(), true) + next.data.len();
             let fits = out.len() + len <= limit;
             if !fits && (out.len() > start || !packet_is_empty) {
                 break;
             }
             let Some(next) = self.outgoing.pop_front() else { break };
-            self.outgoing_bytes -= next.len().max(1);
+            self.outgoing_bytes -= next.takes();
             if fits {
-                DatagramHeader { data_len: Some(next.len()) }.encode(out);
-                out.extend_from_slice(&next);
+                DatagramHeader { data_len: Some(next.data.len()) }.encode(out);
+                out.extend_from_slice(&next.data);
+                match next.deadline {
+                    Some(deadline) => timed.push(TimedDatagram { data: next.data, deadline }),
+                    None => untimed = true,
+                }
             } else {
                 self.dropped += 1;
             }
         }
-        out.len() > start
+        if self.outgoing.is_empty() {
+            self.earliest = None;
+        }
+        Written { any: out.len() > start, untimed }
     }
 
     /// Whether to tell the application that there is room again: half of the queue, so that it is not
     /// woken for each packet, and enough for what was refused, or it would ask and be refused without
     /// end.
     pub(crate) fn take_unblocked(&mut self) -> bool {
-        let half = self.outgoing_bytes * 2 <= self.outgoing_limit;
-        let unblocked = half && self.blocked.is_some_and(|bytes| self.has_room_for(bytes));
+        let there_is = |(bytes, limit): (usize, usize)| {
+            self.outgoing_bytes * 2 <= limit && self.has_room_for(bytes, limit)
+        };
+        let unblocked = self.blocked.is_some_and(there_is);
         if unblocked {
             self.blocked = None;
         }
@@ -129,10 +265,54 @@ impl Datagrams {
 mod tests {
     use super::*;
 
+    fn write(datagrams: &mut Datagrams, out: &mut Vec<u8>) -> bool {
+        datagrams.write(out, 1_200, true, &mut Vec::new()).any
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + units::Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn higher_priority_leaves_first_and_equal_ones_in_order() {
+        let mut datagrams = Datagrams::new(1_000, 0);
+        for (byte, priority) in [(0, 0), (1, 5), (2, 0), (3, 5), (4, -1), (5, 9)] {
+            assert!(datagrams.send(Bytes::from(vec![byte]), None, priority, usize::MAX));
+        }
+        let mut out = Vec::new();
+        assert!(write(&mut datagrams, &mut out));
+        let order: Vec<u8> = out.chunks(3).map(|frame| frame[2]).collect();
+        assert_eq!(order, [5, 1, 3, 0, 2, 4]);
+    }
+
+    #[test]
+    fn what_cannot_arrive_in_time_is_dropped_and_leaves_its_room() {
+        let mut datagrams = Datagrams::new(100, 0);
+        for ms in [150, 100, 200] {
+            assert!(datagrams.send(Bytes::from(vec![0; 30]), Some(at(ms)), 0, usize::MAX));
+        }
+        assert!(!datagrams.send(Bytes::from(vec![0; 30]), None, 0, usize::MAX));
+        datagrams.expire(at(100));
+        assert_eq!(datagrams.expired(), 0, "to arrive then is in time");
+        datagrams.expire(at(160));
+        assert_eq!((datagrams.expired(), datagrams.pending_bytes()), (2, 30));
+        assert!(datagrams.send(Bytes::from(vec![0; 60]), None, 0, usize::MAX));
+        let mut timed = Vec::new();
+        let written = datagrams.write(&mut Vec::new(), 1_200, true, &mut timed);
+        assert!(written.any && written.untimed);
+        assert_eq!(timed.iter().map(|t| t.deadline).collect::<Vec<_>>(), [at(200)]);
+        datagrams.expire(at(1_000));
+        assert_eq!(datagrams.expired(), 2, "what has left does not expire");
+        assert!(!datagrams.has_deadlines());
+    }
+
     #[test]
     fn queues_are_bounded_even_for_empty_datagrams() {
         let mut datagrams = Datagrams::new(10, 10 * (OVERHEAD + 1));
-        assert_eq!((0..20).map(|_| usize::from(datagrams.send(Bytes::new()))).sum::<usize>(), 10);
+        assert_eq!(
+            (0..20).map(|_| usize::from(datagrams.send(Bytes::new(), None, 0, usize::MAX))).sum::<usize>(),
+            10
+        );
         for n in 0..20 {
             datagrams.on_received(&[n]);
         }
@@ -141,42 +321,54 @@ mod tests {
         assert!(!datagrams.on_received(&[0; 600]));
         assert!(!datagrams.take_unblocked());
         let mut out = Vec::new();
-        assert!(datagrams.write(&mut out, 1_200, true));
+        assert!(write(&mut datagrams, &mut out));
         assert!(datagrams.take_unblocked());
     }
 
     #[test]
     fn who_was_refused_is_told_once_there_is_room_for_that_and_not_before() {
         let mut datagrams = Datagrams::new(2_000, 0);
-        assert!(datagrams.send(Bytes::from(vec![0; 900])));
-        assert!(!datagrams.send(Bytes::from(vec![0; 1_200])));
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, usize::MAX));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1_200]), None, 0, usize::MAX));
         assert!(!datagrams.take_unblocked(), "half of the queue is free, and that is too little");
         let mut out = Vec::new();
-        assert!(datagrams.write(&mut out, 1_200, true));
+        assert!(write(&mut datagrams, &mut out));
         assert!(datagrams.take_unblocked());
         assert!(!datagrams.take_unblocked(), "once");
-        assert!(datagrams.send(Bytes::from(vec![0; 1_200])));
+        assert!(datagrams.send(Bytes::from(vec![0; 1_200]), None, 0, usize::MAX));
     }
 
     #[test]
     fn a_datagram_larger_than_the_queue_waits_until_that_is_empty() {
         let mut datagrams = Datagrams::new(100, 0);
-        assert!(datagrams.send(Bytes::from(vec![0; 50])));
-        assert!(!datagrams.send(Bytes::from(vec![0; 200])));
+        assert!(datagrams.send(Bytes::from(vec![0; 50]), None, 0, usize::MAX));
+        assert!(!datagrams.send(Bytes::from(vec![0; 200]), None, 0, usize::MAX));
         assert!(!datagrams.take_unblocked());
-        assert!(datagrams.write(&mut Vec::new(), 1_200, true));
+        assert!(write(&mut datagrams, &mut Vec::new()));
         assert!(datagrams.take_unblocked());
-        assert!(datagrams.send(Bytes::from(vec![0; 200])));
-        assert!(!datagrams.send(Bytes::from(vec![0; 1])), "one, and no more");
+        assert!(datagrams.send(Bytes::from(vec![0; 200]), None, 0, usize::MAX));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1]), None, 0, usize::MAX), "one, and no more");
+    }
+
+    #[test]
+    fn who_wants_a_short_queue_is_refused_and_told_by_its_own_measure() {
+        let mut datagrams = Datagrams::new(100_000, 0);
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
+        assert!(!datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
+        assert!(!datagrams.take_unblocked(), "nothing has left");
+        assert!(write(&mut datagrams, &mut Vec::new()));
+        assert!(datagrams.take_unblocked());
+        assert!(datagrams.send(Bytes::from(vec![0; 50_000]), None, 0, usize::MAX), "others have all of it");
     }
 
     #[test]
     fn what_fits_no_packet_is_dropped_not_stuck() {
         let mut datagrams = Datagrams::new(10_000, 10_000);
-        assert!(datagrams.send(Bytes::from(vec![0; 2_000])));
-        assert!(datagrams.send(Bytes::from(vec![1; 100])));
+        assert!(datagrams.send(Bytes::from(vec![0; 2_000]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![1; 100]), None, 0, usize::MAX));
         let mut out = Vec::new();
-        assert!(datagrams.write(&mut out, 1_200, true));
+        assert!(write(&mut datagrams, &mut out));
         assert_eq!(out.len(), 103);
         assert_eq!(datagrams.dropped(), 1);
     }

@@ -139,6 +139,7 @@ pub use congestion::ControllerKind;
 pub use connection::{
     Connection, ConnectionError, DatagramError, EndpointEvent, Event, PathError, PathEvent,
 };
+pub use datagrams::DatagramOptions;
 pub use endpoint::{
     AcceptError, ConnectError, ConnectionHandle, Endpoint, EndpointOutput, EndpointStats, Incoming, ResetKey,
 };
@@ -153,7 +154,7 @@ pub use quic_lb::{QuicLb, QuicLbError, ServerId};
 pub use range_set::RangeSet;
 pub use scheduler::SchedulerKind;
 pub use snapshot::PathSnapshot;
-pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons};
+pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons, TimedStats};
 pub use streams::{
     Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
     StreamsStats, WriteError,

@@ -194,6 +194,12 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
         None
     }
 
+    /// The probability with which datagrams with deadlines may miss them, if the scheme wants them
+    /// repaired in time ([`recovery::in_time`]). The answer never changes.
+    fn keeps_deadlines(&self) -> Option<f64> {
+        None
+    }
+
     /// What it did so far, and why.
     fn reasons(&self) -> RecoveryReasons {
         RecoveryReasons::default()

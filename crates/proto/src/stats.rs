@@ -180,10 +180,37 @@ pub struct ConnectionStats {
     pub control_pending: usize,
     /// Received application datagrams dropped because nobody read them.
     pub datagrams_dropped: u64,
+    /// Datagrams with deadlines.
+    pub timed: TimedStats,
     /// Times that the keys of 1-RTT packets were updated, by either side.
     pub key_updates: u64,
     /// Packets that did not authenticate or made no sense.
     pub malformed_packets: u64,
+}
+
+/// What became of datagrams that were sent with a deadline, as far as their sender can know: when a
+/// packet arrived is estimated as half a round trip after it was sent, or, for what was mended,
+/// half a round trip before the news.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TimedStats {
+    /// Sent. Each is counted once more below as soon as its fate is known.
+    pub sent: u64,
+    /// Arrived in time by themselves.
+    pub in_time: u64,
+    /// Mended in time: repair brought them.
+    pub mended: u64,
+    /// Late: arrived after the deadline, or not at all as far as was heard until long enough after
+    /// it.
+    pub late: u64,
+    /// Expired: never sent, since they could not have arrived in time.
+    pub expired: u64,
+    /// Sent, but not followed: in 0-RTT packets, or too many at once. Not among `sent`.
+    pub unprotected: u64,
+    /// Packets with repair symbols and copies sent for them.
+    pub recovery_packets_sent: u64,
+    /// Their bytes.
+    pub recovery_bytes_sent: u64,
 }
 
 /// Makes [`RecoveryReasons`] of one list of its fields.

@@ -153,6 +153,25 @@ fn datagrams_arrive() {
     assert!(pair.server().receive_datagram().is_none());
 }
 
+/// What is nearly as long as it may be leaves in batches, as full packets do.
+#[test]
+fn datagrams_that_nearly_fill_a_packet_leave_together() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    pair.transfer(100_000, Duration::from_secs(5));
+    let max = pair.client().max_datagram_size().unwrap();
+    for (length, together) in [(max, 6), (max - 20, 6), (max - 40, 1)] {
+        for n in 0..6 {
+            pair.client().send_datagram(vec![n; length].into()).unwrap();
+        }
+        let (now, mut bytes) = (pair.now, Vec::new());
+        let transmit = pair.client().poll_transmit(now, 8, &mut bytes).unwrap();
+        let packets = transmit.size.div_ceil(transmit.segment_size.unwrap_or(transmit.size));
+        assert_eq!(packets, together, "of {length} bytes");
+        pair.run(Duration::from_secs(1));
+    }
+}
+
 #[test]
 fn server_events_say_that_a_stream_was_opened() {
     let mut pair = Pair::new(TransportConfig::default());

@@ -31,6 +31,7 @@ pub mod gilbert;
 pub mod htpc_model;
 pub mod htpc_redundancy;
 pub mod htpc_state;
+pub mod in_time;
 pub mod loss_history;
 pub mod path_choice;
 pub mod proactive;

@@ -1,5 +1,6 @@
 //! The transport in virtual time, on simulated networks.
 
+pub mod call;
 pub mod fabric;
 pub mod fct;
 pub mod goodput;

@@ -42,6 +42,11 @@ pub fn text(report: &Report) -> String {
     out
 }
 
+/// A number and what it counts.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", thousands(number), if number == 1 { "" } else { "s" })
+}
+
 /// With a comma after every three digits.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -156,9 +161,9 @@ pub(crate) fn lost_before(report: &Report) -> Option<String> {
     let all = timeouts + fast + go_back_n;
     (all > 0).then(|| {
         format!(
-            "Besides, {} whose original was lost before the place of capture: {} timeouts, {} fast, {} go-back-N",
+            "Besides, {} whose original was lost before the place of capture: {}, {} fast, {} go-back-N",
             thousands(all),
-            thousands(timeouts),
+            counted(timeouts, "timeout"),
             thousands(fast),
             thousands(go_back_n)
         )
@@ -254,9 +259,9 @@ fn classes(report: &Report, out: &mut String) {
     let counts = &report.retransmissions;
     let _ = writeln!(
         out,
-        "\nOf {} retransmissions {} timeouts, {} fast, {} go-back-N",
-        thousands(counts.analysed),
-        thousands(counts.timeouts),
+        "\nOf {} {}, {} fast, {} go-back-N",
+        counted(counts.analysed, "retransmission"),
+        counted(counts.timeouts, "timeout"),
         thousands(counts.fast),
         thousands(counts.go_back_n)
     );

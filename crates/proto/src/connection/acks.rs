@@ -73,6 +73,7 @@ impl Connection {
             self.repair.on_event(now, &RecoveryEvent::SpuriousLoss { path: id });
         }
         for packet in &newly.spurious {
+            self.on_timed_acked(id, packet.number);
             self.cover_in_blocks(now, id, packet.number, None);
         }
     }
@@ -143,6 +144,9 @@ impl Connection {
             let acked = RecoveryEvent::Acked { path: id, number: PacketNumber(number), in_flight, rtt };
             self.repair.on_event(now, &acked);
             self.on_acked_in_blocks(now, id, number, &packet);
+            if packet.frames.timed {
+                self.on_timed_acked(id, number);
+            }
         }
         let SentPacket { frames, payload, .. } = packet;
         self.repair.recycle(payload);
@@ -159,6 +163,7 @@ impl Connection {
         }
         if let Some((of, number)) = frames.copy_of {
             self.on_copy_delivered(of, number);
+            self.on_timed_mended(now, of, number);
         }
     }
 
@@ -254,6 +259,9 @@ impl Connection {
         }
         if level == Level::OneRtt {
             self.on_lost_in_blocks(id, number, &mut packet);
+            if packet.frames.timed {
+                self.repair.on_timed_lost(id, number);
+            }
         }
         self.repair.recycle(core::mem::take(&mut packet.payload));
         if !packet.is_rebuilt() {

@@ -6,6 +6,7 @@ use super::Connection;
 use crate::{
     PacketPurpose,
     crypto::{self, Level, TAG_LEN},
+    datagrams::TimedDatagram,
     path::{
         Path,
         sending::NewPacket,
@@ -36,6 +37,8 @@ pub(super) struct PacketBuilder {
     pub(super) ack_eliciting: bool,
     /// Pad the datagram to this size.
     pub(super) pad_to: usize,
+    /// The datagrams with deadlines among its frames.
+    pub(super) timed: Vec<TimedDatagram>,
 }
 
 /// A finished packet.
@@ -102,6 +105,7 @@ impl Connection {
             frames: SentFrames::default(),
             ack_eliciting: false,
             pad_to: 0,
+            timed: Vec::new(),
         })
     }
 
@@ -127,6 +131,7 @@ impl Connection {
             frames: SentFrames::default(),
             ack_eliciting: false,
             pad_to: 0,
+            timed: Vec::new(),
         })
     }
 
@@ -152,6 +157,7 @@ impl Connection {
         let padded = builder.pad_to.saturating_sub(TAG_LEN).max(shortest);
         out.resize(out.len().max(padded), 0);
         let payload = self.keep_source(&mut builder, purpose, &out[at.payload..]);
+        let guarded = self.guard(now, &mut builder, &out[at.payload..]);
         self.observe_sent(now, &builder, purpose, out.len() + TAG_LEN - at.start, &out[at.payload..]);
         if !self.seal(&builder, out) {
             out.truncate(at.start);
@@ -160,7 +166,11 @@ impl Connection {
             return None;
         }
         let built = Built { number: builder.number, size: out.len() - at.start };
+        let name = (builder.path, builder.number);
         self.record(now, builder, purpose, payload, built);
+        if let Some(guarded) = guarded {
+            self.follow_timed(now, name, guarded);
+        }
         Some(built)
     }
 

@@ -11,6 +11,7 @@ mod counters;
 mod credit;
 mod decoder;
 mod flight_copy;
+mod in_time;
 mod late_copy;
 mod opportunity;
 mod rebuilt;
@@ -29,6 +30,7 @@ use blocks::Blocks;
 pub(super) use blocks::Next;
 pub(crate) use decoder::Decoder;
 use flight_copy::FlightCopy;
+use in_time::Books;
 use symbols::EncodedBlock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use symbols::receiver::Rebuilt;
@@ -55,6 +57,8 @@ pub(crate) struct Repair {
     /// When the policy wants to be asked again.
     ask_at: Option<Instant>,
     flight_copy: FlightCopy,
+    /// Packets with datagrams that have deadlines.
+    in_time: Books,
     /// Whether what is sent now may still be un-ACKed when spare window comes, so that its
     /// plaintext must be kept.
     keep_sources: bool,
@@ -74,6 +78,7 @@ impl Repair {
             policy: (recovery.scheme().build)(&terms).policy,
             ask_at: None,
             flight_copy: FlightCopy::default(),
+            in_time: Books::default(),
             keep_sources: true,
         }
     }
@@ -101,7 +106,10 @@ impl Repair {
 
     /// When recovery wants to send, or to be asked again.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        [self.ask_at, self.flight_copy.due, self.policy.deadline()].into_iter().flatten().min()
+        [self.ask_at, self.flight_copy.due, self.policy.deadline(), self.in_time.deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes note of deadlines that have passed, but for the flight's copy.
@@ -112,6 +120,21 @@ impl Repair {
         if self.policy.deadline().is_some_and(|at| at <= now) {
             self.policy.on_event(now, &RecoveryEvent::Deadline);
         }
+        if self.in_time.deadline().is_some_and(|at| at <= now) {
+            for buffer in self.in_time.on_deadline(now) {
+                self.recycle(buffer);
+            }
+        }
+    }
+
+    /// A packet with datagrams that have deadlines was declared lost.
+    pub(super) fn on_timed_lost(&mut self, path: PathId, number: u64) {
+        self.in_time.on_lost((path, number));
+    }
+
+    /// Whether the scheme sees to it that datagrams arrive before their deadlines.
+    pub(super) fn follows_datagrams(&self) -> bool {
+        self.policy.keeps_deadlines().is_some()
     }
 
     /// Whether the plaintext of the next packet with data is kept.
@@ -201,6 +224,7 @@ impl Repair {
 
     pub(crate) fn fill_stats(&self, stats: &mut ConnectionStats) {
         let counters = self.decoder.counters();
+        stats.timed = self.in_time.stats();
         stats.repair_symbols_received = counters.received;
         stats.repair_symbols_used = counters.used;
         stats.repair_symbols_wasted = counters.wasted;

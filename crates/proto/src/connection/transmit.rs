@@ -29,6 +29,9 @@ const PATH_RESPONSE_LEN: usize = 9;
 const MIN_CLOSE_SIZE: usize = 100;
 /// A Handshake packet is only added to a datagram that has at least this much room left.
 const MIN_COALESCED: usize = 128;
+/// A packet with application datagrams that lacks less than this many bytes is filled up with
+/// PADDING, so that it can leave together with others: only full packets do.
+const NEARLY_FULL: usize = 32;
 
 impl Connection {
     /// The next datagrams to send, appended to `out`, which the caller has cleared: up to
@@ -52,6 +55,9 @@ impl Connection {
             State::Draining { .. } | State::Drained => return None,
         }
         self.tell_streams(now);
+        if self.datagrams.has_deadlines() {
+            self.datagrams.expire(self.earliest_arrival(now));
+        }
         if let Some(transmit) = self.transmit_handshake(now, out) {
             return Some(transmit);
         }
@@ -348,7 +354,10 @@ impl Connection {
             return self.build_combination(now, block, index, out);
         }
         if !self.has_pending() {
-            return self.build_recovery(now, out).or_else(|| self.build_reinjection(now, out));
+            return self
+                .build_in_time(now, out)
+                .or_else(|| self.build_recovery(now, out))
+                .or_else(|| self.build_reinjection(now, out));
         }
         let queued =
             self.streams.sendable_bytes() + self.datagrams.pending_bytes() + self.control.len() as u64 * 32;
@@ -425,6 +434,9 @@ impl Connection {
             builder.ack_eliciting |= out.len() > before;
         } else {
             self.write_all(&mut builder, out);
+            if builder.frames.datagram && builder.limit.saturating_sub(out.len()) < NEARLY_FULL {
+                out.resize(out.len().max(builder.limit), 0);
+            }
         }
         let carries_data = builder.frames.carries_data();
         let (marks, fresh) = (builder.frames.marks(), builder.frames.streams.fresh);
@@ -455,7 +467,11 @@ impl Connection {
         let (limit, before) = (builder.limit, out.len());
         self.streams.write_control(out, limit, &mut builder.frames.streams);
         let packet_is_empty = builder.is_empty(out);
-        builder.frames.datagram |= self.datagrams.write(out, limit, packet_is_empty);
+        let written = self.datagrams.write(out, limit, packet_is_empty, &mut builder.timed);
+        // What is followed until its deadline is not protected twice.
+        let followed = !builder.timed.is_empty() && self.repair.follows_datagrams();
+        builder.frames.timed |= !builder.timed.is_empty();
+        builder.frames.datagram |= written.any && (written.untimed || !followed);
         self.streams.write_data(out, limit, &mut builder.frames.streams);
         builder.ack_eliciting |= out.len() > before;
     }

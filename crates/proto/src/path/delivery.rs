@@ -64,6 +64,19 @@ impl Path {
         smoothed
     }
 
+    /// How long what leaves now waits in a queue of the network: nothing if the last round trip shows
+    /// none, and no longer than it took that, nor than what is in flight takes to be delivered.
+    pub(crate) fn queue(&self) -> Duration {
+        let measured = &self.recovery.measured;
+        let rtt = &measured.rtt;
+        let Some((bytes, time)) = self.recovery.delivery.rate_sample() else { return Duration::ZERO };
+        if !rtt.shows_queue() {
+            return Duration::ZERO;
+        }
+        let drained = time.mul_f64(measured.in_flight as f64 / bytes as f64);
+        drained.min(rtt.latest_adjusted()).saturating_sub(rtt.min())
+    }
+
     /// The rate at which the path has delivered lately.
     pub(super) fn delivery_rate(&self) -> Option<BitRate> {
         let (bytes, time) = self.recovery.delivery.rate_sample()?;

@@ -46,7 +46,7 @@ impl Path {
             if packet.frames.acked_up_to.1.is_some() {
                 self.space.received.on_packet_with_ack(now, packet.ack_eliciting);
             }
-            if packet.frames.carries_data() {
+            if packet.frames.carries_data() || packet.frames.timed {
                 self.quiet.on_activity(now);
             }
         }

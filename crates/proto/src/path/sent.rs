@@ -99,6 +99,8 @@ pub(crate) struct SentFrames {
     pub(crate) copy_of: Option<(PathId, u64)>,
     /// Whether the packet carried a DATAGRAM frame (never retransmitted, but worth coding).
     pub(crate) datagram: bool,
+    /// Whether it carried datagrams that are followed until their deadlines.
+    pub(crate) timed: bool,
 }
 
 impl SentFrames {

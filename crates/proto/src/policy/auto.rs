@@ -55,6 +55,10 @@ fn build(terms: &Terms<'_>) -> Built {
 /// The probability with which a block may stay incomplete: what counts is the 99th percentile, and
 /// a response has several blocks.
 const TARGET: f64 = 1e-3;
+/// The probability with which datagrams that are repaired together may miss their deadline all the
+/// same. Above what a path without loss is credited with for a frame of some packets, so that such a
+/// path costs nothing.
+const IN_TIME: f64 = 2e-3;
 /// Most repair symbols of a block.
 const MAX_SYMBOLS: u16 = 32;
 /// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come
@@ -309,6 +313,10 @@ impl RecoveryPolicy for Auto {
             RecoveryEvent::PathClosed { path } => _ = self.watches.remove(path),
             _ => {}
         }
+    }
+
+    fn keeps_deadlines(&self) -> Option<f64> {
+        Some(IN_TIME)
     }
 
     fn reasons(&self) -> RecoveryReasons {

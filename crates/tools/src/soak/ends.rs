@@ -51,6 +51,7 @@ pub async fn client_process(args: Args) -> Outcome<ExitCode> {
         credentials: None,
         early_answers: EarlyAnswers::default(),
         wait_for_server: args.wait,
+        path_orders: Vec::new(),
     };
     let client = Client::start(options).await?;
     let second = args.second.expect("the parent names it");

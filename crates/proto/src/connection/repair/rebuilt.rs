@@ -68,6 +68,7 @@ impl Connection {
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
         for number in recovered.packets.packets() {
+            self.on_timed_mended(now, recovered.path, number);
             let Some(path) = self.paths.get_mut(&recovered.path) else { break };
             let packet = path.sent_mut(number);
             if packet.as_ref().is_some_and(|packet| packet.is_rebuilt()) {
