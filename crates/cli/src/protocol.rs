@@ -6,7 +6,9 @@
 //! begins with one [`Request`] and its [`Reply`], followed by the bytes of the proxied connection.
 
 mod address;
+mod assignment;
 mod codes;
+mod coding;
 mod frame;
 mod hello;
 mod notice;
@@ -18,7 +20,9 @@ mod request;
 use mendpath::VarInt;
 
 pub use address::{decode_target, encode_target};
+pub use assignment::Assignment;
 use codes::codes;
+pub use coding::Coding;
 pub use frame::{FrameError, MAX_MESSAGE, MAX_PACKET, read_frame, write_frame};
 pub use hello::{Hello, VERSION};
 pub use notice::Notice;

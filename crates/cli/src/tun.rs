@@ -6,16 +6,23 @@
 
 mod carrier;
 mod datagrams;
-mod device;
+pub(crate) mod device;
 mod forbidden;
 mod handover;
 pub mod inside;
-mod links;
+pub(crate) mod link;
+pub(crate) mod links;
 mod machine;
 mod plan;
+mod raw;
+mod seen;
+
+pub use raw::Carriage;
+pub use tunnel::raw::Coding;
 
 pub(crate) use self::{
     carrier::{Carrier, Options},
-    handover::{Ends, Parent},
-    machine::{Machine, Plan, remove_kill_switch},
+    handover::{Ends, Given, Parent},
+    machine::{Machine, Plan, nft, remove_kill_switch},
+    raw::{Opened, RawOptions, chance_name, machine_name, open},
 };

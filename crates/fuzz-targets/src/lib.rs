@@ -21,6 +21,7 @@ pub mod payload;
 pub mod proxy_wire;
 pub mod quic_lb;
 pub mod ranges;
+pub mod raw_tunnel;
 pub mod repair_decoder;
 pub mod socks5;
 pub mod streams;
@@ -44,6 +45,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("proxy_wire", proxy_wire::run),
     ("quic_lb", quic_lb::run),
     ("ranges", ranges::run),
+    ("raw_tunnel", raw_tunnel::run),
     ("repair_decoder", repair_decoder::run),
     ("socks5", socks5::run),
     ("streams", streams::run),

@@ -17,6 +17,8 @@ use serde::Deserialize;
 /// | `{port}` | a port for the program itself |
 /// | `{origin_port}` | the origin's port, on 127.0.0.1 of the server's side |
 /// | `{listen_port}` | where the client's end must listen, on 127.0.0.1 of the client's side |
+/// | `{origin_ip}` | the origin's address: one behind the server if it is a tunnel |
+/// | `{device}` | the client's device on the contender's path |
 /// | `{dir}` | a directory that both ends may use, removed afterwards |
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -29,21 +31,27 @@ pub struct Adapter {
     pub server: Vec<String>,
     /// The client's end.
     pub client: Vec<String>,
+    /// Whether it is a tunnel: then it must lead to `{origin_ip}`, which the client connects to as
+    /// if nothing were between, and nothing listens at `{listen_port}`.
+    #[serde(default)]
+    pub tunnel: bool,
     /// Files to write into `{dir}` before either end starts: name and content.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
 /// The adapters that the lab comes with: name and TOML text.
-const BUILT_IN: [(&str, &str); 5] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("kcptun", include_str!("../adapters/kcptun.toml")),
     ("noq", include_str!("../adapters/noq.toml")),
     ("quinn", include_str!("../adapters/quinn.toml")),
     ("shadowsocks", include_str!("../adapters/shadowsocks.toml")),
     ("stunnel", include_str!("../adapters/stunnel.toml")),
+    ("wireguard-go", include_str!("../adapters/wireguard-go.toml")),
 ];
 
-const NAMES: [&str; 6] = ["server_ip", "client_ip", "port", "origin_port", "listen_port", "dir"];
+const NAMES: [&str; 8] =
+    ["server_ip", "client_ip", "port", "origin_ip", "origin_port", "listen_port", "device", "dir"];
 
 impl Adapter {
     /// The adapters that the lab comes with, by name.
@@ -115,7 +123,12 @@ mod tests {
             adapter.check(name).unwrap();
             let words = || adapter.server.iter().chain(&adapter.client).chain(adapter.files.values());
             let names = |name: &str| words().any(|word| word.contains(name));
-            assert!(names("{origin_port}") && names("{listen_port}"), "{name}");
+            let leads = if adapter.tunnel {
+                names("{origin_ip}")
+            } else {
+                names("{origin_port}") && names("{listen_port}")
+            };
+            assert!(leads, "{name}");
         }
     }
 

@@ -33,8 +33,10 @@ pub(crate) fn client_address(path: usize) -> Ipv4Addr {
 pub(crate) struct TestBed {
     pub(crate) client: Namespace,
     pub(crate) server: Namespace,
-    pub(crate) emulator: Emulator,
+    emulator: Emulator,
     pub(crate) paths: Vec<PathSpec>,
+    /// What the emulator calls each path; it does not know of those that are direct.
+    emulated: Vec<Option<PathId>>,
     seed: Seed,
 }
 
@@ -52,20 +54,27 @@ impl TestBed {
             namespace.run(|| sysctl::prepare(tcp_metrics))??;
         }
         let mut emulator = Emulator::start([], seed)?;
+        let mut emulated = Vec::new();
         for (index, path) in paths.iter().enumerate() {
             let name = format!("path{index}");
+            if path.direct {
+                client.join(&server, &name)?;
+                emulated.push(None);
+                continue;
+            }
             let client_device = client.tun(&name)?;
             let server_device = server.tun(&name)?;
             let (up, down) = (path.up.clone(), path.down.clone());
             let seed = path_seed(seed, index);
-            emulator.add_tun_path(TunPath::new(client_device, server_device, up, down).seed(seed))?;
+            let tun = TunPath::new(client_device, server_device, up, down).seed(seed);
+            emulated.push(Some(emulator.add_tun_path(tun)?));
         }
         let count = paths.len();
         client.run(|| address::client(count, first))??;
         server.run(|| address::server(count))??;
         client.run(|| mptcp::prepare((0..count).map(client_address)))??;
         server.run(|| mptcp::prepare([]))??;
-        let bed = Self { client, server, emulator, paths: paths.to_vec(), seed };
+        let bed = Self { client, server, emulator, paths: paths.to_vec(), emulated, seed };
         bed.reseed(0)?;
         Ok(bed)
     }
@@ -74,8 +83,9 @@ impl TestBed {
     pub(crate) fn reseed(&self, n: u64) -> Result<(), LabError> {
         let seed = self.seed.child("fetch", n);
         for (index, path) in self.paths.iter().enumerate() {
+            let Some(id) = self.emulated[index] else { continue };
             let seed = path_seed(seed, index);
-            self.emulator.reseed(PathId(index), seed)?;
+            self.emulator.reseed(id, seed)?;
             if path.data_only {
                 let links = [(Direction::Forward, &path.up, "up"), (Direction::Backward, &path.down, "down")];
                 for (direction, link, name) in links {
@@ -99,21 +109,41 @@ impl TestBed {
         direction: Direction,
         model: Box<dyn LossModel + Send>,
     ) -> Result<(), LabError> {
-        Ok(self.emulator.set_loss_model(PathId(path), direction, Box::new(DataOnly::new(model)))?)
+        let path = self.emulated(path)?;
+        Ok(self.emulator.set_loss_model(path, direction, Box::new(DataOnly::new(model)))?)
     }
 
     pub(crate) fn cut(&self, path: usize, hold: bool) -> Result<(), LabError> {
         let kind = if hold { OutageKind::Hold } else { OutageKind::Drop };
-        Ok(self.emulator.cut(PathId(path), None, kind)?)
+        Ok(self.emulator.cut(self.emulated(path)?, None, kind)?)
     }
 
     pub(crate) fn restore(&self, path: usize) -> Result<(), LabError> {
-        Ok(self.emulator.restore(PathId(path), None)?)
+        Ok(self.emulator.restore(self.emulated(path)?, None)?)
     }
 
-    /// What every path has done so far.
+    /// A path that the plan cuts, or where it loses packets: a direct one is refused there.
+    fn emulated(&self, path: usize) -> Result<PathId, LabError> {
+        let found = self.emulated[path];
+        found.ok_or_else(|| LabError::Plan {
+            name: format!("path {path}"),
+            reason: "nothing can be done to a path that is direct".to_owned(),
+        })
+    }
+
+    /// Lets the client reach what is behind a tunnel through that alone, so that nothing goes
+    /// beside it while it is not there yet.
+    pub(crate) fn hide_behind(&self) -> Result<(), LabError> {
+        self.client.run(address::hide_behind)?
+    }
+
+    /// What every path has done so far; nothing is known of direct ones.
     pub(crate) fn stats(&self) -> Result<Vec<PathStats>, LabError> {
-        (0..self.paths.len()).map(|path| Ok(self.emulator.stats(PathId(path))?)).collect()
+        let stats = |id: &Option<PathId>| match id {
+            Some(id) => Ok(self.emulator.stats(*id)?),
+            None => Ok(PathStats::default()),
+        };
+        self.emulated.iter().map(stats).collect()
     }
 
     /// Waits until the links have been empty for a moment, or for two round trips and a little:

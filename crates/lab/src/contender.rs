@@ -3,8 +3,18 @@
 use std::{fmt, str::FromStr};
 
 /// The names of contenders that need no adapter.
-pub(crate) const BUILT_IN: [&str; 6] =
-    ["tcp", "mptcp", "mendpath", "mendpath-new", "mendpath-socks", "mendpath-tunnel"];
+pub(crate) const BUILT_IN: [&str; 10] = [
+    "tcp",
+    "mptcp",
+    "mendpath",
+    "mendpath-new",
+    "mendpath-socks",
+    "mendpath-tunnel",
+    "mendpath-tunnel-raw",
+    "mendpath-tunnel-raw-none",
+    "mendpath-tunnel-raw-slp",
+    "mendpath-tunnel-raw-htpc",
+];
 
 /// A contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,7 +37,10 @@ pub enum Contender {
     },
     /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that
     /// forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
-    /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP, and `mendpath-new` makes a new QUIC connection for every fetch.
+    /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP,
+    /// `mendpath-tunnel-raw` the same with `--tcp raw` (and `-none`, `-slp`, `-htpc` with that
+    /// `--coding`), and `mendpath-new` makes a new QUIC
+    /// connection for every fetch.
     Mendpath {
         /// The recovery scheme of both ends; the program's default if there is none.
         recovery: Option<String>,
@@ -56,15 +69,24 @@ pub enum Entry {
     Socks,
     /// By `mendpath tunnel`, which the fetch knows nothing of.
     Tunnel,
+    /// The same with packets as they are, so that TCP is from end to end.
+    RawTunnel {
+        /// What is sent beside them; the program's default if there is none.
+        coding: Option<&'static str>,
+    },
     /// By a connection of its own.
     New,
 }
 
 impl Entry {
-    const ALL: [(Self, &str); 4] = [
+    const ALL: [(Self, &str); 8] = [
         (Self::Forward, "mendpath"),
         (Self::Socks, "mendpath-socks"),
         (Self::Tunnel, "mendpath-tunnel"),
+        (Self::RawTunnel { coding: None }, "mendpath-tunnel-raw"),
+        (Self::RawTunnel { coding: Some("none") }, "mendpath-tunnel-raw-none"),
+        (Self::RawTunnel { coding: Some("slp") }, "mendpath-tunnel-raw-slp"),
+        (Self::RawTunnel { coding: Some("htpc") }, "mendpath-tunnel-raw-htpc"),
         (Self::New, "mendpath-new"),
     ];
 }
@@ -123,7 +145,7 @@ impl FromStr for Contender {
                 most(1)?;
                 Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
             }
-            "mendpath" | "mendpath-socks" | "mendpath-tunnel" | "mendpath-new" => {
+            kind if Entry::ALL.iter().any(|(_, name)| *name == kind) => {
                 most(2)?;
                 let paths =
                     place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
@@ -233,6 +255,8 @@ mod tests {
             "mendpath-new:slp",
             "mendpath-socks:auto@0+1",
             "mendpath-tunnel:auto",
+            "mendpath-tunnel-raw:none@1",
+            "mendpath-tunnel-raw-htpc:auto",
             "kcptun",
             "quinn@1",
         ] {

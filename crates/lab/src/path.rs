@@ -23,6 +23,7 @@ pub const SMALL_PACKET: u64 = 200;
 /// | `KEY-up`, `KEY-down` | any property of one direction alone |
 /// | `queue` | also `1bdp` or `0.25bdp`: a share of rate times round-trip time |
 /// | `data-only` | packets of at most [`SMALL_PACKET`] bytes are neither lost nor counted by `loss` and `drop` |
+/// | `direct` | alone: the kernel's own pair of devices, as fast as the machine, instead of emulated links |
 #[derive(Clone, PartialEq, Debug)]
 pub struct PathSpec {
     /// From client to server.
@@ -31,6 +32,8 @@ pub struct PathSpec {
     pub down: LinkConfig,
     /// Whether small packets are spared.
     pub data_only: bool,
+    /// Whether nothing is emulated.
+    pub direct: bool,
     text: String,
 }
 
@@ -53,6 +56,9 @@ pub enum ParsePathError {
         "queue: `{0}bdp` is no share of rate times round-trip time: give a rate, and a number such as 0.25bdp"
     )]
     Queue(String),
+    /// A path without emulation that is to have properties.
+    #[error("a path that is `direct` has no other properties: the machine is what it is")]
+    NotAlone,
     /// More than anybody has.
     #[error("a path needs a delay of at most 10 s")]
     TooLong,
@@ -62,6 +68,10 @@ impl FromStr for PathSpec {
     type Err = ParsePathError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.trim() == "direct" {
+            let [up, down] = [LinkConfig::new(), LinkConfig::new()];
+            return Ok(Self { up, down, data_only: false, direct: true, text: text.to_owned() });
+        }
         let mut parts = Parts::default();
         for item in text.split(',').map(str::trim).filter(|item| !item.is_empty()) {
             parts.item(item)?;
@@ -91,9 +101,13 @@ impl Parts {
     fn item(&mut self, item: &str) -> Result<(), ParsePathError> {
         let (key, value) = item.split_once('=').unwrap_or((item, ""));
         let (key, value) = (key.trim(), value.trim());
-        if key == "data-only" {
-            self.data_only = true;
-            return Ok(());
+        match key {
+            "direct" => return Err(ParsePathError::NotAlone),
+            "data-only" => {
+                self.data_only = true;
+                return Ok(());
+            }
+            _ => {}
         }
         let (name, up, down) = match key {
             // Not a direction: where the loss is.
@@ -158,7 +172,7 @@ impl Parts {
             let bytes = (rate.bytes_in(rtt) as f64 * factor) as u64;
             link.queue = Some(QueueSize::Bytes(Bytes(bytes)));
         }
-        Ok(PathSpec { up, down, data_only: self.data_only, text: text.to_owned() })
+        Ok(PathSpec { up, down, data_only: self.data_only, direct: false, text: text.to_owned() })
     }
 }
 
@@ -217,5 +231,7 @@ mod tests {
         assert!(error("delay=20").starts_with("delay: `20` is not a time"));
         assert!(error("delay=20s").contains("at most 10 s"));
         assert!(error("loss=2%,loss=3%").contains("twice"));
+        assert!(error("direct,loss=2%").contains("no other properties"));
+        assert!("direct".parse::<PathSpec>().is_ok_and(|spec| spec.direct));
     }
 }

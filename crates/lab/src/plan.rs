@@ -164,6 +164,14 @@ impl Plan {
         if let Some(contender) = all.find(|contender| !contender.fits(count)) {
             return Err(format!("`{contender}` names a path that network `{}` does not have", network.name));
         }
+        let touched = self.bulks.iter().any(|bulk| bulk.cut.is_some())
+            || self.fetches.iter().any(|fetch| fetch.drop.is_some());
+        if touched && network.paths.iter().any(|path| path.direct) {
+            return Err(format!(
+                "nothing can be cut or dropped in network `{}`: a path is direct",
+                network.name
+            ));
+        }
         let cut = |bulk: &Bulk| matches!(&bulk.cut, Some(Cut { path: PathOrEach::One(path), .. }) if *path >= count);
         let drop = |fetch: &Fetch| {
             fetch.drop.as_ref().is_some_and(|drop| drop.paths.iter().any(|path| *path >= count))

@@ -21,6 +21,7 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("robust-cut"),
     plan!("slp-emulation"),
     plan!("tunnel"),
+    plan!("tunnel-speed"),
     plan!("two-paths"),
 ];
 

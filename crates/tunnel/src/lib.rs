@@ -24,6 +24,7 @@ mod datagram;
 mod engine;
 mod flows;
 mod packet;
+pub mod raw;
 mod replies;
 mod rewrite;
 

@@ -19,6 +19,7 @@ const MOST_EXTENSIONS: usize = 8;
 pub(crate) const FIN: u8 = 0x01;
 pub(crate) const SYN: u8 = 0x02;
 pub(crate) const RST: u8 = 0x04;
+pub(crate) const PSH: u8 = 0x08;
 pub(crate) const ACK: u8 = 0x10;
 
 /// Where things are in a packet whose lengths were checked.

@@ -19,6 +19,12 @@ use crate::protocol::Packet;
 /// Associations that one connection may have at a time.
 pub const MAX_ASSOCIATIONS: usize = 256;
 
+/// Datagrams that are handed out together.
+const ROUND: usize = 64;
+
+/// Bytes of the id before every datagram.
+pub(super) const ID: usize = 4;
+
 /// The datagrams of one connection.
 pub struct Hub {
     connection: Connection,
@@ -33,9 +39,25 @@ pub struct Hub {
 /// taken its id.
 #[derive(Default)]
 struct Routes {
-    by_id: BTreeMap<u32, (u64, Inlet<Packet>)>,
+    by_id: BTreeMap<u32, (u64, Way)>,
     next: u64,
 }
+
+/// What becomes of a datagram.
+enum Way {
+    /// It is a packet of UDP.
+    Association(Inlet<Packet>),
+    /// Somebody else reads it.
+    #[cfg_attr(
+        not(all(feature = "tunnel", target_os = "linux")),
+        allow(dead_code, reason = "of tunnels only")
+    )]
+    Tunnel(Inlet<Bytes>),
+}
+
+/// A queue for the datagrams of a tunnel, and the number of its route.
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(super) type RegisteredTunnel = (u64, Inlet<Bytes>, mpsc::Receiver<Held<Bytes>>);
 
 /// A queue for what arrives, and the number of its route.
 pub(super) type Registered = (u64, Inlet<Packet>, mpsc::Receiver<Held<Packet>>);
@@ -63,15 +85,27 @@ impl Hub {
 
     /// Gives the datagrams of `id` a queue.
     pub(super) fn register(&self, id: u32) -> Option<Registered> {
+        let (inlet, outlet) = queue(&self.arrived, &self.dropped);
+        let number = self.routes().add(id, Way::Association(inlet.clone()))?;
+        Some((number, inlet, outlet))
+    }
+
+    /// Gives the datagrams of a tunnel a queue. A connection has one tunnel.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(super) fn register_tunnel(&self, id: u32) -> Option<RegisteredTunnel> {
+        let (inlet, outlet) = super::queue::wide_queue(&self.arrived, &self.dropped);
         let mut routes = self.routes();
-        if routes.by_id.len() >= MAX_ASSOCIATIONS || routes.by_id.contains_key(&id) {
+        if routes.by_id.values().any(|(_, way)| matches!(way, Way::Tunnel(_))) {
             return None;
         }
-        let (inlet, outlet) = queue(&self.arrived, &self.dropped);
-        let number = routes.next;
-        routes.next += 1;
-        routes.by_id.insert(id, (number, inlet.clone()));
+        let number = routes.add(id, Way::Tunnel(inlet.clone()))?;
         Some((number, inlet, outlet))
+    }
+
+    /// The connection whose datagrams these are.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(super) fn unregister(&self, id: u32, number: u64) {
@@ -102,17 +136,38 @@ impl Hub {
     /// Hands out datagrams until the connection ends. What is malformed, unknown or too much is
     /// dropped.
     pub async fn run(&self) {
-        while let Ok(datagram) = self.connection.read_datagram().await {
-            let Ok((id, packet)) = Packet::decode_datagram(&datagram) else {
-                trace!("dropped a malformed datagram");
-                continue;
-            };
-            if let Some((_, arrivals)) = self.routes().by_id.get(&id) {
-                arrivals.offer(packet, datagram.len());
-            }
+        let mut datagrams = Vec::new();
+        while self.connection.read_datagrams(&mut datagrams, ROUND).await.is_ok() {
+            let routes = self.routes();
+            datagrams.drain(..).for_each(|datagram| routes.hand_out(&datagram));
         }
         // Associations end with the connection.
         self.routes().by_id.clear();
+    }
+}
+
+impl Routes {
+    fn hand_out(&self, datagram: &Bytes) {
+        let Some(id) = datagram.first_chunk().map(|id| u32::from_be_bytes(*id)) else { return };
+        match self.by_id.get(&id) {
+            Some((_, Way::Association(arrivals))) => match Packet::decode(&datagram[ID..]) {
+                Ok(packet) => arrivals.offer(packet, datagram.len()),
+                Err(_) => trace!("dropped a malformed datagram"),
+            },
+            Some((_, Way::Tunnel(arrivals))) => arrivals.offer(datagram.slice(ID..), datagram.len()),
+            None => {}
+        }
+    }
+
+    /// Takes an id; `None` if it is in use or there are as many as there may be.
+    fn add(&mut self, id: u32, way: Way) -> Option<u64> {
+        if self.by_id.len() >= MAX_ASSOCIATIONS || self.by_id.contains_key(&id) {
+            return None;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.by_id.insert(id, (number, way));
+        Some(number)
     }
 }
 

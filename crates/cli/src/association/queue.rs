@@ -86,8 +86,26 @@ impl<T> Clone for Inlet<T> {
 
 /// A queue, for a connection that holds what `all` says and counts what it drops.
 pub(super) fn queue<T>(all: &Arc<Budget>, dropped: &Arc<AtomicU64>) -> (Inlet<T>, mpsc::Receiver<Held<T>>) {
-    let (queue, outlet) = mpsc::channel(WAITING);
-    let own = Budget::new(QUEUE_BYTES);
+    queue_of(WAITING, QUEUE_BYTES, all, dropped)
+}
+
+/// The same for a whole tunnel, through which all that a machine does may pass.
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(super) fn wide_queue<T>(
+    all: &Arc<Budget>,
+    dropped: &Arc<AtomicU64>,
+) -> (Inlet<T>, mpsc::Receiver<Held<T>>) {
+    queue_of(8 * WAITING, 8 * QUEUE_BYTES, all, dropped)
+}
+
+fn queue_of<T>(
+    packets: usize,
+    bytes: usize,
+    all: &Arc<Budget>,
+    dropped: &Arc<AtomicU64>,
+) -> (Inlet<T>, mpsc::Receiver<Held<T>>) {
+    let (queue, outlet) = mpsc::channel(packets);
+    let own = Budget::new(bytes);
     (Inlet { queue, own, all: all.clone(), dropped: dropped.clone() }, outlet)
 }
 

@@ -3,13 +3,14 @@
 use mendpath::{PathLimits, PathUse};
 use units::BitRate;
 
-use super::{DecodeError, Reader, decode_target, encode_target};
+use super::{Coding, DecodeError, Reader, decode_target, encode_target};
 use crate::target::Target;
 
 const CONNECT: u8 = 1;
 const ASSOCIATE: u8 = 2;
 const FILE: u8 = 3;
 const LIMIT_PATH: u8 = 4;
+const TUNNEL: u8 = 5;
 
 /// What a stream is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,21 @@ pub enum Request {
         path: u32,
         /// What it may carry.
         limits: PathLimits,
+    },
+    /// A tunnel of IP packets; the stream then carries the server's [`Assignment`], and packets too
+    /// large for a QUIC datagram. Its end ends the tunnel.
+    ///
+    /// [`Assignment`]: super::Assignment
+    Tunnel {
+        /// As of [`Associate`](Self::Associate), of which it is another kind.
+        id: u32,
+        /// Tells the client from others of its account: whoever has the same name gets the same
+        /// addresses, in the place of whoever had it before.
+        name: [u8; 16],
+        /// The place of the addresses that it had before; 0 for none.
+        wanted: u32,
+        /// How the server is to protect what it sends.
+        coding: Coding,
     },
 }
 
@@ -67,6 +83,13 @@ impl Request {
                 });
                 out.extend(limits.rate.map_or(0, |rate| rate.0).to_be_bytes());
             }
+            Self::Tunnel { id, name, wanted, coding } => {
+                out.push(TUNNEL);
+                out.extend(id.to_be_bytes());
+                out.extend(name);
+                out.extend(wanted.to_be_bytes());
+                out.push(coding.number());
+            }
         }
         out
     }
@@ -82,6 +105,12 @@ impl Request {
             ASSOCIATE => Self::Associate { id: reader.u32()? },
             FILE => Self::File { size: reader.u64()?, name: reader.text()?.to_owned() },
             LIMIT_PATH => Self::LimitPath { path: reader.u32()?, limits: limits(&mut reader)? },
+            TUNNEL => Self::Tunnel {
+                id: reader.u32()?,
+                name: reader.u128()?.to_be_bytes(),
+                wanted: reader.u32()?,
+                coding: Coding::from_number(reader.u8()?).ok_or(DecodeError::Unknown("coding"))?,
+            },
             _ => return Err(DecodeError::Unknown("request")),
         };
         reader.end()?;
@@ -112,6 +141,7 @@ mod tests {
             Request::Connect("example.org:443".parse().unwrap()),
             Request::Associate { id: 0xdead_beef },
             Request::File { size: 1 << 40, name: "Urlaub.jpg".into() },
+            Request::Tunnel { id: 7, name: [9; 16], wanted: 300, coding: Coding::Auto },
         ];
         for request in requests {
             assert_eq!(Request::decode(&request.encode()), Ok(request));

@@ -9,6 +9,7 @@ use super::{account_books::AccountTotals, tally::Sum};
 use crate::{
     accounts::Row,
     admin::{Metric, encode_counters, metrics_text, sentence},
+    packet_row::TunnelRow,
     status::{Live, PATH_COUNTERS},
 };
 
@@ -19,6 +20,7 @@ pub(super) struct Scrape {
     pub(super) sum: Sum,
     pub(super) door: EndpointStats,
     pub(super) accounts: BTreeMap<Arc<str>, AccountTotals>,
+    pub(super) tunnel: Option<TunnelRow>,
 }
 
 impl Scrape {
@@ -95,6 +97,7 @@ impl Collector for Scrape {
         let dropped = self.sum.association_packets_dropped;
         Metric { name: "association_packets_dropped", help }.counter(dropped, encoder)?;
         self.encode_door(encoder)?;
+        self.tunnel.as_ref().map_or(Ok(()), |tunnel| tunnel.encode(encoder))?;
         encode_counters(&self.sum.counters, encoder)?;
         self.encode_accounts(encoder)?;
         self.encode_paths(encoder)
@@ -125,6 +128,8 @@ static USED: [OfAccount; 3] = [
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
     use super::*;
 
     #[tokio::test]
@@ -138,8 +143,10 @@ mod tests {
         let accounts =
             BTreeMap::from([("alice".into(), totals(1, 5)), ("bob@example.org".into(), totals(0, 6))]);
         let sum = Sum { clients: 1, turned_away: 2, ..Sum::default() };
+        let tunnel = TunnelRow { clients: 3, dropped: [("spoofed", 4)].into(), ..TunnelRow::default() };
+        let door = EndpointStats::default();
         let text =
-            Scrape { draining: false, sum, door: EndpointStats::default(), accounts }.text(&Live::new(true));
+            Scrape { draining: false, sum, door, accounts, tunnel: Some(tunnel) }.text(&Live::new(true));
         for line in [
             "mendpath_up 1",
             "mendpath_clients 1",
@@ -152,9 +159,19 @@ mod tests {
             "mendpath_account_sent_bytes_total{account=\"alice\"} 0",
             "mendpath_account_path_sent_bytes_total{account=\"alice\",path=\"1\"} 0",
             "mendpath_door_waiting 0",
+            "mendpath_tunnel_clients 3",
+            "mendpath_tunnel_dropped_total{reason=\"spoofed\"} 4",
+            "mendpath_tunnel_received_bytes_total 0",
         ] {
             assert!(text.lines().any(|other| other == line), "{line} is not in\n{text}");
         }
         assert!(text.ends_with("# EOF\n"));
+        let samples = text.lines().filter(|line| line.starts_with("mendpath_tunnel_"));
+        let printed: BTreeSet<&str> = samples.filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate.md");
+        let page = fs::read_to_string(page).unwrap();
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let documented: BTreeSet<&str> = rows.filter(|name| name.starts_with("mendpath_tunnel_")).collect();
+        assert_eq!(printed, documented);
     }
 }

@@ -11,6 +11,8 @@ use mendpath::{
 use tokio::{sync::Semaphore, time::Instant};
 use tracing::{Instrument as _, debug, info, info_span};
 
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+use super::tunnel;
 use super::{Admitted, HELLO_TIMEOUT, Shared, associate, connect, gate::reason, means::Allowance};
 use crate::{
     association::Hub,
@@ -166,6 +168,16 @@ async fn answer(
                 _ => Reply::new(Status::Failed, "there is no such path"),
             };
             refuse(send, receive, reply).await;
+        }
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        Ok(Request::Tunnel { id, name, wanted: index, coding }) => {
+            let wanted = tunnel::Wanted { id, name, index, coding };
+            tunnel::serve(wanted, (send, receive), &hub, &shared, &allowance).await;
+        }
+        #[cfg(not(all(feature = "tunnel", target_os = "linux")))]
+        Ok(Request::Tunnel { .. }) => {
+            refuse(send, receive, Reply::new(Status::Unsupported, "this server offers no tunnel of packets"))
+                .await;
         }
         Ok(Request::File { .. }) => {
             refuse(send, receive, Reply::new(Status::Unsupported, "this server takes no files")).await;

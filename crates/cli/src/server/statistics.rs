@@ -1,6 +1,6 @@
 //! What a server shows: `/stats`, and the snapshots of its page and of `mendpath status`.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use mendpath::{Endpoint, EndpointStats};
 use serde::Serialize;
@@ -11,6 +11,7 @@ use crate::{
     accounts::{self, Accounts},
     admin::{self, Answer, METRICS_KIND, json},
     listener::Place,
+    packet_row::TunnelRow,
     status::{Counters, Feed, Role, ServerRow, Snapshot},
 };
 
@@ -26,6 +27,8 @@ pub(crate) struct Statistics {
     accounts: Option<Arc<Accounts>>,
     drain: Arc<Drain>,
     feed: Arc<Feed>,
+    /// What becomes of tunnels' packets, where there are any.
+    pub(super) tunnels: OnceLock<Box<dyn Fn() -> TunnelRow + Send + Sync>>,
 }
 
 /// `/stats` of a server.
@@ -40,6 +43,9 @@ struct StatsRow {
     /// Those that were ever used.
     accounts: Vec<accounts::Row>,
     association_packets_dropped: u64,
+    /// Of a server that offers tunnels of packets only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tunnel: Option<TunnelRow>,
     #[serde(flatten)]
     counters: Counters,
 }
@@ -66,7 +72,7 @@ impl Statistics {
             let (tally, endpoint, drain) = (tally.clone(), endpoint.clone(), drain.clone());
             Feed::new(move || snapshot(&tally, &endpoint, drain.is_on()))
         };
-        Arc::new(Self { tally, endpoint, accounts, drain, feed })
+        Arc::new(Self { tally, endpoint, accounts, drain, feed, tunnels: OnceLock::new() })
     }
 
     /// The snapshots.
@@ -88,7 +94,12 @@ impl Statistics {
     fn row(&self) -> StatsRow {
         let accounts = self.accounts.as_ref().map(|accounts| accounts.rows()).unwrap_or_default();
         let draining = self.drain.is_on();
-        StatsRow { draining, ..StatsRow::new(self.tally.sum(), self.endpoint.stats(), accounts) }
+        let tunnel = self.tunnel();
+        StatsRow { draining, tunnel, ..StatsRow::new(self.tally.sum(), self.endpoint.stats(), accounts) }
+    }
+
+    fn tunnel(&self) -> Option<TunnelRow> {
+        self.tunnels.get().map(|row| row())
     }
 
     fn metrics(&self) -> String {
@@ -98,6 +109,7 @@ impl Statistics {
             sum: self.tally.sum(),
             door: self.endpoint.stats(),
             accounts: self.tally.by_account(used),
+            tunnel: self.tunnel(),
         };
         scrape.text(self.tally.live())
     }
@@ -126,6 +138,7 @@ impl StatsRow {
             door: door.into(),
             accounts,
             association_packets_dropped: sum.association_packets_dropped,
+            tunnel: None,
             counters: sum.counters,
         }
     }

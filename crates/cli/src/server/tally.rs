@@ -16,7 +16,7 @@ use super::account_books::{AccountBooks, AccountTotals, LastCounts};
 use crate::{
     accounts,
     association::Hub,
-    status::{AccountRow, Counters, EventKind, Live, PathRow, PeerRow, Running, Saved},
+    status::{AccountRow, Counters, EventKind, Live, PathRow, PeerRow, Running, Saved, peer},
 };
 
 /// The counters of ended connections, and the connections that there are; as many as the server
@@ -232,25 +232,9 @@ impl Client {
 
     /// Puts it and its paths into view.
     fn show(&self, number: u64, now: Instant, look: &mut Look) {
-        let (stats, paths) = (self.connection.stats(), self.connection.path_stats());
-        let fastest = paths.iter().map(|path| path.rtt).min().unwrap_or_default();
-        look.busiest.push(PeerRow {
-            id: number,
-            account: self.account.to_string(),
-            remote: self.connection.remote_address().ip().to_string(),
-            age_ms: u64::try_from(now.duration_since(self.since).as_millis()).unwrap_or(u64::MAX),
-            rtt_ms: units::Duration::from(fastest).as_millis_f64(),
-            paths: paths.len(),
-            bytes_sent: stats.bytes_sent,
-            bytes_received: stats.bytes_received,
-            packets_lost: stats.packets_lost,
-            packets_mended: stats.packets_mended,
-            packets_sent: stats.packets_sent,
-        });
-        look.paths.extend(paths.iter().map(|path| PathRow {
-            client: Some(number),
-            ..PathRow::new(path, path.network.remote.ip().to_string())
-        }));
+        let (row, paths) = peer(&self.connection, number, now.duration_since(self.since));
+        look.busiest.push(PeerRow { account: self.account.to_string(), ..row });
+        look.paths.extend(paths);
     }
 }
 

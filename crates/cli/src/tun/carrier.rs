@@ -15,13 +15,14 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval},
 };
 use tracing::{debug, warn};
-use tunnel::{Action, Addresses, Config, Dropped, Engine, FlowId, Refusal};
+use tunnel::{Action, Addresses, Config, Dropped, Engine, FlowId, Refusal, raw::remote};
 
 use super::{
     Ends,
     datagrams::{Datagrams, Kind},
     device::Device,
     plan::{DEVICE, DEVICE_V6, PEER, PEER_V6},
+    raw::{Opened, Raw},
 };
 use crate::{
     association::Association,
@@ -41,8 +42,6 @@ const MOST_FLOWS: usize = 4_096;
 const ROUND: usize = 64;
 /// How often what has ended is forgotten.
 const TIDY: Duration = Duration::from_secs(1);
-/// The longest packet.
-const LONGEST: usize = 65_535;
 
 /// How packets are carried.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,7 +55,9 @@ pub(crate) struct Options {
 /// What all tasks share.
 pub(crate) struct Carrier {
     pub(super) shared: Arc<Shared>,
-    pub(super) device: Device,
+    pub(super) device: Arc<Device>,
+    /// Where packets go that are carried as they are.
+    raw: Option<Raw>,
     engine: Mutex<Engine>,
     /// Who waits for the listener to accept a connection.
     waiting: Mutex<BTreeMap<FlowId, oneshot::Sender<TcpStream>>>,
@@ -67,7 +68,8 @@ pub(crate) struct Carrier {
 
 impl Carrier {
     /// Takes the ends of a device, and returns what must run to carry its packets; that ends when
-    /// the device does.
+    /// the device does. All but questions to the name server are carried as they are where there is
+    /// a tunnel for that.
     ///
     /// # Errors
     /// When the ends are not what they should be.
@@ -75,12 +77,13 @@ impl Carrier {
         shared: Arc<Shared>,
         ends: Ends,
         options: Options,
+        opened: Option<Opened>,
     ) -> Result<impl Future<Output = Failure> + Send + 'static, Failure> {
         let wrong = |error: io::Error| {
             let next = "Please report this with the output of -vv";
             Failure::new("cannot use the TUN device", io_reason(&error), next)
         };
-        let device = Device::new(ends.device).map_err(wrong)?;
+        let device = Arc::new(Device::new(ends.device).map_err(wrong)?);
         let (mut listeners, mut ports) = (Vec::new(), [0; 2]);
         for (listener, port) in ends.listeners.into_iter().zip(&mut ports) {
             listener.set_nonblocking(true).map_err(wrong)?;
@@ -93,9 +96,12 @@ impl Carrier {
             v6: addresses(DEVICE_V6.into(), PEER_V6.into(), ports[1]),
             most_flows: MOST_FLOWS,
         });
+        let (raw, keeping) =
+            opened.map(|opened| Raw::start(opened, shared.uplink.clone(), device.clone())).unzip();
         let carrier = Arc::new(Self {
             shared,
             device,
+            raw,
             engine: Mutex::new(engine),
             waiting: Mutex::default(),
             datagrams: Datagrams::default(),
@@ -105,11 +111,18 @@ impl Carrier {
         let of = carrier.clone();
         // The first device is the only one.
         let _ = carrier.shared.tun.set(Box::new(move || of.row()));
-        Ok(carrier.run(listeners))
+        Ok(carrier.run(listeners, keeping))
     }
 
-    async fn run(self: Arc<Self>, listeners: Vec<TcpListener>) -> Failure {
+    async fn run(
+        self: Arc<Self>,
+        listeners: Vec<TcpListener>,
+        raw: Option<impl Future<Output = Failure> + Send + 'static>,
+    ) -> Failure {
         let mut tasks = JoinSet::new();
+        if let Some(raw) = raw {
+            tasks.spawn(raw);
+        }
         for listener in listeners {
             tasks.spawn(self.clone().accept(listener));
         }
@@ -141,6 +154,7 @@ impl Carrier {
             flows: counters.flows,
             udp_sockets,
             udp_dropped,
+            raw: self.raw.as_ref().map(Raw::row),
             dropped: Dropped::ALL.iter().map(|reason| (reason.name(), counters.dropped(*reason))).collect(),
         }
     }
@@ -176,23 +190,25 @@ impl Carrier {
     }
 
     async fn read(self: Arc<Self>) -> Failure {
-        let mut buffer = vec![0; LONGEST];
+        let mut intake = self.device.intake();
         loop {
             for _ in 0..ROUND {
-                let length = match self.device.read(&mut buffer).await {
-                    Ok(length) => length,
-                    Err(error) => {
-                        let next = "Start the command again";
-                        return Failure::new("cannot read the TUN device", io_reason(&error), next);
-                    }
-                };
-                self.handle(&mut buffer[..length]);
+                if let Err(error) = self.device.read(&mut intake).await {
+                    let next = "Start the command again";
+                    return Failure::new("cannot read the TUN device", io_reason(&error), next);
+                }
+                intake.packets().for_each(|packet| self.handle(packet));
             }
             tokio::task::yield_now().await;
         }
     }
 
     fn handle(self: &Arc<Self>, packet: &mut [u8]) {
+        if let Some(raw) = &self.raw
+            && !remote(packet).is_some_and(|remote| is_peer(remote.ip()) || self.asks_for_names(remote))
+        {
+            return raw.carry(packet);
+        }
         let action = self.engine().handle(packet, self.now());
         match action {
             Action::Drop(_) => {}

@@ -1,6 +1,12 @@
 //! The device as tasks use it.
 
-use std::{io, os::fd::OwnedFd};
+mod batch;
+
+use std::{
+    io::{self, IoSlice},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
 
 use rustix::{
     fs::{OFlags, fcntl_getfl, fcntl_setfl},
@@ -8,43 +14,143 @@ use rustix::{
 };
 use tokio::io::unix::AsyncFd;
 use tracing::debug;
+use tun_rs::{DeviceBuilder, SyncDevice, VIRTIO_NET_HDR_LEN};
 
-/// A TUN device, of which each read and each write is one IP packet.
-pub(super) struct Device(AsyncFd<OwnedFd>);
+pub(crate) use self::batch::{Intake, Outbox};
+
+/// What stands before a packet that the kernel need do nothing about.
+const PLAIN: [u8; VIRTIO_NET_HDR_LEN] = [0; VIRTIO_NET_HDR_LEN];
+
+/// A TUN device that was made.
+pub(crate) enum NewDevice {
+    /// Of which each read and each write is one IP packet.
+    Packets(OwnedFd),
+    /// Through which TCP's segments pass many at a time.
+    Segments(SyncDevice),
+}
+
+impl NewDevice {
+    /// Makes the device `name` in the calling thread's namespace; segments pass it many at a time
+    /// if that is wanted and the kernel can.
+    ///
+    /// # Errors
+    /// Without the right to, or when there is one of that name.
+    pub(crate) fn make(name: &str, segments: bool) -> io::Result<Self> {
+        if segments {
+            match DeviceBuilder::new().name(name).with(|it| _ = it.offload(true)).build_sync() {
+                Ok(device) => return Ok(Self::Segments(device)),
+                Err(error) => debug!(%error, "no device with segmentation offload"),
+            }
+        }
+        Ok(Self::Packets(DeviceBuilder::new().name(name).build_sync()?.as_fd().try_clone_to_owned()?))
+    }
+}
+
+impl AsFd for NewDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Packets(device) => device.as_fd(),
+            Self::Segments(device) => device.as_fd(),
+        }
+    }
+}
+
+impl From<OwnedFd> for NewDevice {
+    fn from(device: OwnedFd) -> Self {
+        Self::Packets(device)
+    }
+}
+
+/// A TUN device.
+pub(crate) struct Device {
+    file: File,
+    /// Some kernels refuse segments that were joined here; they are handed over one by one then.
+    joins: AtomicBool,
+}
+
+enum File {
+    Packets(AsyncFd<OwnedFd>),
+    Segments(AsyncFd<SyncDevice>),
+}
 
 impl Device {
-    /// Takes a descriptor, from whatever namespace.
+    /// Takes a device, from whatever namespace.
     ///
     /// # Errors
     /// When it cannot be waited for.
-    pub(super) fn new(device: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn new(device: NewDevice) -> io::Result<Self> {
         fcntl_setfl(&device, fcntl_getfl(&device)? | OFlags::NONBLOCK)?;
         #[allow(deprecated, reason = "its successor is unsafe; an owned descriptor keeps what that asks for")]
-        AsyncFd::new(device).map(Self)
+        let file = match device {
+            NewDevice::Packets(device) => File::Packets(AsyncFd::new(device)?),
+            NewDevice::Segments(device) => File::Segments(AsyncFd::new(device)?),
+        };
+        Ok(Self { file, joins: AtomicBool::new(true) })
     }
 
-    /// Reads one packet, and returns its length.
+    /// Somewhere to read to.
+    pub(crate) fn intake(&self) -> Intake {
+        Intake::new(matches!(self.file, File::Segments(_)))
+    }
+
+    /// Reads one packet, or the segments that TCP has sent together. Cancel safe.
     ///
     /// # Errors
     /// When the device is gone.
-    pub(super) async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
+    pub(crate) async fn read(&self, intake: &mut Intake) -> io::Result<()> {
         loop {
-            let mut ready = self.0.readable().await?;
-            match ready.try_io(|device| Ok(rustix::io::read(device, &mut *buffer)?)) {
-                Ok(read) => return read,
+            let read = match &self.file {
+                File::Packets(device) => {
+                    let mut ready = device.readable().await?;
+                    ready.try_io(|device| intake.read_packet(device.get_ref()))
+                }
+                File::Segments(device) => {
+                    let mut ready = device.readable().await?;
+                    ready.try_io(|device| intake.read_segments(device.get_ref()))
+                }
+            };
+            match read {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) if error.raw_os_error().is_none() => {
+                    debug!(%error, "segments that cannot be told apart");
+                }
+                Ok(Err(error)) => return Err(error),
                 Err(_would_block) => {}
             }
         }
     }
 
     /// Writes a packet; the kernel may lose it, as any link may.
-    pub(super) fn write(&self, packet: &[u8]) {
+    pub(crate) fn write(&self, packet: &[u8]) {
+        let write = || match &self.file {
+            File::Packets(device) => rustix::io::write(device.get_ref(), packet),
+            File::Segments(device) => {
+                rustix::io::writev(device.get_ref(), &[IoSlice::new(&PLAIN), IoSlice::new(packet)])
+            }
+        };
         loop {
-            match rustix::io::write(self.0.get_ref(), packet) {
+            match write() {
                 Err(Errno::INTR) => {}
                 Err(error) => return debug!(%error, bytes = packet.len(), "the device takes no packet"),
                 Ok(_) => return,
             }
         }
+    }
+
+    /// Writes all that was gathered, segments of one TCP flow together; then there is nothing in
+    /// `outbox`.
+    pub(crate) fn write_all(&self, outbox: &mut Outbox) {
+        match &self.file {
+            File::Segments(device) if self.joins.load(Relaxed) && outbox.len() > 1 => {
+                if let Err(error) = outbox.write_joined(device.get_ref()) {
+                    debug!(%error, "the device does not take all");
+                    if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) {
+                        self.joins.store(false, Relaxed);
+                    }
+                }
+            }
+            _ => outbox.packets().for_each(|packet| self.write(packet)),
+        }
+        outbox.clear();
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{self, IoSlice, IoSliceMut},
     mem::MaybeUninit,
-    net::TcpListener,
+    net::{Ipv4Addr, Ipv6Addr, TcpListener},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
@@ -13,6 +13,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
+use super::device::NewDevice;
 use crate::failure::Failure;
 
 /// The longest message: a failure in words.
@@ -28,9 +29,25 @@ const FAILED: u8 = b'f';
 /// What a namespace gives to those outside.
 pub(crate) struct Ends {
     /// The TUN device.
-    pub(crate) device: OwnedFd,
+    pub(crate) device: NewDevice,
     /// The kernel's listeners behind it: IPv4, and IPv6 where there is any.
     pub(crate) listeners: Vec<TcpListener>,
+}
+
+/// What the server has given to a tunnel of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    pub(crate) v4: Ipv4Addr,
+    pub(crate) v6: Ipv6Addr,
+    pub(crate) mtu: u16,
+}
+
+impl Given {
+    fn read(bytes: &[u8; 22]) -> Self {
+        let (v4, rest) = bytes.split_first_chunk::<4>().expect("it is longer");
+        let (v6, mtu) = rest.split_first_chunk::<16>().expect("it is longer");
+        Self { v4: (*v4).into(), v6: (*v6).into(), mtu: u16::from_be_bytes([mtu[0], mtu[1]]) }
+    }
 }
 
 /// The end of the socket that stays outside.
@@ -71,6 +88,7 @@ impl Parent {
         match message.split_first() {
             Some((&READY, _)) if !descriptors.is_empty() => {
                 let device = descriptors.remove(0);
+                let device = device.into();
                 Ok(Ends { device, listeners: descriptors.into_iter().map(TcpListener::from).collect() })
             }
             Some((&FAILED, words)) => Err(failure(words)),
@@ -78,12 +96,18 @@ impl Parent {
         }
     }
 
-    /// Lets the command begin.
+    /// Lets the command begin, with these addresses if they are not those of the plan.
     ///
     /// # Errors
     /// When the child is gone.
-    pub(crate) fn go(&self) -> io::Result<()> {
-        send(&self.0, &[GO], &[])
+    pub(crate) fn go(&self, given: Option<Given>) -> io::Result<()> {
+        let mut message = vec![GO];
+        if let Some(Given { v4, v6, mtu }) = given {
+            message.extend(v4.octets());
+            message.extend(v6.octets());
+            message.extend(mtu.to_be_bytes());
+        }
+        send(&self.0, &message, &[])
     }
 }
 
@@ -107,9 +131,20 @@ impl Child {
         send(&self.0, &[READY], &descriptors)
     }
 
-    /// Whether the command may begin.
-    pub(super) fn may_go(&self) -> bool {
-        receive(&self.0).is_ok_and(|(message, _)| message == [GO])
+    /// Waits until the command may begin, and returns the addresses that it is to have if they are
+    /// not those of the plan.
+    ///
+    /// # Errors
+    /// When the parent is gone.
+    pub(super) fn may_go(&self) -> io::Result<Option<Given>> {
+        let (message, _) = receive(&self.0)?;
+        match message.split_first() {
+            Some((&GO, [])) => Ok(None),
+            Some((&GO, given)) => {
+                given.try_into().map(|given| Some(Given::read(given))).map_err(io::Error::other)
+            }
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     pub(super) fn fail(&self, failure: &Failure) {
@@ -175,15 +210,18 @@ mod tests {
         );
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        child.give_ends(&Ends { device: file.into(), listeners: vec![listener] }).unwrap();
+        child.give_ends(&Ends { device: OwnedFd::from(file).into(), listeners: vec![listener] }).unwrap();
         assert_eq!(parent.take_ends().unwrap().listeners[0].local_addr().unwrap(), address);
-        parent.go().unwrap();
-        assert!(child.may_go());
+        parent.go(None).unwrap();
+        assert_eq!(child.may_go().unwrap(), None);
+        let given = Given { v4: [198, 19, 0, 7].into(), v6: Ipv6Addr::LOCALHOST, mtu: 1_500 };
+        parent.go(Some(given)).unwrap();
+        assert_eq!(child.may_go().unwrap(), Some(given));
         let failure = Failure::new("cannot x", "y", "Do z");
         child.fail(&failure);
         assert_eq!(parent.take_ends().err(), Some(failure));
         drop(child);
-        assert!(parent.take_ends().is_err() && parent.go().is_err());
+        assert!(parent.take_ends().is_err() && parent.go(None).is_err());
     }
 
     #[test]
@@ -191,6 +229,6 @@ mod tests {
         let (parent, socket) = Parent::new().unwrap();
         let child = Child::new(socket);
         drop(parent);
-        assert!(!child.may_go() && child.take_input().is_err());
+        assert!(child.may_go().is_err() && child.take_input().is_err());
     }
 }

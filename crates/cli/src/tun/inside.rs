@@ -25,7 +25,7 @@ use rustix::{
 use super::{
     Parent, forbidden,
     handover::Child,
-    links,
+    links::{self, Purpose},
     plan::{PEER, PEER_V6},
 };
 use crate::{
@@ -75,8 +75,9 @@ fn become_command(command: &[OsString]) -> u8 {
     let Ok(socket) = io::stdin().as_fd().try_clone_to_owned() else { return NOT_RUN };
     let child = Child::new(socket);
     let Ok(input) = child.take_input() else { return NOT_RUN };
-    let made =
-        enter().and_then(|()| links::make(true).map_err(|(step, error)| forbidden::explain(step, &error)));
+    let made = enter().and_then(|()| {
+        links::make(Purpose::Namespace).map_err(|(step, error)| forbidden::explain(step, &error))
+    });
     let given = match made {
         Ok(ends) => child.give_ends(&ends),
         Err(failure) => {
@@ -84,7 +85,14 @@ fn become_command(command: &[OsString]) -> u8 {
             return NOT_RUN;
         }
     };
-    if given.is_err() || !child.may_go() || rustix::stdio::dup2_stdin(&input).is_err() {
+    let Ok(addresses) = given.and_then(|()| child.may_go()) else { return NOT_RUN };
+    if let Some(addresses) = addresses
+        && let Err((step, error)) = links::take_addresses(addresses, true)
+    {
+        say(forbidden::explain(step, &error));
+        return NOT_RUN;
+    }
+    if rustix::stdio::dup2_stdin(&input).is_err() {
         return NOT_RUN;
     }
     drop(input);

@@ -3,7 +3,6 @@
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
-    os::fd::{AsFd as _, OwnedFd},
 };
 
 use futures_util::TryStreamExt as _;
@@ -13,31 +12,44 @@ use rtnetlink::{
 };
 use socket2::{Domain, Socket, Type};
 use tracing::debug;
-use tun_rs::DeviceBuilder;
 
 use super::{
-    Ends, forbidden,
-    plan::{DEVICE, DEVICE_V6, MTU, NAME, PREFIX, PREFIX_V6, QUEUE},
+    Ends,
+    device::NewDevice,
+    forbidden,
+    handover::Given,
+    plan::{DEVICE, DEVICE_V6, MTU, NAME, PREFIX, PREFIX_V6, QUEUE, RAW_QUEUE},
 };
 
 /// Connections that may wait for us to accept them.
 const BACKLOG: i32 = 4_096;
 
-/// Makes the device in the calling thread's namespace, with addresses but no routes, and the
-/// listeners behind it. Must not be called within a runtime.
+/// What a device is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Everything of a namespace that has nothing else: its loopback and its default routes, too.
+    Namespace,
+    /// The machine's connections, each ended here; routes come later.
+    Connections,
+    /// The machine's packets as they are, in segments that the kernel need not have cut; routes
+    /// come later.
+    Packets,
+}
+
+/// Makes the device in the calling thread's namespace, with addresses, and the listeners behind
+/// it. Must not be called within a runtime.
 ///
 /// # Errors
 /// What the kernel says, and what it was asked for.
-pub(super) fn make(whole: bool) -> Result<Ends, (&'static str, io::Error)> {
-    let device = DeviceBuilder::new().name(NAME).build_sync();
-    let device = device.and_then(|device| device.as_fd().try_clone_to_owned());
-    let device: OwnedFd = device.map_err(|error| (forbidden::TUN, error))?;
+pub(super) fn make(purpose: Purpose) -> Result<Ends, (&'static str, io::Error)> {
+    let device =
+        NewDevice::make(NAME, purpose == Purpose::Packets).map_err(|error| (forbidden::TUN, error))?;
     let set = with_netlink(async |handle| {
         let index = up(handle, NAME, |link| link.mtu(MTU).txqueuelen(QUEUE)).await?;
         add_address(handle, index, DEVICE.into(), PREFIX).await?;
         let v6 = add_address(handle, index, DEVICE_V6.into(), PREFIX_V6).await;
         let has_v6 = v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok();
-        if whole {
+        if purpose == Purpose::Namespace {
             up(handle, "lo", |link| link).await?;
             let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).build();
             handle.route().add(route).execute().await?;
@@ -57,6 +69,32 @@ pub(super) fn make(whole: bool) -> Result<Ends, (&'static str, io::Error)> {
     Ok(Ends { device, listeners })
 }
 
+/// Gives the device the addresses that the server has assigned, beside those of the plan, and lets
+/// packets come from there: by the default routes of a namespace of its own if it is `whole`.
+/// Must not be called within a runtime.
+///
+/// # Errors
+/// What the kernel says, and what it was asked for.
+pub(super) fn take_addresses(given: Given, whole: bool) -> Result<(), (&'static str, io::Error)> {
+    let Given { v4, v6, mtu } = given;
+    let set = with_netlink(async |handle| {
+        let index = up(handle, NAME, |link| link.mtu(mtu.into()).txqueuelen(RAW_QUEUE)).await?;
+        add_address(handle, index, v4.into(), 32).await?;
+        let has_v6 = add_address(handle, index, v6.into(), 128).await;
+        let has_v6 = has_v6.inspect_err(|error| debug!(%error, "no IPv6")).is_ok();
+        if whole {
+            let route = RouteMessageBuilder::<Ipv4Addr>::new().output_interface(index).pref_source(v4);
+            handle.route().add(route.build()).replace().execute().await?;
+            if has_v6 {
+                let route = RouteMessageBuilder::<Ipv6Addr>::new().output_interface(index).pref_source(v6);
+                handle.route().add(route.build()).replace().execute().await?;
+            }
+        }
+        Ok(())
+    });
+    set.map_err(|error| ("set the addresses that the server has assigned", error))
+}
+
 /// A listener that hears nothing but the device.
 fn listen(ip: IpAddr) -> io::Result<TcpListener> {
     let address = SocketAddr::new(ip, 0);
@@ -68,7 +106,7 @@ fn listen(ip: IpAddr) -> io::Result<TcpListener> {
 }
 
 /// Sets a link up, and returns its index.
-async fn up(
+pub(crate) async fn up(
     handle: &Handle,
     name: &str,
     change: impl FnOnce(LinkBuilder) -> LinkBuilder,
@@ -80,14 +118,19 @@ async fn up(
 }
 
 /// The number of a link.
-pub(super) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
+pub(crate) async fn index(handle: &Handle, name: &str) -> Result<u32, rtnetlink::Error> {
     let mut found = handle.link().get().match_name(name.to_owned()).execute();
     Ok(found.try_next().await?.map_or(0, |link| link.header.index))
 }
 
-type LinkBuilder = rtnetlink::LinkMessageBuilder<LinkUnspec>;
+pub(crate) type LinkBuilder = rtnetlink::LinkMessageBuilder<LinkUnspec>;
 
-async fn add_address(handle: &Handle, index: u32, ip: IpAddr, prefix: u8) -> Result<(), rtnetlink::Error> {
+pub(crate) async fn add_address(
+    handle: &Handle,
+    index: u32,
+    ip: IpAddr,
+    prefix: u8,
+) -> Result<(), rtnetlink::Error> {
     let mut request = handle.address().add(index, ip, prefix);
     if ip.is_ipv6() {
         // Nobody else is there who could have it.
@@ -97,7 +140,7 @@ async fn add_address(handle: &Handle, index: u32, ip: IpAddr, prefix: u8) -> Res
 }
 
 /// Runs requests in the calling thread's namespace.
-pub(super) fn with_netlink<T>(
+pub(crate) fn with_netlink<T>(
     requests: impl AsyncFnOnce(&Handle) -> Result<T, rtnetlink::Error>,
 ) -> io::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;

@@ -32,8 +32,8 @@ use rtnetlink::{
 use tracing::debug;
 
 use super::{
-    Ends,
-    links::{self, with_netlink},
+    Ends, Given,
+    links::{self, Purpose, with_netlink},
     plan::{NAME, PEER},
 };
 use crate::{
@@ -69,6 +69,8 @@ pub(crate) struct Plan {
     pub(crate) servers: Vec<SocketAddr>,
     /// The addresses that this machine has otherwise.
     pub(crate) locals: Vec<IpAddr>,
+    /// The addresses that the server has assigned, where packets are carried as they are.
+    pub(crate) given: Option<Given>,
 }
 
 /// The machine as we changed it; dropping this undoes it.
@@ -100,7 +102,11 @@ impl Machine {
             };
             Failure::new(format!("cannot {step}"), io_reason(&error), next)
         };
-        let ends = links::make(false).map_err(wrong)?;
+        let purpose = if plan.given.is_some() { Purpose::Packets } else { Purpose::Connections };
+        let ends = links::make(purpose).map_err(wrong)?;
+        if let Some(given) = plan.given {
+            links::take_addresses(given, false).map_err(wrong)?;
+        }
         let machine = Self { plan };
         if machine.plan.kill_switch {
             machine.kill_switch()?;
@@ -149,10 +155,10 @@ impl Machine {
             nets.iter().filter(|net| net.addr().is_ipv4() == v4).copied().collect()
         };
         for net in of_family(&wanted) {
-            add_route(handle, net, TABLE, Some(device)).await?;
+            add_route(handle, net, TABLE, Some(device), self.plan.given).await?;
         }
         for net in of_family(&self.plan.excludes) {
-            add_route(handle, net, TABLE, None).await?;
+            add_route(handle, net, TABLE, None, None).await?;
         }
         for server in self.plan.servers.iter().filter(|server| server.is_ipv4() == v4) {
             add_rule(handle, Rule { to: Some(server.ip()), ..Rule::new(0, MAIN, v4) }).await?;
@@ -161,7 +167,7 @@ impl Machine {
             add_rule(handle, Rule { from: Some(*local), ..Rule::new(0, MAIN, v4) }).await?;
         }
         if self.plan.takes_dns() {
-            add_route(handle, any, DNS_TABLE, Some(device)).await?;
+            add_route(handle, any, DNS_TABLE, Some(device), self.plan.given).await?;
             for protocol in [UDP, TCP] {
                 add_rule(handle, Rule { dns: Some(protocol), ..Rule::new(1, DNS_TABLE, v4) }).await?;
             }
@@ -249,20 +255,29 @@ async fn add_rule(handle: &Handle, rule: Rule) -> Result<(), rtnetlink::Error> {
     }
 }
 
-/// A route to the device, or one that throws back to the next rule.
+/// A route to the device, from these addresses, or one that throws back to the next rule.
 async fn add_route(
     handle: &Handle,
     net: IpNet,
     table: u32,
     device: Option<u32>,
+    given: Option<Given>,
 ) -> Result<(), rtnetlink::Error> {
     let message = match net {
         IpNet::V4(net) => {
             let builder = RouteMessageBuilder::<Ipv4Addr>::new();
+            let builder = match given {
+                Some(given) => builder.pref_source(given.v4),
+                None => builder,
+            };
             leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
         }
         IpNet::V6(net) => {
             let builder = RouteMessageBuilder::<Ipv6Addr>::new();
+            let builder = match given {
+                Some(given) => builder.pref_source(given.v6),
+                None => builder,
+            };
             leading(builder.destination_prefix(net.network(), net.prefix_len()), table, device)
         }
     };
@@ -368,7 +383,7 @@ pub(crate) fn remove_kill_switch() -> Result<(), Failure> {
 }
 
 /// Hands a ruleset to `nft`.
-fn nft(rules: &str) -> Result<(), String> {
+pub(crate) fn nft(rules: &str) -> Result<(), String> {
     let spawned = Command::new("nft")
         .args(["-f", "-"])
         .stdin(Stdio::piped())

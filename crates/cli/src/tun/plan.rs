@@ -11,6 +11,10 @@ pub(super) const MTU: u32 = 65_535;
 /// Packets that may wait for us; 64 KiB each at worst, and TCP keeps to its windows.
 pub(super) const QUEUE: u32 = 1_000;
 
+/// The same where packets are carried as they are: their own congestion control fills whatever
+/// queue there is.
+pub(super) const RAW_QUEUE: u32 = 500;
+
 /// The device's address, of a network for tests of equipment (RFC 2544 appendix C.2.2), which is
 /// nobody's on the Internet.
 pub(super) const DEVICE: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);

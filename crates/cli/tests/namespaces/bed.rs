@@ -26,6 +26,26 @@ pub enum Family {
     Both,
 }
 
+/// A host beyond the server, and the server's addresses towards it; the second octet is one that
+/// [`Wire`]s know.
+pub const OUTSIDE: Ipv4Addr = Ipv4Addr::new(10, 55, 0, 1);
+pub const OUTSIDE_V6: Ipv6Addr = Ipv6Addr::new(0xfd55, 0, 0, 0, 0, 0, 0, 1);
+pub const ROUTER: Ipv4Addr = Ipv4Addr::new(10, CLIENT_NET, 50, 1);
+pub const ROUTER_V6: Ipv6Addr = Ipv6Addr::new(0xfd55, 0, 0, 0, 0, 0, 0, 2);
+
+/// A network behind the server.
+pub struct Outside {
+    namespace: Namespace,
+    _wire: Wire,
+}
+
+impl Outside {
+    /// Does something on its host.
+    pub fn at_host<R: Send>(&self, action: impl FnOnce() -> R + Send) -> R {
+        self.namespace.run(action).unwrap()
+    }
+}
+
 /// All of it vanishes when this is dropped.
 pub struct Bed {
     pub wires: Vec<Wire>,
@@ -128,6 +148,26 @@ impl Bed {
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let namespace = if at_server { &self.server } else { &self.client };
         namespace.run(|| command.spawn()).unwrap().unwrap()
+    }
+
+    /// A network behind the server, with one host, which knows of nobody but the server.
+    pub fn outside(&self) -> Outside {
+        let namespace = Namespace::new().unwrap();
+        namespace.run(|| sysctl(true)).unwrap().unwrap();
+        let devices = (namespace.tun("outside").unwrap(), self.server.tun("outside").unwrap());
+        // The server is whose addresses this wire takes for a client's.
+        let wire = Wire::new(devices.1, devices.0).unwrap();
+        for (at, own, own_v6, other, other_v6) in [
+            (&namespace, OUTSIDE, OUTSIDE_V6, ROUTER, ROUTER_V6),
+            (&self.server, ROUTER, ROUTER_V6, OUTSIDE, OUTSIDE_V6),
+        ] {
+            ip(at, "link set outside mtu 1500 up");
+            ip(at, &format!("addr add {own}/32 dev outside"));
+            ip(at, &format!("route add {other}/32 dev outside src {own}"));
+            ip(at, &format!("-6 addr add {own_v6}/128 dev outside nodad"));
+            ip(at, &format!("-6 route add {other_v6}/128 dev outside src {own_v6}"));
+        }
+        Outside { namespace, _wire: wire }
     }
 
     /// A connection that a program at the client's end makes, for as long as nobody listens.

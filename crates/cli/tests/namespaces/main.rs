@@ -12,6 +12,8 @@ mod doctor;
 mod download;
 mod program;
 #[cfg(feature = "tunnel")]
+mod raw;
+#[cfg(feature = "tunnel")]
 mod tunnel;
 mod wire;
 

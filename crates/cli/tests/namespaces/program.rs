@@ -21,7 +21,8 @@ impl Drop for Program {
 
 /// `mendpath server`.
 pub struct Server {
-    _program: Program,
+    program: Program,
+    arguments: Vec<String>,
     invitation: String,
     _state: tempfile::TempDir,
 }
@@ -40,13 +41,32 @@ impl Server {
         let mut arguments = arguments.map(str::to_owned).to_vec();
         arguments.push(state.path().display().to_string());
         arguments.extend(more.iter().map(|argument| (*argument).to_owned()));
-        let mut program = Program(bed.start(true, &arguments));
+        let (program, invitation) = Self::spawn(bed, &arguments);
+        Self { program, arguments, invitation, _state: state }
+    }
+
+    fn spawn(bed: &Bed, arguments: &[String]) -> (Program, String) {
+        let mut program = Program(bed.start(true, arguments));
         let mut stdout = BufReader::new(program.0.stdout.take().unwrap());
         drain(program.0.stderr.take().unwrap());
         let mut invitation = String::new();
         stdout.read_line(&mut invitation).unwrap();
         assert!(invitation.starts_with("mendpath://"), "{invitation}");
-        Self { _program: program, invitation: invitation.trim().to_owned(), _state: state }
+        (program, invitation.trim().to_owned())
+    }
+
+    /// Kills it, and starts it again with the same keys.
+    pub fn kill_and_restart(&mut self, bed: &Bed) {
+        self.program.0.kill().unwrap();
+        self.program.0.wait().unwrap();
+        self.program = Self::spawn(bed, &self.arguments).0;
+    }
+
+    /// Stops it in good order.
+    pub fn stop(mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.program.0.id().cast_signed());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        assert!(self.program.0.wait().unwrap().success());
     }
 
     /// Its invitation.

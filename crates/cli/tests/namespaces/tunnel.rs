@@ -16,11 +16,11 @@ use super::{
 };
 
 /// What the program inside is to do.
-const TASK: &str = "MENDPATH_TEST_TASK";
+pub(super) const TASK: &str = "MENDPATH_TEST_TASK";
 /// A name that the test's own name server knows.
 const NAME: &str = "host.mendpath.test";
 /// The port of DNS that it listens on.
-const DNS_PORT: u16 = 5_301;
+pub(super) const DNS_PORT: u16 = 5_301;
 
 /// Not a test, but the program that runs inside, where its environment says so.
 #[test]
@@ -166,7 +166,7 @@ impl World {
 }
 
 /// Knows one name, which is the server's.
-fn name_server(socket: &UdpSocket) {
+pub(super) fn name_server(socket: &UdpSocket) {
     let mut buffer = [0; 512];
     while let Ok((n, from)) = socket.recv_from(&mut buffer) {
         let query = &buffer[..n];
@@ -194,7 +194,7 @@ fn inside(world: &World, task: &str) -> Command {
     command
 }
 
-fn output(bed: &Bed, command: &mut Command) -> (Output, String) {
+pub(super) fn output(bed: &Bed, command: &mut Command) -> (Output, String) {
     let output = bed.at_client(|| command.output().unwrap());
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{text}{}", String::from_utf8_lossy(&output.stderr));
@@ -270,7 +270,7 @@ fn read_until(child: &mut Child, wanted: &str) {
 }
 
 /// A program of the client's namespace that knows of nothing at all.
-fn plain(bed: &Bed, task: &str) -> String {
+pub(super) fn plain(bed: &Bed, task: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
     command.env(TASK, task).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -278,7 +278,7 @@ fn plain(bed: &Bed, task: &str) -> String {
 }
 
 /// `ip` in the client's namespace.
-fn ip(bed: &Bed, line: &str) -> String {
+pub(super) fn ip(bed: &Bed, line: &str) -> String {
     let output = bed.at_client(|| Command::new("ip").args(line.split_whitespace()).output().unwrap());
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -307,7 +307,7 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
     let (mut far, _) = other.accept().unwrap();
     let before = ip(&bed, "rule");
     for killed in [true, false] {
-        let mut tunnel = start_tunnel(&bed, &world);
+        let mut tunnel = start_tunnel(&bed, world.server.invitation(), &[]);
         let rules = ip(&bed, "rule");
         assert!(rules.contains("28014:"), "{rules}");
         let text = plain(&bed, &format!("who {place}"));
@@ -334,10 +334,10 @@ fn the_whole_machine_goes_through_a_tunnel_and_is_as_before_afterwards() {
     assert_eq!(ip(&bed, "rule"), before);
 }
 
-fn start_tunnel(bed: &Bed, world: &World) -> Child {
+pub(super) fn start_tunnel(bed: &Bed, invitation: &str, more: &[&str]) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
-    command.args(["tunnel", "--path", "path0", "--path", "path1"]);
-    command.env("MENDPATH_INVITATION", world.server.invitation());
+    command.args(["tunnel", "--path", "path0", "--path", "path1"]).args(more);
+    command.env("MENDPATH_INVITATION", invitation);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut tunnel = bed.at_client(|| command.spawn().unwrap());
     let mut output = tunnel.stderr.take().unwrap();

@@ -1,9 +1,15 @@
 //! Addresses and routes of the two namespaces.
 
-use std::net::Ipv4Addr;
+use std::{
+    net::Ipv4Addr,
+    os::fd::{AsRawFd as _, BorrowedFd},
+};
 
 use futures_util::TryStreamExt as _;
-use rtnetlink::{Handle, LinkUnspec, RouteMessageBuilder, packet_route::rule::RuleAction};
+use rtnetlink::{
+    Handle, LinkUnspec, LinkVeth, RouteMessageBuilder,
+    packet_route::{route::RouteType, rule::RuleAction},
+};
 
 use super::{BEHIND, SERVER, client_address};
 use crate::LabError;
@@ -45,6 +51,28 @@ pub(super) fn server(paths: usize) -> Result<(), LabError> {
             bring_up(handle, &format!("path{path}"), Some((Ipv4Addr::new(a, b, c, 1), 24))).await?;
         }
         Ok(())
+    })
+}
+
+/// Makes the origin behind a tunnel unreachable for the client, but by a route of its own.
+pub(super) fn hide_behind() -> Result<(), LabError> {
+    with_netlink(async |handle| {
+        let route = RouteMessageBuilder::<Ipv4Addr>::new().destination_prefix(BEHIND, 32);
+        let route = route.kind(RouteType::Unreachable).priority(1_000).build();
+        handle.route().add(route).execute().await
+    })
+}
+
+/// Joins the calling thread's namespace and `other` by a pair of devices, which are both called
+/// `name` and down.
+pub(super) fn join(name: &str, other: BorrowedFd<'_>) -> Result<(), LabError> {
+    with_netlink(async |handle| {
+        let far = format!("{name}-far");
+        handle.link().add(LinkVeth::new(name, &far).build()).execute().await?;
+        let mut found = handle.link().get().match_name(far).execute();
+        let index = found.try_next().await?.map_or(0, |link| link.header.index);
+        let moved = LinkUnspec::new_with_index(index).name(name).setns_by_fd(other.as_raw_fd());
+        handle.link().change(moved.build()).execute().await
     })
 }
 

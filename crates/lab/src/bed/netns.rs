@@ -42,6 +42,11 @@ impl Namespace {
         on_thread(enter).map_err(LabError::system("enter a network namespace"))
     }
 
+    /// Joins it with another by a pair of devices of the kernel's, both called `name` and down.
+    pub(super) fn join(&self, other: &Self, name: &str) -> Result<(), LabError> {
+        self.run(|| super::address::join(name, other.0.as_fd()))?
+    }
+
     /// Makes a TUN device in it, which is down; its descriptor reads and writes whole IP packets.
     ///
     /// # Errors

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use emulator::PathId;
 use units::Duration;
 
 use super::{
@@ -132,9 +131,7 @@ impl Planned {
         bed.restore(self.path)?;
         let outlived = over?.is_none();
         let returned = Moment::now();
-        let delivered = || -> Result<u64, LabError> {
-            Ok(bed.emulator.stats(PathId(self.path))?.down.link.delivered_bytes)
-        };
+        let delivered = || -> Result<u64, LabError> { Ok(bed.stats()?[self.path].down.link.delivered_bytes) };
         let before = delivered()?;
         let used = clock::poll_until(Duration::MAX, cancel, || {
             if delivered()? >= before + USED {

@@ -42,7 +42,7 @@ pub(super) fn start(
     let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };
     match entry {
         Entry::Forward | Entry::Socks => ends.proxy(starter.origin_behind(bed)?, *entry),
-        Entry::Tunnel => ends.proxy(starter.origin_behind_tunnel(bed)?, *entry),
+        Entry::Tunnel | Entry::RawTunnel { .. } => ends.proxy(starter.origin_behind_tunnel(bed)?, *entry),
         Entry::New => ends.relay(starter.origin_behind(bed)?),
     }
 }
@@ -63,7 +63,8 @@ impl Ends<'_> {
         let [listen, admin] =
             [8_000, 9_000].map(|base| SocketAddr::from((Ipv4Addr::LOCALHOST, base + self.slot)));
         let state = directory.display();
-        let server = words([
+        let is_tunnel = matches!(entry, Entry::Tunnel | Entry::RawTunnel { .. });
+        let mut server = words([
             "server",
             "--allow-private",
             &format!("--listen=0.0.0.0:{port}"),
@@ -71,6 +72,9 @@ impl Ends<'_> {
             &format!("--state={state}"),
             &format!("--admin={admin}"),
         ]);
+        if let Entry::RawTunnel { .. } = entry {
+            server.push("--tunnel".to_owned());
+        }
         let mut server = self.program(&self.bed.server, server)?;
         let line = clock::poll_until(START, self.starter.cancel, || {
             server.check()?;
@@ -78,19 +82,23 @@ impl Ends<'_> {
         })?;
         let invitation = line.ok_or_else(|| server.failure("it printed no invitation"))?;
         let mut client = words([
-            if entry == Entry::Tunnel { "tunnel" } else { "client" },
+            if is_tunnel { "tunnel" } else { "client" },
             &invitation,
             &match entry {
                 Entry::Socks => format!("--socks5={listen}"),
-                Entry::Tunnel => format!("--route={}/32", origin.addr.ip()),
+                Entry::Tunnel | Entry::RawTunnel { .. } => format!("--route={}/32", origin.addr.ip()),
                 _ => format!("--forward={listen}={}", origin.addr),
             },
             &format!("--admin={admin}"),
         ]);
         client.extend(self.paths.iter().map(|path| format!("--path={}", client_address(*path))));
+        if let Entry::RawTunnel { coding } = entry {
+            client.push("--tcp=raw".to_owned());
+            client.extend(coding.map(|coding| format!("--coding={coding}")));
+        }
         let client = self.program(&self.bed.client, client)?;
         let mut processes = vec![server, client];
-        let listen = if entry == Entry::Tunnel {
+        let listen = if is_tunnel {
             self.wait_for_tunnel(&mut processes, admin)?;
             origin.addr
         } else {

@@ -26,15 +26,23 @@ pub(super) fn start(
             starter.adapters.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
         ),
     })?;
-    let origin = starter.origin_behind(bed)?;
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 8_000 + slot));
+    let (origin, listen) = if adapter.tunnel {
+        let origin = starter.origin_behind_tunnel(bed)?;
+        let addr = origin.addr;
+        bed.hide_behind()?;
+        (origin, addr)
+    } else {
+        (starter.origin_behind(bed)?, SocketAddr::from((Ipv4Addr::LOCALHOST, 8_000 + slot)))
+    };
     let directory = starter.directory.sub_directory()?;
     let values = [
         ("server_ip", SERVER.to_string()),
         ("client_ip", client_address(path).to_string()),
         ("port", (29_900 + slot).to_string()),
+        ("origin_ip", origin.addr.ip().to_string()),
         ("origin_port", origin.addr.port().to_string()),
         ("listen_port", listen.port().to_string()),
+        ("device", format!("path{path}")),
         ("dir", directory.display().to_string()),
     ];
     for (name, content) in &adapter.files {

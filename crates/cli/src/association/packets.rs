@@ -1,0 +1,111 @@
+//! A tunnel of whole IP packets: QUIC datagrams, and a stream for those that are too large for one.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use bytes::Bytes;
+use mendpath::{Connection, DatagramOptions, RecvStream, SendDatagramError, SendStream};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Held, Hub, Inlet, Route, read_large, write_large};
+use crate::protocol::MAX_PACKET;
+
+/// Bytes that may wait for the paths' windows: some milliseconds' worth, so that the packets'
+/// own congestion control sees a queue as short as a router's would be.
+const ROOM: usize = 64 << 10;
+
+/// One end of a tunnel.
+pub(crate) struct PacketTunnel {
+    route: Arc<Route>,
+    arrived: mpsc::Receiver<Held<Bytes>>,
+    large: Inlet<Vec<u8>>,
+    /// Ends the writer when it is dropped.
+    _alive: oneshot::Sender<()>,
+}
+
+/// An id that is taken, and whose datagrams wait for the tunnel to begin.
+pub(crate) struct ReservedTunnel {
+    route: Route,
+    arrivals: Inlet<Bytes>,
+    arrived: mpsc::Receiver<Held<Bytes>>,
+}
+
+impl ReservedTunnel {
+    /// Begins on the stream of its request, which was granted.
+    pub(crate) fn begin(self, (send, receive): (SendStream, RecvStream)) -> PacketTunnel {
+        let Self { route, arrivals, arrived } = self;
+        let (large, to_write) = route.hub.large_packets();
+        let route = Arc::new(route);
+        let (alive, ended) = oneshot::channel();
+        send.set_priority(1);
+        tokio::spawn(write_large(send, to_write, ended));
+        let decode = |frame: Vec<u8>| Some(Bytes::from(frame));
+        tokio::spawn(read_large(receive, arrivals, route.clone(), decode));
+        PacketTunnel { route, arrived, large, _alive: alive }
+    }
+}
+
+impl PacketTunnel {
+    /// Takes an id. `None` when it is in use, or the connection has a tunnel.
+    pub(crate) fn reserve(hub: &Arc<Hub>, id: u32) -> Option<ReservedTunnel> {
+        let (number, arrivals, arrived) = hub.register_tunnel(id)?;
+        Some(ReservedTunnel { route: Route { hub: hub.clone(), id, number }, arrivals, arrived })
+    }
+
+    /// What every datagram begins with.
+    pub(crate) fn prefix(&self) -> [u8; super::hub::ID] {
+        self.route.id.to_be_bytes()
+    }
+
+    /// The connection.
+    pub(crate) fn connection(&self) -> &Connection {
+        self.route.hub.connection()
+    }
+
+    /// The next datagram from the other end, without its prefix; `None` once the tunnel has ended.
+    /// Cancel safe.
+    pub(crate) async fn receive(&mut self) -> Option<Held<Bytes>> {
+        self.arrived.recv().await
+    }
+
+    /// One that has come already.
+    pub(crate) fn try_receive(&mut self) -> Option<Held<Bytes>> {
+        self.arrived.try_recv().ok()
+    }
+
+    /// Sends one for which there was no room as soon as there is. Cancel safe.
+    pub(crate) async fn send_wait(connection: &Connection, datagram: Bytes) {
+        // It may have become too large while it waited; then it is lost, as packets may be.
+        let _ = connection.send_datagram_with_wait(datagram, DatagramOptions::new().room(ROOM)).await;
+    }
+
+    /// How many bytes may leave together now.
+    pub(crate) fn room(&self) -> usize {
+        ROOM.saturating_sub(self.connection().datagrams_waiting() as usize)
+    }
+
+    /// Sends datagrams that begin with the [`prefix`](Self::prefix), from the front until the
+    /// connection has no room; what is too large for a datagram goes on the stream. Returns how many
+    /// those were.
+    pub(crate) fn send(&self, datagrams: &mut VecDeque<Bytes>) -> u64 {
+        let mut large = 0;
+        loop {
+            match self.connection().send_datagrams(datagrams, DatagramOptions::new().room(ROOM)) {
+                Err(SendDatagramError::TooLarge { .. } | SendDatagramError::Unsupported) => {
+                    let Some(datagram) = datagrams.pop_front() else { return large };
+                    let frame = datagram[super::hub::ID..].to_vec();
+                    if frame.len() <= MAX_PACKET {
+                        let bytes = frame.len();
+                        self.large.offer(frame, bytes);
+                    }
+                    large += 1;
+                }
+                Ok(()) | Err(SendDatagramError::Blocked) => return large,
+                // Nothing leaves any more.
+                Err(_) => {
+                    datagrams.clear();
+                    return large;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Moves the packets of a raw tunnel between a device and a connection, the same at both ends.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use mendpath::{PathState, PathStats};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, MissedTickBehavior, interval},
+};
+use tunnel::raw::{
+    Coding, Incoming, IncomingConfig, IncomingCounters, Outgoing, OutgoingConfig, OutgoingCounters, Queue,
+    QueueCounters, clamp_segments, wire::USUAL_OVERHEAD,
+};
+
+use super::{
+    device::{Device, Outbox},
+    seen::Seen,
+};
+use crate::{association::PacketTunnel, packet_row::PacketRow};
+
+/// Packets of one kind before the others get their turn.
+const ROUND: usize = 64;
+/// Bytes from the device that wait for the connection: a round trip's worth of a fast one.
+const MOST_QUEUED: usize = 1 << 20;
+/// How often the paths are looked at, and silent flows forgotten.
+const LOOK: Duration = Duration::from_millis(250);
+/// The largest packet of a device at either end.
+pub(crate) const MTU: u16 = 1_500;
+
+/// What one end lets pass.
+pub(crate) trait Guard {
+    /// Whether a packet from the device may go to the other end.
+    fn may_leave(&mut self, packet: &[u8]) -> bool;
+
+    /// What becomes of a packet from the other end.
+    fn judge(&mut self, packet: &[u8]) -> Verdict;
+}
+
+/// What becomes of a packet from the other end.
+pub(crate) enum Verdict {
+    /// The device gets it.
+    Pass,
+    /// Nothing.
+    Drop,
+    /// The other end gets this instead.
+    Answer(Vec<u8>),
+}
+
+/// Counts of both directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) sent: OutgoingCounters,
+    pub(crate) received: IncomingCounters,
+    /// Packets that were too large for a datagram.
+    pub(crate) large: u64,
+    pub(crate) queue: QueueCounters,
+}
+
+impl Counts {
+    /// For statistics.
+    pub(crate) fn row(&self) -> PacketRow {
+        let Self { sent, received, large, queue } = self;
+        PacketRow {
+            packets_sent: sent.packets,
+            bytes_sent: sent.bytes,
+            packets_received: received.packets,
+            bytes_received: received.bytes,
+            large: *large,
+            overdue: queue.overdue,
+            overflowed: queue.overflowed,
+            doubles: received.doubles,
+            held: received.held,
+            late: received.late,
+            given_up: received.given_up,
+            malformed: received.malformed,
+            copies: sent.copies,
+            combinations: sent.combinations,
+            extra_bytes: sent.extra_bytes,
+            extras_dropped: sent.extras_dropped,
+            combinations_received: received.combinations,
+            rebuilt: received.rebuilt,
+            unkept: received.unkept,
+            forgotten: sent.forgotten + received.forgotten,
+            flows: sent.flows + received.flows,
+            held_bytes: received.held_bytes,
+            kept_bytes: sent.kept_bytes + received.kept_bytes,
+        }
+    }
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.large += other.large;
+        self.queue += other.queue;
+    }
+}
+
+/// Counts that others look at.
+pub(crate) type SharedCounts = Arc<Mutex<Counts>>;
+
+/// One tunnel at work.
+pub(crate) struct Link<'a, G> {
+    tunnel: PacketTunnel,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    device: &'a Device,
+    guard: G,
+    started: Instant,
+    /// What the device has given.
+    queue: Queue,
+    /// Datagrams for which the connection has had no room, at most a few.
+    waiting: VecDeque<Bytes>,
+    /// Packets for the device.
+    outbox: Outbox,
+    large: u64,
+    seen: Seen,
+    counts: SharedCounts,
+}
+
+impl<'a, G: Guard> Link<'a, G> {
+    pub(crate) fn new(
+        tunnel: PacketTunnel,
+        coding: Coding,
+        device: &'a Device,
+        guard: G,
+        counts: SharedCounts,
+    ) -> Self {
+        let prefix = tunnel.prefix().to_vec();
+        let config = OutgoingConfig { prefix, coding, ..OutgoingConfig::default() };
+        Self {
+            outgoing: Outgoing::new(config),
+            incoming: Incoming::new(IncomingConfig::default()),
+            tunnel,
+            device,
+            guard,
+            started: Instant::now(),
+            queue: Queue::new(MOST_QUEUED),
+            waiting: VecDeque::new(),
+            outbox: Outbox::default(),
+            large: 0,
+            seen: Seen::default(),
+            counts,
+        }
+    }
+
+    /// Carries `packets` from the device and what the other end sends, until either ends.
+    pub(crate) async fn run(mut self, packets: &mut mpsc::Receiver<Vec<u8>>) {
+        let connection = self.tunnel.connection().clone();
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let next = self.waiting.front().cloned();
+            let unblocked = async {
+                match next {
+                    Some(datagram) => PacketTunnel::send_wait(&connection, datagram).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let deadline = self.incoming.deadline().into_iter().chain(self.outgoing.deadline()).min();
+            let timer = async {
+                match deadline {
+                    Some(at) => {
+                        tokio::time::sleep_until(self.started + (at - units::Instant::ORIGIN).into()).await
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                arrived = self.tunnel.receive() => {
+                    let Some(arrived) = arrived else { return };
+                    let more = std::iter::from_fn(|| self.tunnel.try_receive());
+                    let arrived: Vec<_> = std::iter::once(arrived).chain(more.take(ROUND - 1)).collect();
+                    self.hand_over(|incoming, now, out| {
+                        arrived.iter().for_each(|datagram| incoming.handle(&datagram.packet, now, out));
+                    });
+                }
+                packet = packets.recv() => {
+                    let Some(packet) = packet else { return };
+                    let now = self.now();
+                    self.queue.push(packet, now);
+                    for _ in 1..ROUND {
+                        let Ok(packet) = packets.try_recv() else { break };
+                        self.queue.push(packet, now);
+                    }
+                    self.send_queued();
+                }
+                () = unblocked => {
+                    self.waiting.pop_front();
+                    self.send_queued();
+                }
+                () = timer => {
+                    self.hand_over(|incoming, now, out| incoming.on_timer(now, out));
+                    self.outgoing.on_timer(self.now());
+                    self.send_queued();
+                }
+                _ = look.tick() => self.look(),
+            }
+        }
+    }
+
+    fn now(&self) -> units::Instant {
+        units::Instant::ORIGIN + self.started.elapsed().into()
+    }
+
+    /// The largest packet that fits a datagram.
+    fn largest(&self) -> usize {
+        let datagram = self.tunnel.connection().max_datagram_size().unwrap_or(0);
+        datagram.saturating_sub(self.tunnel.prefix().len() + USUAL_OVERHEAD)
+    }
+
+    /// Sends as much as the connection takes.
+    fn send_queued(&mut self) {
+        loop {
+            let mut room = self.tunnel.room();
+            while room > 0
+                && let Some(packet) = self.queue.pop(self.now())
+            {
+                let datagram = self.leaves(packet);
+                room = room.saturating_sub(datagram.as_ref().map_or(0, Bytes::len));
+                self.waiting.extend(datagram);
+            }
+            if self.waiting.is_empty() {
+                // Nothing that is new waits.
+                let now = self.now();
+                while room > 0
+                    && let Some(extra) = self.outgoing.next_extra(now)
+                {
+                    room = room.saturating_sub(extra.datagram.len());
+                    self.waiting.push_back(extra.datagram.into());
+                }
+            }
+            if self.waiting.is_empty() {
+                return;
+            }
+            self.large += self.tunnel.send(&mut self.waiting);
+            if !self.waiting.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// A packet of the device, as a datagram if it may leave.
+    fn leaves(&mut self, mut packet: Vec<u8>) -> Option<Bytes> {
+        if !self.guard.may_leave(&packet) {
+            return None;
+        }
+        let most = self.largest();
+        clamp_segments(&mut packet, most);
+        Some(self.outgoing.handle(&packet, most, self.now()).into())
+    }
+
+    /// Hands over to the device what `take` lets through.
+    fn hand_over(&mut self, take: impl FnOnce(&mut Incoming, units::Instant, &mut dyn FnMut(&[u8]))) {
+        let now = self.now();
+        let mut out = Passed { outbox: &mut self.outbox, guard: &mut self.guard, answers: Vec::new() };
+        take(&mut self.incoming, now, &mut |packet| out.take(packet));
+        let answers = out.answers;
+        self.device.write_all(&mut self.outbox);
+        for answer in answers {
+            // Errors are worth no memory.
+            if self.waiting.is_empty() {
+                self.waiting.push_back(self.outgoing.handle(&answer, self.largest(), now).into());
+                self.large += self.tunnel.send(&mut self.waiting);
+            }
+        }
+    }
+
+    /// From time to time.
+    fn look(&mut self) {
+        let now = self.now();
+        self.outgoing.expire(now);
+        self.incoming.expire(now);
+        let paths = self.tunnel.connection().path_stats();
+        self.incoming.set_path_spread(spread(&paths).into());
+        if let Some(network) = self.seen.network(&paths) {
+            self.incoming.set_rtt(network.rtt);
+            self.outgoing.set_network(network);
+        }
+        self.tell();
+    }
+}
+
+impl<G> Link<'_, G> {
+    fn tell(&self) {
+        let counts = Counts {
+            sent: self.outgoing.counters(),
+            received: self.incoming.counters(),
+            large: self.large,
+            queue: self.queue.counters(),
+        };
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+}
+
+impl<G> Drop for Link<'_, G> {
+    fn drop(&mut self) {
+        self.tell();
+        // Nothing waits any more; the rest is what there was.
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        (counts.sent.flows, counts.sent.kept_bytes) = (0, 0);
+        (counts.received.flows, counts.received.held_bytes, counts.received.kept_bytes) = (0, 0, 0);
+    }
+}
+
+/// Where packets of the other end go.
+struct Passed<'a, G> {
+    outbox: &'a mut Outbox,
+    guard: &'a mut G,
+    answers: Vec<Vec<u8>>,
+}
+
+impl<G: Guard> Passed<'_, G> {
+    fn take(&mut self, packet: &[u8]) {
+        match self.guard.judge(packet) {
+            Verdict::Pass => self.outbox.push(packet),
+            Verdict::Drop => {}
+            Verdict::Answer(answer) => self.answers.push(answer),
+        }
+    }
+}
+
+/// How far the one-way delays of the paths in use lie apart, as far as round-trip times tell.
+fn spread(paths: &[PathStats]) -> Duration {
+    let active = paths.iter().filter(|path| path.state == PathState::Active);
+    let rtts = active.map(|path| path.rtt);
+    let (least, most) = (rtts.clone().min(), rtts.max());
+    most.zip(least).map_or(Duration::ZERO, |(most, least)| (most - least) / 2)
+}

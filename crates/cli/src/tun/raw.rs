@@ -1,0 +1,247 @@
+//! `--tcp raw` at the client: a tunnel of packets on every connection, one after the other.
+
+use std::{
+    fmt,
+    net::IpAddr,
+    str::FromStr,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+    },
+};
+
+use tokio::sync::mpsc;
+use tracing::{debug, info};
+use tunnel::raw::{Coding, addresses};
+
+use super::{
+    device::Device,
+    handover::Given,
+    link::{Counts, Guard, Link, MTU, SharedCounts, Verdict},
+};
+use crate::{
+    association::PacketTunnel,
+    backoff::{Backoff, pause},
+    client::{RawRow, Session, Uplink, tunnel as streams},
+    failure::Failure,
+    protocol::{Assignment, MAX_MESSAGE, Reply, Request, Status, read_frame},
+};
+
+/// The least that a device is given.
+const LEAST_MTU: u16 = 1_280;
+/// Names tunnels, apart from associations.
+static NEXT_ID: AtomicU32 = AtomicU32::new(0x8000_0000);
+/// Packets that were read from the device and wait for the connection: with them, TCP fills
+/// windows even where a loss has halved its own.
+const WAITING: usize = 1_024;
+const FIRST_WAIT: std::time::Duration = std::time::Duration::from_millis(200);
+const LONGEST_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// How TCP is carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carriage {
+    /// A stream for each connection.
+    #[default]
+    Streams,
+    /// Packets as they are.
+    Raw,
+}
+
+impl fmt::Display for Carriage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Streams => "streams",
+            Self::Raw => "raw",
+        })
+    }
+}
+
+impl FromStr for Carriage {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = [Self::Streams, Self::Raw].into_iter().find(|carriage| carriage.to_string() == text);
+        found.ok_or_else(|| format!("there is no `{text}`: use one of streams, raw"))
+    }
+}
+
+/// How packets are carried as they are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RawOptions {
+    /// Tells this client from others of its account.
+    pub(crate) name: [u8; 16],
+    /// What both ends send beside packets.
+    pub(crate) coding: Coding,
+}
+
+/// A tunnel that was granted.
+pub(crate) struct Opened {
+    session: Session,
+    tunnel: PacketTunnel,
+    options: RawOptions,
+    assignment: Assignment,
+}
+
+impl Opened {
+    /// What the device is to have.
+    pub(crate) fn given(&self) -> Given {
+        let Assignment { v4, v6, mtu, .. } = self.assignment;
+        // Every host takes packets of IPv6 of that size (RFC 8200 section 5).
+        Given { v4, v6, mtu: mtu.clamp(LEAST_MTU, MTU) }
+    }
+}
+
+/// Where packets of the device go in.
+pub(super) struct Raw {
+    packets: mpsc::Sender<Vec<u8>>,
+    counts: Arc<RawCounts>,
+}
+
+#[derive(Default)]
+struct RawCounts {
+    past: std::sync::Mutex<Counts>,
+    present: SharedCounts,
+    /// Packets from or to addresses that are not ours.
+    strange: AtomicU64,
+    /// Packets of the device for which there was no room.
+    full: AtomicU64,
+}
+
+/// A name for this machine, so that it gets the same addresses after a new start; by chance where
+/// the system has none.
+pub(crate) fn machine_name() -> [u8; 16] {
+    let Ok(machine) = std::fs::read("/etc/machine-id") else { return chance_name() };
+    let host = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    let text = [b"mendpath tunnel", &machine[..], b"\0", &host].concat();
+    let digest = ring::digest::digest(&ring::digest::SHA256, &text);
+    *digest.as_ref().first_chunk().expect("32 bytes")
+}
+
+/// A name by chance.
+pub(crate) fn chance_name() -> [u8; 16] {
+    let random = ring::rand::generate::<[u8; 16]>(&ring::rand::SystemRandom::new());
+    random.map_or([0; 16], ring::rand::Random::expose)
+}
+
+/// Asks the server for a tunnel.
+///
+/// # Errors
+/// What the server answers, for people.
+pub(crate) async fn open(uplink: &Uplink, options: RawOptions) -> Result<Opened, Failure> {
+    ask(uplink, options, 0).await.map_err(|reply| {
+        let next = match reply.status {
+            Status::Unsupported => "Start the server with --tunnel, or leave --tcp raw out",
+            _ => "Try again later, or leave --tcp raw out",
+        };
+        Failure::new("cannot open a tunnel of packets", reply.text, next)
+    })
+}
+
+async fn ask(uplink: &Uplink, options: RawOptions, wanted: u32) -> Result<Opened, Reply> {
+    let id = NEXT_ID.fetch_add(1, Relaxed) | 0x8000_0000;
+    let RawOptions { name, coding } = options;
+    let request = Request::Tunnel { id, name, wanted, coding: coding.into() };
+    let (session, send, mut receive) = streams::grant(uplink, &request).await?;
+    let lost = || Reply::new(Status::HostUnreachable, "the connection to the server was lost");
+    let body = read_frame(&mut receive, MAX_MESSAGE).await.ok().flatten().ok_or_else(lost)?;
+    let assignment = Assignment::decode(&body).map_err(|error| Reply::new(Status::Failed, error))?;
+    let reserved = PacketTunnel::reserve(&session.hub, id).ok_or_else(lost)?;
+    Ok(Opened { tunnel: reserved.begin((send, receive)), session, options, assignment })
+}
+
+impl Raw {
+    /// Takes a tunnel; the second value must run, and ends when there can be no other like it.
+    pub(super) fn start(
+        opened: Opened,
+        uplink: Uplink,
+        device: Arc<Device>,
+    ) -> (Self, impl Future<Output = Failure> + Send + 'static) {
+        let (packets, from_device) = mpsc::channel(WAITING);
+        let counts = Arc::new(RawCounts::default());
+        (Self { packets, counts: counts.clone() }, keep(opened, uplink, device, from_device, counts))
+    }
+
+    /// Takes a packet of the device; drops it where too many wait, as routers do.
+    pub(super) fn carry(&self, packet: &[u8]) {
+        if self.packets.try_send(packet.to_vec()).is_err() {
+            self.counts.full.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What became of packets.
+    pub(super) fn row(&self) -> RawRow {
+        let mut sum = *lock(&self.counts.past);
+        sum += *lock(&self.counts.present);
+        let RawCounts { strange, full, .. } = &*self.counts;
+        RawRow { packets: sum.row(), strange: strange.load(Relaxed), full: full.load(Relaxed) }
+    }
+}
+
+fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn keep(
+    mut opened: Opened,
+    uplink: Uplink,
+    device: Arc<Device>,
+    mut packets: mpsc::Receiver<Vec<u8>>,
+    counts: Arc<RawCounts>,
+) -> Failure {
+    let (assignment, options) = (opened.assignment, opened.options);
+    let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+    loop {
+        let session = opened.session.clone();
+        let ours = Ours { v4: assignment.v4.into(), v6: assignment.v6.into(), counts: counts.clone() };
+        let link = Link::new(opened.tunnel, options.coding, &device, ours, counts.present.clone());
+        tokio::select! {
+            () = link.run(&mut packets) => {}
+            () = session.left() => {}
+        }
+        let last = std::mem::take(&mut *lock(&counts.present));
+        *lock(&counts.past) += last;
+        info!("the tunnel of packets ended; asking for another");
+        opened = loop {
+            match ask(&uplink, options, assignment.index).await {
+                Ok(opened) => break opened,
+                Err(reply) => {
+                    debug!(reply.text, "no tunnel");
+                    pause(backoff.next_wait()).await;
+                }
+            }
+        };
+        backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        if (opened.assignment.v4, opened.assignment.v6) != (assignment.v4, assignment.v6) {
+            let wrong = format!("the server gives {} in place of {}", opened.assignment.v4, assignment.v4);
+            return Failure::new("cannot go on with the tunnel", wrong, "Start the command again");
+        }
+    }
+}
+
+/// Lets pass what is ours.
+struct Ours {
+    v4: IpAddr,
+    v6: IpAddr,
+    counts: Arc<RawCounts>,
+}
+
+impl Ours {
+    fn is_ours(&self, ip: Option<IpAddr>) -> bool {
+        let is_ours = ip == Some(self.v4) || ip == Some(self.v6);
+        if !is_ours {
+            self.counts.strange.fetch_add(1, Relaxed);
+        }
+        is_ours
+    }
+}
+
+impl Guard for Ours {
+    fn may_leave(&mut self, packet: &[u8]) -> bool {
+        self.is_ours(addresses(packet).ok().map(|ends| ends.source))
+    }
+
+    fn judge(&mut self, packet: &[u8]) -> Verdict {
+        let whole = addresses(packet).ok().filter(|ends| ends.end == packet.len());
+        if self.is_ours(whole.map(|ends| ends.destination)) { Verdict::Pass } else { Verdict::Drop }
+    }
+}

@@ -1,0 +1,207 @@
+//! `--tcp raw`: packets of the client's TUN device come out of the server's as they were, and go on
+//! from there under the server's address.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    process::{Command, Stdio},
+    thread,
+};
+
+use super::{
+    bed as bed_or_skip,
+    bed::{Bed, Family, OUTSIDE, OUTSIDE_V6, Outside, PATIENCE, ROUTER, pause},
+    program::Server,
+    tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_tunnel},
+};
+
+const SERVER_ADMIN: &str = "127.0.0.1:9100";
+const CLIENT_ADMIN: &str = "127.0.0.1:9101";
+
+/// A server that offers tunnels of packets, and a host behind it that echoes.
+struct World {
+    server: Server,
+    outside: Outside,
+    tcp: SocketAddr,
+    tcp_v6: SocketAddr,
+    udp: SocketAddr,
+    /// Says who connects.
+    who: SocketAddr,
+}
+
+impl World {
+    fn new(bed: &Bed) -> Self {
+        let outside = bed.outside();
+        let listener = |ip: std::net::IpAddr| outside.at_host(|| TcpListener::bind((ip, 0)).unwrap());
+        let echo = |listener: TcpListener| {
+            let address = listener.local_addr().unwrap();
+            thread::spawn(move || {
+                while let Ok((tcp, _)) = listener.accept() {
+                    thread::spawn(move || std::io::copy(&mut &tcp, &mut &tcp));
+                }
+            });
+            address
+        };
+        let (tcp, tcp_v6) = (echo(listener(OUTSIDE.into())), echo(listener(OUTSIDE_V6.into())));
+        let who_listens = listener(OUTSIDE.into());
+        let who = who_listens.local_addr().unwrap();
+        thread::spawn(move || {
+            while let Ok((mut tcp, from)) = who_listens.accept() {
+                let _ = tcp.write_all(from.ip().to_string().as_bytes());
+            }
+        });
+        let socket = outside.at_host(|| UdpSocket::bind((OUTSIDE, 0)).unwrap());
+        let udp = socket.local_addr().unwrap();
+        thread::spawn(move || {
+            let mut buffer = vec![0; 65_535];
+            while let Ok((n, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(&buffer[..n], from);
+            }
+        });
+        let names = bed.at_server(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, DNS_PORT)).unwrap());
+        thread::spawn(move || name_server(&names));
+        let (dns, admin) = (format!("--dns=127.0.0.1:{DNS_PORT}"), format!("--admin={SERVER_ADMIN}"));
+        let server = Server::start_with(bed, "0.0.0.0:4433", &["--tunnel", &dns, &admin]);
+        Self { server, outside, tcp, tcp_v6, udp, who }
+    }
+}
+
+/// `mendpath run --tcp raw` with this binary, at the client's end.
+fn inside(world: &World, task: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    let program = std::env::current_exe().unwrap();
+    command.args(["run", "--tcp", "raw", "--path", "path0", "--path", "path1", "--"]).arg(program);
+    command.args(["--exact", "tunnel::program_inside", "--nocapture", "--quiet"]);
+    command.env("MENDPATH_INVITATION", world.server.invitation()).env(TASK, task);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// `/stats` of either end.
+fn stats(connect: impl FnOnce() -> TcpStream, admin: &str) -> serde_json::Value {
+    let mut tcp = connect();
+    write!(tcp, "GET /stats HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).unwrap();
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+fn server_stats(bed: &Bed) -> serde_json::Value {
+    let connect = || bed.at_server(|| TcpStream::connect(SERVER_ADMIN).unwrap());
+    stats(connect, SERVER_ADMIN)["tunnel"].clone()
+}
+
+#[test]
+fn a_commands_packets_come_out_at_the_server_as_they_were() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let world = World::new(&bed);
+    for (task, heard) in [
+        (format!("echo {}", world.tcp), "heard:300000".to_owned()),
+        (format!("echo {}", world.tcp_v6), "heard:300000".to_owned()),
+        (format!("datagram {}", world.udp), "heard:20000".to_owned()),
+        (format!("many {} 300", world.tcp), "heard:300".to_owned()),
+        (format!("who {}", world.who), format!("seen as:{ROUTER}")),
+        ("ask 198.18.0.2:53".to_owned(), "answer:10.99.0.1".to_owned()),
+    ] {
+        let (output, text) = output(&bed, &mut inside(&world, &task));
+        assert!(output.status.success() && text.contains(&heard), "{task}: {text}");
+    }
+    let seen = server_stats(&bed);
+    assert!(seen["large"].as_u64().unwrap() > 0, "what fits no datagram went on the stream: {seen}");
+    assert_eq!(seen["malformed"], 0, "{seen}");
+    assert_eq!(seen["clients"], 0, "{seen}");
+    assert!(bed.wires.iter().all(|wire| wire.passed() > 100), "both paths carried packets");
+}
+
+/// What may not be reached is answered with an ICMP error: other clients, and the server's device.
+#[test]
+fn other_clients_are_out_of_reach() {
+    let Some(bed) = bed_or_skip(1, Family::Both) else { return };
+    let world = World::new(&bed);
+    for place in ["198.19.0.9:80", "198.19.0.1:80"] {
+        let mut command = inside(&world, &format!("fails {place}"));
+        let (_, text) = output(&bed, &mut command);
+        assert!(text.contains("Unreachable"), "{place}: {text}");
+    }
+    assert!(server_stats(&bed)["dropped"]["forbidden"].as_u64().unwrap() >= 2);
+}
+
+/// A server that offers no tunnel says so, in one line, and nothing is changed.
+#[test]
+fn a_server_without_tunnels_says_so() {
+    let Some(bed) = bed_or_skip(1, Family::V4) else { return };
+    let server = Server::start(&bed, "0.0.0.0:4433");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["tunnel", "--tcp", "raw", "--path", "path0"]);
+    command.env("MENDPATH_INVITATION", server.invitation()).stdin(Stdio::null());
+    let output = bed.at_client(|| command.output().unwrap());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("offers no tunnel") && said.contains("Start the server with --tunnel"), "{said}");
+    assert!(!ip(&bed, "link").contains("mendpath0"));
+}
+
+/// What the server changed in its machine.
+fn changed(bed: &Bed) -> (String, [String; 2]) {
+    bed.at_server(|| {
+        let rules = Command::new("nft").args(["list", "ruleset"]).output().unwrap();
+        let forwarding = ["ipv4/ip_forward", "ipv6/conf/all/forwarding"]
+            .map(|file| std::fs::read_to_string(format!("/proc/sys/net/{file}")).unwrap());
+        (String::from_utf8_lossy(&rules.stdout).into_owned(), forwarding)
+    })
+}
+
+/// The server is killed and comes back: the machine's packets go on with the same addresses, and
+/// its own machine is as before once it stops.
+#[test]
+fn a_machine_keeps_its_addresses_when_the_server_is_killed() {
+    let Some(bed) = bed_or_skip(2, Family::Both) else { return };
+    let before = changed(&bed);
+    let mut world = World::new(&bed);
+    assert_eq!(changed(&bed).1.map(|value| value.trim().to_owned()), ["1", "1"]);
+    let admin = format!("--admin={CLIENT_ADMIN}");
+    let mut tunnel = start_tunnel(&bed, world.server.invitation(), &["--tcp", "raw", &admin]);
+    let addresses = || ip(&bed, "-br addr show mendpath0");
+    let given = addresses();
+    assert!(given.contains("198.19."), "{given}");
+    let who = format!("who {}", world.who);
+    let seen_as = format!("seen as:{ROUTER}");
+    assert!(plain(&bed, &who).contains(&seen_as));
+
+    world.server.kill_and_restart(&bed);
+    assert!(plain(&bed, &format!("echo {}", world.tcp)).contains("heard:300000"));
+    assert!(plain(&bed, &who).contains(&seen_as));
+    assert_eq!(addresses(), given);
+    assert_eq!(server_stats(&bed)["clients"], 1);
+    let seen = || {
+        let connect = || bed.connect(CLIENT_ADMIN.parse().unwrap());
+        stats(connect, CLIENT_ADMIN)["tun"]["raw"].clone()
+    };
+    let becomes = |name: &str, least: u64| {
+        for _ in 0..PATIENCE.as_millis() / 50 {
+            if seen()[name].as_u64().unwrap() >= least {
+                return;
+            }
+            pause(std::time::Duration::from_millis(50));
+        }
+        panic!("{name} should be {least}: {}", seen());
+    };
+    becomes("packets_received", 100);
+
+    // Somebody else's address gets nowhere.
+    let strange = seen()["strange"].as_u64().unwrap();
+    bed.at_client(|| {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+        socket.bind_device(Some(b"mendpath0")).unwrap();
+        socket.bind(&SocketAddr::from(([198, 18, 0, 1], 0)).into()).unwrap();
+        socket.send_to(b"x", &world.udp.into()).unwrap();
+    });
+    becomes("strange", strange + 1);
+
+    let pid = nix::unistd::Pid::from_raw(tunnel.id().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(tunnel.wait().unwrap().success());
+    world.server.stop();
+    assert_eq!(changed(&bed), before);
+    drop(world.outside);
+}

@@ -1,0 +1,98 @@
+//! Datagrams that may leave once no packet waits.
+
+use std::collections::BTreeMap;
+
+use units::{Duration, Instant};
+
+/// A copy or a combination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Extra {
+    /// Whole, as it leaves.
+    pub datagram: Vec<u8>,
+    /// Whether it repeats a packet that has left just before.
+    pub is_copy: bool,
+}
+
+/// Bytes that wait at most.
+const MOST: usize = 256 << 10;
+/// What one costs besides its bytes.
+const OVERHEAD: usize = 64;
+
+/// Copies and combinations that wait.
+#[derive(Debug, Default)]
+pub(in crate::raw) struct Extras {
+    /// By when they may leave, then in order.
+    waiting: BTreeMap<(Instant, u64), Extra>,
+    next: u64,
+    bytes: usize,
+    /// Those that never left: too many, or too old.
+    pub(in crate::raw) dropped: u64,
+}
+
+impl Extras {
+    /// Adds one that may leave from `due` on.
+    pub(in crate::raw) fn push(&mut self, due: Instant, extra: Extra) {
+        if self.bytes + extra.datagram.len() + OVERHEAD > MOST {
+            self.dropped += 1;
+            return;
+        }
+        self.bytes += extra.datagram.len() + OVERHEAD;
+        self.waiting.insert((due, self.next), extra);
+        self.next += 1;
+    }
+
+    /// One that may leave now. What could have left `age` ago is of no use any more.
+    pub(in crate::raw) fn pop(&mut self, now: Instant, age: Duration) -> Option<Extra> {
+        while let Some(first) = self.waiting.first_entry()
+            && first.key().0 <= now
+        {
+            let ((due, _), extra) = first.remove_entry();
+            self.bytes -= extra.datagram.len() + OVERHEAD;
+            if now.saturating_duration_since(due) < age {
+                return Some(extra);
+            }
+            self.dropped += 1;
+        }
+        None
+    }
+
+    /// When the first may leave.
+    pub(in crate::raw) fn deadline(&self) -> Option<Instant> {
+        self.waiting.first_key_value().map(|((due, _), _)| *due)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Duration::from_millis(ms)
+    }
+
+    fn extra(n: u8, length: usize) -> Extra {
+        Extra { datagram: vec![n; length], is_copy: false }
+    }
+
+    #[test]
+    fn they_leave_when_due_and_not_when_late() {
+        let mut extras = Extras::default();
+        for (n, due) in [(1, 5), (2, 3), (3, 5)] {
+            extras.push(at(due), extra(n, 10));
+        }
+        let age = Duration::from_millis(20);
+        assert_eq!((extras.deadline(), extras.pop(at(2), age)), (Some(at(3)), None));
+        let left: Vec<u8> = std::iter::from_fn(|| extras.pop(at(24), age)).map(|it| it.datagram[0]).collect();
+        assert_eq!((left, extras.dropped, extras.bytes), (vec![1, 3], 1, 0));
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut extras = Extras::default();
+        (0..1_000).for_each(|_| extras.push(at(0), extra(0, 1_000)));
+        assert!(extras.bytes <= MOST && extras.dropped > 500);
+        let most_empty = MOST / OVERHEAD;
+        (0..2 * most_empty).for_each(|_| extras.push(at(0), extra(0, 0)));
+        assert!(extras.waiting.len() <= most_empty);
+    }
+}
