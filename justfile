@@ -59,6 +59,7 @@ update:
     cargo update
     cargo update --manifest-path bench/Cargo.toml
     cargo update --manifest-path fuzz/Cargo.toml
+    cargo update --manifest-path python/Cargo.toml
 
 # Before a release: packages, oldest Rust, and what changed for dependents since the last one
 release-check:

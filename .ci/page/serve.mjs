@@ -1,6 +1,7 @@
 // Loads pages from `mendpath serve` in Chromium, and asks the browser itself by which protocol they came.
 
 import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { mkdtemp, mkdir, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,7 +23,8 @@ async function site() {
   await writeFile(join(root, "parts", "style.css"), "body { margin: 0 }");
   await writeFile(join(root, "parts", "script.js"), "document.title = 'script ran';");
   for (let at = 0; at < IMAGES; at++) {
-    const filler = "x".repeat(20_000 * at);
+    // What the server cannot make shorter.
+    const filler = randomBytes(15_000 * at).toString("base64");
     await writeFile(join(root, "parts", `${at}.svg`), `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--${filler}--></svg>`);
   }
   return root;
@@ -30,14 +32,68 @@ async function site() {
 
 /** The server, once it says where it listens and what its key is. */
 async function serve(root) {
-  const child = spawn(`${directory}/mendpath`, ["serve", "--root", root, "--listen", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
-  let hash;
+  const child = spawn(`${directory}/mendpath`, ["serve", "--root", root, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"], { stdio: ["ignore", "ignore", "pipe"] });
+  let hash, port;
   for await (const line of createInterface({ input: child.stderr })) {
     hash = line.match(/spki-list=(\S+)/)?.[1] ?? hash;
-    const port = line.match(/HTTP\/3 on UDP 127\.0\.0\.1:(\d+)/)?.[1];
-    if (port) return { child, port, hash };
+    port = line.match(/HTTP\/3 on UDP 127\.0\.0\.1:(\d+)/)?.[1] ?? port;
+    const admin = line.match(/statistics on (\S+)/)?.[1];
+    if (admin) return { child, port, hash, admin };
   }
   throw new Error("the server ended before it listened");
+}
+
+/** A network on the way to the server, which loses packets and moves the browser to another port when told. */
+async function network(port) {
+  const child = spawn(`${directory}/examples/web_bed`, [`127.0.0.1:${port}`], { stdio: ["pipe", "pipe", "inherit"] });
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+  const answer = async () => (await lines.next()).value;
+  const address = await answer();
+  const tell = (line) => {
+    child.stdin.write(`${line}\n`);
+    return answer();
+  };
+  return { child, address, tell };
+}
+
+/** Pages while the network loses packets, and after it has moved the browser, which goes on with its connection. */
+async function rough(trust, server) {
+  const way = await network(server.port);
+  const there = `--host-resolver-rules=MAP localhost ${way.address}`;
+  const quic = await Browser.start(program, { quic: true, flags: [trust, there, `--origin-to-force-quic-on=localhost:${server.port}`] });
+  const url = `https://localhost:${server.port}/`;
+  try {
+    const page = await quic.page({ width: 800, height: 600 });
+    // Every part comes over the network every time.
+    await page.call("Network.setCacheDisabled", { cacheDisabled: true });
+    const first = await load(page, url);
+    check("through a network", first, "h3");
+    if (!first.some((entry) => entry.connected > 0)) throw new Error("the browser does not tell when it connects");
+    await way.tell("loss 0.03");
+    for (let at = 0; at < 5; at++) check("with 3 % loss", await load(page, `${url}?loss=${at}`), "h3");
+    const lost = Number(await way.tell("lost"));
+    if (!(lost > 20)) throw new Error(`the network has lost ${lost} packets and no more`);
+    await way.tell("loss 0");
+    for (let at = 0; at < 2; at++) {
+      const moved = await way.tell("rebind");
+      const entries = await load(page, `${url}?moved=${at}`);
+      check(`moved to ${moved}`, entries, "h3");
+      const anew = entries.filter((entry) => entry.connected > 0);
+      if (anew.length > 0) throw new Error(`a new connection instead of the one that moved: ${JSON.stringify(anew)}`);
+    }
+    console.log(`${lost} packets lost, and one connection all along`);
+  } finally {
+    await quic.close();
+    way.child.kill();
+  }
+}
+
+/** What the server has counted. */
+async function counted(server) {
+  const text = await (await fetch(`http://${server.admin}/metrics`)).text();
+  const value = (metric) => Number(text.split("\n").find((line) => line.startsWith(`${metric} `))?.split(" ")[1] ?? 0);
+  const responses = (protocol) => value(`mendpath_web_responses_total{protocol="${protocol}",status="2xx"}`);
+  return { http3: responses("http3"), http2: responses("http2"), bytes: value("mendpath_sent_bytes_total"), lost: value("mendpath_packets_lost_total") };
 }
 
 /** What the browser says of the page and all it needs. */
@@ -46,7 +102,8 @@ async function load(page, url) {
   await until("the page and its script", () => page.ask("() => document.readyState === 'complete' && document.title === 'script ran'"));
   return page.ask(`() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
     .filter((entry) => entry.name.startsWith("https:"))
-    .map(({ name, nextHopProtocol, responseStatus }) => ({ name, nextHopProtocol, responseStatus }))`);
+    .map(({ name, nextHopProtocol, responseStatus, connectStart, connectEnd }) =>
+      ({ name, nextHopProtocol, responseStatus, connected: connectEnd - connectStart }))`);
 }
 
 function check(what, entries, protocol) {
@@ -71,12 +128,20 @@ try {
   } finally {
     await quic.close();
   }
+  await rough(trust, server);
   const tcp = await Browser.start(program, { flags: [trust, here] });
   try {
     check("HTTP/2", await load(await tcp.page({ width: 800, height: 600 }), url), "h2");
   } finally {
     await tcp.close();
   }
+  const seen = await counted(server);
+  const pages = 2 + 1 + 5 + 2;
+  // Of the first two pages, those parts that the browser has kept are asked for once.
+  if (seen.http3 < pages + (pages - 1) * (IMAGES + 2) || seen.http2 < IMAGES + 3 || seen.bytes < 1_000_000) {
+    throw new Error(`/metrics says ${JSON.stringify(seen)}`);
+  }
+  console.log(`/metrics: ${JSON.stringify(seen)}`);
   const ended = new Promise((done) => server.child.on("exit", (code) => done(code)));
   server.child.kill("SIGTERM");
   if ((await ended) !== 0) throw new Error("the server does not end in good order");

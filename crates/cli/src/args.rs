@@ -46,7 +46,7 @@ pub use self::invite::{
     StateArgs, TermsArgs,
 };
 
-pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathsArgs};
+pub use self::paths::{CapArgs, NamedArgs, PathArgs, PathCommand, PathUseArgs, PathsArgs};
 
 use crate::{
     client::{EarlyAnswers, Forward, PathSpec},
@@ -143,7 +143,7 @@ pub enum Command {
                   Each account has an invitation of its own, which can be limited and taken back; a running server follows within a second. \
                   Run it as the user that the server runs as, or as root, with the same --state.")]
     Invite(InviteArgs),
-    /// Check configuration files of `server` and `client`, and make one.
+    /// Check configuration files of `server`, `client` and `serve`, and make one.
     #[command(subcommand)]
     Config(ConfigCommand),
     /// Hand a file over to `mendpath receive`.
@@ -317,6 +317,16 @@ pub struct ServerArgs {
     /// the balancers may read (`-` for stdin) [default: the variable MENDPATH_QUIC_LB_KEY].
     #[arg(long, value_name = "FILE")]
     pub quic_lb_key_file: Option<PathBuf>,
+    /// Offer tunnels of packets as well, for `mendpath tunnel --tcp raw`: makes a TUN device, forwards
+    /// what comes out of it and masquerades it. Needs root or CAP_NET_ADMIN, and `nft`.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    #[arg(long)]
+    pub tunnel: bool,
+    /// Networks that tunnels have their addresses from, one of IPv4 and one of IPv6 at most
+    /// [default: 198.19.0.0/16 and fd6d:656e:6470:1::/64].
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    #[arg(long, value_name = "CIDR")]
+    pub tunnel_pool: Vec<ipnet::IpNet>,
     /// Seconds that connections have to end when the server is to stop (SIGTERM, --drain).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_time: u64,
@@ -391,6 +401,9 @@ pub struct SessionArgs {
     /// Keep trying when the server does not answer at the start, as a service should.
     #[arg(long)]
     pub wait: bool,
+    /// What its paths are used for.
+    #[command(flatten)]
+    pub paths: PathUseArgs,
 }
 
 /// Arguments of `client`.

@@ -2,9 +2,13 @@
 //! association's stream when they are too large for one.
 
 mod hub;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod packets;
 mod queue;
 
 pub use hub::{Hub, MAX_ASSOCIATIONS};
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use packets::PacketTunnel;
 #[cfg(test)]
 pub use queue::held_for_tests;
 pub use queue::{CONNECTION_BYTES, Held, QUEUE_BYTES};
@@ -99,7 +103,8 @@ impl Reserved {
         // Packets that programs send one by one: they are few, and late ones are of no use.
         send.set_priority(1);
         tokio::spawn(write_large(send, to_write, ended));
-        tokio::spawn(read_large(receive, arrivals, route.clone()));
+        let decode = |frame: Vec<u8>| Packet::decode(&frame).ok();
+        tokio::spawn(read_large(receive, arrivals, route.clone(), decode));
         Association { route, arrived, large, _alive: alive }
     }
 }
@@ -148,8 +153,13 @@ async fn write_large(
 }
 
 /// Reads packets from the stream; its end ends the association.
-async fn read_large(mut stream: RecvStream, arrivals: Inlet<Packet>, route: Arc<Route>) {
-    let reading = async { while read_packet(&mut stream, &arrivals).await.is_some() {} };
+async fn read_large<T>(
+    mut stream: RecvStream,
+    arrivals: Inlet<T>,
+    route: Arc<Route>,
+    decode: fn(Vec<u8>) -> Option<T>,
+) {
+    let reading = async { while read_packet(&mut stream, &arrivals, decode).await.is_some() {} };
     tokio::select! {
         () = reading => {}
         () = arrivals.closed() => {}
@@ -161,7 +171,11 @@ async fn read_large(mut stream: RecvStream, arrivals: Inlet<Packet>, route: Arc<
 /// Reads one packet, or reads over one that there is no room for; `None` at the end, and where the
 /// stream makes no sense. The room is made before the bytes are read: a packet that never becomes
 /// complete counts as well.
-async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Packet>) -> Option<()> {
+async fn read_packet<T>(
+    stream: &mut (impl AsyncRead + Unpin),
+    arrivals: &Inlet<T>,
+    decode: fn(Vec<u8>) -> Option<T>,
+) -> Option<()> {
     let length = stream.read_u16().await.ok()?;
     let Some(room) = arrivals.room(length.into()) else {
         let over = tokio::io::copy(&mut stream.take(length.into()), &mut tokio::io::sink()).await.ok()?;
@@ -169,7 +183,7 @@ async fn read_packet(stream: &mut (impl AsyncRead + Unpin), arrivals: &Inlet<Pac
     };
     let mut frame = vec![0; length.into()];
     stream.read_exact(&mut frame).await.ok()?;
-    arrivals.put(Packet::decode(&frame).ok()?, room);
+    arrivals.put(decode(frame)?, room);
     Some(())
 }
 

@@ -24,6 +24,9 @@ mod uplink;
 pub(crate) use crate::interfaces::TUN;
 pub(crate) use crate::interfaces::{Candidate, candidates, local_addresses};
 pub use crate::interfaces::{PathSpec, WantedPath, usable_paths};
+pub use crate::status::{Change as PathChange, Order as PathOrder};
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use admin::RawRow;
 pub(crate) use admin::TunRow;
 pub use answers::EarlyAnswers;
 pub(crate) use associate::associate;
@@ -74,6 +77,8 @@ pub struct ClientOptions {
     pub early_answers: EarlyAnswers,
     /// Whether to keep trying when the server does not answer at the start.
     pub wait_for_server: bool,
+    /// What its paths are used for, until somebody says otherwise: at most 64 names.
+    pub path_orders: Vec<PathOrder>,
 }
 
 /// User and password of the proxies.
@@ -165,6 +170,11 @@ impl ClientSettings {
         self.shared.uplink.live().traffic.set_names(names);
     }
 
+    /// What paths are used for, from now on; false if that are too many.
+    pub(crate) fn set_paths(&self, paths: &[PathOrder]) -> bool {
+        self.shared.uplink.live().wishes.configure(paths).is_ok()
+    }
+
     /// How the next connection to the server sends.
     pub(crate) fn set_transport(&self, choice: Choice) {
         *self.transport.write().unwrap_or_else(PoisonError::into_inner) = choice;
@@ -203,6 +213,13 @@ impl Client {
         let servers = options.dial.invitation.hosts().map(ToString::to_string).collect();
         let transport = options.dial.transport.clone();
         let live = Arc::new(Live::of_client(options.show_names, options.dial.paths.clone()));
+        live.wishes.configure(&options.path_orders).map_err(|reason| {
+            Failure::usage(
+                "cannot do with paths what was asked",
+                reason,
+                "Name interfaces rather than addresses",
+            )
+        })?;
         let (uplink, keeping) = Uplink::start(options.dial, options.wait_for_server, live).await?;
         tasks.spawn(keeping);
         let shared = Arc::new(Shared {

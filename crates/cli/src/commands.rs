@@ -61,7 +61,7 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
         Command::Run(args) => return run::run(*args).await,
         #[cfg(all(feature = "tunnel", target_os = "linux"))]
-        Command::Tunnel(args) => tunnel::run(*args).await,
+        Command::Tunnel(args) => tunnel::run(*args, reload).await,
         Command::Status(args) => status::run(args).await,
         Command::Paths(args) => paths::list(&args),
         Command::Path(args) => paths::change(args).await,
@@ -73,7 +73,7 @@ pub async fn run(cli: Cli, reload: Reload) -> Result<u8, Failure> {
         Command::Send(args) => send::run(args).await,
         Command::Receive(args) => receive::run(args).await,
         #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(*args).await,
+        Command::Serve(args) => serve::run(*args, reload).await,
         #[cfg(feature = "experiment")]
         Command::Experiment(command) => experiment::run(command),
         #[cfg(feature = "lab")]
@@ -115,6 +115,7 @@ fn client_options(dial: &DialArgs, session: &SessionArgs) -> Result<ClientOption
         show_names: !session.hide_names,
         early_answers: session.answer_early,
         wait_for_server: session.wait,
+        path_orders: session.paths.orders(),
     })
 }
 
@@ -154,12 +155,8 @@ fn show_status(role: &str, feed: Arc<Feed>) {
     }
 }
 
-/// Returns when the user or the system wants the program to end.
-async fn interrupted() {
-    Signals::new().next().await;
-}
-
-/// The signals that end a program.
+/// The signals by which the user or the system wants the program to end. From here on none of them is
+/// lost: what comes while the program looks elsewhere is there when it asks.
 struct Signals {
     interrupt: Option<Signal>,
     terminate: Option<Signal>,

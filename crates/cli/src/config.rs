@@ -2,9 +2,9 @@
 //!
 //! Nothing here knows an option by name: keys, their values and what may stand there are those of
 //! the command line (`args`), so that none can be forgotten. A file has a table for each command,
-//! `[server]` and `[client]`, whose keys are the options' names without their dashes; a variable is
-//! the same name in capitals behind `MENDPATH_`. What the command line says counts before what the
-//! environment says, and that before the file.
+//! `[server]`, `[client]`, `[tunnel]` and `[serve]`, whose keys are the options' names without their
+//! dashes; a variable is the same name in capitals behind `MENDPATH_`. What the command line says
+//! counts before what the environment says, and that before the file.
 //!
 //! Values of the file and of the environment become the command line's defaults, and clap reads
 //! them as it reads anything else. Secrets stand in none of the two: an option names the file that
@@ -129,7 +129,7 @@ pub fn check(path: &Path) -> Result<Vec<&'static str>, Failure> {
     let command = command();
     let text = file::text(path)?;
     let mut found = Vec::new();
-    for name in CONFIGURED {
+    for &name in CONFIGURED {
         if file::read(path, &text, find(&command, name))?.is_some() {
             found.push(name);
         }
@@ -169,7 +169,7 @@ pub fn command() -> Command {
 /// The same before clap has looked at it; only then may its options be changed.
 fn unbuilt() -> Command {
     let mut command = Cli::command();
-    for name in CONFIGURED {
+    for &name in CONFIGURED {
         command = command.mut_subcommand(name, |of_command| of_command.mut_args(revocable));
     }
     command

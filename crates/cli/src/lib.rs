@@ -3,8 +3,8 @@
 //!
 //! This crate is what users type and read: arguments, invitations, proxies, tables, error messages.
 //! It never decides how packets are sent, lost or mended; that is the crate `mendpath`'s business.
-//! It never asks for root but for `mendpath lab` and `mendpath tunnel`, and never connects to an
-//! address that the server's operator has not permitted.
+//! It never asks for root but for `mendpath lab`, `mendpath tunnel` and `mendpath server --tunnel`,
+//! and never connects to an address that the server's operator has not permitted.
 //!
 //! It is a library so that tests can call it; its interface is not stable. Start with
 //! [`commands::run`], which does what a [`Cli`](args::Cli) says, or with the two ends of the proxy,
@@ -32,6 +32,7 @@ pub mod invitation;
 #[cfg(feature = "lab")]
 pub mod lab_relay;
 mod listener;
+mod packet_row;
 pub mod protocol;
 pub mod quic_lb;
 pub mod secret;

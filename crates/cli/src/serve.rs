@@ -9,6 +9,7 @@ mod files;
 mod log;
 mod proxy;
 mod site;
+mod statistics;
 mod tcp;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
@@ -16,9 +17,15 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Durat
 use hyper::Uri;
 use mendpath::{Endpoint, ServerConfig, TransportConfig};
 use mendpath_h3::ALPN;
-use tokio::{net::TcpListener, sync::watch, task::JoinSet};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::watch,
+    task::JoinSet,
+};
 use tracing::debug;
 
+pub(crate) use self::statistics::Statistics;
 use self::{certificate::Certificate, site::Site, tcp::Tcp};
 use crate::{
     failure::{Failure, io_reason},
@@ -97,7 +104,10 @@ pub struct WebServer {
     address: SocketAddr,
     site: Arc<Site>,
     certificate: Arc<Certificate>,
+    /// Heard from the beginning on: nobody's SIGHUP ends the server, and none is lost.
+    hangup: Option<Signal>,
     http3: mendpath_h3::Server,
+    statistics: Arc<Statistics>,
 }
 
 impl WebServer {
@@ -106,23 +116,31 @@ impl WebServer {
     /// # Errors
     /// If the address is taken, or a file cannot be used.
     pub fn bind(options: &ServeOptions) -> Result<Self, Failure> {
+        let hangup = signal(SignalKind::hangup()).ok();
         let certificate = Arc::new(Certificate::new(options.certificate.clone())?);
         let (listener, address) = listen(options.listen)?;
         let endpoint = Endpoint::server(http3_config(options, &certificate), address)
             .map_err(|error| cannot_listen(address, "UDP", &error))?;
-        let site = Arc::new(Site::new(options, address.port())?);
+        let tcp = Tcp::new(listener, &certificate, options);
+        let statistics = Statistics::new(endpoint.clone());
+        let site = Arc::new(Site::new(options, address.port(), statistics.clone())?);
         let mut limits = mendpath_h3::Limits::default();
         limits.head = options.limits.head;
         limits.body = options.limits.body;
         limits.send = options.limits.send;
         limits.field_section = options.limits.fields.into();
-        let tcp = Tcp::new(listener, &certificate, options);
-        Ok(Self { endpoint, tcp, address, site, certificate, http3: mendpath_h3::Server::new(limits) })
+        let http3 = mendpath_h3::Server::new(limits);
+        Ok(Self { endpoint, tcp, address, site, certificate, hangup, http3, statistics })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// What it does.
+    pub(crate) fn statistics(&self) -> Arc<Statistics> {
+        self.statistics.clone()
     }
 
     /// The SHA-256 of the key of a certificate that was made for this run, in base64, as browsers
@@ -131,20 +149,21 @@ impl WebServer {
         self.certificate.self_signed()
     }
 
-    /// Serves until `stop` resolves, and then for up to `drain` what was asked for before.
-    pub async fn run(self, stop: impl Future<Output = ()>, drain: Duration) {
+    /// Serves until `stop` resolves, and then for up to `drain`, which is asked then, what was asked
+    /// for before.
+    pub async fn run(self, stop: impl Future<Output = ()>, drain: impl FnOnce() -> Duration) {
         let (stopping, stopped) = watch::channel(false);
-        let Self { endpoint, tcp, site, certificate, http3, .. } = self;
+        let Self { endpoint, tcp, site, certificate, hangup, http3, .. } = self;
         let mut serving = JoinSet::new();
         serving.spawn(serve_http3(endpoint.clone(), http3, site.clone(), stopped.clone()));
         serving.spawn(tcp.run(site, stopped));
         tokio::select! {
             () = stop => {}
-            () = certificate.watch() => {}
+            () = certificate.watch(hangup) => {}
         }
         let _ = stopping.send(true);
         let ended = async { while serving.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(drain, ended).await;
+        let _ = tokio::time::timeout(drain(), ended).await;
         endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
         let _ = tokio::time::timeout(Duration::from_secs(2), endpoint.wait_idle()).await;
     }
@@ -202,7 +221,10 @@ async fn serve_http3(
         connections.spawn(async move {
             let from = incoming.remote_address();
             let served = match incoming.await {
-                Ok(connection) => server.serve(connection, site.for_http3(from), wait(stopped)).await,
+                Ok(connection) => {
+                    let _seen = site.statistics().enter(connection.clone());
+                    server.serve(connection, site.for_http3(from), wait(stopped)).await
+                }
                 Err(error) => return debug!(%from, %error, "no connection"),
             };
             if let Err(error) = served {

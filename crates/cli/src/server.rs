@@ -15,6 +15,8 @@ mod session;
 mod shares;
 mod statistics;
 mod tally;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+mod tunnel;
 
 pub use crate::target::DNS_PORT;
 pub use advertise::advertised;
@@ -25,7 +27,13 @@ pub(crate) use names::names_work;
 pub use seats::Seat;
 pub(crate) use statistics::Statistics;
 pub(crate) use tally::Tally;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub use tunnel::Pool;
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+pub(crate) use tunnel::{Machine, Tunnels};
 
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+use std::sync::OnceLock;
 use std::{
     net::{SocketAddr, UdpSocket},
     path::PathBuf,
@@ -128,6 +136,9 @@ struct Shared {
     drain: Arc<Drain>,
     /// Balancers read our connection ids.
     balanced: bool,
+    /// Tunnels of packets, where they are offered.
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    tunnels: OnceLock<Arc<Tunnels>>,
 }
 
 /// A server that listens.
@@ -229,7 +240,18 @@ impl ProxyServer {
         let balanced = options.quic_lb.is_some();
         let tally = Tally::new(Arc::new(Live::new(options.show_names)));
         let streams = limits.streams.into();
-        let shared = Arc::new(Shared { gate, destinations, means, limits, streams, tally, drain, balanced });
+        let shared = Arc::new(Shared {
+            gate,
+            destinations,
+            means,
+            limits,
+            streams,
+            tally,
+            drain,
+            balanced,
+            #[cfg(all(feature = "tunnel", target_os = "linux"))]
+            tunnels: OnceLock::new(),
+        });
         Ok(Self { endpoint, config, invitation, shared, accounts })
     }
 
@@ -246,7 +268,13 @@ impl ProxyServer {
     /// What its clients' connections have sent and received, and how strangers were dealt with.
     pub(crate) fn statistics(&self) -> Arc<Statistics> {
         let (tally, endpoint) = (self.shared.tally.clone(), self.endpoint.clone());
-        Statistics::new(tally, endpoint, Some(self.accounts.clone()), self.shared.drain.clone())
+        let (accounts, drain) = (Some(self.accounts.clone()), self.shared.drain.clone());
+        let statistics = Statistics::new(tally, endpoint, accounts, drain);
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        if let Some(tunnels) = self.shared.tunnels.get().cloned() {
+            let _ = statistics.tunnels.set(Box::new(move || tunnels.row()));
+        }
+        statistics
     }
 
     /// Ends it in good order.
@@ -266,6 +294,12 @@ impl ProxyServer {
     /// Its accounts, to be closed after it.
     pub fn accounts(&self) -> Arc<Accounts> {
         self.accounts.clone()
+    }
+
+    /// Offers tunnels of packets, before it is asked for [statistics](Self::statistics).
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    pub(crate) fn offer(&self, tunnels: Arc<Tunnels>) {
+        let _ = self.shared.tunnels.set(tunnels);
     }
 
     /// Serves until the endpoint is closed.
@@ -351,5 +385,7 @@ fn test_shared(policy: DestinationPolicy) -> Shared {
         tally,
         drain: Drain::new(),
         balanced: false,
+        #[cfg(all(feature = "tunnel", target_os = "linux"))]
+        tunnels: OnceLock::new(),
     }
 }

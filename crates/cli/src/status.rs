@@ -28,13 +28,14 @@ pub(crate) use path_counts::{OTHERS, PATH_COUNTERS, PathBooks, PathCounts};
 pub use path_row::PathRow;
 pub(crate) use saved::Saved;
 pub(crate) use silences::Silences;
-pub(crate) use snapshot::by_name;
 pub use snapshot::{AccountRow, ClientRow, PeerRow, Role, ServerRow, Snapshot};
+pub(crate) use snapshot::{by_name, peer};
 pub(crate) use text::screen;
 pub(crate) use times::{Outcome, Protocol, Timed, Times};
 pub use traffic::{DestinationRow, TrafficRow};
 pub(crate) use traffic::{Flow, Traffic};
-pub(crate) use wishes::{Change, Order, Terms, Wishes};
+pub use wishes::{Change, Order};
+pub(crate) use wishes::{Terms, Wishes};
 
 use std::{
     borrow::Cow,

@@ -5,7 +5,14 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, builder::PossibleValuesParser};
 
 /// The commands that can be configured.
-pub const CONFIGURED: [&str; 2] = ["server", "client"];
+pub const CONFIGURED: &[&str] = &[
+    "server",
+    "client",
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    "tunnel",
+    #[cfg(feature = "serve")]
+    "serve",
+];
 
 /// What `config` can do.
 #[derive(Debug, Subcommand)]
@@ -30,6 +37,6 @@ pub struct CheckArgs {
 #[command(after_help = "Example:\n  mendpath config template server > server.toml")]
 pub struct TemplateArgs {
     /// The command.
-    #[arg(value_name = "COMMAND", value_parser = PossibleValuesParser::new(CONFIGURED))]
+    #[arg(value_name = "COMMAND", value_parser = PossibleValuesParser::new(CONFIGURED.iter().copied()))]
     pub command: String,
 }

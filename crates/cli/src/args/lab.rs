@@ -21,6 +21,7 @@ use crate::transport::{parse_congestion, parse_recovery};
                   mendpath:cofuso, mendpath:none:newreno@0  recovery scheme and congestion controller, over all paths or those named\n  \
                   mendpath-new:cofuso                       the same with a new connection for every fetch\n  \
                   mendpath-tunnel:auto                      the kernel's TCP through mendpath tunnel\n  \
+                  mendpath-tunnel-raw:auto                  the same with --tcp raw\n  \
                   kcptun, quinn, noq, or a name of yours    other programs, see --adapter\n\n\
                   Examples:\n  \
                   mendpath lab list\n  \

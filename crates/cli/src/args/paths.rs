@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use units::BitRate;
 
 use super::{Limit, invite::parse_rate};
+use crate::client::{PathChange, PathOrder};
 
 /// Arguments of `paths`.
 #[derive(Debug, Args)]
@@ -30,7 +31,8 @@ pub struct PathsArgs {
                   mendpath path cap wwan0 5mbit     at most that, up and down\n  \
                   mendpath path prefer wlan0        the others only while it does not work\n  \
                   mendpath path pause wlan0\n  \
-                  mendpath path resume wlan0        like any other again"
+                  mendpath path resume wlan0        like any other again\n\n\
+                  The options --metered, --backup, --prefer and --cap of `client`, `run` and `tunnel` say the same from the start."
 )]
 pub struct PathArgs {
     /// What to do with it.
@@ -77,10 +79,73 @@ pub struct CapArgs {
     pub rate: Limit<BitRate>,
 }
 
+/// What a client's paths are used for; `mendpath path` changes it while the client runs.
+#[derive(Debug, Args)]
+pub struct PathUseArgs {
+    /// Interface, address or name of a path that costs money: used only while no other works, and
+    /// never for copies and repair symbols; several times for several.
+    #[arg(long, value_name = "NAME")]
+    pub metered: Vec<String>,
+    /// A path to use only while no other works.
+    #[arg(long, value_name = "NAME")]
+    pub backup: Vec<String>,
+    /// A path to use before all that are not preferred.
+    #[arg(long, value_name = "NAME")]
+    pub prefer: Vec<String>,
+    /// Send at most so much over a path, in each direction: wwan0=5mbit.
+    #[arg(long, value_name = "NAME=RATE", value_parser = parse_named_cap)]
+    pub cap: Vec<(String, BitRate)>,
+}
+
+impl PathUseArgs {
+    /// The same as orders. What was named for several uses is metered rather than a backup, and
+    /// that rather than preferred.
+    pub(crate) fn orders(&self) -> Vec<PathOrder> {
+        let uses = [
+            (&self.prefer, PathChange::Prefer),
+            (&self.backup, PathChange::Backup),
+            (&self.metered, PathChange::Metered),
+        ];
+        let uses = uses.map(|(names, change)| PathOrder { names: names.clone(), change });
+        let cap = |(name, rate): &(String, BitRate)| PathOrder {
+            names: vec![name.clone()],
+            change: PathChange::Cap(Some(rate.0)),
+        };
+        uses.into_iter().chain(self.cap.iter().map(cap)).collect()
+    }
+}
+
+fn parse_named_cap(text: &str) -> Result<(String, BitRate), String> {
+    let wanted = || "write NAME=RATE, such as wwan0=5mbit".to_owned();
+    let (name, rate) = text.rsplit_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wanted)?;
+    let rate = parse_cap(rate)?.value().ok_or_else(wanted)?;
+    Ok((name.to_owned(), rate))
+}
+
 fn parse_cap(text: &str) -> Result<Limit<BitRate>, String> {
     let least = mendpath::PathLimits::LEAST_RATE;
     match parse_rate(text)? {
         Limit::At(rate) if rate < least => Err("write at least 64kbit, or pause the path".to_owned()),
         rate => Ok(rate),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn caps_name_a_path_and_a_rate() {
+        assert_eq!(parse_named_cap("wwan0=5mbit"), Ok(("wwan0".to_owned(), BitRate::from_mbps(5))));
+        for (wrong, reason) in [
+            ("wwan0", "NAME=RATE"),
+            ("=5mbit", "NAME=RATE"),
+            ("wwan0=none", "NAME=RATE"),
+            ("wwan0=9kbit", "at least 64kbit"),
+            ("wwan0=fast", "fast"),
+        ] {
+            let error = parse_named_cap(wrong).unwrap_err();
+            assert!(error.contains(reason), "{wrong}: {error}");
+        }
     }
 }

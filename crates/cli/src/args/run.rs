@@ -1,11 +1,12 @@
 //! Arguments of `run`.
 
-use std::{ffi::OsString, net::IpAddr};
+use std::{ffi::OsString, net::IpAddr, path::PathBuf};
 
 use clap::Args;
 use ipnet::IpNet;
 
 use super::{DialArgs, SessionArgs};
+use crate::tun::{Carriage, Coding};
 
 /// What `run` and `tunnel` have in common.
 #[derive(Debug, Args)]
@@ -14,8 +15,18 @@ pub struct CarryArgs {
     #[command(flatten)]
     pub dial: DialArgs,
     /// Name server to ask through the tunnel [default: the one that the server itself asks].
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "IP")]
     pub dns: Option<IpAddr>,
+    /// How TCP is carried: `streams`, each connection on one of its own, mended by `--recovery`; or
+    /// `raw`, packets of whatever protocol as they are, with TCP from end to end. For `raw` the
+    /// server needs `--tunnel`.
+    #[arg(long, value_name = "HOW", default_value_t)]
+    pub tcp: Carriage,
+    /// What `--tcp raw` sends beside packets, both ways, so that TCP does not hear of losses: `slp`,
+    /// copies of those whose loss would cost a timeout; `htpc`, combinations of a round trip's;
+    /// `auto`, both; `none`.
+    #[arg(long, value_name = "CODING", default_value_t)]
+    pub coding: Coding,
     /// What the connection to the server is like.
     #[command(flatten)]
     pub session: SessionArgs,
@@ -44,11 +55,15 @@ pub struct RunCommandArgs {
                   sudo mendpath tunnel --invitation-file invitation\n  \
                   sudo mendpath tunnel --invitation-file invitation --exclude 198.51.100.0/24 --kill-switch\n  \
                   sudo mendpath tunnel --invitation-file invitation --route 10.20.0.0/16     this network alone\n  \
+                  sudo mendpath tunnel --invitation-file invitation --tcp raw                TCP from end to end\n  \
                   sudo mendpath tunnel --remove-kill-switch")]
 pub struct TunnelArgs {
     /// What it has in common with `run`.
     #[command(flatten)]
     pub carry: CarryArgs,
+    /// Read options from the table `tunnel` of this file [default: the variable MENDPATH_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Send this network through the tunnel, also where there is a nearer route; several times for
     /// several [default: everything but networks that this machine is in or has a route to].
     #[arg(long = "route", value_name = "CIDR")]

@@ -15,8 +15,11 @@ use crate::transport::{parse_congestion, parse_qlog, parse_recovery};
                   mendpath serve --root /srv/www --listen '[::]:443' --cert fullchain.pem --key privkey.pem\n  \
                   mendpath serve --proxy http://127.0.0.1:3000 --listen '[::]:443' --cert fullchain.pem --key privkey.pem")]
 pub struct ServeArgs {
+    /// Read options from the table `serve` of this file [default: the variable MENDPATH_CONFIG].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// Serve the files of this directory; hidden ones (.git) are not there, but .well-known is.
-    #[arg(long, value_name = "DIR", required_unless_present = "proxy", conflicts_with = "proxy")]
+    #[arg(long, value_name = "DIR", conflicts_with = "proxy")]
     pub root: Option<PathBuf>,
     /// Hand requests on to this server, with X-Forwarded-For, -Proto and -Host.
     #[arg(long, value_name = "URL", value_parser = parse_proxy)]
@@ -26,13 +29,13 @@ pub struct ServeArgs {
     pub listen: SocketAddr,
     /// Certificate chain in PEM, the server's own first; read again when it changes [default: one
     /// made for localhost, which browsers warn of].
-    #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(long, value_name = "FILE")]
     pub cert: Option<PathBuf>,
     /// Private key of the certificate, in PEM.
-    #[arg(long, value_name = "FILE", requires = "cert")]
+    #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// Follow symbolic links that lead out of the directory.
-    #[arg(long, requires = "root")]
+    #[arg(long)]
     pub follow_symlinks: bool,
     /// Append a line for each request to this file (`-` for stdout): time, client, protocol,
     /// method, path, status, bytes of the body, milliseconds.
@@ -51,6 +54,10 @@ pub struct ServeArgs {
     /// Write a trace of every HTTP/3 connection into this directory, in qlog's format.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,
+    /// Show what it does, for Prometheus (`/metrics`) and as a live page (`/`), on this loopback
+    /// address.
+    #[arg(long, value_name = "ADDR")]
+    pub admin: Option<SocketAddr>,
     /// Seconds that requests have to end when the server is to stop (SIGTERM).
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_time: u64,

@@ -14,6 +14,7 @@ use crate::{
     admin::{self, Answer, METRICS_KIND, json},
     interfaces::{interface_exists, missed},
     listener::Place,
+    packet_row::PacketRow,
     status::{ClientRow, Counters, Feed, PathRow, Role, Snapshot, path_name},
 };
 
@@ -169,6 +170,21 @@ pub(crate) struct TunRow {
     pub(crate) udp_dropped: u64,
     /// Dropped, by reason.
     pub(crate) dropped: BTreeMap<&'static str, u64>,
+    /// Packets that are carried as they are (`--tcp raw`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) raw: Option<RawRow>,
+}
+
+/// What became of packets that are carried as they are.
+#[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(not(all(feature = "tunnel", target_os = "linux")), allow(dead_code, reason = "of tunnels only"))]
+pub(crate) struct RawRow {
+    #[serde(flatten)]
+    pub(crate) packets: PacketRow,
+    /// From or to addresses that the server has not given us.
+    pub(crate) strange: u64,
+    /// From the device while too many waited for the connection.
+    pub(crate) full: u64,
 }
 
 impl StatsRow {

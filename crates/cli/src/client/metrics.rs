@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, fmt};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 
-use super::{admin::TunRow, answers::AnswerCounts};
+use super::{
+    admin::{RawRow, TunRow},
+    answers::AnswerCounts,
+};
 use crate::{
     admin::{Metric, encode_counters, metrics_text, sentence},
     status::{Counters, Live, PATH_COUNTERS, PathCounts, PathRow},
@@ -129,7 +132,16 @@ fn encode_tun(tun: &TunRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result 
     }
     let help = "Packets of the TUN device that were dropped, by reason";
     let values = tun.dropped.iter().map(|(reason, count)| ([("reason", *reason)], *count));
-    Metric { name: "tun_dropped", help }.counters(values, encoder)
+    Metric { name: "tun_dropped", help }.counters(values, encoder)?;
+    tun.raw.as_ref().map_or(Ok(()), |raw| encode_raw(raw, encoder))
+}
+
+fn encode_raw(raw: &RawRow, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+    raw.packets.encode("tun_raw_", encoder)?;
+    let help = "Packets from or to addresses that the server has not given to this tunnel";
+    Metric { name: "tun_raw_strange", help }.counter(raw.strange, encoder)?;
+    let help = "Packets from the device dropped because too many waited for the connection";
+    Metric { name: "tun_raw_full", help }.counter(raw.full, encoder)
 }
 
 #[cfg(test)]
@@ -187,6 +199,7 @@ mod tests {
             udp_sockets: 0,
             udp_dropped: 0,
             dropped: BTreeMap::from([("malformed", 1)]),
+            raw: Some(RawRow::default()),
         };
         let text = Scrape { tun: Some(tun), ..scrape() }.text(&Live::new(true));
         let samples = text.lines().filter(|line| line.starts_with("mendpath_tun_"));

@@ -120,7 +120,7 @@ async fn ask_once_there(
 ///
 /// # Errors
 /// The server's answer, or one of ours when there is no server.
-pub(super) async fn grant(
+pub(crate) async fn grant(
     uplink: &Uplink,
     what: &Request,
 ) -> Result<(Session, SendStream, RecvStream), Reply> {

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 
 use super::{
-    choice, client_options, interrupted, invitation,
+    Signals, choice, client_options, invitation,
     service::{self, Reloading},
 };
 use crate::{
-    args::{Cli, ClientArgs, Command},
+    args::{ClientArgs, Command, DialArgs, SessionArgs},
     client::{Client, ClientOptions, ClientSettings, Credentials},
     config::Reload,
     console::say,
@@ -31,17 +31,21 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
         credentials,
         ..client_options(&args.dial, &args.session)?
     };
+    let mut signals = Signals::new();
     let client = tokio::select! {
         client = Client::start(options) => client?,
-        () = interrupted() => return Ok(()),
+        _ = signals.next() => return Ok(()),
     };
     super::show_status("client", client.feed.clone());
     let (uplink, settings) = (client.uplink.clone(), client.settings());
     service::ready();
     tokio::select! {
-        () = reloading.run(|key, cli| apply(key, cli, &settings)) => Ok(()),
+        () = reloading.run(|key, cli| {
+            let Command::Client(args) = &cli.command else { return false };
+            apply(key, &args.dial, &args.session, &settings)
+        }) => Ok(()),
         failure = client.run() => Err(failure),
-        () = interrupted() => {
+        _ = signals.next() => {
             say("stopping");
             service::stopping();
             uplink.say_goodbye().await;
@@ -52,12 +56,12 @@ pub(super) async fn run(args: ClientArgs, reload: Reload) -> Result<(), Failure>
 
 /// Makes an option that was read again count, if it can while the client runs. How it sends counts
 /// from the next connection on.
-fn apply(key: &str, cli: &Cli, settings: &ClientSettings) -> bool {
-    let Command::Client(args) = &cli.command else { return false };
+pub(super) fn apply(key: &str, dial: &DialArgs, session: &SessionArgs, settings: &ClientSettings) -> bool {
     match key {
-        "answer-early" => settings.set_early_answers(args.session.answer_early),
-        "hide-names" => settings.set_names(!args.session.hide_names),
-        "recovery" | "congestion" | "qlog" => settings.set_transport(choice(&args.dial)),
+        "answer-early" => settings.set_early_answers(session.answer_early),
+        "hide-names" => settings.set_names(!session.hide_names),
+        "metered" | "backup" | "prefer" | "cap" => return settings.set_paths(&session.paths.orders()),
+        "recovery" | "congestion" | "qlog" => settings.set_transport(choice(dial)),
         _ => return false,
     }
     true

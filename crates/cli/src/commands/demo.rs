@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{check_writable, interrupted, print, write};
+use super::{Signals, check_writable, print, write};
 use crate::{
     args::DemoArgs,
     demo::{self, Clock, DemoOptions, Report},
@@ -19,9 +19,10 @@ pub(super) async fn run(args: DemoArgs) -> Result<(), Failure> {
     for file in [&json, &html, &svg].into_iter().flatten() {
         check_writable(file)?;
     }
+    let mut signals = Signals::new();
     let report = tokio::select! {
         report = demo::run(options) => report?,
-        () = interrupted() => return Err(Failure::new("stopped the demonstration", "it was interrupted", "Start it again")),
+        _ = signals.next() => return Err(Failure::new("stopped the demonstration", "it was interrupted", "Start it again")),
     };
     if let Some(file) = &html {
         write(file, &demo::html(&report))?;

@@ -7,7 +7,7 @@ use lab::{
     Scale, SetUp,
 };
 
-use super::{check_writable, interrupted, print, write};
+use super::{Signals, check_writable, print, write};
 use crate::{
     args::{LabArgs, LabCommand, LabRunArgs},
     console,
@@ -166,10 +166,11 @@ async fn until_interrupted<T: Send + 'static>(
     cancel: Cancel,
     work: impl FnOnce() -> Result<T, LabError> + Send + 'static,
 ) -> Result<T, Failure> {
+    let mut signals = Signals::new();
     let mut work = tokio::task::spawn_blocking(work);
     let result = tokio::select! {
         result = &mut work => result,
-        () = interrupted() => {
+        _ = signals.next() => {
             cancel.cancel();
             work.await
         }

@@ -1,6 +1,6 @@
 //! `mendpath receive`.
 
-use super::{interrupted, print, state_dir};
+use super::{Signals, print, state_dir};
 use crate::{
     args::ReceiveArgs,
     console::say,
@@ -18,12 +18,13 @@ pub(super) async fn run(args: ReceiveArgs) -> Result<(), Failure> {
         force: args.force,
         transport: Choice::default(),
     };
+    let mut signals = Signals::new();
     let receiver = Receiver::bind(&options)?;
     print(&format!("{}\n", receiver.invitation()));
     say("waiting for `mendpath send FILE INVITATION`; the invitation is on stdout");
     let received = tokio::select! {
         received = receiver.receive_one() => Some(received?),
-        () = interrupted() => None,
+        _ = signals.next() => None,
     };
     if let Some(file) = received {
         let seconds = file.took.as_secs_f64();

@@ -15,11 +15,11 @@ use tracing::debug;
 
 use super::client_options;
 use crate::{
-    args::RunCommandArgs,
+    args::{CarryArgs, RunCommandArgs},
     client::{Client, ClientOptions},
     console, descriptors,
     failure::{Failure, io_reason},
-    tun::{Carrier, Options, Parent, inside},
+    tun::{Carriage, Carrier, Opened, Options, Parent, RawOptions, chance_name, inside, open},
 };
 
 /// Added to the number of the signal that ended the command, as shells do it.
@@ -43,6 +43,11 @@ pub(super) async fn run(args: RunCommandArgs) -> Result<u8, Failure> {
     }
 }
 
+/// How packets are to be carried as they are, under this name, if they are.
+pub(super) fn raw(args: &CarryArgs, name: [u8; 16]) -> Option<RawOptions> {
+    (args.tcp == Carriage::Raw).then_some(RawOptions { name, coding: args.coding })
+}
+
 /// `None` if a signal ended us before the command began.
 async fn carry(
     args: &RunCommandArgs,
@@ -60,9 +65,18 @@ async fn carry(
     };
     super::show_status("run", client.feed.clone());
     let dns = args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into());
-    let carrying = Carrier::start(client.shared.clone(), ends, Options { dns, all_dns: false })?;
+    let opened = match raw(&args.carry, chance_name()) {
+        Some(options) => tokio::select! {
+            opened = open(&client.uplink, options) => Some(opened?),
+            _ = signals.next() => return Ok(None),
+        },
+        None => None,
+    };
+    let given = opened.as_ref().map(Opened::given);
+    let options = Options { dns, all_dns: false };
+    let carrying = Carrier::start(client.shared.clone(), ends, options, opened)?;
     let uplink = client.uplink.clone();
-    if let Err(error) = parent.go() {
+    if let Err(error) = parent.go(given) {
         debug!(%error, "the command's process is gone");
     }
     drop(parent);

@@ -1,33 +1,39 @@
 //! `mendpath serve`.
 
-use std::time::Duration;
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
-use super::{interrupted, service};
+use super::{
+    Signals,
+    service::{self, Reloading},
+};
 use crate::{
-    args::ServeArgs,
+    admin,
+    args::{Command, ServeArgs},
+    config::Reload,
     console::say,
     descriptors,
     failure::Failure,
-    serve::{Content, ServeOptions, WebServer},
+    serve::{Content, ServeOptions, Statistics, WebServer},
     transport::Choice,
 };
 
-pub(super) async fn run(args: ServeArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> {
     descriptors::raise();
-    let content = match (args.root, args.proxy) {
-        (Some(root), _) => Content::Files { root, follow_symlinks: args.follow_symlinks },
-        (None, Some(url)) => Content::Proxy(url),
-        (None, None) => unreachable!("clap wants one of them"),
-    };
+    let (reloading, mut signals) = (Reloading::new(reload), Signals::new());
     let options = ServeOptions {
-        content,
+        content: content(&args)?,
         listen: args.listen,
-        certificate: args.cert.zip(args.key),
+        certificate: certificate(&args)?,
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
         transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog },
         limits: crate::serve::Limits::default(),
     };
+    let listener = admin::bind(args.admin).await?;
     let server = WebServer::bind(&options)?;
     let address = server.address();
     if let Some(hash) = server.self_signed() {
@@ -40,8 +46,58 @@ pub(super) async fn run(args: ServeArgs) -> Result<(), Failure> {
         ));
     }
     say(format_args!("serving HTTP/1.1 and 2 on TCP, HTTP/3 on UDP {address}"));
+    if let Some(listener) = listener {
+        say(format_args!("statistics on {}", listener.address));
+        tokio::spawn(listener.serve(server.statistics(), Statistics::serve));
+    }
     service::ready();
-    server.run(interrupted(), Duration::from_secs(args.drain_time)).await;
+    let drain = AtomicU64::new(args.drain_time);
+    let apply = |key: &str, command: &Command| match (key, command) {
+        ("drain-time", Command::Serve(args)) => {
+            drain.store(args.drain_time, Ordering::Relaxed);
+            true
+        }
+        _ => false,
+    };
+    let stop = async { _ = signals.next().await };
+    tokio::select! {
+        () = server.run(stop, || Duration::from_secs(drain.load(Ordering::Relaxed))) => {}
+        () = reloading.run(|key, cli| apply(key, &cli.command)) => {}
+    }
     service::stopping();
     Ok(())
+}
+
+// The file may have some of these and the line the others, so that clap cannot see whether one is
+// missing.
+
+fn content(args: &ServeArgs) -> Result<Content, Failure> {
+    match (&args.root, &args.proxy) {
+        (Some(root), None) => {
+            Ok(Content::Files { root: root.clone(), follow_symlinks: args.follow_symlinks })
+        }
+        (None, Some(_)) if args.follow_symlinks => Err(Failure::usage(
+            "cannot follow symbolic links",
+            "a server behind has none",
+            "Leave --follow-symlinks away, or name a directory with --root",
+        )),
+        (None, Some(url)) => Ok(Content::Proxy(url.clone())),
+        (root, _) => Err(Failure::usage(
+            "cannot serve",
+            if root.is_some() { "both --root and --proxy are given" } else { "there is nothing to serve" },
+            "Name a directory with --root, or a server with --proxy",
+        )),
+    }
+}
+
+fn certificate(args: &ServeArgs) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+    match (&args.cert, &args.key) {
+        (Some(chain), Some(key)) => Ok(Some((chain.clone(), key.clone()))),
+        (None, None) => Ok(None),
+        _ => Err(Failure::usage(
+            "cannot use the certificate",
+            "chain and key belong together, and one of them is missing",
+            "Name both with --cert and --key",
+        )),
+    }
 }

@@ -3,7 +3,7 @@
 mod drain;
 
 use super::{
-    GOODBYE, print,
+    GOODBYE, Signals, print,
     service::{self, Reloading},
     state_dir,
 };
@@ -23,6 +23,11 @@ use crate::{
     secret::Places,
     server::{Limits, ProxyServer, ServerOptions, ServerSettings, Statistics},
     transport::Choice,
+};
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+use crate::{
+    failure::io_reason,
+    server::{Machine, Pool, Tunnels},
 };
 
 pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure> {
@@ -54,6 +59,18 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     for address in endpoint.local_addrs() {
         say(format_args!("listening on UDP {address}; clients use the invitation on stdout"));
     }
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    let machine = match args.tunnel {
+        true => Some(offer_tunnels(&server, &args.tunnel_pool).await?),
+        false if !args.tunnel_pool.is_empty() => {
+            let reason = "nothing says that tunnels are offered";
+            return Err(Failure::usage("cannot use the pool of addresses", reason, "Say --tunnel, too"));
+        }
+        false => {
+            let _ = tokio::task::spawn_blocking(Machine::tidy).await;
+            None
+        }
+    };
     let shown = server.statistics();
     let ending = drain::Ending::new(server.drainer(), args.drain_time);
     let order = ending.order();
@@ -63,19 +80,39 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
         say(format_args!("statistics on {}", listener.address));
         tokio::spawn(listener.serve(shown, Statistics::serve));
     }
+    // Who reads the next line may end the server at once, in good order.
+    let signals = Signals::new();
     print(&format!("{}\n", server.invitation()));
     let settings = server.settings();
     service::ready();
     tokio::select! {
         () = server.run() => {}
-        () = ending.run() => {}
+        () = ending.run(signals) => {}
         () = reloading.run(|key, cli| apply(key, cli, &settings, &ending)) => {}
     }
     service::stopping();
+    #[cfg(all(feature = "tunnel", target_os = "linux"))]
+    drop(machine);
     endpoint.close(CloseCode::Unavailable.into(), b"the server stops");
     let _ = tokio::time::timeout(GOODBYE, endpoint.wait_idle()).await;
     accounts.close().await;
     Ok(())
+}
+
+/// Makes the TUN device; what is returned undoes that when it is dropped.
+#[cfg(all(feature = "tunnel", target_os = "linux"))]
+async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Result<Machine, Failure> {
+    let pool = Pool::of(networks)?;
+    let changed = tokio::task::spawn_blocking(move || Machine::change(&pool)).await;
+    let (machine, device) = changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
+    let tunnels = Tunnels::new(device, &pool).map_err(|error| {
+        let next = "Please report this with the output of -vv";
+        Failure::new("cannot use the TUN device", io_reason(&error), next)
+    })?;
+    tokio::spawn(tunnels.clone().run());
+    server.offer(tunnels);
+    say(format_args!("tunnels of packets have addresses of {} and {}", pool.v4, pool.v6));
+    Ok(machine)
 }
 
 fn choice(args: &ServerArgs) -> Choice {

@@ -8,7 +8,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{interrupted, print};
+use super::{Signals, print};
 use crate::{
     args::StatusArgs,
     failure::{Failure, io_reason},
@@ -50,12 +50,13 @@ pub(super) async fn run(args: StatusArgs) -> Result<(), Failure> {
         false if std::io::stdout().is_terminal() => Form::Screen,
         false => Form::Text,
     };
+    let mut signals = Signals::new();
     if form == Form::Screen {
         print(OPEN);
     }
     let ended = tokio::select! {
         ended = watch(&mut lines, &path, form) => ended,
-        () = interrupted() => Ok(()),
+        _ = signals.next() => Ok(()),
     };
     if form == Form::Screen {
         print(CLOSE);

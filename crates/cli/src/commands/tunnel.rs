@@ -4,29 +4,34 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::net::lookup_host;
 
-use super::{client_options, interrupted, service};
+use super::{
+    Signals, client, client_options,
+    service::{self, Reloading},
+};
 use crate::{
-    args::TunnelArgs,
+    args::{Command, TunnelArgs},
     client::{Client, TUN, local_addresses},
+    config::Reload,
     console::say,
     descriptors,
     failure::{Failure, io_reason},
     invitation::Invitation,
     target::{Host, Target},
-    tun::{Carrier, Machine, Options, Plan, remove_kill_switch},
+    tun::{Carrier, Machine, Opened, Options, Plan, machine_name, open, remove_kill_switch},
 };
 
-pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
+pub(super) async fn run(args: TunnelArgs, reload: Reload) -> Result<(), Failure> {
     if args.remove_kill_switch {
         remove_kill_switch()?;
         say("the kill switch is off");
         return Ok(());
     }
     descriptors::raise();
+    let reloading = Reloading::new(reload);
     let mut options = client_options(&args.carry.dial, &args.carry.session)?;
     // Later its name would have to be looked up through the tunnel that is to be made anew.
     let servers = resolve_all(&mut options.dial.invitation).await?;
-    let plan = Plan {
+    let mut plan = Plan {
         routes: args.routes,
         excludes: args.excludes,
         no_routes: args.no_routes,
@@ -38,29 +43,44 @@ pub(super) async fn run(args: TunnelArgs) -> Result<(), Failure> {
             .map(|local| local.ip)
             .filter(is_own)
             .collect(),
+        given: None,
     };
     let options_of_carrier = Options {
         dns: args.carry.dns.map(|ip| (ip, crate::server::DNS_PORT).into()),
         all_dns: plan.takes_dns(),
     };
     // The server first: a tunnel that leads nowhere would cut the machine off.
+    let mut signals = Signals::new();
     let client = tokio::select! {
         client = Client::start(options) => client?,
-        () = interrupted() => return Ok(()),
+        _ = signals.next() => return Ok(()),
     };
     super::show_status("tunnel", client.feed.clone());
+    let raw = super::run::raw(&args.carry, machine_name());
+    let opened = match raw {
+        Some(options) => tokio::select! {
+            opened = open(&client.uplink, options) => Some(opened?),
+            _ = signals.next() => return Ok(()),
+        },
+        None => None,
+    };
+    plan.given = opened.as_ref().map(Opened::given);
     let told = describe(&plan);
     let changed = tokio::task::spawn_blocking(move || Machine::change(plan)).await;
     let (machine, ends) = changed.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))?;
-    let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier)?;
+    let carrying = Carrier::start(client.shared.clone(), ends, options_of_carrier, opened)?;
     let carrying = tokio::spawn(carrying);
-    let uplink = client.uplink.clone();
+    let (uplink, settings) = (client.uplink.clone(), client.settings());
     say(told);
     service::ready();
     let ended = tokio::select! {
+        () = reloading.run(|key, cli| {
+            let Command::Tunnel(args) = &cli.command else { return false };
+            client::apply(key, &args.carry.dial, &args.carry.session, &settings)
+        }) => Ok(()),
         failure = client.run() => Err(failure),
         Ok(failure) = carrying => Err(failure),
-        () = interrupted() => Ok(()),
+        _ = signals.next() => Ok(()),
     };
     say("stopping");
     service::stopping();

@@ -55,7 +55,7 @@ pub(super) fn read(
         Failure::usage(
             format!("cannot use {}, {place}", path.display()),
             wrong,
-            "Write it in TOML: `key = value` below `[server]` or `[client]`",
+            format!("Write it in TOML: `key = value` below `[{}]`", CONFIGURED.join("]` or `[")),
         )
     })?;
     let reader = Reader { path, text, command };

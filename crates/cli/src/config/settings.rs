@@ -17,9 +17,9 @@ pub(super) const PREFIX: &str = "MENDPATH_";
 /// configuration file, which many may read.
 pub(super) const SECRETS: [&str; 2] = ["invitation", "proxy-auth"];
 
-/// What is said on the command line or not at all: where all else stands, and orders to a server
-/// that runs.
-const ORDERS: [&str; 3] = ["config", "drain", "socket"];
+/// What is said on the command line or not at all: where all else stands, and orders to a process
+/// that runs or ran.
+const ORDERS: [&str; 4] = ["config", "drain", "remove-kill-switch", "socket"];
 
 /// Values by the id of the option.
 #[derive(Debug, Default)]

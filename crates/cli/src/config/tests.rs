@@ -49,10 +49,16 @@ fn sample(arg: &Arg) -> &'static str {
         "HOST[:PORT]" => "vps.example:9",
         "LISTEN=HOST:PORT" => "9=intern.example:22",
         "IFACE|IP" => "wwan7",
+        "IP" => "192.0.2.53",
+        "CIDR" => "192.0.2.0/24",
         "CONFIG" => "id=0a01",
         "SCHEME" => "fuso",
+        "CODING" => "htpc",
+        "NAME=RATE" => "wwan7=5mbit",
         "NAME" => "olia",
+        "URL" => "http://127.0.0.1:3000",
         "WHEN" => "never",
+        "HOW" => "raw",
         "FORMAT" => "json",
         "DIR" => "/tmp",
         "FILE" => "file",
@@ -64,7 +70,7 @@ fn sample(arg: &Arg) -> &'static str {
 #[test]
 fn every_option_can_stand_in_a_file_and_in_the_environment() {
     let command = command();
-    for name in CONFIGURED {
+    for &name in CONFIGURED {
         let mut count = 0;
         for arg in options(find(&command, name)).filter(|arg| !SECRETS.contains(&key(arg).as_str())) {
             let (key, value) = (key(arg), sample(arg));
@@ -206,7 +212,7 @@ fn reading_again_tells_what_is_new() {
 #[test]
 fn the_template_is_right_and_has_everything() {
     let command = command();
-    for name in CONFIGURED {
+    for &name in CONFIGURED {
         let text = template(name);
         let (_dir, path) = file(&text);
         assert_eq!(check(Path::new(&path)).unwrap(), [name]);

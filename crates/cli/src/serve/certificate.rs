@@ -17,7 +17,7 @@ use mendpath::{
         sign::CertifiedKey,
     },
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::Signal;
 
 use crate::{
     console::say,
@@ -67,11 +67,16 @@ impl Certificate {
         tls
     }
 
-    /// Reads the files again whenever they change or SIGHUP comes; never returns. Files that cannot
+    /// Reads the files again whenever they change or `hangup` comes; never returns. Files that cannot
     /// be used leave what is there.
-    pub(super) async fn watch(&self) {
-        let Some((chain, key)) = &self.files else { return std::future::pending().await };
-        let mut hangup = signal(SignalKind::hangup()).ok();
+    pub(super) async fn watch(&self, mut hangup: Option<Signal>) {
+        let Some((chain, key)) = &self.files else {
+            while let Some(signal) = &mut hangup {
+                signal.recv().await;
+                say("the certificate was made for this run and stays as it is");
+            }
+            return std::future::pending().await;
+        };
         let changed = || [modified(chain), modified(key)];
         let mut seen = changed();
         loop {

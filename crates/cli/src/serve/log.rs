@@ -17,7 +17,10 @@ use hyper::{
 };
 use tokio::time::Instant;
 
-use super::site::{BoxError, SiteBody};
+use super::{
+    Statistics,
+    site::{BoxError, SiteBody},
+};
 use crate::{
     accounts::now,
     failure::{Failure, io_reason},
@@ -55,6 +58,7 @@ impl AccessLog {
 /// What is known of a request before it is answered.
 pub(super) struct Entry {
     pub(super) log: AccessLog,
+    pub(super) statistics: Arc<Statistics>,
     pub(super) from: SocketAddr,
     pub(super) version: Version,
     pub(super) method: Method,
@@ -79,7 +83,8 @@ impl Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        let Entry { log, from, version, method, path, began } = &self.entry;
+        let Entry { log, statistics, from, version, method, path, began } = &self.entry;
+        statistics.on_response(*version, self.status, self.sent);
         if log.0.is_none() {
             return;
         }

@@ -22,7 +22,7 @@ use tower::Service;
 use tower_http::{compression::Compression, services::ServeDir};
 
 use super::{
-    Content, ServeOptions,
+    Content, ServeOptions, Statistics,
     files::Files,
     log::{AccessLog, Entry, Logged},
     proxy::Backend,
@@ -47,6 +47,7 @@ pub(super) struct Site {
     log: AccessLog,
     /// Where HTTP/3 is (RFC 7838).
     alternative: HeaderValue,
+    statistics: Arc<Statistics>,
 }
 
 enum Source {
@@ -55,7 +56,11 @@ enum Source {
 }
 
 impl Site {
-    pub(super) fn new(options: &ServeOptions, port: u16) -> Result<Self, Failure> {
+    pub(super) fn new(
+        options: &ServeOptions,
+        port: u16,
+        statistics: Arc<Statistics>,
+    ) -> Result<Self, Failure> {
         let source = match &options.content {
             Content::Files { root, follow_symlinks } => {
                 let failed = |wrong: String| {
@@ -74,7 +79,12 @@ impl Site {
         };
         let log = AccessLog::open(options.access_log.as_deref())?;
         let alternative = HeaderValue::try_from(format!("h3=\":{port}\"; ma={REMEMBER}"));
-        Ok(Self { source, log, alternative: alternative.expect("digits and quotes") })
+        Ok(Self { source, log, alternative: alternative.expect("digits and quotes"), statistics })
+    }
+
+    /// What the server does.
+    pub(super) fn statistics(&self) -> &Statistics {
+        &self.statistics
     }
 
     /// The service for a client by HTTP/3.
@@ -88,6 +98,7 @@ impl Site {
         let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
         let entry = Entry {
             log: self.log.clone(),
+            statistics: self.statistics.clone(),
             from,
             version,
             method: request.method().clone(),

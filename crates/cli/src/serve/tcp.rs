@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    future::ready as at_once,
     net::SocketAddr,
     pin::{Pin, pin},
     sync::Arc,
@@ -11,7 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use hyper::{
-    Request,
+    Request, StatusCode,
     body::{Body, Frame, Incoming, SizeHint},
     service::service_fn,
 };
@@ -32,7 +33,7 @@ use tracing::{debug, warn};
 use super::{
     Limits, MAX_REQUESTS, ServeOptions,
     certificate::Certificate,
-    site::{BoxError, Site, boxed},
+    site::{Answer, BoxError, Site, boxed, text},
     wait,
 };
 
@@ -90,7 +91,8 @@ impl Tcp {
             let (tls, limits, site) = (self.tls.clone(), self.limits.clone(), site.clone());
             let stopped = stopped.clone();
             connections.spawn(async move {
-                serve(tcp, from, &tls, &limits, site, stopped).await;
+                let _seen = site.statistics().enter_by_tcp();
+                serve(tcp, from, &tls, &limits, site.clone(), stopped).await;
                 drop(seat);
             });
         }
@@ -122,10 +124,15 @@ async fn serve(
         Ok(Err(error)) => return debug!(%from, %error, "no TLS"),
         Err(_) => return debug!(%from, "the handshake of TLS takes too long"),
     };
-    let patience = limits.body;
+    let (patience, fields) = (limits.body, limits.fields);
     let service = service_fn(move |request: Request<Incoming>| {
-        let request = request.map(|body| boxed(Patient::new(body, patience)));
-        let answer = site.answer(request, from);
+        // HTTP/2 has refused those itself.
+        let answer: Answer = if size_of_fields(&request) > u64::from(fields) {
+            let words = "The fields of the request are too large.\n";
+            Box::pin(at_once(text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words)))
+        } else {
+            site.answer(request.map(|body| boxed(Patient::new(body, patience))), from)
+        };
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let builder = builder(limits);
@@ -140,6 +147,12 @@ async fn serve(
     if let Err(error) = served {
         debug!(%from, %error, "HTTP over TCP");
     }
+}
+
+/// The fields of a request as HTTP/2 and 3 count them (RFC 9113 section 6.5.2).
+fn size_of_fields<B>(request: &Request<B>) -> u64 {
+    let fields = request.headers().iter();
+    fields.map(|(name, value)| (name.as_str().len() + value.len() + 32) as u64).sum()
 }
 
 /// A request's body that is given up when nothing of it comes while it is waited for.

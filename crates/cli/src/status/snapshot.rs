@@ -1,7 +1,8 @@
 //! Everything that is shown, at one moment.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{borrow::Cow, collections::BTreeMap, time::Duration};
 
+use mendpath::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, EventRow, PathRow, TrafficRow};
@@ -107,6 +108,29 @@ pub struct PeerRow {
     pub packets_mended: u64,
     /// ... and all that were sent.
     pub packets_sent: u64,
+}
+
+/// A client of a server, and its paths, as its connection has them. `age` is how long it has been
+/// there; nothing says whose invitation it showed.
+pub(crate) fn peer(connection: &Connection, id: u64, age: Duration) -> (PeerRow, Vec<PathRow>) {
+    let (stats, paths) = (connection.stats(), connection.path_stats());
+    let fastest = paths.iter().map(|path| path.rtt).min().unwrap_or_default();
+    let row = PeerRow {
+        id,
+        account: String::new(),
+        remote: connection.remote_address().ip().to_string(),
+        age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
+        rtt_ms: units::Duration::from(fastest).as_millis_f64(),
+        paths: paths.len(),
+        bytes_sent: stats.bytes_sent,
+        bytes_received: stats.bytes_received,
+        packets_lost: stats.packets_lost,
+        packets_mended: stats.packets_mended,
+        packets_sent: stats.packets_sent,
+    };
+    let of_path =
+        |path| PathRow { client: Some(id), ..PathRow::new(path, path.network.remote.ip().to_string()) };
+    (row, paths.iter().map(of_path).collect())
 }
 
 /// What all clients of one account use.

@@ -1,4 +1,4 @@
-//! What the user wants of each path while the client runs: `mendpath path ...`.
+//! What the user wants of each path: the client's options, and `mendpath path ...` while it runs.
 //!
 //! Wishes belong to names, not to paths: they hold when an interface comes back, and when the
 //! connection is made anew.
@@ -19,7 +19,7 @@ const MAX_NAMES: usize = 64;
 /// What is to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Change {
+pub enum Change {
     /// No data on it.
     Pause,
     /// Like any other again; a cap stays.
@@ -34,11 +34,13 @@ pub(crate) enum Change {
     Cap(Option<u64>),
 }
 
-/// An order to change something, as it comes through the socket.
+/// An order to change something, as it comes through the socket or from the options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Order {
-    pub(crate) names: Vec<String>,
-    pub(crate) change: Change,
+pub struct Order {
+    /// Whole names of paths, interfaces or addresses.
+    pub names: Vec<String>,
+    /// What is to change for each of them.
+    pub change: Change,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,8 +69,16 @@ pub(crate) struct Terms {
 /// All wishes.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
-    by_name: Mutex<BTreeMap<String, Wish>>,
+    kept: Mutex<Kept>,
     changed: Notify,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Kept {
+    /// What counts.
+    by_name: BTreeMap<String, Wish>,
+    /// What the options said when they were read last.
+    configured: BTreeMap<String, Wish>,
 }
 
 impl Wish {
@@ -90,33 +100,52 @@ impl Wishes {
     /// # Errors
     /// In words, when nothing has such a name or nothing would be left to send on.
     pub(crate) fn order(&self, order: &Order, paths: &[String]) -> Result<Vec<String>, String> {
-        let mut wishes = self.by_name();
+        let mut kept = self.kept();
         for name in &order.names {
-            if !wishes.contains_key(name) && !paths.iter().any(|path| is_called(path, name)) {
+            if !kept.by_name.contains_key(name) && !paths.iter().any(|path| is_called(path, name)) {
                 let there = if paths.is_empty() { "none".to_owned() } else { paths.join(", ") };
                 return Err(format!("there is no path `{name}`; there are: {there}"));
             }
         }
-        let mut after = wishes.clone();
-        for name in &order.names {
-            after.entry(name.clone()).or_default().change(order.change);
-        }
-        after.retain(|_, wish| *wish != Wish::default());
-        if after.len() > MAX_NAMES {
-            return Err(format!("there are wishes for {MAX_NAMES} names already"));
-        }
+        let mut after = kept.by_name.clone();
+        apply(&mut after, order);
+        check(&after)?;
         let paused = |path: &String| of(&after, path).carries == PathUse::Paused;
         if order.change == Change::Pause && !paths.is_empty() && paths.iter().all(paused) {
             return Err("nothing would be left to send on; stop the client instead".to_owned());
         }
-        *wishes = after;
-        drop(wishes);
+        kept.by_name = after;
+        drop(kept);
         self.changed.notify_one();
         Ok(paths
             .iter()
             .filter(|path| order.names.iter().any(|name| is_called(path, name)))
             .cloned()
             .collect())
+    }
+
+    /// Takes what the options say. Names of which they say the same as before keep what was ordered
+    /// since.
+    ///
+    /// # Errors
+    /// In words, when they name too many paths; then all stays as it was.
+    pub(crate) fn configure(&self, orders: &[Order]) -> Result<(), String> {
+        let mut configured = BTreeMap::new();
+        orders.iter().for_each(|order| apply(&mut configured, order));
+        let mut kept = self.kept();
+        let mut after = kept.by_name.clone();
+        for name in kept.configured.keys().chain(configured.keys()) {
+            match configured.get(name) {
+                wish if wish == kept.configured.get(name) => {}
+                Some(wish) => drop(after.insert(name.clone(), *wish)),
+                None => drop(after.remove(name)),
+            }
+        }
+        check(&after)?;
+        *kept = Kept { by_name: after, configured };
+        drop(kept);
+        self.changed.notify_one();
+        Ok(())
     }
 
     /// Paths have come or gone.
@@ -129,16 +158,16 @@ impl Wishes {
         self.changed.notified().await;
     }
 
-    fn by_name(&self) -> MutexGuard<'_, BTreeMap<String, Wish>> {
-        self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What to ask for, for each path that there is.
     pub(crate) fn terms(&self, paths: &BTreeMap<PathId, String>) -> BTreeMap<PathId, Terms> {
-        let wishes = self.by_name();
-        let any_preferred = paths.values().any(|path| of(&wishes, path).rank == Rank::Preferred);
+        let wishes = &self.kept().by_name;
+        let any_preferred = paths.values().any(|path| of(wishes, path).rank == Rank::Preferred);
         let terms = |path: &String| {
-            let wish = of(&wishes, path);
+            let wish = of(wishes, path);
             let last = wish.carries == PathUse::Paused
                 || wish.rank == Rank::Backup
                 || any_preferred && wish.rank != Rank::Preferred;
@@ -147,6 +176,20 @@ impl Wishes {
             Terms { limits, status: if last { PathStatus::Backup } else { PathStatus::Available } }
         };
         paths.iter().map(|(id, path)| (*id, terms(path))).collect()
+    }
+}
+
+fn apply(wishes: &mut BTreeMap<String, Wish>, order: &Order) {
+    for name in &order.names {
+        wishes.entry(name.clone()).or_default().change(order.change);
+    }
+    wishes.retain(|_, wish| *wish != Wish::default());
+}
+
+fn check(wishes: &BTreeMap<String, Wish>) -> Result<(), String> {
+    match wishes.len() <= MAX_NAMES {
+        true => Ok(()),
+        false => Err(format!("there may be wishes for {MAX_NAMES} names")),
     }
 }
 
@@ -226,11 +269,32 @@ mod tests {
     }
 
     #[test]
+    fn options_count_until_something_else_is_said_and_again_when_they_change() {
+        let configured = |wishes: &Wishes, names: &[(&str, Change)]| {
+            let order =
+                |(name, change): &(&str, Change)| Order { names: vec![(*name).to_owned()], change: *change };
+            wishes.configure(&names.iter().map(order).collect::<Vec<_>>()).unwrap();
+            told(wishes)
+        };
+        let wishes = Wishes::default();
+        let both = [("wwan0", Change::Metered), ("wwan0", Change::Cap(Some(9)))];
+        let metered = (PathUse::Metered, PathStatus::Backup, Some(9));
+        assert_eq!(configured(&wishes, &both), [FREE, FREE, metered], "no path need be there yet");
+        ordered(&wishes, &["wwan0"], Change::Resume).unwrap();
+        ordered(&wishes, &["wlan0"], Change::Backup).unwrap();
+        let ordered_since = [LAST, LAST, (PathUse::Regular, PathStatus::Available, Some(9))];
+        assert_eq!(configured(&wishes, &both), ordered_since, "options that say the same change nothing");
+        assert_eq!(configured(&wishes, &both[..1])[2], (PathUse::Metered, PathStatus::Backup, None));
+        assert_eq!(configured(&wishes, &[]), [LAST, LAST, FREE], "an order is not the options' to end");
+    }
+
+    #[test]
     fn wishes_are_as_many_as_may_be() {
         let wishes = Wishes::default();
         let many: Vec<String> = (0..=MAX_NAMES).map(|n| format!("if{n}")).collect();
         let order = Order { names: many.clone(), change: Change::Backup };
-        assert!(wishes.order(&order, &many).unwrap_err().contains("already"));
+        assert!(wishes.order(&order, &many).unwrap_err().contains("64 names"));
+        assert!(wishes.configure(&[order]).unwrap_err().contains("64 names"));
         let order = Order { names: many[1..].to_vec(), change: Change::Backup };
         assert_eq!(wishes.order(&order, &many).unwrap().len(), MAX_NAMES);
     }

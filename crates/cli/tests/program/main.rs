@@ -14,5 +14,7 @@ mod paths;
 mod process;
 mod queries;
 mod reload;
+#[cfg(feature = "serve")]
+mod serve;
 #[path = "../support/mod.rs"]
 mod support;

@@ -10,11 +10,16 @@ use crate::process::Process;
 struct Pair {
     runtime: tempfile::TempDir,
     _server: Process,
-    _client: Process,
+    client: Process,
 }
 
 impl Pair {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// With more options for the client.
+    fn with(more: &[&str]) -> Self {
         let runtime = tempfile::tempdir().unwrap();
         let place = format!("export XDG_RUNTIME_DIR={}", runtime.path().display());
         let state = runtime.path().join("state");
@@ -25,9 +30,10 @@ impl Pair {
         );
         let invitation = server.line_with("mendpath://");
         let paths = ["--path=127.0.0.1", "--path=127.0.0.2", "--socks5=127.0.0.1:0"];
-        let client = Process::start_after(&place, &[&["client", &invitation], paths.as_slice()].concat());
+        let client =
+            Process::start_after(&place, &[&["client", &invitation], paths.as_slice(), more].concat());
         client.line_with("path 127.0.0.2 is open");
-        Self { runtime, _server: server, _client: client }
+        Self { runtime, _server: server, client }
     }
 
     /// Says it to the client.
@@ -92,4 +98,21 @@ fn orders_hold_on_both_sides_until_they_are_taken_back() {
     pair.until(|path| path["state"] == "backup" && path.get("cap_bits_per_second").is_none());
     let (fine, text) = pair.say(&["path", "cap", "wlan7", "5mbit"]);
     assert!(!fine && text.contains("no path `wlan7`; there are: 127.0.0.1, 127.0.0.2"), "{text}");
+}
+
+#[test]
+fn options_say_the_same_from_the_start_and_when_they_are_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("client.toml");
+    std::fs::write(&file, "[client]\nmetered = ['127.0.0.2']\ncap = ['127.0.0.2=5mbit']\n").unwrap();
+    let pair = Pair::with(&["--config", file.to_str().unwrap()]);
+    pair.until(|path| path["state"] == "backup" && path["metered"] == true);
+    pair.until(|path| path["cap_bits_per_second"] == 5_000_000);
+
+    std::fs::write(&file, "[client]\nbackup = ['127.0.0.2']\n").unwrap();
+    pair.client.hang_up();
+    let told = pair.client.line_with("read the options again");
+    assert!(["metered", "backup", "cap"].iter().all(|key| told.contains(key)), "{told}");
+    pair.until(|path| path["state"] == "backup" && path["metered"] != true);
+    pair.until(|path| path.get("cap_bits_per_second").is_none());
 }

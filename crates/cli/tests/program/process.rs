@@ -3,10 +3,14 @@
 use std::{
     io::{BufRead, BufReader},
     net::SocketAddr,
-    process::{Child, ChildStderr, Command, Stdio},
+    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
     sync::mpsc,
     thread::JoinHandle,
+    time::Duration,
 };
+
+/// After so long a test fails instead of holding up all others; nothing takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A `mendpath` that runs in the background; killed with the value.
 pub struct Process {
@@ -68,10 +72,29 @@ impl Process {
 
     /// The first line, of either output, that contains `part`; earlier lines are forgotten.
     pub fn line_with(&self, part: &str) -> String {
-        self.lines
-            .iter()
-            .find(|line| line.contains(part))
-            .unwrap_or_else(|| panic!("it ended without `{part}`"))
+        std::iter::repeat_with(|| self.line(part)).find(|line| line.contains(part)).expect("it never ends")
+    }
+
+    /// The next line of either output, while `part` is looked for.
+    fn line(&self, part: &str) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => panic!("it ended without `{part}`"),
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it does not say `{part}`"),
+        }
+    }
+
+    /// The first line with each of `parts`, which may come in any order.
+    pub fn lines_with<const N: usize>(&self, parts: [&str; N]) -> [String; N] {
+        let mut found = [const { None }; N];
+        while let Some(missing) = found.iter().position(Option::is_none) {
+            let line = self.line(parts[missing]);
+            let new = |nth: &usize| found[*nth].is_none() && line.contains(parts[*nth]);
+            if let Some(nth) = (0..N).find(new) {
+                found[nth] = Some(line);
+            }
+        }
+        found.map(|line| line.expect("all were found"))
     }
 
     /// The address at the end of the first line that contains `part`.
@@ -84,16 +107,29 @@ impl Process {
         self.child.id()
     }
 
+    /// Tells it to read its options again.
+    pub fn hang_up(&self) {
+        let process = nix::unistd::Pid::from_raw(self.id() as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGHUP).unwrap();
+    }
+
     /// Waits for its end, and returns everything that it said on standard error.
     pub fn errors(mut self) -> Vec<String> {
         let errors = self.errors.take().expect("this is asked once");
-        self.child.wait().unwrap();
+        self.ended();
         errors.join().unwrap()
     }
 
     /// Waits for its end, and returns its exit code if it was not killed.
     pub fn wait(mut self) -> Option<i32> {
-        self.child.wait().unwrap().code()
+        self.ended().code()
+    }
+
+    /// With its outputs at their end it is, too.
+    fn ended(&mut self) -> ExitStatus {
+        let end = std::iter::repeat_with(|| self.lines.recv_timeout(PATIENCE)).find_map(Result::err);
+        assert_eq!(end, Some(mpsc::RecvTimeoutError::Disconnected), "it does not end");
+        self.child.wait().unwrap()
     }
 
     /// As `kill -9` does.

@@ -2,19 +2,10 @@
 
 use std::{fs, path::Path};
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-
 use crate::process::Process;
 
 fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
-}
-
-fn hang_up(process: &Process) {
-    kill(Pid::from_raw(process.id() as i32), Signal::SIGHUP).unwrap();
 }
 
 #[test]
@@ -30,7 +21,7 @@ fn what_can_change_does_what_cannot_is_named_and_a_mistake_changes_nothing() {
         &file,
         &format!("{base}allow-private = true\nadvertise = 'a.example'\nadmin = '127.0.0.1:0'\nverbose = 1\n"),
     );
-    hang_up(&server);
+    server.hang_up();
     let told = server.line_with("read the options again");
     assert!(told.ends_with("allow-private, verbose changed"), "{told}");
     for key in ["advertise", "admin"] {
@@ -38,12 +29,12 @@ fn what_can_change_does_what_cannot_is_named_and_a_mistake_changes_nothing() {
     }
 
     write(&file, &format!("{base}allow-private = 3\n"));
-    hang_up(&server);
+    server.hang_up();
     let told = server.line_with("server.toml, line 4");
     assert!(told.contains("`server.allow-private`: it is 3") && told.contains("stay as they were"), "{told}");
 
     write(&file, &base);
-    hang_up(&server);
+    server.hang_up();
     let told = server.line_with("read the options again");
     assert!(told.ends_with("allow-private, verbose changed"), "{told}");
 }
@@ -64,7 +55,7 @@ fn a_server_takes_as_many_clients_as_it_is_told_while_it_runs() {
     let changed =
         "max-clients = 2\nmax-streams = 7\nrecovery = 'fuso'\ncongestion = 'cubic'\nhide-names = true\n";
     write(&file, &format!("{base}{changed}"));
-    hang_up(&server);
+    server.hang_up();
     let told = server.line_with("read the options again");
     for key in ["max-clients", "max-streams", "recovery", "congestion", "hide-names"] {
         assert!(told.contains(key), "{key}: {told}");
@@ -86,7 +77,7 @@ fn a_client_takes_over_what_it_can() {
     client.line_with("SOCKS5 proxy on");
     let changed = "answer-early = 'never'\nhide-names = true\nrecovery = 'none'\ngive-up = 60\n";
     write(&file, &format!("{base}{changed}"));
-    hang_up(&client);
+    client.hang_up();
     let told = client.line_with("read the options again");
     for key in ["answer-early", "hide-names", "recovery"] {
         assert!(told.contains(key), "{key}: {told}");

@@ -92,6 +92,7 @@ pub fn client_options(invitation: Invitation) -> ClientOptions {
         show_names: true,
         early_answers: EarlyAnswers::default(),
         wait_for_server: false,
+        path_orders: Vec::new(),
     }
 }
 

@@ -180,3 +180,31 @@ async fn a_body_that_breaks_off_does_not_look_whole() {
     })
     .await;
 }
+
+/// What `examples/axum.rs` says.
+#[tokio::test]
+async fn a_router_of_axum_answers() {
+    let pair = Pair::new();
+    watchdog(async {
+        tokio::spawn(crate::axum_example::serve(pair.server.clone()));
+        let address = pair.server.local_addrs()[0];
+        let client = pair.client.connect(address, "localhost").unwrap().await.unwrap();
+        let mut requests = requests(client).await;
+        for (path, status, text) in [
+            ("/hello/Ada", StatusCode::OK, "Hello, Ada.\n"),
+            ("/nowhere", StatusCode::NOT_FOUND, ""),
+            ("/echo", StatusCode::METHOD_NOT_ALLOWED, ""),
+        ] {
+            let mut stream = requests.send_request(get(path)).await.unwrap();
+            stream.finish().await.unwrap();
+            assert_eq!(stream.recv_response().await.unwrap().status(), status, "{path}");
+            assert_eq!(read_response(&mut stream).await, text.as_bytes());
+        }
+        let mut stream = requests.send_request(post("/echo")).await.unwrap();
+        stream.send_data(Bytes::from_static(b"said")).await.unwrap();
+        stream.finish().await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+        assert_eq!(read_response(&mut stream).await, b"said");
+    })
+    .await;
+}

@@ -45,8 +45,7 @@ impl Ending {
     }
 
     /// Returns when the server is to close.
-    pub(super) async fn run(&self) {
-        let mut signals = Signals::new();
+    pub(super) async fn run(&self, mut signals: Signals) {
         let ordered = tokio::select! {
             signal = signals.next() => match signal {
                 Signal::Interrupt => return say("stopping"),

@@ -1,0 +1,274 @@
+//! What a web server shows with `--admin`: `/metrics`, and the snapshots of its page.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use hyper::{StatusCode, Version};
+use mendpath::{Connection, Endpoint, EndpointStats};
+use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
+use tokio::{net::TcpStream, time::Instant};
+
+use crate::{
+    admin::{self, Answer, METRICS_KIND, Metric, encode_counters, metrics_text},
+    listener::Place,
+    status::{Counters, Feed, Live, PathRow, PeerRow, Role, ServerRow, Snapshot, peer},
+};
+
+/// Clients that are shown one by one.
+const SHOWN: usize = 12;
+
+/// What is shown, and to whom.
+pub(crate) struct Statistics {
+    books: Arc<Books>,
+    feed: Arc<Feed>,
+}
+
+/// What is counted.
+struct Books {
+    live: Live,
+    endpoint: Endpoint,
+    /// Connections by TCP.
+    tcp: AtomicUsize,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Default)]
+struct Pages {
+    /// Connections by HTTP/3, counted from 0.
+    open: BTreeMap<u64, Client>,
+    next: u64,
+    /// What those that have ended have done.
+    ended: Counters,
+    responses: BTreeMap<Kind, Responses>,
+}
+
+struct Client {
+    connection: Connection,
+    since: Instant,
+    /// Bytes that it had moved at the last look.
+    moved: u64,
+}
+
+/// Responses are told apart by protocol and by the first digit of their status.
+type Kind = (&'static str, &'static str);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Responses {
+    count: u64,
+    bytes: u64,
+}
+
+/// A connection by HTTP/3, until this is dropped.
+pub(super) struct Seen {
+    books: Arc<Books>,
+    number: u64,
+}
+
+/// A connection by TCP, until this is dropped.
+pub(super) struct SeenByTcp(Arc<Books>);
+
+impl Drop for SeenByTcp {
+    fn drop(&mut self) {
+        self.0.tcp.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Statistics {
+    pub(super) fn new(endpoint: Endpoint) -> Arc<Self> {
+        let (live, tcp, pages) = (Live::new(false), AtomicUsize::new(0), Mutex::default());
+        let books = Arc::new(Books { live, endpoint, tcp, pages });
+        let feed = {
+            let books = books.clone();
+            Feed::new(move || books.snapshot(Instant::now()))
+        };
+        Arc::new(Self { books, feed })
+    }
+
+    /// A connection by HTTP/3 has begun.
+    pub(super) fn enter(&self, connection: Connection) -> Seen {
+        let mut pages = self.books.pages();
+        let number = pages.next;
+        pages.next += 1;
+        pages.open.insert(number, Client { connection, since: Instant::now(), moved: 0 });
+        Seen { books: self.books.clone(), number }
+    }
+
+    /// A connection by TCP has begun.
+    pub(super) fn enter_by_tcp(&self) -> SeenByTcp {
+        self.books.tcp.fetch_add(1, Ordering::Relaxed);
+        SeenByTcp(self.books.clone())
+    }
+
+    /// A response is over, whole or not.
+    pub(super) fn on_response(&self, version: Version, status: StatusCode, bytes: u64) {
+        let mut pages = self.books.pages();
+        let responses = pages.responses.entry((protocol(version), class(status))).or_default();
+        responses.count += 1;
+        responses.bytes += bytes;
+    }
+
+    /// Answers one request.
+    pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
+        let answer = |path: &str| match path {
+            "/metrics" => Some(Answer::Text(200, METRICS_KIND, statistics.books.metrics())),
+            "/events" => Some(Answer::Events(statistics.feed.clone())),
+            _ => None,
+        };
+        admin::serve(tcp, place, "GET / or /metrics", answer).await;
+    }
+}
+
+impl Books {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn metrics(&self) -> String {
+        let pages = self.pages();
+        let mut counters = pages.ended;
+        pages.open.values().for_each(|client| counters += (&client.connection.stats()).into());
+        let scrape = Scrape {
+            http3: pages.open.len(),
+            tcp: self.tcp.load(Ordering::Relaxed),
+            door: self.endpoint.stats(),
+            responses: pages.responses.clone(),
+            counters,
+        };
+        drop(pages);
+        metrics_text("web", &self.live, scrape)
+    }
+
+    fn snapshot(&self, now: Instant) -> Snapshot {
+        let mut pages = self.pages();
+        let Pages { open, ended, .. } = &mut *pages;
+        let mut counters = *ended;
+        let mut moved: Vec<(u64, u64)> = Vec::with_capacity(open.len());
+        for (number, client) in open.iter_mut() {
+            let stats = client.connection.stats();
+            counters += (&stats).into();
+            let before = std::mem::replace(&mut client.moved, stats.bytes_sent + stats.bytes_received);
+            moved.push((client.moved - before, *number));
+        }
+        moved.sort_unstable_by(|one, other| other.cmp(one));
+        let (mut busiest, mut paths) = (Vec::new(), Vec::new());
+        for (_, number) in moved.into_iter().take(SHOWN) {
+            open[&number].show(number, now, &mut busiest, &mut paths);
+        }
+        let role = ServerRow {
+            listen: self.endpoint.local_addrs().iter().map(ToString::to_string).collect(),
+            clients: open.len(),
+            waiting: self.endpoint.stats().half_open,
+            busiest,
+            ..ServerRow::default()
+        };
+        self.live.snapshot(Role::Server(role), Some(&counters), Duration::ZERO, paths)
+    }
+}
+
+impl Client {
+    fn show(&self, number: u64, now: Instant, busiest: &mut Vec<PeerRow>, rows: &mut Vec<PathRow>) {
+        let (row, paths) = peer(&self.connection, number, now.duration_since(self.since));
+        busiest.push(row);
+        rows.extend(paths);
+    }
+}
+
+impl Drop for Seen {
+    fn drop(&mut self) {
+        let mut pages = self.books.pages();
+        if let Some(client) = pages.open.remove(&self.number) {
+            pages.ended += (&client.connection.stats()).into();
+        }
+    }
+}
+
+/// What there is to tell at the moment.
+#[derive(Debug)]
+struct Scrape {
+    http3: usize,
+    tcp: usize,
+    door: EndpointStats,
+    responses: BTreeMap<Kind, Responses>,
+    counters: Counters,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let encoder = &mut encoder;
+        let help = "Connections, by transport";
+        let open = [([("transport", "quic")], self.http3 as f64), ([("transport", "tcp")], self.tcp as f64)];
+        Metric { name: "web_connections", help }.gauges(open, encoder)?;
+        let help = "QUIC connections refused because there were too many";
+        Metric { name: "web_refused", help }.counter(self.door.refused, encoder)?;
+        let all = |value: fn(&Responses) -> u64| {
+            let labelled = self.responses.iter();
+            labelled.map(move |((protocol, class), responses)| {
+                ([("protocol", *protocol), ("status", *class)], value(responses))
+            })
+        };
+        let help = "Responses, whole or not";
+        Metric { name: "web_responses", help }.counters(all(|responses| responses.count), encoder)?;
+        let help = "Bytes of their bodies";
+        Metric { name: "web_response_bytes", help }.counters(all(|responses| responses.bytes), encoder)?;
+        encode_counters(&self.counters, encoder)
+    }
+}
+
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_3 => "http3",
+        Version::HTTP_2 => "http2",
+        _ => "http1",
+    }
+}
+
+fn class(status: StatusCode) -> &'static str {
+    match status.as_u16() / 100 {
+        1 => "1xx",
+        2 => "2xx",
+        3 => "3xx",
+        4 => "4xx",
+        _ => "5xx",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn responses_are_counted_by_protocol_and_status() {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let statistics = Statistics::new(endpoint);
+        let seen = [statistics.enter_by_tcp(), statistics.enter_by_tcp(), statistics.enter_by_tcp()];
+        for (version, code, bytes) in [
+            (Version::HTTP_3, 200, 10),
+            (Version::HTTP_3, 204, 0),
+            (Version::HTTP_2, 404, 7),
+            (Version::HTTP_11, 599, 1),
+        ] {
+            statistics.on_response(version, StatusCode::from_u16(code).unwrap(), bytes);
+        }
+        let metrics = statistics.books.metrics();
+        for line in [
+            "mendpath_web_connections{transport=\"tcp\"} 3",
+            "mendpath_web_responses_total{protocol=\"http3\",status=\"2xx\"} 2",
+            "mendpath_web_response_bytes_total{protocol=\"http3\",status=\"2xx\"} 10",
+            "mendpath_web_responses_total{protocol=\"http2\",status=\"4xx\"} 1",
+            "mendpath_web_response_bytes_total{protocol=\"http1\",status=\"5xx\"} 1",
+        ] {
+            assert!(metrics.contains(line), "{line} is not in {metrics}");
+        }
+        drop(seen);
+        assert!(statistics.books.metrics().contains("mendpath_web_connections{transport=\"tcp\"} 0"));
+        let Role::Server(row) = statistics.books.snapshot(Instant::now()).role else { panic!("a server") };
+        assert_eq!((row.listen.len(), row.clients), (1, 0));
+    }
+}

@@ -1,0 +1,97 @@
+//! `mendpath serve` as a process.
+
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::process::Process;
+
+#[test]
+fn a_hangup_does_not_end_a_server_without_certificate_files() {
+    let root = tempfile::tempdir().unwrap();
+    let server =
+        Process::start(&["serve", "--root", root.path().to_str().unwrap(), "--listen", "127.0.0.1:0"]);
+    let address = server.address_after("HTTP/3 on UDP ");
+    for _ in 0..2 {
+        kill(Pid::from_raw(server.id() as i32), Signal::SIGHUP).unwrap();
+        server.line_with("made for this run and stays");
+    }
+    assert!(TcpStream::connect(address).is_ok());
+    end(server);
+}
+
+#[test]
+fn options_stand_in_a_file_and_are_read_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("serve.toml");
+    let base = format!("[serve]\nroot = '{}'\nlisten = '127.0.0.1:0'\n", dir.path().display());
+    fs::write(&file, &base).unwrap();
+    let server = Process::start(&["serve", "--config", file.to_str().unwrap()]);
+    let address = server.address_after("HTTP/3 on UDP ");
+    fs::write(&file, format!("{base}drain-time = 1\nmax-connections = 7\n")).unwrap();
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGHUP).unwrap();
+    let told = server.line_with("read the options again");
+    assert!(told.ends_with("drain-time changed"), "{told}");
+    server.line_with("`max-connections` cannot change while it runs");
+    assert!(TcpStream::connect(address).is_ok());
+    end(server);
+}
+
+#[test]
+fn what_belongs_together_is_asked_for() {
+    for (args, wrong) in [
+        (&["serve"][..], "there is nothing to serve"),
+        (&["serve", "--root", "/tmp", "--cert", "chain.pem"], "one of them is missing"),
+        (&["serve", "--proxy", "http://127.0.0.1:1", "--follow-symlinks"], "a server behind has none"),
+    ] {
+        let process = Process::start(args);
+        process.line_with(wrong);
+        assert_eq!(process.wait(), Some(2), "{args:?}");
+    }
+}
+
+fn end(server: Process) {
+    kill(Pid::from_raw(server.id() as i32), Signal::SIGTERM).unwrap();
+    assert_eq!(server.wait(), Some(0));
+}
+
+fn get(address: SocketAddr, path: &str) -> String {
+    let mut tcp = TcpStream::connect(address).unwrap();
+    write!(tcp, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    tcp.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn what_it_does_is_shown() {
+    let root = tempfile::tempdir().unwrap();
+    let server = Process::start(&[
+        "serve",
+        "--root",
+        root.path().to_str().unwrap(),
+        "--listen=127.0.0.1:0",
+        "--admin=127.0.0.1:0",
+    ]);
+    let admin = server.address_after("statistics on ");
+    let metrics = get(admin, "/metrics");
+    for line in [
+        "mendpath_build_info{",
+        "mendpath_web_connections{transport=\"quic\"} 0",
+        "mendpath_web_connections{transport=\"tcp\"} 0",
+        "mendpath_web_refused_total 0",
+        "mendpath_packets_mended_total 0",
+    ] {
+        assert!(metrics.contains(line), "{line} is not in {metrics}");
+    }
+    assert!(get(admin, "/").contains("<!doctype html>"), "the page");
+    assert!(get(admin, "/nowhere").starts_with("HTTP/1.1 404"));
+    end(server);
+}
