@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    bed as bed_or_skip,
+    bed as any_bed,
     bed::{Bed, Family, OUTSIDE, OUTSIDE_V6, Outside, PATIENCE, ROUTER, pause},
     program::Server,
     tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_tunnel},
@@ -139,6 +139,15 @@ fn a_server_without_tunnels_says_so() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("offers no tunnel") && said.contains("Start the server with --tunnel"), "{said}");
     assert!(!ip(&bed, "link").contains("mendpath0"));
+}
+
+/// None, aloud, without the program that a server with tunnels needs.
+fn bed_or_skip(paths: usize, family: Family) -> Option<Bed> {
+    if Command::new("nft").arg("--version").output().is_err() {
+        let _ = writeln!(std::io::stderr(), "skipped: there is no nft");
+        return None;
+    }
+    any_bed(paths, family)
 }
 
 /// What the server changed in its machine.
