@@ -2,14 +2,16 @@
 //! paths that misbehave: NATs that forget, interfaces that come and go, paths for small packets
 //! only, bytes that change on the way, IPv6.
 //!
-//! Needs Linux, root, /dev/net/tun and `ip`; skipped aloud without. No test says how long anything
-//! takes.
+//! Needs Linux, root, /dev/net/tun and `ip`, and `nft` for `--tcp raw`; skipped aloud without. No
+//! test says how long anything takes.
 
 #![cfg(target_os = "linux")]
 
 mod bed;
 mod doctor;
 mod download;
+#[cfg(feature = "tunnel")]
+mod echo;
 mod program;
 #[cfg(feature = "tunnel")]
 mod raw;

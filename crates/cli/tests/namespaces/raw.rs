@@ -11,6 +11,7 @@ use std::{
 use super::{
     bed as any_bed,
     bed::{Bed, Family, OUTSIDE, OUTSIDE_V6, Outside, PATIENCE, ROUTER, pause},
+    echo,
     program::Server,
     tunnel::{DNS_PORT, TASK, ip, name_server, output, plain, start_tunnel},
 };
@@ -33,16 +34,7 @@ impl World {
     fn new(bed: &Bed) -> Self {
         let outside = bed.outside();
         let listener = |ip: std::net::IpAddr| outside.at_host(|| TcpListener::bind((ip, 0)).unwrap());
-        let echo = |listener: TcpListener| {
-            let address = listener.local_addr().unwrap();
-            thread::spawn(move || {
-                while let Ok((tcp, _)) = listener.accept() {
-                    thread::spawn(move || std::io::copy(&mut &tcp, &mut &tcp));
-                }
-            });
-            address
-        };
-        let (tcp, tcp_v6) = (echo(listener(OUTSIDE.into())), echo(listener(OUTSIDE_V6.into())));
+        let [tcp, tcp_v6] = [OUTSIDE.into(), OUTSIDE_V6.into()].map(|ip| echo::tcp(listener(ip)));
         let who_listens = listener(OUTSIDE.into());
         let who = who_listens.local_addr().unwrap();
         thread::spawn(move || {
@@ -50,14 +42,7 @@ impl World {
                 let _ = tcp.write_all(from.ip().to_string().as_bytes());
             }
         });
-        let socket = outside.at_host(|| UdpSocket::bind((OUTSIDE, 0)).unwrap());
-        let udp = socket.local_addr().unwrap();
-        thread::spawn(move || {
-            let mut buffer = vec![0; 65_535];
-            while let Ok((n, from)) = socket.recv_from(&mut buffer) {
-                let _ = socket.send_to(&buffer[..n], from);
-            }
-        });
+        let udp = echo::udp(outside.at_host(|| UdpSocket::bind((OUTSIDE, 0)).unwrap()));
         let names = bed.at_server(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, DNS_PORT)).unwrap());
         thread::spawn(move || name_server(&names));
         let (dns, admin) = (format!("--dns=127.0.0.1:{DNS_PORT}"), format!("--admin={SERVER_ADMIN}"));
@@ -129,7 +114,7 @@ fn other_clients_are_out_of_reach() {
 /// A server that offers no tunnel says so, in one line, and nothing is changed.
 #[test]
 fn a_server_without_tunnels_says_so() {
-    let Some(bed) = bed_or_skip(1, Family::V4) else { return };
+    let Some(bed) = any_bed(1, Family::V4) else { return };
     let server = Server::start(&bed, "0.0.0.0:4433");
     let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
     command.args(["tunnel", "--tcp", "raw", "--path", "path0"]);
@@ -141,7 +126,7 @@ fn a_server_without_tunnels_says_so() {
     assert!(!ip(&bed, "link").contains("mendpath0"));
 }
 
-/// None, aloud, without the program that a server with tunnels needs.
+/// The bed; none, said aloud, also without the program that a server with tunnels needs.
 fn bed_or_skip(paths: usize, family: Family) -> Option<Bed> {
     if Command::new("nft").arg("--version").output().is_err() {
         let _ = writeln!(std::io::stderr(), "skipped: there is no nft");

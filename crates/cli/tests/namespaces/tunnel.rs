@@ -12,6 +12,7 @@ use std::{
 use super::{
     bed as bed_or_skip,
     bed::{Bed, Family, PATIENCE, SERVER, SERVER_V6},
+    echo,
     program::Server,
 };
 
@@ -138,25 +139,9 @@ struct World {
 
 impl World {
     fn new(bed: &Bed) -> Self {
-        let listeners = [SERVER.into(), SERVER_V6.into()]
-            .map(|ip: std::net::IpAddr| bed.at_server(|| TcpListener::bind((ip, 0)).unwrap()));
-        let [tcp, tcp_v6] = listeners.map(|listener| {
-            let address = listener.local_addr().unwrap();
-            thread::spawn(move || {
-                while let Ok((tcp, _)) = listener.accept() {
-                    thread::spawn(move || std::io::copy(&mut &tcp, &mut &tcp));
-                }
-            });
-            address
-        });
-        let socket = bed.at_server(|| UdpSocket::bind((SERVER, 0)).unwrap());
-        let udp = socket.local_addr().unwrap();
-        thread::spawn(move || {
-            let mut buffer = vec![0; 65_535];
-            while let Ok((n, from)) = socket.recv_from(&mut buffer) {
-                let _ = socket.send_to(&buffer[..n], from);
-            }
-        });
+        let listener = |ip: std::net::IpAddr| bed.at_server(|| TcpListener::bind((ip, 0)).unwrap());
+        let [tcp, tcp_v6] = [SERVER.into(), SERVER_V6.into()].map(|ip| echo::tcp(listener(ip)));
+        let udp = echo::udp(bed.at_server(|| UdpSocket::bind((SERVER, 0)).unwrap()));
         let names = bed.at_server(|| UdpSocket::bind((Ipv4Addr::LOCALHOST, DNS_PORT)).unwrap());
         thread::spawn(move || name_server(&names));
         let dns = format!("--dns=127.0.0.1:{DNS_PORT}");
