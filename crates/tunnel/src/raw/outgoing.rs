@@ -79,6 +79,8 @@ struct Flow {
     last: Instant,
     copies: Copies,
     units: Units,
+    /// When to look whether its unit has ended: not later than it does.
+    look: Option<Instant>,
 }
 
 /// After so long without a packet a flow is forgotten: before the other end does.
@@ -93,7 +95,7 @@ pub struct Outgoing {
     network: Network,
     odds: LearntOdds,
     extras: Extras,
-    /// When to look whether a flow's unit has ended: not later than it does.
+    /// The flows whose units are to be looked at, and when.
     ending: BTreeSet<(Instant, FlowKey)>,
     kept_bytes: usize,
     counters: OutgoingCounters,
@@ -136,7 +138,7 @@ impl Outgoing {
         let flow = self.flows.entry(key).or_insert_with(|| {
             let id = *next_flow;
             *next_flow += 1;
-            Flow { id, next: 0, last: now, copies: Copies::default(), units: Units::default() }
+            Flow { id, next: 0, last: now, copies: Copies::default(), units: Units::default(), look: None }
         });
         let (id, sequence) = (flow.id, flow.next);
         (flow.next, flow.last) = (sequence + 1, now);
@@ -181,7 +183,13 @@ impl Outgoing {
         let is_source = takes && flow.units.keeps();
         let opened = if was_open { None } else { flow.units.deadline(coding, network.rtt) };
         *kept_bytes = *kept_bytes + flow.units.kept() - before;
-        self.ending.extend(opened.map(|at| (at, key)));
+        if let Some(at) = opened
+            && flow.look.is_none_or(|look| at < look)
+        {
+            flow.look.map(|look| self.ending.remove(&(look, key)));
+            self.ending.insert((at, key));
+            flow.look = Some(at);
+        }
         let datagram = self.datagram(&Body::Sequenced { flow: id, sequence, is_source, packet });
         if let Some(after) = judged.copy_after {
             self.extras.push(now + after, Extra { datagram: datagram.clone(), is_copy: true });
@@ -226,11 +234,12 @@ impl Outgoing {
             && at <= now
         {
             self.ending.remove(&(at, key));
-            let flow = self.flows.get(&key);
-            match flow.and_then(|flow| flow.units.deadline(self.config.coding, self.network.rtt)) {
-                Some(later) if later > now => _ = self.ending.insert((later, key)),
-                Some(_) => self.end_unit(key, now),
-                None => {}
+            let Some(flow) = self.flows.get_mut(&key) else { continue };
+            let deadline = flow.units.deadline(self.config.coding, self.network.rtt);
+            flow.look = deadline.filter(|later| *later > now);
+            match flow.look {
+                Some(later) => _ = self.ending.insert((later, key)),
+                None => self.end_unit(key, now),
             }
         }
     }
@@ -256,8 +265,9 @@ impl Outgoing {
             self.flows.iter().map(|(key, flow)| (flow.last, *key)).collect();
         by_age.sort_unstable();
         for (_, key) in by_age.into_iter().take(self.config.most_flows / 8 + 1) {
-            let flow = self.flows.remove(&key);
-            self.kept_bytes -= flow.map_or(0, |flow| flow.units.kept());
+            let Some(flow) = self.flows.remove(&key) else { continue };
+            self.kept_bytes -= flow.units.kept();
+            flow.look.map(|look| self.ending.remove(&(look, key)));
             self.counters.forgotten += 1;
         }
     }
@@ -291,6 +301,24 @@ mod tests {
         builder.icmpv4_echo_request(1, 2).write(&mut ping, b"x").unwrap();
         let sent = send(&ping);
         assert_eq!(Body::decode(&sent[2..]), Ok(Body::Packet(&ping)));
+    }
+
+    /// Every packet opens a unit, and ends it: what is to be looked at is no more than the flows.
+    #[test]
+    fn ends_of_units_are_awaited_once_a_flow() {
+        let config = OutgoingConfig { most_flows: 16, coding: Coding::Htpc, ..OutgoingConfig::default() };
+        let mut outgoing = Outgoing::new(config);
+        for n in 0..1_000_u16 {
+            let mut packet = Vec::new();
+            let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+            let builder = builder.tcp(n % 20, 9, u32::from(n), 1_000).psh();
+            builder.write(&mut packet, b"x").unwrap();
+            outgoing.handle(&packet, 1_500, Instant::ORIGIN + Duration::from_micros(n.into()));
+            assert!(outgoing.ending.len() <= outgoing.flows.len());
+        }
+        assert!(!outgoing.ending.is_empty(), "units were opened");
+        outgoing.on_timer(Instant::ORIGIN + Duration::from_secs(1));
+        assert_eq!((outgoing.ending.len(), outgoing.counters().kept_bytes), (0, 0));
     }
 
     #[test]
