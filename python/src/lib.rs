@@ -1,7 +1,9 @@
-//! The native half of the Python package `mendpath`: plans and their runs, the analysis of captures,
+//! The native half of the Python package `mendpath`: plans and their runs, with parts of simulations
+//! that are classes of Python, the analysis of captures,
 //! and the transport for asyncio. What users see, with its documentation, is in `lib/mendpath`.
 
 mod aio;
+mod parts;
 mod sim;
 mod traces;
 
@@ -13,6 +15,8 @@ mod _native {
         Bridge, NativeClientConfig, NativeConnection, NativeEndpoint, NativeIdentity, NativeReader,
         NativeServerConfig, NativeWriter, Operation, Ring, forked,
     };
+    #[pymodule_export]
+    use crate::parts::{Acked, Copy, Packet, Path, Wait};
     #[pymodule_export]
     use crate::sim::{NativeCampaign, NativePlan, NativeResults};
     #[pymodule_export]

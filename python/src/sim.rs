@@ -11,8 +11,8 @@ use std::{
 };
 
 use experiments::{
-    Campaign, CampaignError, Columns, Data, Keeper, Plan, Point, Progress, Row, Scale, Shard, Summary,
-    distributions_table, runs_table,
+    Campaign, CampaignError, Columns, Data, Keeper, Parts, Plan, Point, Progress, Row, Scale, Shard, Single,
+    Summary, Tail, TailError, distributions_table, runs_table,
 };
 use pyo3::{
     exceptions::{PyKeyError, PyOSError, PyRuntimeError, PyValueError},
@@ -23,9 +23,14 @@ use pyo3::{
 /// How often a run that waits looks at Python's signals and tells its progress.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// A plan at one scale, checked.
+use crate::parts::{self, Brought, Report};
+
+/// A plan at one scale, checked, with the classes that it names.
 #[pyclass(frozen, module = "mendpath._native")]
-pub(crate) struct NativePlan(Arc<Plan>);
+pub(crate) struct NativePlan {
+    plan: Arc<Plan>,
+    report: Report,
+}
 
 /// The rows of a plan.
 #[pyclass(frozen, module = "mendpath._native")]
@@ -33,6 +38,9 @@ pub(crate) struct NativeResults {
     plan: Arc<Plan>,
     rows: Vec<Row>,
 }
+
+/// Flows, packets, and the schemes' trace hashes.
+type Tables<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Vec<(String, String)>);
 
 /// What is wrong with a plan: the words, and the line if there is one.
 fn wrong(error: impl ToString, line: Option<usize>) -> PyErr {
@@ -54,87 +62,90 @@ fn scale_of(text: &str) -> PyResult<Scale> {
 
 #[pymethods]
 impl NativePlan {
-    /// Reads a file.
+    /// Reads a file. `brought` are the classes that it may name, and a text that stands for what
+    /// they do.
     #[staticmethod]
-    fn load(file: PathBuf, scale: &str) -> PyResult<Self> {
-        let plan = Plan::load(&file, scale_of(scale)?).map_err(|error| wrong(&error, error.line))?;
-        Ok(Self(Arc::new(plan)))
+    fn load(py: Python<'_>, file: PathBuf, scale: &str, brought: Brought) -> PyResult<Self> {
+        let scale = scale_of(scale)?;
+        let read = |parts| Plan::load_with(&file, scale, parts).map_err(|error| wrong(&error, error.line));
+        Self::with_parts(py, brought, read)
     }
 
     /// Reads a text in TOML.
     #[staticmethod]
-    fn parse(name: &str, text: &str, scale: &str) -> PyResult<Self> {
-        let plan = Plan::parse(name, text, scale_of(scale)?).map_err(|error| wrong(error, None))?;
-        Ok(Self(Arc::new(plan)))
+    fn parse(py: Python<'_>, name: &str, text: &str, scale: &str, brought: Brought) -> PyResult<Self> {
+        let scale = scale_of(scale)?;
+        let read = |parts| Plan::parse_with(name, text, scale, parts).map_err(|error| wrong(error, None));
+        Self::with_parts(py, brought, read)
     }
 
     /// Reads a table that was written as JSON.
     #[staticmethod]
-    fn from_json(name: &str, json: &str, scale: &str) -> PyResult<Self> {
+    fn from_json(py: Python<'_>, name: &str, json: &str, scale: &str, brought: Brought) -> PyResult<Self> {
         let table: toml::Table = serde_json::from_str(json).map_err(|error| wrong(error, None))?;
         let text = toml::to_string(&table).map_err(|error| wrong(error, None))?;
-        Self::parse(name, &text, scale)
+        Self::parse(py, name, &text, scale, brought)
     }
 
     #[getter]
     fn name(&self) -> &str {
-        &self.0.name
+        &self.plan.name
     }
 
     #[getter]
     fn title(&self) -> &str {
-        &self.0.title
+        &self.plan.title
     }
 
     #[getter]
     fn claims(&self) -> Vec<String> {
-        self.0.claims.clone()
+        self.plan.claims.clone()
     }
 
     #[getter]
     fn scale(&self) -> &'static str {
-        self.0.scale.name()
+        self.plan.scale.name()
     }
 
     #[getter]
     fn seeds(&self) -> u32 {
-        self.0.seeds
+        self.plan.seeds
     }
 
     #[getter]
     fn schemes(&self) -> Vec<String> {
-        self.0.schemes.iter().map(|scheme| scheme.name.clone()).collect()
+        self.plan.schemes.iter().map(|scheme| scheme.name.clone()).collect()
     }
 
     #[getter]
     fn metrics(&self) -> Vec<String> {
-        self.0.metrics.iter().map(|metric| metric.name.clone()).collect()
+        self.plan.metrics.iter().map(|metric| metric.name.clone()).collect()
     }
 
     #[getter]
     fn axes(&self) -> Vec<String> {
-        self.0.axes.iter().map(|axis| axis.name.clone()).collect()
+        self.plan.axes.iter().map(|axis| axis.name.clone()).collect()
     }
 
     #[getter]
     fn figures(&self) -> Vec<String> {
-        self.0.figures.iter().map(|figure| figure.file.clone()).collect()
+        self.plan.figures.iter().map(|figure| figure.file.clone()).collect()
     }
 
     /// Runs of the whole plan.
     #[getter]
     fn runs(&self) -> usize {
-        Point::all(&self.0.axes).len() * self.0.schemes.len() * self.0.seeds as usize
+        Point::all(&self.plan.axes).len() * self.plan.schemes.len() * self.plan.seeds as usize
     }
 
     #[getter]
     fn hash(&self) -> String {
-        self.0.hash_text()
+        self.plan.hash_text()
     }
 
     /// The plan at its scale in TOML, with the files that it names.
     fn text(&self) -> String {
-        self.0.text()
+        self.plan.text()
     }
 
     /// Runs it with rows kept in `folder`, or nowhere. `look` is called with runs done and runs in
@@ -148,7 +159,7 @@ impl NativePlan {
         shard: Option<&str>,
         look: &Bound<'_, PyAny>,
     ) -> PyResult<(NativeResults, Option<PyErr>)> {
-        let plan = self.with(seeds.unwrap_or(self.0.seeds));
+        let plan = self.with(seeds.unwrap_or(self.plan.seeds));
         let shard = shard.map_or(Ok(Shard::WHOLE), |text| {
             text.parse().map_err(|error: experiments::NoShard| wrong(error, None))
         })?;
@@ -160,9 +171,12 @@ impl NativePlan {
                 aside.path()
             }
         };
+        self.report.begin();
         let campaign = Campaign::new(&plan, folder).map_err(failed)?.shard(shard);
+        self.report.raised(py)?;
         let look = look.clone().unbind();
         let (rows, raised) = py.detach(|| watched(&campaign, jobs, &look));
+        self.report.raised(py)?;
         let rows = rows.map_err(failed)?;
         Ok((NativeResults { plan: Arc::new(plan), rows }, raised))
     }
@@ -179,8 +193,32 @@ impl NativePlan {
                 (Some(aside), folder)
             }
         };
+        self.report.begin();
         let campaign = py.detach(|| Campaign::owned(plan, &folder)).map_err(failed)?;
-        Ok(NativeCampaign { campaign, keeper: Mutex::new(None), _aside: aside })
+        self.report.raised(py)?;
+        let report = self.report.clone();
+        Ok(NativeCampaign { campaign, keeper: Mutex::new(None), report, _aside: aside })
+    }
+
+    /// A single simulation: its flows and packets as files of Parquet, and each scheme's trace hash.
+    fn single<'py>(
+        &self,
+        py: Python<'py>,
+        at: Vec<(String, String)>,
+        scheme: Option<String>,
+        seed: u64,
+        watch: usize,
+    ) -> PyResult<Tables<'py>> {
+        let which = Tail { at, scheme, seed, ..Tail::new(watch) };
+        self.report.begin();
+        let single = py.detach(|| Single::run(&self.plan, &which));
+        self.report.raised(py)?;
+        let single = single.map_err(|error| match error {
+            TailError::Scenario(error) => PyRuntimeError::new_err(error.to_string()),
+            error => wrong(error, None),
+        })?;
+        let traces = single.traces.iter().map(|(scheme, trace)| (scheme.clone(), format!("{trace:016x}")));
+        Ok((parquet(py, &single.flows)?, parquet(py, &single.packets)?, traces.collect()))
     }
 
     /// Rows as texts, of runs elsewhere, as results.
@@ -199,6 +237,7 @@ pub(crate) struct NativeCampaign {
     campaign: Campaign<'static>,
     /// From the first batch that was kept on.
     keeper: Mutex<Option<Keeper>>,
+    report: Report,
     _aside: Option<tempfile::TempDir>,
 }
 
@@ -211,7 +250,10 @@ impl NativeCampaign {
 
     /// Does these runs, and answers with their rows as texts and the packet-hops of all.
     fn run_these(&self, py: Python<'_>, runs: Vec<usize>) -> PyResult<(Vec<String>, u64)> {
-        let rows = py.detach(|| self.campaign.run_these(&runs)).map_err(failed)?;
+        self.report.begin();
+        let rows = py.detach(|| self.campaign.run_these(&runs));
+        self.report.raised(py)?;
+        let rows = rows.map_err(failed)?;
         Ok((texts(&rows)?, rows.iter().map(|row| row.hops).sum()))
     }
 
@@ -231,8 +273,17 @@ impl NativeCampaign {
 }
 
 impl NativePlan {
+    fn with_parts(
+        py: Python<'_>,
+        (classes, version): Brought,
+        read: impl FnOnce(Parts) -> PyResult<Plan>,
+    ) -> PyResult<Self> {
+        let (parts, report) = parts::read(py, classes, version)?;
+        Ok(Self { plan: Arc::new(read(parts)?), report })
+    }
+
     fn with(&self, seeds: u32) -> Plan {
-        let mut plan = Plan::clone(&self.0);
+        let mut plan = Plan::clone(&self.plan);
         plan.seeds = seeds;
         plan
     }

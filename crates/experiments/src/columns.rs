@@ -17,6 +17,8 @@ pub enum Data {
     Numbers(Vec<Option<f64>>),
     /// Whole numbers.
     Whole(Vec<i64>),
+    /// Whole numbers, which may be missing.
+    Counts(Vec<Option<i64>>),
     /// Texts.
     Texts(Vec<String>),
 }
@@ -38,6 +40,7 @@ impl Columns {
         self.columns.first().map_or(0, |(_, data)| match data {
             Data::Numbers(values) => values.len(),
             Data::Whole(values) => values.len(),
+            Data::Counts(values) => values.len(),
             Data::Texts(values) => values.len(),
         })
     }
@@ -47,6 +50,7 @@ impl Columns {
             let (physical, repetition) = match data {
                 Data::Numbers(_) => (Physical::DOUBLE, Repetition::OPTIONAL),
                 Data::Whole(_) => (Physical::INT64, Repetition::REQUIRED),
+                Data::Counts(_) => (Physical::INT64, Repetition::OPTIONAL),
                 Data::Texts(_) => (Physical::BYTE_ARRAY, Repetition::REQUIRED),
             };
             let logical = matches!(data, Data::Texts(_)).then_some(LogicalType::String);
@@ -76,9 +80,12 @@ impl Columns {
             let Some(mut column) = group.next_column()? else { break };
             match data {
                 Data::Numbers(values) => {
-                    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-                    let values: Vec<f64> = values.iter().flatten().copied().collect();
-                    column.typed::<DoubleType>().write_batch(&values, Some(&levels), None)?;
+                    let there: Vec<f64> = values.iter().flatten().copied().collect();
+                    column.typed::<DoubleType>().write_batch(&there, Some(&levels(values)), None)?;
+                }
+                Data::Counts(values) => {
+                    let there: Vec<i64> = values.iter().flatten().copied().collect();
+                    column.typed::<Int64Type>().write_batch(&there, Some(&levels(values)), None)?;
                 }
                 Data::Whole(values) => {
                     column.typed::<Int64Type>().write_batch(values, None, None)?;
@@ -108,12 +115,18 @@ impl Columns {
             let cell = |(_, data): &(String, Data)| match data {
                 Data::Numbers(values) => values[row].map_or(String::new(), |value| value.to_string()),
                 Data::Whole(values) => values[row].to_string(),
+                Data::Counts(values) => values[row].map_or(String::new(), |value| value.to_string()),
                 Data::Texts(values) => quoted(&values[row]),
             };
             out += &line(self.columns.iter().map(cell).collect());
         }
         out
     }
+}
+
+/// Which of them are there, as Parquet has it.
+fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
+    values.iter().map(|value| i16::from(value.is_some())).collect()
 }
 
 #[cfg(test)]
@@ -130,6 +143,7 @@ mod tests {
         columns.add("scheme", Data::Texts(vec!["tcp".into(), "a,\"b\"".into()]));
         columns.add("seed", Data::Whole(vec![1, 2]));
         columns.add("x", Data::Numbers(vec![Some(0.5), None]));
+        columns.add("n", Data::Counts(vec![None, Some(-7)]));
         columns
     }
 
@@ -143,12 +157,14 @@ mod tests {
         assert_eq!(rows[1].get_string(0).unwrap(), "a,\"b\"");
         assert_eq!((rows[0].get_long(1).unwrap(), rows[0].get_double(2).unwrap()), (1, 0.5));
         assert!(matches!(rows[1].get_column_iter().nth(2).unwrap().1, Field::Null));
+        assert!(matches!(rows[0].get_column_iter().nth(3).unwrap().1, Field::Null));
+        assert_eq!(rows[1].get_long(3).unwrap(), -7);
         let facts = reader.metadata().file_metadata().key_value_metadata().unwrap();
         assert!(facts.iter().any(|fact| fact.key == "plan" && fact.value.as_deref() == Some("p")));
     }
 
     #[test]
     fn commas_and_quotes_are_quoted() {
-        assert_eq!(columns().csv(), "scheme,seed,x\ntcp,1,0.5\n\"a,\"\"b\"\"\",2,\n");
+        assert_eq!(columns().csv(), "scheme,seed,x,n\ntcp,1,0.5,\n\"a,\"\"b\"\"\",2,,-7\n");
     }
 }

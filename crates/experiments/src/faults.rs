@@ -2,7 +2,8 @@
 //!
 //! `links` names a group of the network; of it, `index` takes one, `random` that many drawn by the
 //! run's seed, else all. What happens to them: `loss` (with `burst`, the mean length of a burst in
-//! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]), or
+//! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]),
+//! `model` (one that the program brings along, with `parameters`), or
 //! `black_hole`; or `mahimahi`, a file beside the plan with the capacity that was recorded
 //! ([`netsim::fabric::capacity`]), which counts instead of the line's rate. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section
 //! VI-C.
@@ -15,7 +16,11 @@ use netsim::{
 use plans::{Keys, PlanError, names};
 use units::{BitRate, Duration, LossRate};
 
-use crate::{inputs, topologies::Network};
+use crate::{
+    inputs,
+    parts::{self, Parts},
+    topologies::Network,
+};
 
 const DIRECTIONS: &[(&str, Direction)] =
     &[("both", Direction::Both), ("forward", Direction::Forward), ("backward", Direction::Backward)];
@@ -36,7 +41,7 @@ pub(crate) enum FaultPlan {
 
 impl FaultPlan {
     /// Reads one.
-    pub(crate) fn read(mut keys: Keys<'_>, network: &Network) -> Result<Self, PlanError> {
+    pub(crate) fn read(mut keys: Keys<'_>, network: &Network, parts: &Parts) -> Result<Self, PlanError> {
         if let Some(count) = keys.count("lossy_links", 0..=100_000)? {
             let rates = crate::sizes::table(&mut keys, "rates")?;
             let rates = keys.need("rates", rates, "a table of loss rates of the folder `data`")?;
@@ -58,7 +63,7 @@ impl FaultPlan {
         let pick = keys.count("random", 0..=links.len() as u32)?;
         let pick = pick.map_or(Pick::All, |count| Pick::Random(count as usize));
         let direction = keys.named("direction", DIRECTIONS)?.unwrap_or_default();
-        let failure = failure(&mut keys)?;
+        let failure = failure(&mut keys, parts)?;
         keys.finish()?;
         Ok(Self::Links { links, pick, direction, failure })
     }
@@ -91,7 +96,7 @@ impl FaultPlan {
 }
 
 /// What happens; `None` for a loss rate of 0, so that a sweep may begin there.
-fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
+fn failure(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<Failure>, PlanError> {
     if keys.flag("black_hole")?.unwrap_or(false) {
         return Ok(Some(Failure::BlackHole));
     }
@@ -103,6 +108,9 @@ fn failure(keys: &mut Keys<'_>) -> Result<Option<Failure>, PlanError> {
     }
     let data_only = keys.flag("data_only")?.unwrap_or(false);
     let before_rate = keys.flag("before_rate")?.unwrap_or(false);
+    if let Some(own) = parts::named(keys, ("model", "parameters"), &parts.losses)? {
+        return Ok(Some(Failure::Loss { loss: Loss::Custom(own), data_only, before_rate }));
+    }
     let burst = keys.float("burst", 1.0..=1e6)?;
     if let Some(indices) = keys.floats("nth")? {
         let loss = Loss::nth(indices.into_iter().map(|index| index as u64));

@@ -28,6 +28,8 @@ pub struct Measured {
     pub request: Option<FlowId>,
     /// Its size; of a response, without its request.
     pub bytes: u64,
+    /// When it began, or its request.
+    pub started: Instant,
     /// Completion time, with the request's; `None` if the run ended before.
     pub time: Option<Duration>,
     /// Whether plain TCP carried it, beside what is tested.
@@ -106,6 +108,7 @@ pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Durat
             flow: FlowId(number),
             request: asked,
             bytes: record.bytes,
+            started,
             time: record.completion_time().map(|_| record.finished - started + head_start),
             background,
             timeouts: sum(|record| record.timeouts),

@@ -12,6 +12,7 @@ use crate::{
     inputs,
     metrics::{Class, MetricUse},
     models::ModelPlan,
+    parts::Parts,
     point::{Point, SweepAxis},
     run::Scenario,
 };
@@ -72,6 +73,7 @@ pub struct Plan {
     /// Of everything that rows depend on, but the number of seeds.
     pub hash: u64,
     body: Table,
+    pub(crate) parts: Parts,
 }
 
 /// Keys that change what is shown, not what is simulated.
@@ -89,13 +91,21 @@ impl Plan {
     /// With the file, the line, the key and what is allowed there. A file that cannot be opened is
     /// one too.
     pub fn load(file: &Path, scale: Scale) -> Result<Self, PlanFileError> {
+        Self::load_with(file, scale, Parts::default())
+    }
+
+    /// The same of a plan that names `parts`.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_with(file: &Path, scale: Scale, parts: Parts) -> Result<Self, PlanFileError> {
         let wrap = |line, error| PlanFileError { file: file.to_owned(), line, error };
         let text = std::fs::read_to_string(file)
             .map_err(|error| wrap(None, PlanError::Syntax { message: format!("cannot be read: {error}") }))?;
         let folder = file.parent().and_then(Path::file_name).or(file.file_stem());
         let name = folder.map_or("plan".into(), |name| name.to_string_lossy().into_owned());
         let around = file.parent().unwrap_or(Path::new(""));
-        let parsed = Self::parse_in(around, &name, &text, scale);
+        let parsed = Self::parse_in(around, &name, &text, (scale, parts));
         let mut plan = parsed.map_err(|error| wrap(line_of(&text, scale, &error), error))?;
         plan.file = file.to_owned();
         Ok(plan)
@@ -107,7 +117,15 @@ impl Plan {
     /// # Errors
     /// With the key and what is allowed there.
     pub fn parse(name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
-        Self::parse_in(Path::new(""), name, text, scale)
+        Self::parse_with(name, text, scale, Parts::default())
+    }
+
+    /// The same of a plan that names `parts`.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_with(name: &str, text: &str, scale: Scale, parts: Parts) -> Result<Self, PlanError> {
+        Self::parse_in(Path::new(""), name, text, (scale, parts))
     }
 
     /// The plan at its scale as a text that [`parse`](Self::parse) reads, with what stands in the
@@ -117,11 +135,16 @@ impl Plan {
         toml::to_string(&self.body).unwrap_or_default()
     }
 
-    fn parse_in(folder: &Path, name: &str, text: &str, scale: Scale) -> Result<Self, PlanError> {
+    fn parse_in(
+        folder: &Path,
+        name: &str,
+        text: &str,
+        (scale, parts): (Scale, Parts),
+    ) -> Result<Self, PlanError> {
         let mut body = plans::table(text)?;
         apply_scale(&mut body, scale)?;
         inputs::inline(&mut body, folder)?;
-        let hash = hash(&body);
+        let hash = hash(&body, &parts);
         let mut plan = Self {
             name: name.to_owned(),
             file: PathBuf::from(name),
@@ -140,6 +163,7 @@ impl Plan {
             figures: Vec::new(),
             hash,
             body: Table::new(),
+            parts,
         };
         plan.read(&body)?;
         plan.body = body;
@@ -223,7 +247,7 @@ impl Plan {
         }
         let body = point.fill(&body, used)?;
         let table = point.fill(&self.schemes[scheme].table, used)?;
-        Scenario::read(&body, &table, &format!("scheme[{}]", scheme + 1))
+        Scenario::read(&body, &table, &format!("scheme[{}]", scheme + 1), &self.parts)
     }
 }
 
@@ -298,7 +322,7 @@ fn classes(table: &Table) -> Result<Vec<Class>, PlanError> {
 }
 
 /// A hash over what rows depend on.
-fn hash(body: &Table) -> u64 {
+fn hash(body: &Table, parts: &Parts) -> u64 {
     let mut relevant = body.clone();
     for key in SHOWN {
         relevant.remove(key);
@@ -307,5 +331,9 @@ fn hash(body: &Table) -> u64 {
     let mut hash = TraceHash::new();
     hash.record(text.len() as u64);
     text.bytes().for_each(|byte| hash.record(u64::from(byte)));
+    if !parts.is_empty() {
+        hash.record(parts.version.len() as u64);
+        parts.version.bytes().for_each(|byte| hash.record(u64::from(byte)));
+    }
     hash.get()
 }

@@ -5,8 +5,7 @@ use std::{cmp::Reverse, sync::OnceLock};
 use netsim::{
     Seed, TraceHash,
     fabric::{
-        Balancer, Balancing, Failure, Fault, Options, RunError, TopologyError, balance::Choice,
-        topology::ParallelPaths,
+        Balancer, Balancing, Failure, Fault, Options, TopologyError, balance::Choice, topology::ParallelPaths,
     },
 };
 use plans::{Keys, PlanError};
@@ -21,6 +20,7 @@ use units::{Duration, Instant, LossRate};
 use crate::{
     faults::FaultPlan,
     outcome::{Measured, Outcome, Role, arrivals, measured},
+    parts::{Failed, Parts},
     topologies::{Network, TOPOLOGIES},
     workloads::{Traffic, TrafficError, WORKLOADS, Workload},
 };
@@ -35,6 +35,9 @@ pub enum ScenarioError {
     /// The traffic cannot be.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
+    /// A part that the program brought along cannot go on.
+    #[error("a part that the program brought along cannot go on")]
+    Part,
 }
 
 /// Everything about a run but its seed.
@@ -49,6 +52,7 @@ pub struct Scenario {
     limit: Duration,
     /// How often windows are looked at, if they are.
     sample: Option<Duration>,
+    failed: Failed,
 }
 
 /// Most samples of a run.
@@ -94,11 +98,11 @@ impl Scenario {
         ["topology", "balancing", "fault", "workload", "tcp", "limit_s", "sample_ms"];
 
     /// Reads a scenario whose scheme stands at `at`.
-    pub(crate) fn read(body: &Table, scheme: &Table, at: &str) -> Result<Self, PlanError> {
+    pub(crate) fn read(body: &Table, scheme: &Table, at: &str, parts: &Parts) -> Result<Self, PlanError> {
         let mut keys = Keys::new(body, "");
-        let tcp = crate::tcp::read(keys.table("tcp")?, Tcp::default())?;
+        let tcp = crate::tcp::read(keys.table("tcp")?, Tcp::default(), parts)?;
         let mut scheme = Keys::new(scheme, at);
-        let profile = crate::schemes::read(&mut scheme, tcp)?;
+        let profile = crate::schemes::read(&mut scheme, tcp.clone(), parts)?;
         let own_balancing = scheme.named("balancing", BALANCING)?.or(balancing_of(&profile));
         scheme.finish()?;
 
@@ -114,7 +118,7 @@ impl Scenario {
 
         let faults = keys.tables("fault")?.into_iter();
         let faults: Vec<_> =
-            faults.map(|fault| FaultPlan::read(fault, &network)).collect::<Result<_, PlanError>>()?;
+            faults.map(|fault| FaultPlan::read(fault, &network, parts)).collect::<Result<_, PlanError>>()?;
         Ok(Self {
             faults,
             balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
@@ -124,6 +128,7 @@ impl Scenario {
             network,
             profile,
             background: Profile::tcp(tcp),
+            failed: parts.failed.clone(),
         })
     }
 
@@ -133,7 +138,7 @@ impl Scenario {
     /// If the simulator refuses something.
     pub fn run(&self, seed: Seed) -> Result<Outcome, ScenarioError> {
         let Prepared { mut sim, roles, head_start, watched } = self.prepare(seed)?;
-        let timeline = self.run_to_the_end(&mut sim, &roles, &watched).map_err(TrafficError::from)?;
+        let timeline = self.run_to_the_end(&mut sim, &roles, &watched)?;
         let arrivals = arrivals(sim.flows(), &roles);
         Ok(Outcome {
             flows: measured(sim.flows(), &roles, head_start),
@@ -166,7 +171,7 @@ impl Scenario {
         let mut again = self.prepare(seed)?;
         let timelines = again.sim.watch(&watched);
         let Prepared { sim, roles, watched: windows, .. } = &mut again;
-        self.run_to_the_end(sim, roles, windows).map_err(TrafficError::from)?;
+        self.run_to_the_end(sim, roles, windows)?;
         let of = |flow: Measured| {
             let request = flow.request.map_or(Timeline::default(), |request| timelines.of(request));
             (flow, request.with(timelines.of(flow.flow)))
@@ -208,13 +213,13 @@ impl Scenario {
         sim: &mut Sim,
         roles: &[Role],
         watched: &[ConnectionId],
-    ) -> Result<Vec<(f64, u32, u32)>, RunError> {
+    ) -> Result<Vec<(f64, u32, u32)>, ScenarioError> {
         let measured: Vec<usize> = (0..roles.len()).filter(|flow| roles[*flow].is_measured()).collect();
         let mut arrived = 0;
         let mut enough = |sim: &Sim| {
             let is_there = |flow: &usize| sim.flows()[*flow].finished != Instant::MAX;
             arrived += measured[arrived..].iter().take_while(|flow| is_there(flow)).count();
-            arrived == measured.len() && arrived > 0
+            self.failed.is_set() || (arrived == measured.len() && arrived > 0)
         };
         let (end, mut timeline) = (Instant::ORIGIN + self.limit, Vec::new());
         while let Some(every) = self.sample
@@ -223,14 +228,14 @@ impl Scenario {
             && !enough(sim)
             && sim.now() < end
         {
-            sim.run((sim.now() + every).min(end))?;
+            sim.run((sim.now() + every).min(end)).map_err(TrafficError::from)?;
             let seconds = sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64();
             let windows =
                 (0..).zip(watched).filter_map(|(n, connection)| Some((n, sim.window(*connection)?)));
             timeline.extend(windows.map(|(n, window)| (seconds, n, window)));
         }
-        sim.run_until(end, enough)?;
-        Ok(timeline)
+        sim.run_until(end, enough).map_err(TrafficError::from)?;
+        if self.failed.is_set() { Err(ScenarioError::Part) } else { Ok(timeline) }
     }
 
     /// The version of what ran: the crate's, and a hash over what this scheme does in a small run

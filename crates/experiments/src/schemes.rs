@@ -17,9 +17,11 @@ mod slp;
 mod tcp;
 mod tcp_ir;
 
-use tcpsim::{Profile, Tcp, schemes::Mptcp};
+use tcpsim::{Profile, SchemeKind, Tcp, schemes::Mptcp};
 
-use plans::{Keys, PlanError};
+use plans::{Keys, PlanError, names};
+
+use crate::parts::{Parts, listed, made};
 
 /// Reads a scheme's parameters.
 pub type Read = fn(&mut Keys<'_>, Tcp) -> Result<Profile, PlanError>;
@@ -41,11 +43,30 @@ pub const SCHEMES: &[(&str, Read)] = &[
     ("tlp", reactive::read),
 ];
 
-/// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own.
-pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
-    let read = keys.need_named("kind", SCHEMES)?;
-    let tcp = crate::tcp::read(keys.table("tcp")?, tcp)?;
-    read(keys, tcp)
+/// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own. One of the program's own has
+/// the keys of MPTCP and a table `parameters`.
+pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp, parts: &Parts) -> Result<Profile, PlanError> {
+    let known = || names(SCHEMES.iter().map(|(name, _)| *name));
+    let kind = keys.text("kind")?;
+    let kind = keys.need("kind", kind, &format!("one of {}", known()))?;
+    let tcp = crate::tcp::read(keys.table("tcp")?, tcp, parts)?;
+    if let Some((_, read)) = SCHEMES.iter().find(|(name, _)| *name == kind) {
+        return read(keys, tcp);
+    }
+    let Some((base, part)) = parts.schemes.get(kind) else {
+        let own = if parts.schemes.is_empty() {
+            String::new()
+        } else {
+            ", ".to_owned() + &listed(parts.schemes.keys())
+        };
+        return Err(PlanError::value(
+            keys.path("kind"),
+            format!("`{kind}`"),
+            format!("one of {}{own}", known()),
+        ));
+    };
+    let mptcp = sub_flows(keys, *base)?;
+    Ok(Profile { tcp, scheme: SchemeKind::Custom(mptcp, made(keys, "parameters", part)?) })
 }
 
 /// When sub-flows open: with the first one, or when it is open.

@@ -97,15 +97,8 @@ impl Tail {
     /// If the plan has not what is asked for, or a run fails.
     pub fn text(&self, plan: &Plan) -> Result<String, TailError> {
         let point = self.point(plan)?;
-        let schemes: Vec<usize> = (0..plan.schemes.len())
-            .filter(|place| self.scheme.as_ref().is_none_or(|name| *name == plan.schemes[*place].name))
-            .collect();
-        if let (Some(scheme), true) = (&self.scheme, schemes.is_empty()) {
-            let known = names(plan.schemes.iter().map(|scheme| scheme.name.as_str()));
-            return Err(TailError::Scheme { scheme: scheme.clone(), known });
-        }
         let mut out = String::new();
-        for scheme in schemes {
+        for scheme in self.schemes(plan)? {
             let scenario = plan.scenario(&point, scheme, &mut Vec::new())?;
             let (outcome, slow) = scenario.slowest(Seed(self.seed), self.flows)?;
             let tested = outcome.flows.iter().filter(|flow| !flow.background).count();
@@ -128,8 +121,20 @@ impl Tail {
         Ok(out)
     }
 
+    /// The schemes of the plan that are looked at.
+    pub(crate) fn schemes(&self, plan: &Plan) -> Result<Vec<usize>, TailError> {
+        let schemes: Vec<usize> = (0..plan.schemes.len())
+            .filter(|place| self.scheme.as_ref().is_none_or(|name| *name == plan.schemes[*place].name))
+            .collect();
+        if let (Some(scheme), true) = (&self.scheme, schemes.is_empty()) {
+            let known = names(plan.schemes.iter().map(|scheme| scheme.name.as_str()));
+            return Err(TailError::Scheme { scheme: scheme.clone(), known });
+        }
+        Ok(schemes)
+    }
+
     /// The point of the plan that `at` names.
-    fn point(&self, plan: &Plan) -> Result<Point, TailError> {
+    pub(crate) fn point(&self, plan: &Plan) -> Result<Point, TailError> {
         let mut wanted: Vec<Option<&Setting>> = vec![None; plan.axes.len()];
         for (name, value) in &self.at {
             let place =

@@ -5,15 +5,20 @@ use tcpsim::{CongestionKind, Tcp, Tlp};
 
 use plans::{Keys, PlanError, names};
 
+use crate::parts::{self, Parts, listed, made};
+
 type Preset = fn() -> Tcp;
 const PRESETS: &[(&str, Preset)] =
     &[("default", Tcp::default), ("fuso", Tcp::fuso), ("cofuso", Tcp::cofuso), ("linux", Tcp::linux)];
 
 /// Reads a table of TCP's parameters on top of `base`, or of the `preset` that it names.
-pub(crate) fn read(mut keys: Keys<'_>, base: Tcp) -> Result<Tcp, PlanError> {
+pub(crate) fn read(mut keys: Keys<'_>, base: Tcp, parts: &Parts) -> Result<Tcp, PlanError> {
     let mut tcp = keys.named("preset", PRESETS)?.map_or(base, |preset| preset());
-    if let Some(kind) = congestion(&mut keys)? {
+    if let Some(kind) = congestion(&mut keys, parts)? {
         tcp.congestion = kind;
+    }
+    if let Some(own) = parts::named(&mut keys, ("scheduler", "scheduler_parameters"), &parts.schedulers)? {
+        tcp.scheduler = Some(own);
     }
     numbers(&mut keys, &mut tcp)?;
     times(&mut keys, &mut tcp)?;
@@ -22,15 +27,21 @@ pub(crate) fn read(mut keys: Keys<'_>, base: Tcp) -> Result<Tcp, PlanError> {
     Ok(tcp)
 }
 
-fn congestion(keys: &mut Keys<'_>) -> Result<Option<CongestionKind>, PlanError> {
+fn congestion(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<CongestionKind>, PlanError> {
     let Some(name) = keys.text("congestion")? else { return Ok(None) };
+    if let Some(part) = parts.controllers.get(name) {
+        return Ok(Some(CongestionKind::Custom(made(keys, "congestion_parameters", part)?)));
+    }
     let shared = || ControllerKind::ALL.iter().copied().find(|kind| kind.name() == name);
     match name {
         "reno" => Ok(Some(CongestionKind::Reno)),
         "dctcp" => Ok(Some(CongestionKind::Dctcp)),
         _ => shared().map(|kind| Some(CongestionKind::Shared(kind))).ok_or_else(|| {
             let others = names(ControllerKind::ALL.iter().map(|kind| kind.name()));
-            let allowed = format!("one of reno, dctcp, or of the crate `congestion`: {others}");
+            let mut allowed = format!("one of reno, dctcp, or of the crate `congestion`: {others}");
+            if !parts.controllers.is_empty() {
+                allowed += &format!("; or of the program: {}", listed(parts.controllers.keys()));
+            }
             PlanError::value(keys.path("congestion"), format!("`{name}`"), allowed)
         }),
     }

@@ -36,6 +36,7 @@ pub mod fabric;
 pub mod link;
 pub mod loss;
 pub mod network;
+mod own;
 mod rng;
 mod trace;
 
@@ -43,5 +44,6 @@ pub use event_queue::EventQueue;
 pub use link::{Delivered, Link, LinkConfig, LinkStats, Offered};
 pub use loss::{Loss, LossModel};
 pub use network::Network;
+pub use own::Own;
 pub use rng::{Rng, Seed};
 pub use trace::TraceHash;

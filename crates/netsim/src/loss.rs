@@ -14,7 +14,7 @@ use units::{Instant, LossRate};
 pub use gilbert_elliott::{GilbertElliott, GilbertElliottLoss, InvalidBurst, PRESETS, Preset};
 pub use interference::{Gap, Interference, InterferenceLoss};
 
-use crate::{Rng, Seed};
+use crate::{Own, Rng, Seed};
 
 /// What a loss model may know about a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,12 @@ pub enum Loss {
     Interference(Interference),
     /// Exactly the packets with these indices, counted from 0, are lost.
     Nth(BTreeSet<u64>),
+    /// A model of one's own, made from the seed of its randomness.
+    Custom(OwnLoss),
 }
+
+/// Makes loss models of one's own.
+pub type OwnLoss = Own<Seed, dyn LossModel + Send>;
 
 impl Loss {
     /// Exactly the packets with these indices, counted from 0.
@@ -56,11 +61,11 @@ impl Loss {
         Self::Nth(indices.into_iter().collect())
     }
 
-    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many. For
-    /// [`Loss::Interference`] that of first tries of packets of 1,500 bytes.
+    /// The long-run share of lost packets; zero for [`Loss::Nth`], which loses finitely many, and
+    /// for [`Loss::Custom`], of which it is not known. For [`Loss::Interference`] that of first tries of packets of 1,500 bytes.
     pub fn stationary(&self) -> LossRate {
         match self {
-            Self::None | Self::Nth(_) => LossRate::ZERO,
+            Self::None | Self::Nth(_) | Self::Custom(_) => LossRate::ZERO,
             Self::Bernoulli(rate) => *rate,
             Self::GilbertElliott(parameters) => parameters.stationary_loss(),
             Self::Interference(parameters) => {
@@ -77,6 +82,7 @@ impl Loss {
             Self::GilbertElliott(parameters) => Box::new(GilbertElliottLoss::new(*parameters, seed)),
             Self::Interference(parameters) => Box::new(parameters.model(seed)),
             Self::Nth(indices) => Box::new(Nth::new(indices.iter().copied())),
+            Self::Custom(own) => own.make(seed),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use units::Duration;
 
+use crate::{connection::scheduler::OwnScheduler, control::OwnController};
+
 /// Congestion control of a sub-flow.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub enum CongestionKind {
     /// RFC 5681 in segments: slow start, one segment per round trip, halving.
     #[default]
@@ -12,12 +14,14 @@ pub enum CongestionKind {
     Dctcp,
     /// A controller of the crate `congestion`, coupled ones over all sub-flows of the connection.
     Shared(congestion::ControllerKind),
+    /// One of your own, counted in segments.
+    Custom(OwnController),
 }
 
 impl CongestionKind {
     /// Receivers echo each segment's mark (RFC 8257 section 3.2) instead of repeating one until the
     /// sender has reacted.
-    pub(crate) fn wants_each_mark(self) -> bool {
+    pub(crate) fn wants_each_mark(&self) -> bool {
         matches!(self, Self::Dctcp | Self::Shared(congestion::ControllerKind::Dctcp))
     }
 }
@@ -41,7 +45,7 @@ impl Default for Tlp {
 
 /// TCP's parameters. The default is the papers' TCP: SACK recovery, Limited Transmit, Early
 /// Retransmit (FUSO section VI-A).
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Tcp {
     /// Payload of a full segment, in bytes. Default 1,460.
     pub mss: u16,
@@ -57,6 +61,8 @@ pub struct Tcp {
     pub receive_window: u32,
     /// Congestion control. Default Reno.
     pub congestion: CongestionKind,
+    /// Which sub-flow takes new data. Default the one with room and the smallest smoothed RTT.
+    pub scheduler: Option<OwnScheduler>,
     /// The rules of CUBIC where RFC 9438 and Linux differ. Default RFC 9438.
     pub cubic_rules: congestion::CubicRules,
     /// Whether packets can be marked. Default off.
@@ -115,6 +121,7 @@ impl Default for Tcp {
             split_initial_window: false,
             receive_window: 1 << 16,
             congestion: CongestionKind::Reno,
+            scheduler: None,
             cubic_rules: congestion::CubicRules::Rfc9438,
             ecn: false,
             dup_thresh: 3,

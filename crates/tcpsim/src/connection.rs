@@ -3,6 +3,7 @@
 
 pub mod mptcp;
 mod receive;
+pub mod scheduler;
 pub mod scheme;
 mod send;
 mod timers;
@@ -14,7 +15,7 @@ use netsim::fabric::Packet;
 use recovery::{Exposed, PacketNumber, PathId, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
-use self::{mptcp::Mptcp, scheme::Scheme};
+use self::{mptcp::Mptcp, scheduler::Scheduler, scheme::Scheme};
 use crate::{
     ranges::Ranges,
     record::FlowId,
@@ -54,6 +55,7 @@ pub struct Connection {
     pub(crate) ends: Endpoints,
     pub(crate) subs: Vec<Subflow>,
     mptcp: Option<Mptcp>,
+    scheduler: Option<Box<dyn Scheduler>>,
     pub(crate) scheme: Option<Box<dyn Scheme>>,
     /// Sender: next number to be sent, end of what was written, everything below is known to have
     /// arrived.
@@ -91,6 +93,7 @@ impl Connection {
         Self {
             subs: (0..count).map(|sub| Subflow::new(tcp, tcp.window_of(sub, count))).collect(),
             mptcp,
+            scheduler: tcp.scheduler.as_ref().map(|own| own.make(count)),
             scheme: build(count),
             dsn_next: 0,
             dsn_end: 0,
@@ -200,6 +203,11 @@ impl Connection {
         self.subs[sub].phase
     }
 
+    /// Whether a sub-flow's segment was sent and is not acknowledged cumulatively.
+    pub fn is_outstanding(&self, sub: usize, seq: u32) -> bool {
+        self.outstanding(sub, seq).is_some()
+    }
+
     /// Data-level number, payload and flags of an outstanding segment.
     pub(crate) fn outstanding(&self, sub: usize, seq: u32) -> Option<&crate::scoreboard::Sent> {
         self.subs[sub].board.segment(seq)
@@ -247,7 +255,7 @@ impl Connection {
 
     /// Nothing below can be proactively resent: moves the mark forward so that the search stays
     /// short.
-    pub(crate) fn refresh_resend_marks(&mut self) {
+    pub fn refresh_resend_marks(&mut self) {
         for sub in &mut self.subs {
             let from = sub.resend_from.max(sub.board.una);
             let first = sub.board.from(from).find(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));

@@ -1,6 +1,7 @@
 //! Congestion windows, in segments.
 
 mod dctcp;
+mod own;
 mod reno;
 mod shared;
 
@@ -9,26 +10,29 @@ use units::{Duration, Instant};
 
 use crate::{CongestionKind, Tcp, rtt::RttEstimator};
 
+pub use own::{OwnController, WindowControl};
+
 pub(crate) use dctcp::Dctcp;
 pub(crate) use reno::Reno;
 pub(crate) use shared::Shared;
 
 /// What an acknowledgement means for the window.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Acked {
-    pub(crate) now: Instant,
+pub struct Acked {
+    /// When it arrived.
+    pub now: Instant,
     /// Segments that it newly acknowledged cumulatively.
-    pub(crate) segments: u32,
+    pub segments: u32,
     /// When the last of them was sent.
-    pub(crate) sent_at: Instant,
+    pub sent_at: Instant,
     /// Segments outstanding before it.
-    pub(crate) flight: u32,
+    pub flight: u32,
     /// The window was full, so that it may grow.
-    pub(crate) limited: bool,
+    pub limited: bool,
     /// The sub-flow repairs losses: windows stand still.
-    pub(crate) in_recovery: bool,
+    pub in_recovery: bool,
     /// It echoed a mark.
-    pub(crate) marked: bool,
+    pub marked: bool,
 }
 
 /// The window of one sub-flow. The two that need no allocation are here, all others in a box.
@@ -37,14 +41,16 @@ pub(crate) enum Control {
     Reno(Reno),
     Dctcp(Dctcp),
     Shared(Box<Shared>),
+    Own(Box<dyn WindowControl>),
 }
 
 impl Control {
     pub(crate) fn new(tcp: &Tcp, window: u32) -> Self {
-        match tcp.congestion {
+        match &tcp.congestion {
             CongestionKind::Reno => Self::Reno(Reno::new(window)),
             CongestionKind::Dctcp => Self::Dctcp(Dctcp::new(window)),
-            CongestionKind::Shared(kind) => Self::Shared(Box::new(Shared::new(kind, tcp, window))),
+            CongestionKind::Shared(kind) => Self::Shared(Box::new(Shared::new(*kind, tcp, window))),
+            CongestionKind::Custom(own) => Self::Own(own.make(window)),
         }
     }
 
@@ -55,6 +61,7 @@ impl Control {
             Self::Reno(reno) => reno.window(),
             Self::Dctcp(dctcp) => dctcp.reno.window(),
             Self::Shared(shared) => shared.window(),
+            Self::Own(own) => (own.window() as u32).max(1),
         }
     }
 
@@ -63,12 +70,13 @@ impl Control {
             Self::Reno(reno) => reno.in_slow_start(),
             Self::Dctcp(dctcp) => dctcp.reno.in_slow_start(),
             Self::Shared(shared) => shared.in_slow_start(),
+            Self::Own(own) => own.in_slow_start(),
         }
     }
 
     /// Whether it wants to see the other sub-flows.
     pub(crate) fn looks_at_siblings(&self) -> bool {
-        matches!(self, Self::Shared(_))
+        matches!(self, Self::Shared(_) | Self::Own(_))
     }
 
     /// What OLIA wants to know of the sub-flow's siblings.
@@ -82,6 +90,7 @@ impl Control {
             Self::Reno(reno) => reno.on_ack(acked),
             Self::Dctcp(dctcp) => dctcp.on_ack(acked),
             Self::Shared(shared) => shared.on_ack(acked, rtt, group),
+            Self::Own(own) => own.on_ack(acked, &rtt.seen(), group),
         }
     }
 
@@ -99,6 +108,7 @@ impl Control {
             Self::Reno(reno) => reno.on_loss(flight),
             Self::Dctcp(dctcp) => dctcp.reno.on_loss(flight),
             Self::Shared(shared) => shared.on_loss(now, rtt, group),
+            Self::Own(own) => own.on_loss(now, flight),
         }
     }
 
@@ -108,6 +118,7 @@ impl Control {
             Self::Reno(reno) => reno.on_loss(flight),
             Self::Dctcp(dctcp) => dctcp.on_mark(),
             Self::Shared(shared) => shared.on_mark(now),
+            Self::Own(own) => own.on_mark(now, flight),
         }
     }
 
@@ -117,6 +128,7 @@ impl Control {
             Self::Reno(reno) => reno.on_timeout(flight, first),
             Self::Dctcp(dctcp) => dctcp.reno.on_timeout(flight, first),
             Self::Shared(shared) => shared.on_timeout(now, first, rtt),
+            Self::Own(own) => own.on_timeout(now, flight, first),
         }
     }
 
@@ -126,6 +138,7 @@ impl Control {
             Self::Reno(reno) => reno.restart(initial),
             Self::Dctcp(dctcp) => dctcp.reno.restart(initial),
             Self::Shared(shared) => shared.restart(tcp, initial, idle),
+            Self::Own(own) => own.on_idle(initial),
         }
     }
 }

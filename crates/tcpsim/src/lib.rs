@@ -40,6 +40,7 @@ mod sim;
 mod subflow;
 
 pub use config::{CongestionKind, Tcp, Tlp};
+pub use control::{Acked, OwnController, WindowControl};
 pub use profile::Profile;
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;

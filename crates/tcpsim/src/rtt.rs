@@ -1,5 +1,6 @@
 //! Round-trip time and retransmission timeout (RFC 6298).
 
+use congestion::Rtt;
 use units::Duration;
 
 use crate::Tcp;
@@ -17,6 +18,11 @@ pub(crate) struct RttEstimator {
 impl RttEstimator {
     pub(crate) fn has_sample(&self) -> bool {
         !self.latest.is_zero()
+    }
+
+    /// As controllers see it.
+    pub(crate) fn seen(&self) -> Rtt {
+        Rtt { latest: self.latest, smoothed: self.smoothed, min: self.min, variance: self.variance }
     }
 
     /// Section 2, in whole ns.

@@ -26,6 +26,8 @@ pub mod slp;
 
 use std::sync::Arc;
 
+use netsim::Own;
+
 use crate::{
     connection::{Connection, scheme::Scheme},
     shim::Layered,
@@ -67,13 +69,21 @@ pub enum SchemeKind {
     /// Another transport instead of TCP: CTCP, or one of your own.
     Transport(Arc<dyn Protocol>),
     /// One of your own on MPTCP: its sub-flows, and what makes the scheme for that many.
-    Custom(Mptcp, fn(usize) -> Box<dyn Scheme>),
+    Custom(Mptcp, OwnScheme),
 }
+
+/// Makes schemes of one's own, each for a connection with so many sub-flows.
+pub type OwnScheme = Own<usize, dyn Scheme>;
 
 impl SchemeKind {
     /// `protocol` instead of TCP.
     pub fn transport(protocol: impl Protocol + 'static) -> Self {
         Self::Transport(Arc::new(protocol))
+    }
+
+    /// A scheme of your own on MPTCP; `make` makes it for so many sub-flows.
+    pub fn custom(mptcp: Mptcp, make: impl Fn(usize) -> Box<dyn Scheme> + Send + Sync + 'static) -> Self {
+        Self::Custom(mptcp, Own::new("custom", make))
     }
 
     /// The scheme's name.
@@ -114,7 +124,7 @@ impl SchemeKind {
             Self::Proactive => Some(Box::new(Proactive)),
             Self::Fuso(parameters) => Some(Box::new(fuso::State::new(*parameters, subflows))),
             Self::Cofuso(parameters) => Some(Box::new(cofuso::State::new(*parameters, subflows))),
-            Self::Custom(_, make) => Some(make(subflows)),
+            Self::Custom(_, own) => Some(own.make(subflows)),
         }
     }
 

@@ -45,9 +45,9 @@ fn below(shim: ShimKind) -> Profile {
 #[test]
 fn a_lost_syn_costs_a_second_or_the_gap_of_its_duplicate() {
     let tcp = Tcp { handshake: true, ..Tcp::default() };
-    assert_eq!(run(Profile::tcp(tcp), 1, &[]).0, HANDSHAKE + THERE);
-    assert_eq!(run(Profile::tcp(tcp), 1, &[0]).0, 1_000 * MS + HANDSHAKE + THERE);
-    assert_eq!(run(slp(tcp, Slp::default()), 1, &[0]).0, MS + HANDSHAKE + THERE);
+    assert_eq!(run(Profile::tcp(tcp.clone()), 1, &[]).0, HANDSHAKE + THERE);
+    assert_eq!(run(Profile::tcp(tcp.clone()), 1, &[0]).0, 1_000 * MS + HANDSHAKE + THERE);
+    assert_eq!(run(slp(tcp.clone(), Slp::default()), 1, &[0]).0, MS + HANDSHAKE + THERE);
     // Both lost: nothing is saved.
     assert_eq!(run(slp(tcp, Slp::default()), 1, &[0, 1]).0, 1_000 * MS + HANDSHAKE + THERE);
 }
@@ -56,7 +56,7 @@ fn a_lost_syn_costs_a_second_or_the_gap_of_its_duplicate() {
 fn a_lost_push_is_mended_where_the_corrected_thresholds_say_so() {
     // SLP-A1: 1,500 bytes with q = 0.1 and an RTO of 200 ms are worth it from 29.4 Mbit/s on.
     let tcp = Tcp { handshake: true, ..Tcp::default() };
-    let with = |bandwidth| slp(tcp, Slp { bandwidth: BitRate(bandwidth), ..Slp::default() });
+    let with = |bandwidth| slp(tcp.clone(), Slp { bandwidth: BitRate(bandwidth), ..Slp::default() });
     // Packets: SYN, its duplicate, the segment.
     let (without, totals) = run(with(29_399_999), 1, &[2]);
     assert_eq!((without, totals.timeouts), (HANDSHAKE + 200 * MS + THERE, 1));
@@ -192,19 +192,20 @@ fn ctcp_fills_a_lossy_link_that_reno_cannot() {
 
 fn schemes() -> Vec<(&'static str, Profile, Balancing)> {
     let tcp = Tcp { min_rto: Duration::from_millis(10), ..Tcp::default() };
-    let shim =
-        |name, shim: ShimKind| (name, Profile { tcp, scheme: SchemeKind::Shim(shim) }, shim.balancing());
+    let shim = |name, shim: ShimKind| {
+        (name, Profile { tcp: tcp.clone(), scheme: SchemeKind::Shim(shim) }, shim.balancing())
+    };
     let in_order = Common { delivery: Delivery::InOrder, ..Common::default() };
     vec![
-        ("ecmp", Profile::tcp(tcp), Balancing::FlowHash),
-        ("rps", Profile::tcp(tcp), Balancing::Spray),
+        ("ecmp", Profile::tcp(tcp.clone()), Balancing::FlowHash),
+        ("rps", Profile::tcp(tcp.clone()), Balancing::Spray),
         shim("corrective", ShimKind::Corrective(PerWindow::default())),
         shim("caps", ShimKind::Caps(Caps::default())),
         shim("htpc", ShimKind::Htpc(Htpc::default())),
         shim("htpc in order", ShimKind::Htpc(Htpc { common: in_order, ..Htpc::default() })),
         (
             "slp",
-            slp(Tcp { handshake: true, ..tcp }, Slp { learn: true, ..Slp::default() }),
+            slp(Tcp { handshake: true, ..tcp.clone() }, Slp { learn: true, ..Slp::default() }),
             Balancing::FlowHash,
         ),
         ("ctcp", Profile { tcp, scheme: SchemeKind::transport(Ctcp::default()) }, Balancing::FlowHash),

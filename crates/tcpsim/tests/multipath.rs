@@ -62,7 +62,7 @@ fn share_beside_tcp(congestion: CongestionKind) -> f64 {
         let fault = Fault { link: Dumbbell::BOTTLENECK, direction: Direction::Forward, failure };
         let options = Options { seed: Seed(seed), faults: vec![fault], ..Options::default() };
         let mut sim = Sim::new(&network.build(), &options).unwrap();
-        let several = long(&mut sim, &mptcp(congestion, 2), 0, 2);
+        let several = long(&mut sim, &mptcp(congestion.clone(), 2), 0, 2);
         let one = long(&mut sim, &Profile::tcp(Tcp { congestion: NEW_RENO, ..Tcp::default() }), 1, 3);
         let found = progress(&mut sim, &[several, one], seconds(5), seconds(65));
         (ours, theirs) = (ours + found[0], theirs + found[1]);

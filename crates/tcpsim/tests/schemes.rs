@@ -15,24 +15,30 @@ use units::{BitRate, Duration, Instant, LossRate};
 
 fn schemes() -> Vec<(&'static str, Profile)> {
     let tcp = Tcp::fuso();
-    let with = |scheme| Profile { tcp, scheme };
-    let shared = |kind| Profile::tcp(Tcp { congestion: CongestionKind::Shared(kind), ..tcp });
+    let with = |scheme| Profile { tcp: tcp.clone(), scheme };
+    let shared = |kind| Profile::tcp(Tcp { congestion: CongestionKind::Shared(kind), ..tcp.clone() });
     vec![
-        ("tcp", Profile::tcp(tcp)),
-        ("delayed acks", Profile::tcp(Tcp { ack_every: 2, ack_delay: Duration::from_millis(1), ..tcp })),
-        ("dctcp", Profile::tcp(Tcp { congestion: CongestionKind::Dctcp, ..tcp })),
+        ("tcp", Profile::tcp(tcp.clone())),
+        (
+            "delayed acks",
+            Profile::tcp(Tcp { ack_every: 2, ack_delay: Duration::from_millis(1), ..tcp.clone() }),
+        ),
+        ("dctcp", Profile::tcp(Tcp { congestion: CongestionKind::Dctcp, ..tcp.clone() })),
         ("cubic", shared(congestion::ControllerKind::Cubic)),
         ("newreno", shared(congestion::ControllerKind::NewReno)),
-        ("handshake", Profile::tcp(Tcp { handshake: true, ..tcp })),
-        ("rack", Profile::tcp(Tcp { rack: true, ..tcp })),
-        ("reactive", Profile::tcp(reactive(tcp))),
+        ("handshake", Profile::tcp(Tcp { handshake: true, ..tcp.clone() })),
+        ("rack", Profile::tcp(Tcp { rack: true, ..tcp.clone() })),
+        ("reactive", Profile::tcp(reactive(tcp.clone()))),
         ("corrective", with(SchemeKind::Corrective(Corrective::fuso()))),
         ("proactive", with(SchemeKind::Proactive)),
         ("repflow", with(SchemeKind::RepFlow)),
         ("mptcp", with(SchemeKind::Mptcp(Mptcp::new(4)))),
         (
             "small window",
-            Profile { tcp: Tcp { receive_window: 8, ..tcp }, scheme: SchemeKind::Mptcp(Mptcp::new(4)) },
+            Profile {
+                tcp: Tcp { receive_window: 8, ..tcp.clone() },
+                scheme: SchemeKind::Mptcp(Mptcp::new(4)),
+            },
         ),
         ("fuso", with(SchemeKind::Fuso(Fuso::new(4)))),
         ("fuso on one sub-flow", with(SchemeKind::Fuso(Fuso::new(1)))),
@@ -40,7 +46,7 @@ fn schemes() -> Vec<(&'static str, Profile)> {
         (
             "cofuso testbed",
             Profile {
-                tcp: Cofuso::tcp(Tcp { handshake: true, ..tcp }),
+                tcp: Cofuso::tcp(Tcp { handshake: true, ..tcp.clone() }),
                 scheme: SchemeKind::Cofuso(Cofuso::testbed(4)),
             },
         ),
@@ -208,7 +214,7 @@ fn bottleneck(tcp: Tcp, mark: Option<u32>) -> (f64, u32, u64) {
     let mut network = Dumbbell::new(10, BitRate::from_mbps(1_000), Duration::from_micros(100), 100);
     network.bottleneck.mark = mark.map(netsim::fabric::Mark::Packets);
     let mut sim = Sim::new(&network.build(), &Options::default()).unwrap();
-    let profile = sim.add_profile(Profile::tcp(tcp));
+    let profile = sim.add_profile(Profile::tcp(tcp.clone()));
     for pair in 0..10 {
         sim.add_flow(profile, pair, 10 + pair, 1 << 30, Instant::ORIGIN).unwrap();
     }

@@ -2,13 +2,64 @@ from typing import Any, Callable, Optional
 
 __version__: str
 
+Brought = tuple[list[tuple[str, str, type]], str]
+
+class Ack:
+    """New segments were acknowledged. Times are in seconds, windows of siblings in bytes."""
+
+    now: float
+    segments: int
+    sent_at: float
+    flight: int
+    limited: bool
+    in_recovery: bool
+    marked: bool
+    rtt: float
+    latest_rtt: float
+    min_rtt: float
+    siblings: list[tuple[int, float, bool]]
+
+class Packet:
+    """A packet that may be lost: its number, its bytes, and when."""
+
+    index: int
+    size: int
+    at: float
+
+class Path:
+    """A sub-flow at one moment: windows in segments, times in seconds."""
+
+    number: int
+    rtt: float
+    window: int
+    in_flight: int
+    room: int
+    oldest: Optional[int]
+    ever_sent: bool
+    timed_out: bool
+    failed: bool
+
+class Copy:
+    """A segment of path ``of`` once more over path ``on``: by default the oldest that was not copied yet."""
+
+    of: int
+    on: int
+    packet: Optional[int]
+    def __new__(cls, of: int, on: int, packet: Optional[int] = None) -> Copy: ...
+
+class Wait:
+    """Nothing now; to be asked again after so many seconds, if not earlier."""
+
+    seconds: float
+    def __new__(cls, seconds: float) -> Wait: ...
+
 class NativePlan:
     @staticmethod
-    def load(file: str, scale: str) -> NativePlan: ...
+    def load(file: str, scale: str, brought: Brought) -> NativePlan: ...
     @staticmethod
-    def parse(name: str, text: str, scale: str) -> NativePlan: ...
+    def parse(name: str, text: str, scale: str, brought: Brought) -> NativePlan: ...
     @staticmethod
-    def from_json(name: str, json: str, scale: str) -> NativePlan: ...
+    def from_json(name: str, json: str, scale: str, brought: Brought) -> NativePlan: ...
     name: str
     title: str
     claims: list[str]
@@ -30,6 +81,9 @@ class NativePlan:
         look: Callable[[int, int], Any],
     ) -> tuple[NativeResults, Optional[BaseException]]: ...
     def campaign(self, seeds: int, folder: Optional[str]) -> NativeCampaign: ...
+    def single(
+        self, at: list[tuple[str, str]], scheme: Optional[str], seed: int, watch: int
+    ) -> tuple[bytes, bytes, list[tuple[str, str]]]: ...
     def results(self, rows: list[str], seeds: int) -> NativeResults: ...
 
 class NativeCampaign:

@@ -9,15 +9,37 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _native
+from ._native import Ack, Copy, Packet, Path, Wait
+from ._parts import Controller, LossModel, PartError, Scheduler, Scheme, brought
 from ._table import table
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Figure", "Interrupted", "Plan", "PlanError", "Results", "merge", "run"]
+__all__ = [
+    "Ack",
+    "Controller",
+    "Copy",
+    "Figure",
+    "Interrupted",
+    "LossModel",
+    "Packet",
+    "PartError",
+    "Path",
+    "Plan",
+    "PlanError",
+    "Results",
+    "Scheduler",
+    "Scheme",
+    "Simulation",
+    "Wait",
+    "merge",
+    "run",
+    "simulate",
+]
 
 
 class PlanError(ValueError):
@@ -57,24 +79,34 @@ class Plan:
     :param source: a file, its folder, a text in TOML, or a dictionary with the same keys.
     :param scale: ``"quick"``, ``"medium"`` or ``"paper"``.
     :param name: what it is called; that of its folder by default.
+    :param uses: classes of your own that it names: each a :class:`Scheme`, :class:`Controller`, :class:`Scheduler` or
+        :class:`LossModel`, by its ``name`` if it has one, else by that of the class.
     :raises PlanError: when something in it cannot be.
     """
 
-    def __init__(self, source: Union[str, os.PathLike, Mapping[str, Any]], scale: str = "quick", name: Optional[str] = None):
+    def __init__(
+        self,
+        source: Union[str, os.PathLike, Mapping[str, Any]],
+        scale: str = "quick",
+        name: Optional[str] = None,
+        uses: Sequence[type] = (),
+    ):
+        self._uses = tuple(uses)
+        classes = brought(self._uses)
         if isinstance(source, Mapping):
-            self._native = _checked(_native.NativePlan.from_json, name or "plan", json.dumps(source), scale)
+            self._native = _checked(_native.NativePlan.from_json, name or "plan", json.dumps(source), scale, classes)
         elif isinstance(source, str) and "\n" in source:
-            self._native = _checked(_native.NativePlan.parse, name or "plan", source, scale)
+            self._native = _checked(_native.NativePlan.parse, name or "plan", source, scale, classes)
         else:
             file = os.fspath(source)
             if os.path.isdir(file):
                 file = os.path.join(file, "plan.toml")
-            self._native = _checked(_native.NativePlan.load, file, scale)
+            self._native = _checked(_native.NativePlan.load, file, scale, classes)
 
     @property
     def _source(self) -> tuple:
         """For machines that have neither its file nor those that it names."""
-        return (self.name, self._native.text(), self.scale)
+        return (self.name, self._native.text(), self.scale, self._uses)
 
     @property
     def name(self) -> str:
@@ -137,8 +169,8 @@ class Plan:
 
 def _plan_of(source: tuple) -> Plan:
     """The plan of another machine."""
-    name, text, scale = source
-    return Plan(text, scale, name)
+    name, text, scale, uses = source
+    return Plan(text, scale, name, uses)
 
 
 class Figure:
@@ -228,6 +260,8 @@ def run(
     :param progress: true or false to show how far it is, or a function of runs done and runs in all. By default it
         is shown in terminals and notebooks.
     :raises Interrupted: on Ctrl-C, with the rows that were finished.
+    :raises PartError: when a class of the plan's ``uses`` raises, or answers what cannot be. Finished rows are kept in
+        ``out``.
     """
     plan = plan if isinstance(plan, Plan) else Plan(plan, scale)
     jobs = jobs if jobs is not None else os.cpu_count() or 1
@@ -245,6 +279,63 @@ def run(
     if raised is not None:
         raise raised
     return results
+
+
+class Simulation:
+    """A point of a plan with one seed: flows, and packets of the slowest ones. Its tables are of Arrow."""
+
+    def __init__(self, plan: Plan, flows: bytes, packets: bytes, traces: Iterable[tuple[str, str]]):
+        #: The plan.
+        self.plan = plan
+        #: By scheme, the hash over every event: equal if and only if everything happened alike.
+        self.traces = dict(traces)
+        self._flows = flows
+        self._packets = packets
+
+    @property
+    def flows(self) -> pyarrow.Table:
+        """A row for each measured flow: scheme, size, start, completion time, timeouts, what was sent again."""
+        return table(self._flows)
+
+    @property
+    def packets(self) -> pyarrow.Table:
+        """A row for each thing that happened to the flows that were watched, in the order of its happening.
+
+        ``event`` is what: ``written``, ``sent`` (``how``: ``new``, ``again``, ``copy``, ``parity``), ``lost`` or
+        ``dropped`` at a ``port``, ``acknowledged`` up to before ``number`` with ``sack`` blocks, ``reply lost``,
+        ``repaired``, ``recovery``, ``timeout``, ``probe``, ``finished``. ``number`` is a segment of the ``sub_flow``,
+        ``data_number`` the same in the connection's data, ``amount`` bytes written or segments repaired.
+        """
+        return table(self._packets)
+
+    def __repr__(self) -> str:
+        return f"<Simulation of {self.plan.name}: {', '.join(self.traces)}>"
+
+
+def simulate(
+    plan: Union[Plan, str, os.PathLike, Mapping[str, Any]],
+    *,
+    at: Optional[Mapping[str, Any]] = None,
+    scheme: Optional[str] = None,
+    seed: int = 1,
+    watch: int = 1,
+    scale: str = "quick",
+) -> Simulation:
+    """Runs one point of a plan, with one seed, and watches its slowest flows packet by packet.
+
+    :param plan: a :class:`Plan`, or what makes one.
+    :param at: values of the plan's axes, ``{"loss": 0.05}``; the first value of those that are not named.
+    :param scheme: only this one.
+    :param watch: how many flows of each scheme to watch, the slowest first; those that do not end are the slowest.
+    :param scale: ``"quick"``, ``"medium"`` or ``"paper"``, if ``plan`` is not a :class:`Plan` yet.
+    :raises PlanError: when the plan has no such point or scheme.
+    :raises PartError: as :func:`run`.
+    """
+    plan = plan if isinstance(plan, Plan) else Plan(plan, scale)
+    if watch < 0 or seed < 0:
+        raise ValueError("watch and seed are at least 0")
+    point = [(axis, str(value)) for axis, value in (at or {}).items()]
+    return Simulation(plan, *_checked(plan._native.single, point, scheme, seed, watch))
 
 
 def _check_seeds(seeds: Optional[int]) -> None:

@@ -60,8 +60,8 @@ fn size(size: QueueSize) -> String {
 
 fn loss(loss: &Loss) -> Option<String> {
     match loss {
-        // Interference has no key of its own: it is for fabrics.
-        Loss::None | Loss::Interference(_) => None,
+        // Interference and what programs bring along have no keys of their own: they are for fabrics.
+        Loss::None | Loss::Interference(_) | Loss::Custom(_) => None,
         Loss::Bernoulli(rate) => Some(format!("loss={}", rate.get())),
         Loss::GilbertElliott(c) => {
             let parts = [c.good_to_bad, c.bad_to_good, c.loss_in_bad, c.loss_in_good];

@@ -37,7 +37,7 @@ impl Connection {
             }
         }
         while self.has_new_data()
-            && let Some(index) = self.next_subflow()
+            && let Some(index) = self.next_subflow(now)
         {
             if !self.send_next(io, index) {
                 break;
@@ -80,14 +80,18 @@ impl Connection {
     }
 
     /// The sub-flow that takes the next segment: the one with room and the smallest smoothed RTT,
-    /// if possible not the one that failed to deliver it.
+    /// if possible not the one that failed to deliver it; or what a scheduler of one's own says.
     #[inline]
-    fn next_subflow(&mut self) -> Option<usize> {
+    fn next_subflow(&mut self, now: Instant) -> Option<usize> {
         let tcp = &self.ends.tcp;
         if let [only] = self.subs.as_mut_slice() {
             return only.takes_data(tcp).then_some(0);
         }
         let failed = self.reinjections.front().map(|reinjection| reinjection.not_on);
+        if self.scheduler.is_some() {
+            return self.scheduled(now, failed);
+        }
+        let tcp = &self.ends.tcp;
         let ready = |(index, sub): (usize, &mut Subflow)| {
             sub.takes_data(tcp).then_some((failed == Some(index), sub.rtt.smoothed, index))
         };

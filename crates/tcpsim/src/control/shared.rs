@@ -1,6 +1,6 @@
 //! A controller of the crate `congestion` as a sub-flow's window: bytes there, segments here.
 
-use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, Rtt};
+use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase};
 use units::{Duration, Instant};
 
 use super::Acked;
@@ -20,10 +20,6 @@ fn config(tcp: &Tcp, window: u32) -> Config {
         cubic_rules: tcp.cubic_rules,
         ..Config::default()
     }
-}
-
-fn rtt_of(rtt: &RttEstimator) -> Rtt {
-    Rtt { latest: rtt.latest, smoothed: rtt.smoothed, min: rtt.min, variance: rtt.variance }
 }
 
 impl Shared {
@@ -53,7 +49,7 @@ impl Shared {
             // Of TCP's echoes only DCTCP's say which segments were marked; others repeat the last
             // one until CWR.
             ce_bytes: if acked.marked { u64::from(acked.segments) * self.mss } else { 0 },
-            rtt: rtt_of(rtt),
+            rtt: rtt.seen(),
             ..Ack::default()
         };
         self.controller.on_ack(&ack, group);
@@ -68,7 +64,7 @@ impl Shared {
     /// TCP decides by sequence numbers that this is a new loss event, so it is told as a loss of
     /// now.
     pub(super) fn on_loss(&mut self, now: Instant, rtt: &RttEstimator, group: &[PathWindow]) {
-        let loss = Loss { now, bytes: self.mss, packets: 1, largest_sent_at: now, rtt: rtt_of(rtt) };
+        let loss = Loss { now, bytes: self.mss, packets: 1, largest_sent_at: now, rtt: rtt.seen() };
         self.controller.on_loss(&loss, group);
     }
 

@@ -70,7 +70,7 @@ impl Default for World {
 impl World {
     /// The new profile's number.
     pub(super) fn add_profile(&mut self, profile: Profile) -> u32 {
-        let tcp = Arc::new(profile.tcp);
+        let tcp = Arc::new(profile.tcp.clone());
         self.profiles.push(Known { profile, tcp });
         self.profiles.len() as u32 - 1
     }

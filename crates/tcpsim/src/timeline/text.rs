@@ -32,7 +32,8 @@ impl PortNames {
         Self(both.collect())
     }
 
-    fn of(&self, port: PortId) -> &str {
+    /// The name of a port.
+    pub fn of(&self, port: PortId) -> &str {
         self.0.get(port.0 as usize).map_or("an unknown port", String::as_str)
     }
 }

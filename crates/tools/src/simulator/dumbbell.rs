@@ -129,7 +129,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     let mut sim = Sim::new(&setting.network().build(), &setting.options()).expect("a sound topology");
     let base = if setting.number("linux") > 0.0 { Tcp::linux() } else { Tcp::default() };
     let profile = sim.add_profile(Profile::tcp(Tcp {
-        congestion: setting.tcp,
+        congestion: setting.tcp.clone(),
         ecn: setting.number("mark") > 0.0,
         receive_window: setting.number("window") as u32,
         min_rto: setting.time("min_rto_ms", 1e6),
