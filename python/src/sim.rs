@@ -148,6 +148,12 @@ impl NativePlan {
         self.plan.text()
     }
 
+    /// The same as a table in JSON.
+    fn json(&self) -> PyResult<String> {
+        let table: toml::Table = self.plan.text().parse().map_err(|error| wrong(error, None))?;
+        serde_json::to_string(&table).map_err(|error| wrong(error, None))
+    }
+
     /// Runs it with rows kept in `folder`, or nowhere. `look` is called with runs done and runs in
     /// all. Answers with the rows, and what `look` or a signal raised, if they did.
     fn run(

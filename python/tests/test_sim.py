@@ -53,6 +53,14 @@ def test_rows_are_tables_of_arrow_pandas_and_polars():
     assert set(results.distributions.column("share").to_pylist()) >= {1.0}
 
 
+def test_a_plan_is_a_dictionary_to_be_changed():
+    plan = sim.Plan(PLAN)
+    there = plan.as_dict()
+    assert there["sweep"] == {"loss": [0, 0.05]} and sim.Plan(there).hash == plan.hash
+    there["sweep"]["loss"] = [0.1]
+    assert sim.Plan(there, name="mine").runs == 4
+
+
 def test_a_dictionary_is_the_same_plan():
     plan = sim.Plan(SAME)
     assert (plan.schemes, plan.axes, plan.scale) == (["tcp", "fuso"], ["loss"], "quick")

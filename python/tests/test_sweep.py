@@ -71,3 +71,24 @@ def test_a_worker_of_another_version_is_named(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("mendpath._sweep.__version__", "9.9.9")
     with pytest.raises(Exception, match="a worker has mendpath .*, the driver 9.9.9"):
         mendpath.sweep(PLAN, out=tmp_path)
+
+
+def test_classes_travel_with_the_plan(cluster, tmp_path):
+    ray.init(address=cluster[0].address, log_to_driver=False)
+
+    class Every(sim.LossModel):
+        nth = 6
+
+        def lose(self, packet):
+            return packet.index % self.nth == 0
+
+    plan = sim.Plan(PLAN.replace('loss = "$loss"', 'model = "Every", parameters = { nth = "$nth" }').replace("loss = [0, 0.05]", "nth = [5, 9]").replace('x = "loss"', 'x = "nth"'), uses=[Every])
+    assert mendpath.sweep(plan, out=tmp_path).runs.equals(sim.run(plan, jobs=1).runs)
+
+    class Broken(sim.LossModel):
+        def lose(self, packet):
+            raise ValueError("on purpose")
+
+    broken = sim.Plan(plan.as_dict() | {"fault": [{"links": "paths", "model": "Broken"}], "sweep": {}, "figure": []}, uses=[Broken])
+    with pytest.raises(sim.PartError, match="Broken.lose, at .*on purpose"):
+        mendpath.sweep(broken, out=tmp_path / "broken")

@@ -18,8 +18,10 @@ use tcpsim::{
 };
 use toml::Table;
 
+type Read<T> = dyn Fn(&Table) -> Result<T, String> + Send + Sync;
+
 /// Makes parts by the parameters that a plan gives them, or says what is wrong with these.
-pub struct Part<T>(Arc<dyn Fn(&Table) -> Result<T, String> + Send + Sync>);
+pub struct Part<T>(Arc<Read<T>>);
 
 impl<T> Part<T> {
     /// Parts that `read` makes of a plan's table `parameters`, which may be empty.

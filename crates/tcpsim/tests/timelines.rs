@@ -31,7 +31,7 @@ fn a_window_of_one_takes_a_round_trip_per_doubling() {
     let tcp = Tcp { initial_window: 1, ..Tcp::default() };
     let round = ack(0);
     // 1, then 2 (the first of them acknowledged a ms before the second), then 4.
-    assert_eq!(run(tcp, 3, &[]), (round + MS + THERE, 0));
+    assert_eq!(run(tcp.clone(), 3, &[]), (round + MS + THERE, 0));
     assert_eq!(run(tcp, 7, &[]), (2 * round + 3 * MS + THERE, 0));
 }
 
@@ -121,7 +121,7 @@ fn limited_transmit_keeps_a_small_window_from_timing_out() {
     // Window 3, segment 0 lost: the SACKs of 1 and 2 release 3 and 4, whose first SACK is the
     // third.
     let tcp = Tcp { initial_window: 3, early_retransmit: false, ..Tcp::default() };
-    assert_eq!(run(tcp, 5, &[0]), (ack(1) + ack(0) + THERE, 0));
+    assert_eq!(run(tcp.clone(), 5, &[0]), (ack(1) + ack(0) + THERE, 0));
     let without = Tcp { limited_transmit: false, ..tcp };
     assert_eq!(run(without, 5, &[0]).1, 1);
 }

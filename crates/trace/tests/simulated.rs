@@ -70,12 +70,18 @@ struct Scenario {
 
 fn scenarios() -> Vec<Scenario> {
     let tcp = Tcp { handshake: true, ..Tcp::default() };
-    let recent = Tcp { rack: true, prr: true, tlp: Some(Tlp::default()), ack_every: 2, ..tcp };
-    let linux =
-        Tcp { fack: true, rto_above_srtt: true, sack_timing: true, ack_every: 2, quick_acks: 16, ..tcp };
+    let recent = Tcp { rack: true, prr: true, tlp: Some(Tlp::default()), ack_every: 2, ..tcp.clone() };
+    let linux = Tcp {
+        fack: true,
+        rto_above_srtt: true,
+        sack_timing: true,
+        ack_every: 2,
+        quick_acks: 16,
+        ..tcp.clone()
+    };
     vec![
-        Scenario { name: "RFC 6675", loss: 0.01, rtt_ms: 20, tcp },
-        Scenario { name: "RFC 6675", loss: 0.02, rtt_ms: 60, tcp },
+        Scenario { name: "RFC 6675", loss: 0.01, rtt_ms: 20, tcp: tcp.clone() },
+        Scenario { name: "RFC 6675", loss: 0.02, rtt_ms: 60, tcp: tcp.clone() },
         Scenario { name: "RFC 6675", loss: 0.05, rtt_ms: 20, tcp },
         Scenario { name: "RACK, TLP, PRR", loss: 0.03, rtt_ms: 60, tcp: recent },
         Scenario { name: "FACK as in older Linux", loss: 0.03, rtt_ms: 100, tcp: linux },
@@ -90,7 +96,7 @@ fn simulate(scenario: &Scenario) -> (Vec<Vec<Reason>>, Vec<Captured>) {
     let failure = Failure::random(LossRate::new(scenario.loss).unwrap());
     let faults = vec![Fault::both(Dumbbell::BOTTLENECK, failure)];
     let mut sim = Sim::new(&topology, &Network { seed: Seed(7), faults, ..Network::default() }).unwrap();
-    let tcp = sim.add_profile(Profile::tcp(scenario.tcp));
+    let tcp = sim.add_profile(Profile::tcp(scenario.tcp.clone()));
     let files = [Memory::default(), Memory::default()];
     for (port, file) in [LinkId(0).forward(), LinkId(0).backward()].into_iter().zip(&files) {
         sim.capture(port, file.clone(), 1_460).unwrap();

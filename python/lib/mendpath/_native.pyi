@@ -72,6 +72,7 @@ class NativePlan:
     runs: int
     hash: str
     def text(self) -> str: ...
+    def json(self) -> str: ...
     def run(
         self,
         seeds: Optional[int],

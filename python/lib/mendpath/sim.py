@@ -163,6 +163,11 @@ class Plan:
         """Of all that rows depend on."""
         return self._native.hash
 
+    def as_dict(self) -> dict[str, Any]:
+        """The plan at its scale as a dictionary, with what stands in the files that it names: to be changed and made a
+        plan again."""
+        return json.loads(self._native.json())
+
     def __repr__(self) -> str:
         return f"<Plan {self.name} ({self.scale}): {self.title}; {self.runs} runs>"
 
