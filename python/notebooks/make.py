@@ -14,7 +14,10 @@ for file in sorted(here.glob("*.ipynb")):
         # When it was run, and on what, is nobody's business; nor how far it was a second before its end.
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if "\r" not in output.get("text", "")]
+            # Logs are of the machine.
+            text = lambda output: output.get("text", "")
+            is_log = lambda output: output.get("name") == "stderr" or "(raylet)" in text(output)
+            cell.outputs = [output for output in cell.outputs if "\r" not in text(output) and not is_log(output)]
     notebook.metadata.pop("language_info", None)
     if "--check" not in sys.argv:
         nbformat.write(notebook, file)

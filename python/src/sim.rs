@@ -56,6 +56,10 @@ fn failed(error: CampaignError) -> PyErr {
     }
 }
 
+fn runs_of(plan: &Plan) -> usize {
+    Point::all(&plan.axes).len() * plan.schemes.len() * plan.seeds as usize
+}
+
 fn scale_of(text: &str) -> PyResult<Scale> {
     text.parse().map_err(|error: experiments::UnknownScale| wrong(error, None))
 }
@@ -135,7 +139,7 @@ impl NativePlan {
     /// Runs of the whole plan.
     #[getter]
     fn runs(&self) -> usize {
-        Point::all(&self.plan.axes).len() * self.plan.schemes.len() * self.plan.seeds as usize
+        runs_of(&self.plan)
     }
 
     #[getter]
@@ -355,6 +359,11 @@ fn watched(
 impl NativeResults {
     fn __len__(&self) -> usize {
         self.rows.len()
+    }
+
+    /// Runs of the whole plan, with as many seeds as were asked for.
+    fn asked(&self) -> usize {
+        runs_of(&self.plan)
     }
 
     /// Every run, as a file of Parquet.

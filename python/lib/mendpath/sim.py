@@ -241,7 +241,7 @@ class Results:
         return Figure(chosen, _checked(self._native.figure, chosen))
 
     def __repr__(self) -> str:
-        return f"<Results of {self.plan.name}: {len(self)} of {self.plan.runs} runs>"
+        return f"<Results of {self.plan.name}: {len(self)} of {self._native.asked()} runs>"
 
 
 def run(
