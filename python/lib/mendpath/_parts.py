@@ -177,9 +177,9 @@ class LossModel(_Part):
 _BASES = (_Part, Scheme, Controller, Scheduler, LossModel)
 
 
-def _parameters(cls: type) -> set:
+def _parameters(cls: type[_Part]) -> set[str]:
     """Attributes of a class that a plan may set."""
-    names = set()
+    names: set[str] = set()
     for base in cls.__mro__:
         if base not in _BASES and base is not object:
             names.update(name for name, value in vars(base).items() if not callable(value) and not name.startswith("_"))

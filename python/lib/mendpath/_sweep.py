@@ -128,7 +128,8 @@ def sweep(
     look, end = sim._progress(plan.name, progress)
     work = ray.remote(max_retries=-1, num_cpus=1)(_task)
     source = ray.put(plan._source)
-    per_run, running = None, {}
+    per_run: Optional[float] = None
+    running: dict[Any, list[int]] = {}
     try:
         while left or running:
             # No more than two for each processor, so that what a task lasts can still be learnt.

@@ -105,8 +105,8 @@ def analyze(
     :raises OSError: when a file cannot be read.
     :raises ValueError: when one is no capture, or an argument cannot be.
     """
-    single = isinstance(files, (str, os.PathLike))
-    named = [os.fspath(file) for file in ([files] if single else files)]
+    every = [files] if isinstance(files, (str, os.PathLike)) else files
+    named = [os.fspath(file) for file in every]
     if timeout_at_ms is not None and method != "paper":
         raise ValueError("timeout_at_ms is of the method `paper`")
     wanted = {

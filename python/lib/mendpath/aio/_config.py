@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import ssl
-from typing import TYPE_CHECKING, Any, Iterable, Optional, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, TypedDict, Union
 
 from .. import _native
 
@@ -60,7 +60,7 @@ class Options(TypedDict, total=False):
     key_log: bool
 
 
-def _native_options(options: dict) -> dict[str, Any]:
+def _native_options(options: Mapping[str, Any]) -> dict[str, Any]:
     known = Options.__annotations__
     for name in options:
         if name not in known:
