@@ -15,7 +15,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use experiments::{Failed, Part, Parts};
+use experiments::{Part, Parts, Stop};
 use pyo3::{
     exceptions::{PyException, PyTypeError, PyValueError},
     prelude::*,
@@ -47,20 +47,25 @@ struct Broken {
 /// Where what goes wrong is told. Clones are the same one.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Report {
-    failed: Failed,
+    stop: Stop,
     first: Arc<Mutex<Option<Broken>>>,
 }
 
 impl Report {
     fn tell(&self, broken: Broken) {
         self.first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(broken);
-        self.failed.set();
+        self.stop.set();
+    }
+
+    /// Ends the runs that are under way.
+    pub(crate) fn stop(&self) {
+        self.stop.set();
     }
 
     /// Forgets, as another run begins.
     pub(crate) fn begin(&self) {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.failed.clear();
+        self.stop.clear();
     }
 
     /// What went wrong since then, as the exception `PartError` whose cause it is.
@@ -102,7 +107,7 @@ impl Object {
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>,
     ) -> Option<R> {
         let object = self.object.as_ref()?;
-        if self.report.failed.is_set() {
+        if self.report.stop.is_set() {
             return None;
         }
         Python::attach(|py| match call(object.bind(py)) {
@@ -150,7 +155,7 @@ impl Class {
     fn make(&self, given: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>) -> Object {
         let class = self.name.clone();
         let nothing = Object { object: None, class, report: self.report.clone() };
-        if self.report.failed.is_set() {
+        if self.report.stop.is_set() {
             return nothing;
         }
         let made = Python::attach(|py| {
@@ -185,7 +190,7 @@ pub(crate) fn read(
     version: String,
 ) -> PyResult<(Parts, Report)> {
     let report = Report::default();
-    let mut parts = Parts { version, failed: report.failed.clone(), ..Parts::default() };
+    let mut parts = Parts { version, stop: report.stop.clone(), ..Parts::default() };
     for (kind, name, class) in classes {
         match kind.as_str() {
             "scheme" => {

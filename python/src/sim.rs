@@ -185,7 +185,7 @@ impl NativePlan {
         let campaign = Campaign::new(&plan, folder).map_err(failed)?.shard(shard);
         self.report.raised(py)?;
         let look = look.clone().unbind();
-        let (rows, raised) = py.detach(|| watched(&campaign, jobs, &look));
+        let (rows, raised) = py.detach(|| watched(&campaign, jobs, (&look, &self.report)));
         self.report.raised(py)?;
         let rows = rows.map_err(failed)?;
         Ok((NativeResults { plan: Arc::new(plan), rows }, raised))
@@ -309,11 +309,12 @@ fn read(rows: &[String]) -> PyResult<Vec<Row>> {
     rows.iter().map(|text| serde_json::from_str(text).map_err(|error| wrong(error, None))).collect()
 }
 
-/// Runs on other threads, while this one sees to Python.
+/// Runs on other threads, while this one sees to Python: what `look` or a signal raises ends the
+/// runs.
 fn watched(
     campaign: &Campaign<'_>,
     jobs: usize,
-    look: &Py<PyAny>,
+    (look, report): (&Py<PyAny>, &Report),
 ) -> (Result<Vec<Row>, CampaignError>, Option<PyErr>) {
     let (done, runs, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
     let (ended, news) = (Mutex::new(false), Condvar::new());
@@ -347,6 +348,7 @@ fn watched(
                 && let Err(error) = tell()
             {
                 stop.store(true, Ordering::Relaxed);
+                report.stop();
                 raised = Some(error);
             }
         }

@@ -115,6 +115,27 @@ def test_an_interrupt_keeps_finished_rows_and_the_next_run_goes_on(tmp_path):
     assert whole.runs.equals(sim.run(PLAN).runs)
 
 
+def test_an_interrupt_ends_a_run_in_its_midst(tmp_path):
+    """Both runs are under way when it comes; each would take an hour."""
+    endless = {**SAME, "sweep": {}, "fault": [], "scheme": [{"kind": "tcp"}], "distributions": False}
+    endless["workload"] = {"kind": "spaced", "from": "first", "to": "second", "flows": 1, "apart_ms": 1, "bytes": 10**12}
+    asked = []
+
+    def enough(done, runs):
+        asked.append(done)
+        if len(asked) >= 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(sim.Interrupted) as caught:
+        sim.run(endless, seeds=2, jobs=2, progress=enough)
+    assert len(caught.value.results) == 0 and set(asked) == {0}
+    # The plan is as good as new.
+    plan = sim.Plan(PLAN)
+    with pytest.raises(LookupError):
+        sim.run(plan, seeds=2_000, progress=lambda done, runs: {}[done])
+    assert len(sim.run(plan)) == 8
+
+
 def test_what_a_progress_function_raises_comes_back():
     def broken(done, runs):
         raise LookupError("mine")

@@ -59,6 +59,13 @@ pub enum CampaignError {
     },
 }
 
+impl CampaignError {
+    /// Whether a run was ended in its midst.
+    fn is_stopped(&self) -> bool {
+        matches!(self, Self::Scenario { error: ScenarioError::Stopped, .. })
+    }
+}
+
 /// How an experiment stands.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
@@ -219,7 +226,8 @@ impl<'a> Campaign<'a> {
     }
 
     /// The same, but no run is begun after `go_on` has answered a step with false: then the rows are
-    /// those that were finished, and the next time goes on from there.
+    /// those that were finished, and the next time goes on from there. Runs under way are finished,
+    /// unless the plan's [`Stop`](crate::Stop) ends them too.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -246,6 +254,7 @@ impl<'a> Campaign<'a> {
             if !go_on(Progress { done: done.load(Ordering::Relaxed), runs: jobs.len() }) {
                 stop.store(true, Ordering::Relaxed);
             }
+            stop.load(Ordering::Relaxed)
         };
         report();
         let work = || {
@@ -253,6 +262,9 @@ impl<'a> Campaign<'a> {
                 && let Some(&place) = todo.get(next.fetch_add(1, Ordering::Relaxed))
             {
                 let found = self.row(&jobs[place]);
+                if found.as_ref().is_err_and(CampaignError::is_stopped) && report() {
+                    break; // as was asked for: what finished before counts
+                }
                 let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 let (journal, rows, first_error) = &mut *state;
                 let kept = found.and_then(|row| journal.add(&row).map(|()| row).map_err(failed));

@@ -72,7 +72,7 @@ pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};
 pub use models::{MODELS, Model, ModelPlan};
 pub use outcome::{Measured, Outcome, Role};
 pub use output::{Files, distributions_table, publish, runs_table, write_all};
-pub use parts::{Failed, Part, Parts};
+pub use parts::{Part, Parts, Stop};
 pub use plan::{Plan, PlanFileError, SchemeEntry};
 pub use plans::{Keys, PlanError, Scale, UnknownScale};
 pub use player::{Playback, Player};

@@ -12,8 +12,7 @@ use std::{
 use netsim::{Own, loss::OwnLoss};
 use plans::{Keys, PlanError, names};
 use tcpsim::{
-    OwnController,
-    connection::scheduler::OwnScheduler,
+    OwnController, OwnScheduler,
     schemes::{Mptcp, OwnScheme},
 };
 use toml::Table;
@@ -56,15 +55,16 @@ pub struct Parts {
     pub losses: BTreeMap<String, Part<OwnLoss>>,
     /// Another text when they do something else: rows of another one are not reused.
     pub version: String,
-    /// One of them cannot go on; every run ends.
-    pub failed: Failed,
+    /// Ends every run, as when one of them cannot go on.
+    pub stop: Stop,
 }
 
-/// Says that a part cannot go on. Clones are the same one.
+/// Ends the runs of a plan in their midst, within a millisecond of simulated time. Clones are the
+/// same one.
 #[derive(Clone, Default, Debug)]
-pub struct Failed(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicBool>);
 
-impl Failed {
+impl Stop {
     /// From now on.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
@@ -75,7 +75,7 @@ impl Failed {
         self.0.store(false, Ordering::Relaxed);
     }
 
-    /// Whether one cannot.
+    /// Whether they end.
     pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -198,16 +198,16 @@ mod tests {
     #[test]
     fn runs_end_when_one_cannot_go_on() {
         let parts = parts();
-        let failed = parts.failed.clone();
+        let stop = parts.stop.clone();
         let broken = Part::new(move |_: &Table| {
-            let failed = failed.clone();
-            Ok(OwnLoss::new("every", move |_| Box::new(Breaks(failed.clone()))))
+            let stop = stop.clone();
+            Ok(OwnLoss::new("every", move |_| Box::new(Breaks(stop.clone()))))
         });
         let error = run(Parts { losses: BTreeMap::from([("every".to_owned(), broken)]), ..parts });
         assert!(matches!(error, Err(CampaignError::Scenario { .. })), "{error:?}");
     }
 
-    struct Breaks(Failed);
+    struct Breaks(Stop);
 
     impl LossModel for Breaks {
         fn lose(&mut self, _: &PacketInfo) -> bool {

@@ -20,7 +20,7 @@ use units::{Duration, Instant, LossRate};
 use crate::{
     faults::FaultPlan,
     outcome::{Measured, Outcome, Role, arrivals, measured},
-    parts::{Failed, Parts},
+    parts::{Parts, Stop},
     topologies::{Network, TOPOLOGIES},
     workloads::{Traffic, TrafficError, WORKLOADS, Workload},
 };
@@ -35,9 +35,9 @@ pub enum ScenarioError {
     /// The traffic cannot be.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// A part that the program brought along cannot go on.
-    #[error("a part that the program brought along cannot go on")]
-    Part,
+    /// It was ended in its midst ([`Stop`]).
+    #[error("ended in its midst")]
+    Stopped,
 }
 
 /// Everything about a run but its seed.
@@ -52,7 +52,7 @@ pub struct Scenario {
     limit: Duration,
     /// How often windows are looked at, if they are.
     sample: Option<Duration>,
-    failed: Failed,
+    stop: Stop,
 }
 
 /// Most samples of a run.
@@ -128,7 +128,7 @@ impl Scenario {
             network,
             profile,
             background: Profile::tcp(tcp),
-            failed: parts.failed.clone(),
+            stop: parts.stop.clone(),
         })
     }
 
@@ -219,7 +219,7 @@ impl Scenario {
         let mut enough = |sim: &Sim| {
             let is_there = |flow: &usize| sim.flows()[*flow].finished != Instant::MAX;
             arrived += measured[arrived..].iter().take_while(|flow| is_there(flow)).count();
-            self.failed.is_set() || (arrived == measured.len() && arrived > 0)
+            self.stop.is_set() || (arrived == measured.len() && arrived > 0)
         };
         let (end, mut timeline) = (Instant::ORIGIN + self.limit, Vec::new());
         while let Some(every) = self.sample
@@ -235,7 +235,7 @@ impl Scenario {
             timeline.extend(windows.map(|(n, window)| (seconds, n, window)));
         }
         sim.run_until(end, enough).map_err(TrafficError::from)?;
-        if self.failed.is_set() { Err(ScenarioError::Part) } else { Ok(timeline) }
+        if self.stop.is_set() { Err(ScenarioError::Stopped) } else { Ok(timeline) }
     }
 
     /// The version of what ran: the crate's, and a hash over what this scheme does in a small run

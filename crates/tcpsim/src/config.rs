@@ -2,7 +2,7 @@
 
 use units::Duration;
 
-use crate::{connection::scheduler::OwnScheduler, control::OwnController};
+use crate::own::{OwnController, OwnScheduler};
 
 /// Congestion control of a sub-flow.
 #[derive(Clone, Default, PartialEq, Debug)]

@@ -3,7 +3,7 @@
 
 pub mod mptcp;
 mod receive;
-pub mod scheduler;
+mod scheduler;
 pub mod scheme;
 mod send;
 mod timers;
@@ -15,8 +15,9 @@ use netsim::fabric::Packet;
 use recovery::{Exposed, PacketNumber, PathId, SourceRun, UnackedView, slp_arbiter::Marks};
 use units::{Duration, Instant};
 
-use self::{mptcp::Mptcp, scheduler::Scheduler, scheme::Scheme};
+use self::{mptcp::Mptcp, scheme::Scheme};
 use crate::{
+    own::Scheduler,
     ranges::Ranges,
     record::FlowId,
     scoreboard::{CODED, COPY, PROTECTED, SACKED},

@@ -1,39 +1,21 @@
 //! Congestion windows, in segments.
 
 mod dctcp;
-mod own;
 mod reno;
 mod shared;
 
 use congestion::PathWindow;
 use units::{Duration, Instant};
 
-use crate::{CongestionKind, Tcp, rtt::RttEstimator};
-
-pub use own::{OwnController, WindowControl};
+use crate::{
+    CongestionKind, Tcp,
+    own::{Acked, WindowControl},
+    rtt::RttEstimator,
+};
 
 pub(crate) use dctcp::Dctcp;
 pub(crate) use reno::Reno;
 pub(crate) use shared::Shared;
-
-/// What an acknowledgement means for the window.
-#[derive(Clone, Copy, Debug)]
-pub struct Acked {
-    /// When it arrived.
-    pub now: Instant,
-    /// Segments that it newly acknowledged cumulatively.
-    pub segments: u32,
-    /// When the last of them was sent.
-    pub sent_at: Instant,
-    /// Segments outstanding before it.
-    pub flight: u32,
-    /// The window was full, so that it may grow.
-    pub limited: bool,
-    /// The sub-flow repairs losses: windows stand still.
-    pub in_recovery: bool,
-    /// It echoed a mark.
-    pub marked: bool,
-}
 
 /// The window of one sub-flow. The two that need no allocation are here, all others in a box.
 #[derive(Debug)]

@@ -29,6 +29,7 @@ pub mod transport;
 
 mod config;
 mod control;
+mod own;
 mod profile;
 mod prr;
 mod rack;
@@ -40,7 +41,7 @@ mod sim;
 mod subflow;
 
 pub use config::{CongestionKind, Tcp, Tlp};
-pub use control::{Acked, OwnController, WindowControl};
+pub use own::{Acked, OwnController, OwnScheduler, Scheduler, SubflowView, WindowControl};
 pub use profile::Profile;
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;

@@ -6,7 +6,8 @@ use units::{Duration, Instant};
 
 use crate::{
     Tcp,
-    control::{Acked, Control},
+    control::Control,
+    own::Acked,
     prr::Prr,
     rack::Rack,
     receiver::Receiver,

@@ -2,9 +2,8 @@
 
 use congestion::{PathWindow, Rtt};
 use mendpath_tcpsim::{
-    Acked, CongestionKind, OwnController, Profile, SchemeKind, Sim, Tcp, WindowControl,
-    connection::scheduler::{OwnScheduler, Scheduler, SubflowView},
-    schemes::Mptcp,
+    Acked, CongestionKind, OwnController, OwnScheduler, Profile, Scheduler, SchemeKind, Sim, SubflowView,
+    Tcp, WindowControl, schemes::Mptcp,
 };
 use netsim::{
     Loss, Seed,

@@ -2,10 +2,7 @@
 
 use pyo3::prelude::*;
 use recovery::{PathId, UnackedView as _};
-use tcpsim::{
-    Phase,
-    connection::{Connection, scheduler::SubflowView},
-};
+use tcpsim::{Phase, SubflowView, connection::Connection};
 
 /// What is known of a sub-flow at one moment.
 #[pyclass(frozen, get_all, module = "mendpath.sim")]

@@ -1,7 +1,7 @@
 //! Schedulers.
 
 use pyo3::{intern, prelude::*};
-use tcpsim::connection::scheduler::{OwnScheduler, Scheduler, SubflowView};
+use tcpsim::{OwnScheduler, Scheduler, SubflowView};
 use units::Instant;
 
 use super::{Class, Object, Path, nonsense, seconds};

@@ -8,7 +8,8 @@
 //! | DCTCP.BytesMarked| `marked`              | segments |
 //! | DCTCP.WindowEnd  | `window_end`: `acked` reaches the window | segments |
 
-use super::{Acked, Reno};
+use super::Reno;
+use crate::own::Acked;
 
 /// g: weight of the newest window's share of marks (section 4.2 recommends 1/16).
 const GAIN: f64 = 1.0 / 16.0;

@@ -4,7 +4,7 @@
 //! halves what is in flight and counts recovery by sequence numbers, and simulators are compared
 //! with ns-2 and ns-3 segment by segment.
 
-use super::Acked;
+use crate::own::Acked;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reno {

@@ -3,7 +3,7 @@
 use congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase};
 use units::{Duration, Instant};
 
-use super::Acked;
+use crate::own::Acked;
 use crate::{Tcp, rtt::RttEstimator};
 
 #[derive(Debug)]

@@ -6,7 +6,24 @@ use congestion::{PathWindow, Rtt};
 use netsim::Own;
 use units::Instant;
 
-use super::Acked;
+/// What an acknowledgement means for the window.
+#[derive(Clone, Copy, Debug)]
+pub struct Acked {
+    /// When it arrived.
+    pub now: Instant,
+    /// Segments that it newly acknowledged cumulatively.
+    pub segments: u32,
+    /// When the last of them was sent.
+    pub sent_at: Instant,
+    /// Segments outstanding before it.
+    pub flight: u32,
+    /// The window was full, so that it may grow.
+    pub limited: bool,
+    /// The sub-flow repairs losses: windows stand still.
+    pub in_recovery: bool,
+    /// It echoed a mark.
+    pub marked: bool,
+}
 
 /// Makes controllers of one's own, each with the initial window in segments.
 pub type OwnController = Own<u32, dyn WindowControl>;
