@@ -43,7 +43,7 @@ class Aimd(sim.Controller):
 
 
 class LowestRtt(sim.Scheduler):
-    def choose(self, now, paths):
+    def choose(self, now, paths, unsent):
         return min((path.failed, path.rtt, path.number) for path in paths if path.room)[2]
 
 

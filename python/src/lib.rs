@@ -16,7 +16,7 @@ mod _native {
         NativeServerConfig, NativeWriter, Operation, Ring, forked,
     };
     #[pymodule_export]
-    use crate::parts::{Acked, Copy, Packet, Path, Wait};
+    use crate::parts::{Acked, Copy, Packet, Path, Unsent, Wait};
     #[pymodule_export]
     use crate::sim::{NativeCampaign, NativePlan, NativeResults};
     #[pymodule_export]

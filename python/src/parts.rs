@@ -29,6 +29,7 @@ pub(crate) use self::{
     controller::Acked,
     loss::Packet,
     path::Path,
+    scheduler::Unsent,
     scheme::{Copy, Wait},
 };
 

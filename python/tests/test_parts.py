@@ -52,7 +52,7 @@ class Aimd(sim.Controller):
 
 
 class LowestRtt(sim.Scheduler):
-    def choose(self, now, paths):
+    def choose(self, now, paths, unsent):
         ready = [path for path in paths if path.room]
         return min(ready, key=lambda path: (path.failed, path.rtt, path.number)).number
 
@@ -96,7 +96,7 @@ def test_a_scheduler_may_prefer_what_it_likes():
     class Last(sim.Scheduler):
         name = "last"
 
-        def choose(self, now, paths):
+        def choose(self, now, paths, unsent):
             return max((path.number for path in paths if path.room), default=None)
 
     ours = plan(Last, replaced={'preset = "fuso"': 'preset = "fuso", scheduler = "last"'})

@@ -1,11 +1,11 @@
 //! TCP's parameters: a preset and what differs from it.
 
 use congestion::ControllerKind;
-use tcpsim::{CongestionKind, Tcp, Tlp};
+use tcpsim::{CongestionKind, Tcp, Tlp, schedulers::SCHEDULERS};
 
 use plans::{Keys, PlanError, names};
 
-use crate::parts::{self, Parts, listed, made};
+use crate::parts::{Parts, listed, made};
 
 type Preset = fn() -> Tcp;
 const PRESETS: &[(&str, Preset)] =
@@ -17,9 +17,7 @@ pub(crate) fn read(mut keys: Keys<'_>, base: Tcp, parts: &Parts) -> Result<Tcp, 
     if let Some(kind) = congestion(&mut keys, parts)? {
         tcp.congestion = kind;
     }
-    if let Some(own) = parts::named(&mut keys, ("scheduler", "scheduler_parameters"), &parts.schedulers)? {
-        tcp.scheduler = Some(own);
-    }
+    scheduler(&mut keys, parts, &mut tcp)?;
     numbers(&mut keys, &mut tcp)?;
     times(&mut keys, &mut tcp)?;
     flags(&mut keys, &mut tcp)?;
@@ -45,6 +43,26 @@ fn congestion(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<CongestionKin
             PlanError::value(keys.path("congestion"), format!("`{name}`"), allowed)
         }),
     }
+}
+
+/// `lowest-rtt`, one of the house, or one of the program's own with `scheduler_parameters`.
+fn scheduler(keys: &mut Keys<'_>, parts: &Parts, tcp: &mut Tcp) -> Result<(), PlanError> {
+    let Some(name) = keys.text("scheduler")? else { return Ok(()) };
+    let of_the_house = SCHEDULERS.iter().find(|(known, _)| *known == name);
+    tcp.scheduler = match (of_the_house, parts.schedulers.get(name)) {
+        _ if name == "lowest-rtt" => None,
+        (_, Some(part)) => Some(made(keys, "scheduler_parameters", part)?),
+        (Some((_, make)), None) => Some(make()),
+        (None, None) => {
+            let known = names(SCHEDULERS.iter().map(|(name, _)| *name));
+            let mut allowed = format!("one of lowest-rtt, {known}");
+            if !parts.schedulers.is_empty() {
+                allowed += &format!("; or of the program: {}", listed(parts.schedulers.keys()));
+            }
+            return Err(PlanError::value(keys.path("scheduler"), format!("`{name}`"), allowed));
+        }
+    };
+    Ok(())
 }
 
 fn numbers(keys: &mut Keys<'_>, tcp: &mut Tcp) -> Result<(), PlanError> {

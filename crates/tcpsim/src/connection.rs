@@ -194,6 +194,11 @@ impl Connection {
         self.subs[sub].rtt.smoothed
     }
 
+    /// RTTVAR of a sub-flow (RFC 6298).
+    pub fn rtt_variance(&self, sub: usize) -> Duration {
+        self.subs[sub].rtt.variance
+    }
+
     /// Whether a sub-flow ever sent data.
     pub fn ever_sent(&self, sub: usize) -> bool {
         self.subs[sub].transmitted > 0

@@ -20,6 +20,7 @@ pub mod capture;
 pub mod connection;
 pub mod ctcp;
 pub mod record;
+pub mod schedulers;
 pub mod schemes;
 pub mod segment;
 pub mod shim;
@@ -41,7 +42,7 @@ mod sim;
 mod subflow;
 
 pub use config::{CongestionKind, Tcp, Tlp};
-pub use own::{Acked, OwnController, OwnScheduler, Scheduler, SubflowView, WindowControl};
+pub use own::{Acked, OwnController, OwnScheduler, Scheduler, SubflowView, Unsent, WindowControl};
 pub use profile::Profile;
 pub use record::{FlowId, FlowRecord, Totals, quantile};
 pub use schemes::SchemeKind;

@@ -3,7 +3,7 @@
 use congestion::{PathWindow, Rtt};
 use mendpath_tcpsim::{
     Acked, CongestionKind, OwnController, OwnScheduler, Profile, Scheduler, SchemeKind, Sim, SubflowView,
-    Tcp, WindowControl, schemes::Mptcp,
+    Tcp, Unsent, WindowControl, schedulers::SCHEDULERS, schemes::Mptcp,
 };
 use netsim::{
     Loss, Seed,
@@ -71,7 +71,7 @@ impl WindowControl for Reno {
 struct LowestRtt;
 
 impl Scheduler for LowestRtt {
-    fn choose(&mut self, _now: Instant, subflows: &[SubflowView]) -> Option<usize> {
+    fn choose(&mut self, _now: Instant, _unsent: Unsent, subflows: &[SubflowView]) -> Option<usize> {
         let ready = subflows.iter().filter(|flow| flow.room > 0);
         ready.min_by_key(|flow| (flow.failed, flow.rtt, flow.sub)).map(|flow| flow.sub)
     }
@@ -82,7 +82,7 @@ impl Scheduler for LowestRtt {
 struct Nonsense;
 
 impl Scheduler for Nonsense {
-    fn choose(&mut self, _now: Instant, subflows: &[SubflowView]) -> Option<usize> {
+    fn choose(&mut self, _now: Instant, _unsent: Unsent, subflows: &[SubflowView]) -> Option<usize> {
         Some(subflows.iter().position(|flow| flow.room == 0).unwrap_or(99))
     }
 }
@@ -121,6 +121,21 @@ fn parts_of_ones_own_do_as_the_simulators_with_the_same_arithmetic() {
     assert_eq!(run(Tcp { congestion, scheduler, ..Tcp::fuso() }, lossy()), built_in);
     let seeded = Loss::Custom(OwnLoss::new("bernoulli", |seed| lossy().model(seed)));
     assert_eq!(run(Tcp::fuso(), seeded), built_in);
+}
+
+#[test]
+fn with_every_scheduler_of_the_house_all_flows_end() {
+    // Also with a receive window that binds, which is what some of them look at.
+    for receive_window in [65_536, 40] {
+        let tcp = Tcp { receive_window, ..Tcp::fuso() };
+        let lowest_rtt = run(tcp.clone(), lossy());
+        for (name, make) in SCHEDULERS {
+            let found = run(Tcp { scheduler: Some(make()), ..tcp.clone() }, lossy());
+            assert_eq!(found.1, 40, "{name}");
+            let is_alike = *name == "blest" && receive_window > 40;
+            assert_eq!(found.0 == lowest_rtt.0, is_alike, "{name}, {receive_window}");
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,7 @@ class Path:
 
     number: int
     rtt: float
+    rtt_variance: float
     window: int
     in_flight: int
     room: int
@@ -38,6 +39,12 @@ class Path:
     ever_sent: bool
     timed_out: bool
     failed: bool
+
+class Unsent:
+    """What is to be sent, in segments: all, and new ones that the receive window has room for."""
+
+    segments: int
+    allowed: int
 
 class Copy:
     """A segment of path ``of`` once more over path ``on``: by default the oldest that was not copied yet."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Mapping, Optional, Sequence, Un
 if TYPE_CHECKING:
     import random
 
-    from ._native import Ack, Copy, Packet, Path, Wait
+    from ._native import Ack, Copy, Packet, Path, Unsent, Wait
 
 
 class PartError(RuntimeError):
@@ -148,10 +148,11 @@ class Scheduler(_Part):
 
     subflows: int
 
-    def choose(self, now: float, paths: Sequence[Path]) -> Optional[int]:
+    def choose(self, now: float, paths: Sequence[Path], unsent: Unsent) -> Optional[int]:
         """The number of a path with room, or ``None`` to wait until something is acknowledged.
 
         :param paths: the sub-flows, by their number. One that opens or repairs losses has no room.
+        :param unsent: what is to be sent.
         """
         raise NotImplementedError(f"{type(self).__name__} has no choose")
 

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 from . import _native
-from ._native import Ack, Copy, Packet, Path, Wait
+from ._native import Ack, Copy, Packet, Path, Unsent, Wait
 from ._parts import Controller, LossModel, PartError, Scheduler, Scheme, brought
 from ._table import table
 
@@ -35,6 +35,7 @@ __all__ = [
     "Scheduler",
     "Scheme",
     "Simulation",
+    "Unsent",
     "Wait",
     "merge",
     "run",

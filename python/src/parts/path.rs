@@ -10,6 +10,8 @@ pub(crate) struct Path {
     number: usize,
     /// Smoothed, in seconds; zero before the first sample.
     rtt: f64,
+    /// RTTVAR of RFC 6298, in seconds.
+    rtt_variance: f64,
     window: u32,
     in_flight: u32,
     room: u32,
@@ -28,6 +30,7 @@ impl Path {
         Self {
             number,
             rtt: conn.smoothed_rtt(number).as_secs_f64(),
+            rtt_variance: conn.rtt_variance(number).as_secs_f64(),
             window: conn.window(number),
             in_flight: conn.pipe(number),
             room: conn.room(number),
@@ -43,6 +46,7 @@ impl Path {
         Self {
             number: view.sub,
             rtt: view.rtt.as_secs_f64(),
+            rtt_variance: view.rtt_variance.as_secs_f64(),
             window: view.window,
             in_flight: view.in_flight,
             room: view.room,

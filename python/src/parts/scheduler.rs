@@ -6,6 +6,14 @@ use units::Instant;
 
 use super::{Class, Object, Path, nonsense, seconds};
 
+/// What is to be sent, in segments.
+#[pyclass(frozen, get_all, module = "mendpath.sim")]
+pub(crate) struct Unsent {
+    segments: u32,
+    /// New ones that the receive window has room for.
+    allowed: u32,
+}
+
 #[derive(Debug)]
 struct Chooser(Object);
 
@@ -17,10 +25,12 @@ pub(super) fn own(class: Class) -> OwnScheduler {
 }
 
 impl Scheduler for Chooser {
-    fn choose(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<usize> {
+    fn choose(&mut self, now: Instant, unsent: tcpsim::Unsent, subflows: &[SubflowView]) -> Option<usize> {
         let choose = |object: &Bound<'_, PyAny>| {
+            let unsent = Unsent { segments: unsent.segments, allowed: unsent.allowed };
             let paths: Vec<Path> = subflows.iter().map(Path::seen).collect();
-            let answer = object.call_method1(intern!(object.py(), "choose"), (seconds(now), paths))?;
+            let answer =
+                object.call_method1(intern!(object.py(), "choose"), (seconds(now), paths, unsent))?;
             if answer.is_none() {
                 return Ok(None);
             }

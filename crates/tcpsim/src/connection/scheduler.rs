@@ -1,9 +1,12 @@
-//! Asking a scheduler of one's own.
+//! Asking a scheduler.
 
 use units::Instant;
 
 use super::Connection;
-use crate::{own::SubflowView, subflow::Subflow};
+use crate::{
+    own::{SubflowView, Unsent},
+    subflow::Subflow,
+};
 
 impl Connection {
     /// What `scheduler` answers: a sub-flow without room is none.
@@ -12,6 +15,7 @@ impl Connection {
         let view = |(sub, flow): (usize, &mut Subflow)| SubflowView {
             sub,
             rtt: flow.rtt.smoothed,
+            rtt_variance: flow.rtt.variance,
             window: flow.control.window(),
             in_flight: flow.board.pipe(),
             room: if flow.takes_data(tcp) { flow.room(tcp) } else { 0 },
@@ -21,7 +25,11 @@ impl Connection {
         if views.iter().all(|view| view.room == 0) {
             return None;
         }
-        let chosen = self.scheduler.as_mut()?.choose(now, &views)?;
+        let unsent = Unsent {
+            segments: self.dsn_end - self.dsn_next + self.reinjections.len() as u32,
+            allowed: tcp.receive_window.saturating_sub(self.dsn_next - self.dsn_una),
+        };
+        let chosen = self.scheduler.as_mut()?.choose(now, unsent, &views)?;
         views.get(chosen).filter(|view| view.room > 0).map(|view| view.sub)
     }
 }

@@ -15,6 +15,8 @@ pub struct SubflowView {
     pub sub: usize,
     /// Its smoothed round-trip time; zero before the first sample.
     pub rtt: Duration,
+    /// RTTVAR of RFC 6298.
+    pub rtt_variance: Duration,
     /// Its congestion window in segments.
     pub window: u32,
     /// Its segments in the network.
@@ -25,9 +27,18 @@ pub struct SubflowView {
     pub failed: bool,
 }
 
+/// What is to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unsent {
+    /// Segments that were written and not sent yet, or are to be sent again on another sub-flow.
+    pub segments: u32,
+    /// New segments that the receive window has room for.
+    pub allowed: u32,
+}
+
 /// Which sub-flow takes the next new segment, in one connection.
 pub trait Scheduler: Send + fmt::Debug {
     /// The number of a sub-flow with room, or nothing to wait until something is acknowledged. Asked
     /// when a sub-flow has room and there is new data; `subflows` come in the order of their numbers.
-    fn choose(&mut self, now: Instant, subflows: &[SubflowView]) -> Option<usize>;
+    fn choose(&mut self, now: Instant, unsent: Unsent, subflows: &[SubflowView]) -> Option<usize>;
 }
