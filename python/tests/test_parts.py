@@ -1,5 +1,8 @@
 import math
+import os
 import pickle
+import subprocess
+import sys
 import traceback
 
 import pytest
@@ -228,6 +231,32 @@ def test_rows_of_a_class_that_changed_are_not_reused():
         return plan(Every, replaced={"loss = 0.05": 'model = "Every"'}).hash
 
     assert of(5) == of(5) != of(6)
+
+    class Every(sim.LossModel):
+        nth = 5
+
+        def lose(self, packet):
+            return packet.index % self.nth == 1
+
+    assert plan(Every, replaced={"loss = 0.05": 'model = "Every"'}).hash != of(5)
+
+
+def test_the_hash_of_a_class_is_the_same_in_every_process():
+    """Else no worker of a cluster would be of the same plan: sets have an order of their own in each, objects a place."""
+    picky = PLAN.replace("loss = 0.05", 'model = "Picky"')
+    code = (
+        "from mendpath import sim\n"
+        "class Picky(sim.LossModel):\n"
+        "    place, names = object(), {'x', 'y', 'z'}\n"
+        "    def lose(self, packet, of=frozenset({'p', 'q', 'r'})):\n"
+        "        return str(packet.index) in {'a', 'b', 'c', 'd', 'e'}\n"
+        f"print(sim.Plan({picky!r}, uses=[Picky]).hash)"
+    )
+    told = [
+        subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": str(seed)}, capture_output=True, text=True, check=True)
+        for seed in range(1, 6)
+    ]
+    assert len({one.stdout for one in told}) == 1
 
 
 def test_what_cannot_be_is_refused():

@@ -11,14 +11,14 @@
 use netsim::{
     Loss, Seed,
     fabric::{CapacityTrace, Direction, Failure, Fault, LinkId, failure::lossy_links, workload::SizeTable},
-    loss::{Gap, GilbertElliott, Interference},
+    loss::{Gap, GilbertElliott, Interference, OwnLoss},
 };
 use plans::{Keys, PlanError, names};
 use units::{BitRate, Duration, LossRate};
 
 use crate::{
     inputs,
-    parts::{self, Parts},
+    parts::{Parts, made},
     topologies::Network,
 };
 
@@ -108,7 +108,7 @@ fn failure(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<Failure>, PlanEr
     }
     let data_only = keys.flag("data_only")?.unwrap_or(false);
     let before_rate = keys.flag("before_rate")?.unwrap_or(false);
-    if let Some(own) = parts::named(keys, ("model", "parameters"), &parts.losses)? {
+    if let Some(own) = model(keys, parts)? {
         return Ok(Some(Failure::Loss { loss: Loss::Custom(own), data_only, before_rate }));
     }
     let burst = keys.float("burst", 1.0..=1e6)?;
@@ -139,6 +139,17 @@ fn failure(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<Failure>, PlanEr
         }
     };
     Ok(Some(Failure::Loss { loss, data_only, before_rate }))
+}
+
+/// A loss model that the program brings along, with `parameters`.
+fn model(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<OwnLoss>, PlanError> {
+    let Some(name) = keys.text("model")? else { return Ok(None) };
+    let Some(part) = parts.losses.get(name) else {
+        let known = names(parts.losses.keys().map(String::as_str));
+        let allowed = format!("one that the program brings along: {known}");
+        return Err(PlanError::value(keys.path("model"), format!("`{name}`"), allowed));
+    };
+    made(keys, "parameters", part).map(Some)
 }
 
 /// Another sender on the radio channel: `burst_ms`, and `period_ms` from one burst to the next on

@@ -1,4 +1,5 @@
-//! Parts that a program brings along, by the names that its plans call them.
+//! Parts that a program brings along, by the names that its plans call them; they come before the
+//! house's of the same name.
 
 use std::{
     collections::BTreeMap,
@@ -9,7 +10,7 @@ use std::{
     },
 };
 
-use netsim::{Own, loss::OwnLoss};
+use netsim::loss::OwnLoss;
 use plans::{Keys, PlanError, names};
 use tcpsim::{
     OwnController, OwnScheduler,
@@ -91,29 +92,18 @@ impl Parts {
     }
 }
 
-/// The part that `key` names in `known`, by the parameters in the table `parameters` beside it.
-pub(crate) fn named<G, T: ?Sized>(
-    keys: &mut Keys<'_>,
-    (key, parameters): (&'static str, &'static str),
-    known: &BTreeMap<String, Part<Own<G, T>>>,
-) -> Result<Option<Own<G, T>>, PlanError> {
-    let Some(name) = keys.text(key)? else { return Ok(None) };
-    let Some(part) = known.get(name) else {
-        let allowed = format!("one of those that the program brings along: {}", listed(known.keys()));
-        return Err(PlanError::value(keys.path(key), format!("`{name}`"), allowed));
-    };
-    made(keys, parameters, part).map(Some)
-}
-
 /// What `part` makes by the table `parameters`.
 pub(crate) fn made<T>(keys: &mut Keys<'_>, parameters: &'static str, part: &Part<T>) -> Result<T, PlanError> {
     let given = keys.table(parameters)?.everything();
     (part.0)(given).map_err(|message| PlanError::Shape { line: None, key: keys.path(parameters), message })
 }
 
-/// Names, as errors list them.
-pub(crate) fn listed<'n>(all: impl Iterator<Item = &'n String>) -> String {
-    names(all.map(String::as_str))
+/// What may stand where `own` may be named beside what is `allowed` anyway.
+pub(crate) fn allowed<T>(allowed: String, own: &BTreeMap<String, T>) -> String {
+    if own.is_empty() {
+        return allowed;
+    }
+    format!("{allowed}; or of the program: {}", names(own.keys().map(String::as_str)))
 }
 
 #[cfg(test)]
@@ -170,7 +160,10 @@ mod tests {
     fn what_is_not_there_and_wrong_parameters_are_refused() {
         let refused = |text: &str, parts| Plan::parse_with("own", text, Scale::Quick, parts).unwrap_err();
         let error = refused(PLAN, Parts::default()).to_string();
-        assert!(error.starts_with("`fault[1].model` is `every`: it must be one of"), "{error}");
+        assert!(
+            error.starts_with("`fault[1].model` is `every`: it must be one that the program brings along"),
+            "{error}"
+        );
         let error = refused(&PLAN.replace("nth = \"$nth\"", "n = \"$nth\""), parts()).to_string();
         assert!(
             error.contains("fault[1].parameters") && error.contains("`nth` is a whole number"),
@@ -178,6 +171,31 @@ mod tests {
         );
         let error = refused(&PLAN.replace("\"tcp\" }", "\"tpc\" }"), parts()).to_string();
         assert!(error.contains("`scheme[1].kind` is `tpc`: it must be one of caps"), "{error}");
+    }
+
+    #[test]
+    fn they_come_before_the_houses_of_the_same_name() {
+        let plain = PLAN.replace("model = \"every\", parameters = { nth = \"$nth\" }", "loss = \"$nth\"");
+        let plain = plain.replace("[1000, 6]", "[0, 0.1]");
+        let ours = Parts {
+            schemes: BTreeMap::from([(
+                "tcp".to_owned(),
+                (Mptcp::new(1), Part::new(|_: &Table| Err("no scheme of ours".to_owned()))),
+            )]),
+            ..Parts::default()
+        };
+        let error =
+            |text: &str, parts| Plan::parse_with("own", text, Scale::Quick, parts).unwrap_err().to_string();
+        assert!(error(&plain, ours).contains("no scheme of ours"));
+        let reno = Part::new(|_: &Table| Err("no controller of ours".to_owned()));
+        let ours = Parts { controllers: BTreeMap::from([("reno".to_owned(), reno)]), ..Parts::default() };
+        let text = plain.replace("\"fuso\"", "\"fuso\", congestion = \"reno\"");
+        assert!(error(&text, ours).contains("no controller of ours"));
+        let lowest = Part::new(|_: &Table| Err("no scheduler of ours".to_owned()));
+        let ours =
+            Parts { schedulers: BTreeMap::from([("lowest-rtt".to_owned(), lowest)]), ..Parts::default() };
+        let text = plain.replace("\"fuso\"", "\"fuso\", scheduler = \"lowest-rtt\"");
+        assert!(error(&text, ours).contains("no scheduler of ours"));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tcpsim::{Profile, SchemeKind, Tcp, schemes::Mptcp};
 
 use plans::{Keys, PlanError, names};
 
-use crate::parts::{Parts, listed, made};
+use crate::parts::{Parts, allowed, made};
 
 /// Reads a scheme's parameters.
 pub type Read = fn(&mut Keys<'_>, Tcp) -> Result<Profile, PlanError>;
@@ -46,27 +46,19 @@ pub const SCHEMES: &[(&str, Read)] = &[
 /// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own. One of the program's own has
 /// the keys of MPTCP and a table `parameters`.
 pub(crate) fn read(keys: &mut Keys<'_>, tcp: Tcp, parts: &Parts) -> Result<Profile, PlanError> {
-    let known = || names(SCHEMES.iter().map(|(name, _)| *name));
+    let known =
+        || allowed(format!("one of {}", names(SCHEMES.iter().map(|(name, _)| *name))), &parts.schemes);
     let kind = keys.text("kind")?;
-    let kind = keys.need("kind", kind, &format!("one of {}", known()))?;
+    let kind = keys.need("kind", kind, &known())?;
     let tcp = crate::tcp::read(keys.table("tcp")?, tcp, parts)?;
-    if let Some((_, read)) = SCHEMES.iter().find(|(name, _)| *name == kind) {
-        return read(keys, tcp);
+    if let Some((base, part)) = parts.schemes.get(kind) {
+        let mptcp = sub_flows(keys, *base)?;
+        return Ok(Profile { tcp, scheme: SchemeKind::Custom(mptcp, made(keys, "parameters", part)?) });
     }
-    let Some((base, part)) = parts.schemes.get(kind) else {
-        let own = if parts.schemes.is_empty() {
-            String::new()
-        } else {
-            ", ".to_owned() + &listed(parts.schemes.keys())
-        };
-        return Err(PlanError::value(
-            keys.path("kind"),
-            format!("`{kind}`"),
-            format!("one of {}{own}", known()),
-        ));
-    };
-    let mptcp = sub_flows(keys, *base)?;
-    Ok(Profile { tcp, scheme: SchemeKind::Custom(mptcp, made(keys, "parameters", part)?) })
+    let read = SCHEMES.iter().find(|(name, _)| *name == kind);
+    let wrong = || PlanError::value(keys.path("kind"), format!("`{kind}`"), known());
+    let (_, read) = read.ok_or_else(wrong)?;
+    read(keys, tcp)
 }
 
 /// When sub-flows open: with the first one, or when it is open.

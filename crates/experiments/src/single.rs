@@ -110,12 +110,6 @@ struct Happened {
 
 impl Happened {
     fn new(event: &Event, ports: &PortNames) -> Self {
-        let at = Self {
-            seconds: event.at.as_nanos() as f64 / 1e9,
-            connection: event.conn.into(),
-            sub_flow: event.sub.into(),
-            ..Self::default()
-        };
         let named = |what| Self { what, ..Self::default() };
         let lost = |what, seq: u32, port| Self {
             what,
@@ -141,7 +135,12 @@ impl Happened {
             What::Probe => named("probe"),
             What::Finished => named("finished"),
         };
-        Self { seconds: at.seconds, connection: at.connection, sub_flow: at.sub_flow, ..of }
+        Self {
+            seconds: event.at.as_nanos() as f64 / 1e9,
+            connection: event.conn.into(),
+            sub_flow: event.sub.into(),
+            ..of
+        }
     }
 }
 

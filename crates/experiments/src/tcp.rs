@@ -5,7 +5,7 @@ use tcpsim::{CongestionKind, Tcp, Tlp, schedulers::SCHEDULERS};
 
 use plans::{Keys, PlanError, names};
 
-use crate::parts::{Parts, listed, made};
+use crate::parts::{Parts, allowed, made};
 
 type Preset = fn() -> Tcp;
 const PRESETS: &[(&str, Preset)] =
@@ -36,31 +36,26 @@ fn congestion(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<CongestionKin
         "dctcp" => Ok(Some(CongestionKind::Dctcp)),
         _ => shared().map(|kind| Some(CongestionKind::Shared(kind))).ok_or_else(|| {
             let others = names(ControllerKind::ALL.iter().map(|kind| kind.name()));
-            let mut allowed = format!("one of reno, dctcp, or of the crate `congestion`: {others}");
-            if !parts.controllers.is_empty() {
-                allowed += &format!("; or of the program: {}", listed(parts.controllers.keys()));
-            }
+            let house = format!("one of reno, dctcp, or of the crate `congestion`: {others}");
+            let allowed = allowed(house, &parts.controllers);
             PlanError::value(keys.path("congestion"), format!("`{name}`"), allowed)
         }),
     }
 }
 
-/// `lowest-rtt`, one of the house, or one of the program's own with `scheduler_parameters`.
+/// One of the program's own with `scheduler_parameters`, one of the house, or `lowest-rtt`.
 fn scheduler(keys: &mut Keys<'_>, parts: &Parts, tcp: &mut Tcp) -> Result<(), PlanError> {
     let Some(name) = keys.text("scheduler")? else { return Ok(()) };
-    let of_the_house = SCHEDULERS.iter().find(|(known, _)| *known == name);
-    tcp.scheduler = match (of_the_house, parts.schedulers.get(name)) {
-        _ if name == "lowest-rtt" => None,
-        (_, Some(part)) => Some(made(keys, "scheduler_parameters", part)?),
-        (Some((_, make)), None) => Some(make()),
-        (None, None) => {
-            let known = names(SCHEDULERS.iter().map(|(name, _)| *name));
-            let mut allowed = format!("one of lowest-rtt, {known}");
-            if !parts.schedulers.is_empty() {
-                allowed += &format!("; or of the program: {}", listed(parts.schedulers.keys()));
-            }
-            return Err(PlanError::value(keys.path("scheduler"), format!("`{name}`"), allowed));
-        }
+    tcp.scheduler = if let Some(part) = parts.schedulers.get(name) {
+        Some(made(keys, "scheduler_parameters", part)?)
+    } else if let Some((_, make)) = SCHEDULERS.iter().find(|(known, _)| *known == name) {
+        Some(make())
+    } else if name == "lowest-rtt" {
+        None
+    } else {
+        let house = names(SCHEDULERS.iter().map(|(name, _)| *name));
+        let allowed = allowed(format!("one of lowest-rtt, {house}"), &parts.schedulers);
+        return Err(PlanError::value(keys.path("scheduler"), format!("`{name}`"), allowed));
     };
     Ok(())
 }

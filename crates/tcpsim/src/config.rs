@@ -61,7 +61,8 @@ pub struct Tcp {
     pub receive_window: u32,
     /// Congestion control. Default Reno.
     pub congestion: CongestionKind,
-    /// Which sub-flow takes new data ([`schedulers`](crate::schedulers)). Default the one with room and the smallest smoothed RTT.
+    /// Which sub-flow takes new data ([`schedulers`](crate::schedulers)). Default the one with room
+    /// and the smallest smoothed RTT.
     pub scheduler: Option<OwnScheduler>,
     /// The rules of CUBIC where RFC 9438 and Linux differ. Default RFC 9438.
     pub cubic_rules: congestion::CubicRules,

@@ -29,6 +29,14 @@ fn fastest(subflows: &[SubflowView]) -> Option<&SubflowView> {
     subflows.iter().filter(|flow| !flow.rtt.is_zero()).min_by_key(|flow| (flow.rtt, flow.sub))
 }
 
+/// The sub-flow that would take the segment, and beside it the fastest if that is faster and full: the
+/// question is then whether to wait for it.
+fn slow_and_fast(subflows: &[SubflowView]) -> Option<(&SubflowView, Option<&SubflowView>)> {
+    let slow = lowest_rtt(subflows)?;
+    let fast = fastest(subflows).filter(|fast| fast.room == 0 && fast.rtt < slow.rtt);
+    Some((slow, fast))
+}
+
 #[cfg(test)]
 mod tests {
     use units::Duration;

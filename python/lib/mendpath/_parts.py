@@ -16,7 +16,7 @@ class PartError(RuntimeError):
     """A class that a plan names raised, or answered what cannot be. Its cause is what it raised, with the traceback.
 
     :ivar hook: the method, as ``Aimd.on_ack``.
-    :ivar seconds: the simulated time.
+    :ivar seconds: the simulated time; 0 for ``__init__``, and for ``on_idle`` when it was last told something before.
     """
 
     def __init__(self, hook: str, seconds: float, cause: BaseException):
@@ -220,9 +220,16 @@ def _told(value: Any) -> Any:
     if isinstance(value, property):
         return [_told(part) for part in (value.fget, value.fset, value.fdel)]
     if isinstance(value, types.FunctionType):
-        return (_told(value.__code__), repr(value.__defaults__), repr(value.__kwdefaults__))
+        return (_told(value.__code__), _told(value.__defaults__), _told(value.__kwdefaults__))
     if isinstance(value, types.CodeType):
         return (value.co_code, value.co_names, [_told(constant) for constant in value.co_consts])
+    if isinstance(value, (set, frozenset)):
+        return ["set", *sorted(repr(_told(one)) for one in value)]
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__, *map(_told, value)]
+    if isinstance(value, dict):
+        return ["dict", *((_told(key), _told(one)) for key, one in value.items())]
     if isinstance(value, type) or callable(value):
         return getattr(value, "__qualname__", type(value).__qualname__)
-    return repr(value)
+    # What others say of themselves may be where they are in memory.
+    return type(value).__qualname__ if type(value).__repr__ is object.__repr__ else repr(value)

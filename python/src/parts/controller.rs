@@ -33,13 +33,15 @@ pub(crate) struct Acked {
 struct Controller {
     object: Object,
     window: f64,
+    /// When it was last told something: the time of what is told without one.
+    told: Instant,
 }
 
 pub(super) fn own(class: Class) -> OwnController {
     let name = class.name.clone();
     OwnController::new(&name, move |window| {
         let object = class.make(|given| given.set_item("window", f64::from(window)));
-        let mut made = Controller { object, window: window.into() };
+        let mut made = Controller { object, window: window.into(), told: Instant::ORIGIN };
         made.after("__init__", Instant::ORIGIN, |_| Ok(()));
         Box::new(made)
     })
@@ -48,6 +50,7 @@ pub(super) fn own(class: Class) -> OwnController {
 impl Controller {
     /// Calls the object and looks at its window.
     fn after(&mut self, hook: &str, at: Instant, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<()>) {
+        self.told = at;
         let window = self.object.call(hook, at, |object| {
             call(object)?;
             let window = object.getattr(intern!(object.py(), "window"))?;
@@ -71,7 +74,7 @@ impl WindowControl for Controller {
 
     fn in_slow_start(&self) -> bool {
         let slow = |object: &Bound<'_, PyAny>| object.getattr("in_slow_start")?.is_truthy();
-        self.object.call("in_slow_start", Instant::ORIGIN, slow).unwrap_or(false)
+        self.object.call("in_slow_start", self.told, slow).unwrap_or(false)
     }
 
     fn on_ack(&mut self, acked: &tcpsim::Acked, rtt: &Rtt, siblings: &[PathWindow]) {
@@ -113,7 +116,7 @@ impl WindowControl for Controller {
     }
 
     fn on_idle(&mut self, initial: u32) {
-        self.after("on_idle", Instant::ORIGIN, |object| {
+        self.after("on_idle", self.told, |object| {
             object.call_method1(intern!(object.py(), "on_idle"), (initial,)).map(drop)
         });
     }

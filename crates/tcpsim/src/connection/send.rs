@@ -80,7 +80,7 @@ impl Connection {
     }
 
     /// The sub-flow that takes the next segment: the one with room and the smallest smoothed RTT,
-    /// if possible not the one that failed to deliver it; or what a scheduler of one's own says.
+    /// if possible not the one that failed to deliver it; or what a scheduler says.
     #[inline]
     fn next_subflow(&mut self, now: Instant) -> Option<usize> {
         let tcp = &self.ends.tcp;

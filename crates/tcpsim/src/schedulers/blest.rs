@@ -14,7 +14,7 @@
 
 use units::Instant;
 
-use super::{fastest, lowest_rtt};
+use super::slow_and_fast;
 use crate::own::{Scheduler, SubflowView, Unsent};
 
 #[derive(Debug)]
@@ -22,11 +22,8 @@ pub(super) struct Blest;
 
 impl Scheduler for Blest {
     fn choose(&mut self, _now: Instant, unsent: Unsent, subflows: &[SubflowView]) -> Option<usize> {
-        let slow = lowest_rtt(subflows)?;
-        let fast = fastest(subflows).filter(|fast| fast.sub != slow.sub && fast.room == 0);
-        let Some(fast) = fast.filter(|fast| fast.rtt < slow.rtt) else {
-            return Some(slow.sub);
-        };
+        let (slow, fast) = slow_and_fast(subflows)?;
+        let Some(fast) = fast else { return Some(slow.sub) };
         let rtts = slow.rtt.as_secs_f64() / fast.rtt.as_secs_f64();
         let sent_meanwhile = (f64::from(fast.window) + (rtts - 1.0) / 2.0) * rtts;
         let in_flight: u32 = subflows.iter().map(|flow| flow.in_flight).sum();

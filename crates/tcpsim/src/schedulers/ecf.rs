@@ -13,7 +13,7 @@
 
 use units::Instant;
 
-use super::{fastest, lowest_rtt};
+use super::slow_and_fast;
 use crate::own::{Scheduler, SubflowView, Unsent};
 
 /// How much longer than at first it goes on waiting (section 4.2).
@@ -26,11 +26,8 @@ pub(super) struct Ecf {
 
 impl Scheduler for Ecf {
     fn choose(&mut self, _now: Instant, unsent: Unsent, subflows: &[SubflowView]) -> Option<usize> {
-        let slow = lowest_rtt(subflows)?;
-        let fast = fastest(subflows).filter(|fast| fast.sub != slow.sub && fast.room == 0);
-        let Some(fast) = fast.filter(|fast| fast.rtt < slow.rtt) else {
-            return Some(slow.sub);
-        };
+        let (slow, fast) = slow_and_fast(subflows)?;
+        let Some(fast) = fast else { return Some(slow.sub) };
         let left = f64::from(unsent.segments);
         let (fast_rtt, slow_rtt) = (fast.rtt.as_secs_f64(), slow.rtt.as_secs_f64());
         let margin = fast.rtt_variance.max(slow.rtt_variance).as_secs_f64();
