@@ -21,7 +21,7 @@ mod trace;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{ArgAction, Args, Parser, Subcommand};
-use mendpath::{ControllerKind, QlogDirectory, RecoveryKind};
+use mendpath::{ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind};
 use units::Bytes;
 
 #[cfg(feature = "experiment")]
@@ -55,7 +55,7 @@ use crate::{
     quic_lb::QuicLbOptions,
     server::{Advertise, DNS_PORT},
     target::TargetError,
-    transport::{parse_congestion, parse_qlog, parse_recovery},
+    transport::{parse_congestion, parse_qlog, parse_recovery, parse_scheduler},
 };
 
 /// Multipath QUIC that repairs loss before it costs a round trip.
@@ -298,6 +298,10 @@ pub struct ServerArgs {
     /// dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
+    /// ecf, blest, round-robin.
+    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
     /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
     /// and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
@@ -374,6 +378,10 @@ pub struct DialArgs {
     /// dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
+    /// ecf, blest, round-robin.
+    #[arg(long, value_name = "SCHEDULER", default_value = "earliest-delivery", value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
     /// Write a trace of every connection into this directory, in qlog's format: what was sent, lost
     /// and mended, and why.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]

@@ -121,7 +121,12 @@ fn client_options(dial: &DialArgs, session: &SessionArgs) -> Result<ClientOption
 
 /// How a client sends.
 fn choice(args: &DialArgs) -> Choice {
-    Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() }
+    Choice {
+        recovery: args.recovery,
+        congestion: args.congestion,
+        scheduler: args.scheduler,
+        qlog: args.qlog.clone(),
+    }
 }
 
 fn dial_options(args: &DialArgs, service: Service) -> Result<DialOptions, Failure> {

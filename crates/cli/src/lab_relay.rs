@@ -127,5 +127,5 @@ async fn carry(
 }
 
 fn choice(args: &RelayArgs) -> Choice {
-    Choice { recovery: args.recovery, congestion: args.congestion, qlog: None }
+    Choice { recovery: args.recovery, congestion: args.congestion, scheduler: args.scheduler, qlog: None }
 }

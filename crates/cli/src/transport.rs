@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mendpath::{
-    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, TransportConfig, TransportError,
+    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig, TransportError,
     TransportErrorCode, VarInt,
 };
 
@@ -17,13 +17,20 @@ pub struct Choice {
     pub recovery: RecoveryKind,
     /// How fast each path sends.
     pub congestion: ControllerKind,
+    /// Which path carries the next packet.
+    pub scheduler: SchedulerKind,
     /// Where traces of connections go, if anywhere.
     pub qlog: Option<QlogDirectory>,
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { recovery: RecoveryKind::default(), congestion: ControllerKind::Auto, qlog: None }
+        Self {
+            recovery: RecoveryKind::default(),
+            congestion: ControllerKind::Auto,
+            scheduler: SchedulerKind::default(),
+            qlog: None,
+        }
     }
 }
 
@@ -33,6 +40,7 @@ impl Choice {
         TransportConfig {
             recovery: self.recovery,
             controller: self.congestion,
+            scheduler: self.scheduler,
             observe: self.qlog.clone().map(|directory| Arc::new(directory) as _),
             max_idle_timeout: idle,
             max_concurrent_bidi: streams,
@@ -57,6 +65,15 @@ pub fn parse_recovery(text: &str) -> Result<RecoveryKind, String> {
 /// A message that lists what exists.
 pub fn parse_congestion(text: &str) -> Result<ControllerKind, String> {
     let exist: Vec<_> = ControllerKind::ALL.iter().map(|kind| kind.name()).collect();
+    parse(text, &exist.join(", "))
+}
+
+/// Reads the value of `--scheduler`.
+///
+/// # Errors
+/// A message that lists what exists.
+pub fn parse_scheduler(text: &str) -> Result<SchedulerKind, String> {
+    let exist: Vec<_> = SchedulerKind::ALL.iter().map(|kind| kind.name()).collect();
     parse(text, &exist.join(", "))
 }
 

@@ -19,8 +19,8 @@ pub(crate) const BUILT_IN: [&str; 10] = [
 /// A contender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contender {
-    /// `tcp[:CONGESTION][@PATH|@random]`: the kernel's TCP over one path; without a name, the
-    /// kernel's default controller.
+    /// `tcp[:CONGESTION][@PATH|@random]`: the kernel's TCP over one path; without a name,
+    /// cubic, which Linux comes with.
     Tcp {
         /// The kernel's name of a congestion controller.
         congestion: Option<String>,
@@ -35,7 +35,7 @@ pub enum Contender {
         /// The path of the first sub-flow.
         first: usize,
     },
-    /// `mendpath[:RECOVERY[:CONGESTION]][@0+1]`: a `mendpath server` and a `mendpath client` that
+    /// `mendpath[:RECOVERY[:CONGESTION[:SCHEDULER]]][@0+1]`: a `mendpath server` and a `mendpath client` that
     /// forwards a port, over all paths or those named. `mendpath-socks` connects through its SOCKS5
     /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP,
     /// `mendpath-tunnel-raw` the same with `--tcp raw` (and `-none`, `-slp`, `-htpc` with that
@@ -46,6 +46,8 @@ pub enum Contender {
         recovery: Option<String>,
         /// The congestion controller of both ends; the program's default if there is none.
         congestion: Option<String>,
+        /// The scheduler of both ends; the program's default if there is none.
+        scheduler: Option<String>,
         /// Which paths, in this order; empty for all.
         paths: Vec<usize>,
         /// How a fetch gets in.
@@ -146,14 +148,14 @@ impl FromStr for Contender {
                 Ok(Self::Mptcp { congestion: words.first().cloned(), first: first()? })
             }
             kind if Entry::ALL.iter().any(|(_, name)| *name == kind) => {
-                most(2)?;
+                most(3)?;
                 let paths =
                     place.map_or_else(|| Ok(Vec::new()), |place| place.split('+').map(str::parse).collect());
                 let paths = paths.map_err(|_| wrong("after the @ stand paths' numbers, such as 0+1"))?;
-                let [recovery, congestion] = [0, 1].map(|at| words.get(at).cloned());
+                let [recovery, congestion, scheduler] = [0, 1, 2].map(|at| words.get(at).cloned());
                 let entry = Entry::ALL.iter().find(|(_, name)| *name == kind);
                 let entry = entry.map_or(Entry::Forward, |(entry, _)| *entry);
-                Ok(Self::Mendpath { recovery, congestion, paths, entry })
+                Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry })
             }
             name if is_name(name) => {
                 most(0)?;
@@ -188,12 +190,13 @@ impl Contender {
     /// The same contender on path `path` alone, where that makes sense.
     pub fn alone_on(&self, path: usize) -> Option<Self> {
         match self {
-            Self::Mendpath { recovery, congestion, entry, .. } => Some(Self::Mendpath {
-                recovery: recovery.clone(),
-                congestion: congestion.clone(),
-                paths: vec![path],
-                entry: *entry,
-            }),
+            Self::Mendpath { .. } => {
+                let mut alone = self.clone();
+                if let Self::Mendpath { paths, .. } = &mut alone {
+                    *paths = vec![path];
+                }
+                Some(alone)
+            }
             Self::Mptcp { congestion, .. } => {
                 Some(Self::Tcp { congestion: congestion.clone(), path: PathChoice::Fixed(path) })
             }
@@ -204,13 +207,13 @@ impl Contender {
 
 impl fmt::Display for Contender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |f: &mut fmt::Formatter<'_>, kind: &str, words: [&Option<String>; 2]| {
+        let named = |f: &mut fmt::Formatter<'_>, kind: &str, words: &[&Option<String>]| {
             f.write_str(kind)?;
-            words.into_iter().flatten().try_for_each(|word| write!(f, ":{word}"))
+            words.iter().copied().flatten().try_for_each(|word| write!(f, ":{word}"))
         };
         match self {
             Self::Tcp { congestion, path } => {
-                named(f, "tcp", [congestion, &None])?;
+                named(f, "tcp", &[congestion])?;
                 match path {
                     PathChoice::Fixed(0) => Ok(()),
                     PathChoice::Fixed(path) => write!(f, "@{path}"),
@@ -218,12 +221,12 @@ impl fmt::Display for Contender {
                 }
             }
             Self::Mptcp { congestion, first } => {
-                named(f, "mptcp", [congestion, &None])?;
+                named(f, "mptcp", &[congestion])?;
                 if *first == 0 { Ok(()) } else { write!(f, "@{first}") }
             }
-            Self::Mendpath { recovery, congestion, paths, entry } => {
+            Self::Mendpath { recovery, congestion, scheduler, paths, entry } => {
                 let name = Entry::ALL.iter().find(|(known, _)| known == entry).map_or("", |(_, name)| *name);
-                named(f, name, [recovery, congestion])?;
+                named(f, name, &[recovery, congestion, scheduler])?;
                 for (place, path) in paths.iter().enumerate() {
                     write!(f, "{}{path}", if place == 0 { "@" } else { "+" })?;
                 }
@@ -254,6 +257,7 @@ mod tests {
             "mendpath:cofuso@1+0",
             "mendpath-new:slp",
             "mendpath-socks:auto@0+1",
+            "mendpath:auto:cubic:round-robin@1",
             "mendpath-tunnel:auto",
             "mendpath-tunnel-raw:none@1",
             "mendpath-tunnel-raw-htpc:auto",

@@ -24,7 +24,7 @@ use crate::{LabError, bed::Namespace};
 /// How often a thread that waits for the network looks whether it should end.
 pub(crate) const LOOK: core::time::Duration = core::time::Duration::from_millis(100);
 /// Connections at a time; more are refused.
-const MOST_CONNECTIONS: usize = 256;
+const MOST_CONNECTIONS: usize = 2_048;
 /// Largest piece given to the kernel at once.
 const PIECE: usize = 64 << 10;
 
@@ -32,16 +32,21 @@ const PIECE: usize = 64 << 10;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transport {
     pub(crate) multipath: bool,
-    /// The kernel's name of a congestion controller; the kernel's default without.
+    /// The kernel's name of a congestion controller; without, cubic, which Linux comes with, whatever
+    /// this machine has.
     pub(crate) congestion: Option<String>,
 }
 
 impl Transport {
     pub(crate) const PLAIN: Self = Self { multipath: false, congestion: None };
 
+    fn congestion(&self) -> &str {
+        self.congestion.as_deref().unwrap_or("cubic")
+    }
+
     fn name(&self) -> String {
         let protocol = if self.multipath { "MPTCP" } else { "TCP" };
-        let congestion = self.congestion.as_deref().unwrap_or("the default");
+        let congestion = self.congestion();
         format!("listen with the kernel's {protocol} and {congestion} as congestion controller")
     }
 
@@ -49,11 +54,12 @@ impl Transport {
     fn refused(&self, error: io::Error) -> LabError {
         use nix::errno::Errno;
         let kind = error.raw_os_error().map(Errno::from_raw);
-        let missing = match (&self.congestion, kind) {
-            (_, Some(Errno::EPROTONOSUPPORT | Errno::ENOPROTOOPT)) if self.multipath => {
+        let missing = match kind {
+            Some(Errno::EPROTONOSUPPORT | Errno::ENOPROTOOPT) if self.multipath => {
                 "this kernel has no MPTCP".to_owned()
             }
-            (Some(name), Some(Errno::ENOENT)) => {
+            Some(Errno::ENOENT) => {
+                let name = self.congestion();
                 format!(
                     "this kernel has no controller `{name}`, or its module is not loaded (modprobe tcp_{name})"
                 )
@@ -66,9 +72,7 @@ impl Transport {
     pub(crate) fn socket(&self) -> io::Result<Socket> {
         let protocol = if self.multipath { Protocol::MPTCP } else { Protocol::TCP };
         let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(protocol))?;
-        if let Some(congestion) = &self.congestion {
-            socket.set_tcp_congestion(congestion.as_bytes())?;
-        }
+        socket.set_tcp_congestion(self.congestion().as_bytes())?;
         Ok(socket)
     }
 }

@@ -4,6 +4,7 @@ use std::{
     collections::VecDeque,
     fs,
     io::{self, BufRead as _, BufReader, Read},
+    path::PathBuf,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -100,16 +101,27 @@ impl Process {
 
     /// Processor time that the program's process group has spent.
     pub(crate) fn cpu(&self) -> Duration {
-        let group = self.child.id();
-        let Ok(processes) = fs::read_dir("/proc") else { return Duration::ZERO };
-        let ticks: u64 = processes
-            .flatten()
-            .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
-            .filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok())
-            .filter_map(|stat| ticks_of_group(&stat, group))
-            .sum();
+        let ticks: u64 = self.group().map(|(_, ticks)| ticks).sum();
         let per_second = sysconf(SysconfVar::CLK_TCK).ok().flatten().map_or(100, |n| n.max(1).unsigned_abs());
         Duration::from_secs(ticks) / per_second
+    }
+
+    /// The most memory in bytes that the group's processes have had, each at its own moment.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        let status = |(process, _): (PathBuf, u64)| fs::read_to_string(process.join("status")).ok();
+        self.group().filter_map(status).filter_map(|status| peak_of(&status)).sum()
+    }
+
+    /// The processes of the program's group: where they are described, and the ticks they have spent.
+    fn group(&self) -> impl Iterator<Item = (PathBuf, u64)> {
+        let group = self.child.id();
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        processes
+            .filter(|entry| entry.file_name().to_str().is_some_and(|name| name.parse::<u32>().is_ok()))
+            .filter_map(move |entry| {
+                let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+                Some((entry.path(), ticks_of_group(&stat, group)?))
+            })
     }
 }
 
@@ -127,6 +139,12 @@ fn ticks_of_group(stat: &str, group: u32) -> Option<u64> {
     let fields: Vec<&str> = rest.split_whitespace().collect();
     (fields.get(2)?.parse() == Ok(group)).then_some(())?;
     Some((11..15).filter_map(|at| fields.get(at)?.parse::<u64>().ok()).sum())
+}
+
+/// Bytes of the largest resident set of a process (proc_pid_status(5), `VmHWM`).
+fn peak_of(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
 /// Where a program wrote a line.
@@ -180,6 +198,12 @@ mod tests {
         assert_eq!(ticks_of_group(stat, 40), Some(37));
         assert_eq!(ticks_of_group(stat, 41), None);
         assert_eq!(ticks_of_group("", 40), None);
+    }
+
+    #[test]
+    fn the_peak_of_memory_is_read() {
+        assert_eq!(peak_of("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   1204 kB\nVmRSS:\t 7 kB\n"), Some(1_204 << 10));
+        assert_eq!(peak_of("Name:\tkthreadd\n"), None);
     }
 
     #[test]

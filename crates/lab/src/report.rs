@@ -112,12 +112,15 @@ pub struct Row {
     /// Bytes of responses that came.
     pub payload_bytes: u64,
     /// Bytes that the server's side sent into the links, headers and losses included, by
-    /// `payload_bytes`.
+    /// `payload_bytes` and those of transfers beside.
     pub sent_ratio: Option<f64>,
     /// What each path carried.
     pub paths: Vec<PathUse>,
     /// Processor time of the contender's programs; `null` for the kernel, which has none.
     pub cpu_ms: Option<f64>,
+    /// The most memory that each of the contender's programs had since their start, the server's
+    /// first.
+    pub peak_memory_bytes: Vec<u64>,
     /// Processor time of the lab's client and origin, which for kernel contenders includes much of
     /// the kernel's work.
     pub endpoint_cpu_ms: f64,
@@ -131,6 +134,24 @@ pub struct Row {
     pub server_statistics: BTreeMap<String, f64>,
     /// For two contenders at once.
     pub sharing: Option<Sharing>,
+    /// What the transfers beside fetches brought.
+    pub beside: Option<Beside>,
+}
+
+/// What came of the transfers that went on beside fetches.
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize)]
+pub struct Beside {
+    /// Bytes of all of them, since they were under way.
+    pub bytes: u64,
+    /// In which time.
+    pub time_ms: f64,
+}
+
+impl Beside {
+    /// Goodput of all of them together.
+    pub fn goodput_mbps(&self) -> f64 {
+        self.bytes as f64 * 8.0 / 1e3 / self.time_ms.max(1e-6)
+    }
 }
 
 /// What the server's end sent to mend losses before they would cost time, and what came of it.
@@ -250,7 +271,8 @@ impl Row {
         self.goodput_mbps = Summary::of(&self.goodputs_mbps).map(|summary| summary.mean);
         let sent: u64 = self.paths.iter().map(|path| path.down_bytes).sum();
         self.repair = Repair::of(&self.server_statistics);
-        self.sent_ratio = (self.payload_bytes > 0).then(|| sent as f64 / self.payload_bytes as f64);
+        let arrived = self.payload_bytes + self.beside.map_or(0, |beside| beside.bytes);
+        self.sent_ratio = (arrived > 0).then(|| sent as f64 / arrived as f64);
     }
 
     /// The part of each path in the bytes that the server's side sent.

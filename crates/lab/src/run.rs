@@ -1,6 +1,7 @@
 //! Runs a plan: one contender after the other, over the same losses.
 
 mod bulk;
+mod crowd;
 mod fetches;
 mod field;
 mod share;

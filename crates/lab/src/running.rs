@@ -124,6 +124,11 @@ impl Running {
         Some(self.processes.iter().fold(Duration::ZERO, |sum, process| sum + process.cpu()))
     }
 
+    /// The most memory in bytes that each of its programs has had so far, the server's first.
+    pub(crate) fn peak_memory(&self) -> Vec<u64> {
+        self.processes.iter().map(Process::peak_memory).collect()
+    }
+
     /// What `mendpath client` counts, as it tells it; `None` for others.
     pub(crate) fn statistics(&self, bed: &TestBed) -> Option<serde_json::Value> {
         mendpath::admin(&bed.client, self.admin.client?, "/stats")

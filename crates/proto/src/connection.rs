@@ -534,9 +534,7 @@ impl Connection {
         if data.len() > max {
             return Err(DatagramError::TooLarge { max });
         }
-        let room = options.room.unwrap_or(usize::MAX);
-        let queued = self.datagrams.send(data, deadline, options.priority, room);
-        if queued { Ok(()) } else { Err(DatagramError::Blocked) }
+        if self.datagrams.send(data, deadline, options) { Ok(()) } else { Err(DatagramError::Blocked) }
     }
 
     /// The next received application datagram.

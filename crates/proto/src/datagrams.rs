@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use bytes::Bytes;
 use units::Instant;
 
-use crate::wire::DatagramHeader;
+use crate::{PathId, wire::DatagramHeader};
 
 /// What keeping a received datagram costs beyond its bytes: its place in the queue and its
 /// allocation.
@@ -25,6 +25,9 @@ pub struct DatagramOptions {
     /// How many bytes may wait together with it: a short queue for what is of little use when it is
     /// late, whatever the send buffer. `None`: the send buffer.
     pub room: Option<usize>,
+    /// It repeats what the datagrams before it carry: it never shares a packet with one of them,
+    /// and leaves over another path than the last of them if one has room. `false`.
+    pub apart: bool,
 }
 
 impl DatagramOptions {
@@ -53,6 +56,13 @@ impl DatagramOptions {
         self.room = Some(bytes);
         self
     }
+
+    /// Not to be lost together with those before it.
+    #[must_use]
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
+        self
+    }
 }
 
 /// A datagram that waits to be sent.
@@ -61,6 +71,7 @@ struct Outgoing {
     data: Bytes,
     deadline: Option<Instant>,
     priority: i32,
+    apart: bool,
 }
 
 impl Outgoing {
@@ -91,6 +102,8 @@ pub(crate) struct Written {
 pub(crate) struct Datagrams {
     /// By falling priority.
     outgoing: VecDeque<Outgoing>,
+    /// The path of the last datagram that left.
+    last_path: Option<PathId>,
     /// No deadline of those that wait is earlier.
     earliest: Option<Instant>,
     expired: u64,
@@ -115,16 +128,11 @@ impl Datagrams {
         self.incoming_limit = bytes;
     }
 
-    /// Queues a datagram; false if there is no room, or if more than `room` bytes would wait.
-    pub(crate) fn send(
-        &mut self,
-        data: Bytes,
-        deadline: Option<Instant>,
-        priority: i32,
-        room: usize,
-    ) -> bool {
-        let datagram = Outgoing { data, deadline, priority };
-        let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room));
+    /// Queues a datagram; false if there is no room.
+    pub(crate) fn send(&mut self, data: Bytes, deadline: Option<Instant>, options: DatagramOptions) -> bool {
+        let DatagramOptions { priority, apart, room, .. } = options;
+        let datagram = Outgoing { data, deadline, priority, apart };
+        let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room.unwrap_or(usize::MAX)));
         if !self.has_room_for(takes, limit) {
             self.blocked = Some((takes, limit));
             return false;
@@ -182,10 +190,16 @@ impl Datagrams {
         self.outgoing_bytes as u64
     }
 
-    /// Appends the datagrams that fit below `limit`; those that fit no packet at all are dropped.
-    /// Those with a deadline are added to `timed`.
+    /// The path that the next one should not take, if it is to be apart from the last.
+    pub(crate) fn avoided_path(&self) -> Option<PathId> {
+        self.last_path.filter(|_| self.outgoing.front().is_some_and(|next| next.apart))
+    }
+
+    /// Appends the datagrams that fit below `limit` of a packet of `path`; those that fit no packet
+    /// at all are dropped. Those with a deadline are added to `timed`.
     pub(crate) fn write(
         &mut self,
+        path: PathId,
         out: &mut Vec<u8>,
         limit: usize,
         packet_is_empty: bool,
@@ -196,7 +210,7 @@ impl Datagrams {
         while let Some(next) = self.outgoing.front() {
             let len = DatagramHeader::len(next.data.len(), true) + next.data.len();
             let fits = out.len() + len <= limit;
-            if !fits && (out.len() > start || !packet_is_empty) {
+            if !fits && (out.len() > start || !packet_is_empty) || next.apart && out.len() > start {
                 break;
             }
             let Some(next) = self.outgoing.pop_front() else { break };
@@ -214,6 +228,9 @@ impl Datagrams {
         }
         if self.outgoing.is_empty() {
             self.earliest = None;
+        }
+        if out.len() > start {
+            self.last_path = Some(path);
         }
         Written { any: out.len() > start, untimed }
     }
@@ -266,7 +283,7 @@ mod tests {
     use super::*;
 
     fn write(datagrams: &mut Datagrams, out: &mut Vec<u8>) -> bool {
-        datagrams.write(out, 1_200, true, &mut Vec::new()).any
+        datagrams.write(PathId(0), out, 1_200, true, &mut Vec::new()).any
     }
 
     fn at(ms: u64) -> Instant {
@@ -277,7 +294,7 @@ mod tests {
     fn higher_priority_leaves_first_and_equal_ones_in_order() {
         let mut datagrams = Datagrams::new(1_000, 0);
         for (byte, priority) in [(0, 0), (1, 5), (2, 0), (3, 5), (4, -1), (5, 9)] {
-            assert!(datagrams.send(Bytes::from(vec![byte]), None, priority, usize::MAX));
+            assert!(datagrams.send(Bytes::from(vec![byte]), None, DatagramOptions::new().priority(priority)));
         }
         let mut out = Vec::new();
         assert!(write(&mut datagrams, &mut out));
@@ -289,16 +306,16 @@ mod tests {
     fn what_cannot_arrive_in_time_is_dropped_and_leaves_its_room() {
         let mut datagrams = Datagrams::new(100, 0);
         for ms in [150, 100, 200] {
-            assert!(datagrams.send(Bytes::from(vec![0; 30]), Some(at(ms)), 0, usize::MAX));
+            assert!(datagrams.send(Bytes::from(vec![0; 30]), Some(at(ms)), DatagramOptions::new()));
         }
-        assert!(!datagrams.send(Bytes::from(vec![0; 30]), None, 0, usize::MAX));
+        assert!(!datagrams.send(Bytes::from(vec![0; 30]), None, DatagramOptions::new()));
         datagrams.expire(at(100));
         assert_eq!(datagrams.expired(), 0, "to arrive then is in time");
         datagrams.expire(at(160));
         assert_eq!((datagrams.expired(), datagrams.pending_bytes()), (2, 30));
-        assert!(datagrams.send(Bytes::from(vec![0; 60]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![0; 60]), None, DatagramOptions::new()));
         let mut timed = Vec::new();
-        let written = datagrams.write(&mut Vec::new(), 1_200, true, &mut timed);
+        let written = datagrams.write(PathId(0), &mut Vec::new(), 1_200, true, &mut timed);
         assert!(written.any && written.untimed);
         assert_eq!(timed.iter().map(|t| t.deadline).collect::<Vec<_>>(), [at(200)]);
         datagrams.expire(at(1_000));
@@ -307,10 +324,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_apart_shares_no_packet_with_what_was_before_it() {
+        let mut datagrams = Datagrams::new(1_000, 0);
+        for (byte, apart) in [(0, false), (1, true), (2, false), (3, true), (4, true)] {
+            let options = DatagramOptions { apart, ..DatagramOptions::new() };
+            assert!(datagrams.send(Bytes::from(vec![byte]), None, options));
+        }
+        let mut packet = |path| {
+            let (avoided, mut out) = (datagrams.avoided_path(), Vec::new());
+            let any = datagrams.write(PathId(path), &mut out, 1_200, true, &mut Vec::new()).any;
+            any.then(|| (avoided, out.chunks(3).map(|frame| frame[2]).collect::<Vec<u8>>()))
+        };
+        assert_eq!(packet(5), Some((None, vec![0])));
+        assert_eq!(packet(6), Some((Some(PathId(5)), vec![1, 2])));
+        assert_eq!(packet(7), Some((Some(PathId(6)), vec![3])));
+        assert_eq!(packet(7), Some((Some(PathId(7)), vec![4])));
+        assert_eq!(packet(7), None);
+    }
+
+    #[test]
     fn queues_are_bounded_even_for_empty_datagrams() {
         let mut datagrams = Datagrams::new(10, 10 * (OVERHEAD + 1));
         assert_eq!(
-            (0..20).map(|_| usize::from(datagrams.send(Bytes::new(), None, 0, usize::MAX))).sum::<usize>(),
+            (0..20)
+                .map(|_| usize::from(datagrams.send(Bytes::new(), None, DatagramOptions::new())))
+                .sum::<usize>(),
             10
         );
         for n in 0..20 {
@@ -328,45 +366,48 @@ mod tests {
     #[test]
     fn who_was_refused_is_told_once_there_is_room_for_that_and_not_before() {
         let mut datagrams = Datagrams::new(2_000, 0);
-        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, usize::MAX));
-        assert!(!datagrams.send(Bytes::from(vec![0; 1_200]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, DatagramOptions::new()));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1_200]), None, DatagramOptions::new()));
         assert!(!datagrams.take_unblocked(), "half of the queue is free, and that is too little");
         let mut out = Vec::new();
         assert!(write(&mut datagrams, &mut out));
         assert!(datagrams.take_unblocked());
         assert!(!datagrams.take_unblocked(), "once");
-        assert!(datagrams.send(Bytes::from(vec![0; 1_200]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![0; 1_200]), None, DatagramOptions::new()));
     }
 
     #[test]
     fn a_datagram_larger_than_the_queue_waits_until_that_is_empty() {
         let mut datagrams = Datagrams::new(100, 0);
-        assert!(datagrams.send(Bytes::from(vec![0; 50]), None, 0, usize::MAX));
-        assert!(!datagrams.send(Bytes::from(vec![0; 200]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![0; 50]), None, DatagramOptions::new()));
+        assert!(!datagrams.send(Bytes::from(vec![0; 200]), None, DatagramOptions::new()));
         assert!(!datagrams.take_unblocked());
         assert!(write(&mut datagrams, &mut Vec::new()));
         assert!(datagrams.take_unblocked());
-        assert!(datagrams.send(Bytes::from(vec![0; 200]), None, 0, usize::MAX));
-        assert!(!datagrams.send(Bytes::from(vec![0; 1]), None, 0, usize::MAX), "one, and no more");
+        assert!(datagrams.send(Bytes::from(vec![0; 200]), None, DatagramOptions::new()));
+        assert!(!datagrams.send(Bytes::from(vec![0; 1]), None, DatagramOptions::new()), "one, and no more");
     }
 
     #[test]
     fn who_wants_a_short_queue_is_refused_and_told_by_its_own_measure() {
         let mut datagrams = Datagrams::new(100_000, 0);
-        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
-        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
-        assert!(!datagrams.send(Bytes::from(vec![0; 900]), None, 0, 2_000));
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, DatagramOptions::new().room(2_000)));
+        assert!(datagrams.send(Bytes::from(vec![0; 900]), None, DatagramOptions::new().room(2_000)));
+        assert!(!datagrams.send(Bytes::from(vec![0; 900]), None, DatagramOptions::new().room(2_000)));
         assert!(!datagrams.take_unblocked(), "nothing has left");
         assert!(write(&mut datagrams, &mut Vec::new()));
         assert!(datagrams.take_unblocked());
-        assert!(datagrams.send(Bytes::from(vec![0; 50_000]), None, 0, usize::MAX), "others have all of it");
+        assert!(
+            datagrams.send(Bytes::from(vec![0; 50_000]), None, DatagramOptions::new()),
+            "others have all of it"
+        );
     }
 
     #[test]
     fn what_fits_no_packet_is_dropped_not_stuck() {
         let mut datagrams = Datagrams::new(10_000, 10_000);
-        assert!(datagrams.send(Bytes::from(vec![0; 2_000]), None, 0, usize::MAX));
-        assert!(datagrams.send(Bytes::from(vec![1; 100]), None, 0, usize::MAX));
+        assert!(datagrams.send(Bytes::from(vec![0; 2_000]), None, DatagramOptions::new()));
+        assert!(datagrams.send(Bytes::from(vec![1; 100]), None, DatagramOptions::new()));
         let mut out = Vec::new();
         assert!(write(&mut datagrams, &mut out));
         assert_eq!(out.len(), 103);

@@ -3,9 +3,12 @@
 //! A scheduler is one file of this folder: a type that implements [`Scheduler`] and begins as its
 //! default. Its line in the registry below is all that the rest of the transport knows of it.
 
+mod blest;
 mod earliest_delivery;
+mod ecf;
 pub(crate) mod late;
 mod lowest_rtt;
+mod round_robin;
 
 use core::{fmt, str::FromStr};
 
@@ -55,6 +58,12 @@ registry! {
     EarliestDelivery = earliest_delivery, "earliest-delivery";
     /// The path with the smallest round-trip time that has window left (MPTCP's default).
     LowestRtt = lowest_rtt, "lowest-rtt";
+    /// Earliest completion first (Lim and others, CoNEXT 2017).
+    Ecf = ecf, "ecf";
+    /// Blocking estimation (Ferlin and others, IFIP Networking 2016), by the windows alone.
+    Blest = blest, "blest";
+    /// Each path with room in turn, packet by packet: spraying.
+    RoundRobin = round_robin, "round-robin";
 }
 
 impl fmt::Display for SchedulerKind {
@@ -88,6 +97,15 @@ pub trait Scheduler: Send + core::fmt::Debug {
     }
 }
 
+/// For ECF and BLEST: the fastest path that may send now, and, if that is not the fastest of all,
+/// the fastest, whose window is full. `None` if no path may send.
+fn slow_and_fast(paths: &[PathSnapshot]) -> Option<(&PathSnapshot, Option<&PathSnapshot>)> {
+    let by_rtt = |p: &&PathSnapshot| (p.rtt, p.id);
+    let open = paths.iter().filter(|p| p.may_send()).min_by_key(by_rtt)?;
+    let fastest = paths.iter().filter(|p| p.usable).min_by_key(by_rtt)?;
+    Some((open, (fastest.id != open.id).then_some(fastest)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,7 +116,7 @@ mod tests {
             assert_eq!(kind.name().parse(), Ok(*kind));
             assert_eq!(kind.build().select(Instant::ORIGIN, &[], 0), None, "{kind} without a path");
         }
-        let error = "round-robin".parse::<SchedulerKind>().unwrap_err().to_string();
-        assert_eq!(error, "unknown scheduler `round-robin`; there are: earliest-delivery, lowest-rtt");
+        let error = "random".parse::<SchedulerKind>().unwrap_err().to_string();
+        assert_eq!(error, "unknown scheduler `random`; there are: earliest-delivery, lowest-rtt, ecf, blest, round-robin");
     }
 }

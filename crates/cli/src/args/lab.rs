@@ -6,10 +6,10 @@ use clap::{
     Args, Subcommand,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use mendpath::{ControllerKind, RecoveryKind};
+use mendpath::{ControllerKind, RecoveryKind, SchedulerKind};
 use units::Bytes;
 
-use crate::transport::{parse_congestion, parse_recovery};
+use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
 
 /// Arguments of `lab`.
 #[derive(Debug, Args)]
@@ -50,6 +50,12 @@ pub struct LabArgs {
     /// Count the time to connect.
     #[arg(long)]
     pub setup: bool,
+    /// Begin so many fetches together.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub at_once: u32,
+    /// Let so many transfers go on beside fetches.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub beside: u32,
     /// Transfers per contender.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub transfers: u32,
@@ -164,6 +170,9 @@ pub struct RelayArgs {
     /// Congestion controller of what this side sends.
     #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Which path carries the next packet.
+    #[arg(long, default_value = "earliest-delivery", value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
 }
 
 /// The scales that plans of the lab have.

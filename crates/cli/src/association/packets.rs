@@ -83,6 +83,12 @@ impl PacketTunnel {
         ROOM.saturating_sub(self.connection().datagrams_waiting() as usize)
     }
 
+    /// Sends one that repeats what went before it, and is nothing that must arrive. Whether it left.
+    pub(crate) fn send_again(&self, datagram: Bytes) -> bool {
+        let options = DatagramOptions::new().room(ROOM).apart();
+        self.connection().send_datagram_with(datagram, options).is_ok()
+    }
+
     /// Sends datagrams that begin with the [`prefix`](Self::prefix), from the front until the
     /// connection has no room; what is too large for a datagram goes on the stream. Returns how many
     /// those were.

@@ -58,7 +58,8 @@ fn plan_of_flags(args: &LabArgs) -> Result<Plan, Failure> {
     let setup = if args.setup { SetUp::Counted } else { SetUp::Apart };
     let fetch = args.fetch.map(|size| {
         let count = args.run.count.unwrap_or(200);
-        Fetch { connection, setup, limit: args.limit, ..Fetch::of(size, count) }
+        let (at_once, beside) = (args.at_once, args.beside);
+        Fetch { connection, setup, limit: args.limit, at_once, beside, ..Fetch::of(size, count) }
     });
     let bulk = args.bulk.map(|size| Bulk { limit: args.limit, ..Bulk::of(size, args.transfers) });
     let paths = args.paths.iter().map(ToString::to_string).collect();

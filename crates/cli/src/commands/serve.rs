@@ -30,7 +30,12 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         certificate: certificate(&args)?,
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
-        transport: Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog },
+        transport: Choice {
+            recovery: args.recovery,
+            congestion: args.congestion,
+            qlog: args.qlog,
+            ..Choice::default()
+        },
         limits: crate::serve::Limits::default(),
     };
     let listener = admin::bind(args.admin).await?;

@@ -116,7 +116,12 @@ async fn offer_tunnels(server: &ProxyServer, networks: &[ipnet::IpNet]) -> Resul
 }
 
 fn choice(args: &ServerArgs) -> Choice {
-    Choice { recovery: args.recovery, congestion: args.congestion, qlog: args.qlog.clone() }
+    Choice {
+        recovery: args.recovery,
+        congestion: args.congestion,
+        scheduler: args.scheduler,
+        qlog: args.qlog.clone(),
+    }
 }
 
 /// What balancers are to read, with the key that may be in several places.

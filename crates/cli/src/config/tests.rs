@@ -56,6 +56,7 @@ fn sample(arg: &Arg) -> &'static str {
         "CODING" => "htpc",
         "NAME=RATE" => "wwan7=5mbit",
         "NAME" => "olia",
+        "SCHEDULER" => "round-robin",
         "URL" => "http://127.0.0.1:3000",
         "WHEN" => "never",
         "HOW" => "raw",

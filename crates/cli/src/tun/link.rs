@@ -228,22 +228,22 @@ impl<'a, G: Guard> Link<'a, G> {
             }
             if self.waiting.is_empty() {
                 // Nothing that is new waits.
-                let now = self.now();
-                while room > 0
-                    && let Some(extra) = self.outgoing.next_extra(now)
-                {
-                    room = room.saturating_sub(extra.datagram.len());
-                    self.waiting.push_back(extra.datagram.into());
-                }
-            }
-            if self.waiting.is_empty() {
-                return;
+                return self.send_extras();
             }
             self.large += self.tunnel.send(&mut self.waiting);
             if !self.waiting.is_empty() {
                 return;
             }
         }
+    }
+
+    /// Sends copies and combinations that are due, as long as the connection takes them.
+    fn send_extras(&mut self) {
+        let now = self.now();
+        while self.tunnel.room() > 0
+            && let Some(extra) = self.outgoing.next_extra(now)
+            && self.tunnel.send_again(extra.datagram.into())
+        {}
     }
 
     /// A packet of the device, as a datagram if it may leave.

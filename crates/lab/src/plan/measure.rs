@@ -12,6 +12,8 @@ use super::{
 };
 use crate::Contender;
 
+/// Most fetches at once, and transfers beside them: the lab has a thread for each.
+const MOST_AT_ONCE: u32 = 1_000;
 /// Largest response or transfer.
 const MAX_SIZE: u64 = 1 << 40;
 
@@ -53,6 +55,12 @@ pub struct Fetch {
     pub limit: Duration,
     /// Exactly one packet of each fetch is lost.
     pub drop: Option<DropEach>,
+    /// How many fetches are made at once, each over a connection of its own.
+    #[serde(default = "one")]
+    pub at_once: u32,
+    /// So many long transfers go on meanwhile.
+    #[serde(default)]
+    pub beside: u32,
 }
 
 /// Sizes from a log-normal distribution, cut at both ends.
@@ -275,6 +283,8 @@ impl Fetch {
             idle: Duration::ZERO,
             limit: a_minute(),
             drop: None,
+            at_once: 1,
+            beside: 0,
         }
     }
 
@@ -310,6 +320,13 @@ impl Fetch {
                     }
                 }
             }
+        }
+        let is_crowd = self.at_once != 1 || self.beside != 0;
+        if is_crowd && (self.connection == Connection::Kept || self.drop.is_some()) {
+            return Err("`at_once` and `beside` are for new connections without `drop`".to_owned());
+        }
+        if !(1..=MOST_AT_ONCE).contains(&self.at_once) || self.beside > MOST_AT_ONCE {
+            return Err(format!("1 to {MOST_AT_ONCE} fetches can be made at once, beside as many transfers"));
         }
         if self.drop.as_ref().is_some_and(|drop| drop.paths.is_empty() || drop.first == 0) {
             return Err("`drop` needs at least one path and one packet".to_owned());

@@ -5,6 +5,7 @@ use units::Duration;
 use super::{
     Lab, fetch_count,
     field::{Field, add_transfer},
+    crowd::Beside,
     named, own_error,
 };
 use crate::{
@@ -14,10 +15,10 @@ use crate::{
 };
 
 /// What the fetches of one measurement have in common.
-struct Series<'a> {
-    fetch: &'a Fetch,
-    sizes: Sizes,
-    client: Client,
+pub(super) struct Series<'a> {
+    pub(super) fetch: &'a Fetch,
+    pub(super) sizes: Sizes,
+    pub(super) client: Client,
 }
 
 impl Lab<'_> {
@@ -31,7 +32,8 @@ impl Lab<'_> {
         let name = named(&fetch.name, describe(fetch, sizes));
         let count = fetch_count(fetch, self.options);
         // A kept connection would be idle while the others have their turns.
-        let rounds = if fetch.connection == Kind::Kept { 1 } else { self.plan.rounds.clamp(1, count) };
+        let groups = count.div_ceil(fetch.at_once).max(1);
+        let rounds = if fetch.connection == Kind::Kept { 1 } else { self.plan.rounds.clamp(1, groups) };
         let client = Client { pattern: self.starter.pattern.clone(), cancel: self.options.cancel.clone() };
         let series = Series { fetch, sizes, client };
         let mut rows: Vec<Row> = network
@@ -45,7 +47,8 @@ impl Lab<'_> {
             })
             .collect();
         for round in 0..rounds {
-            let share = |n: u32| u64::from(count) * u64::from(n) / u64::from(rounds);
+            let whole = |n: u32| u64::from(groups) * u64::from(n) / u64::from(rounds);
+            let share = |n: u32| (whole(n) * u64::from(fetch.at_once)).min(count.into());
             for ((field, row), contender) in fields.iter_mut().zip(&mut rows).zip(&network.contenders) {
                 if row.error.is_none() {
                     let turn = share(round)..share(round + 1);
@@ -77,6 +80,10 @@ impl Lab<'_> {
             kept = series.open(field, turn.start)?.ok();
             series.warm_up(kept.as_mut())?;
         }
+        if series.fetch.at_once > 1 || series.fetch.beside > 0 {
+            self.crowd(field, series, turn, contender, row)?;
+            return own_error(field.running.check());
+        }
         for n in turn {
             clock::wait(series.fetch.idle, &self.options.cancel)?;
             field.bed.settle(&self.options.cancel)?;
@@ -95,6 +102,40 @@ impl Lab<'_> {
         }
         field.add_since(&before, contender, row)?;
         Ok(Ok(()))
+    }
+}
+
+impl Lab<'_> {
+    /// A turn of fetches that begin together, beside transfers that go on.
+    fn crowd(
+        &mut self,
+        field: &Field,
+        series: &Series<'_>,
+        turn: std::ops::Range<u64>,
+        contender: &Contender,
+        row: &mut Row,
+    ) -> Result<(), LabError> {
+        let now = format!("{}: {}: {contender}", row.network, row.measure);
+        let (end, at_once) = (turn.end, u64::from(series.fetch.at_once));
+        std::thread::scope(|scope| {
+            let beside = Beside::start(scope, field, series)?;
+            let before = field.before()?;
+            for first in turn.step_by(at_once as usize) {
+                clock::wait(series.fetch.idle, &self.options.cancel)?;
+                field.bed.reseed(first)?;
+                for (size, transfer) in
+                    series.together(field, first..end.min(first + at_once), self.seed())?
+                {
+                    add_transfer(row, &transfer, series.fetch.limit);
+                    if row.size_bytes.is_none() {
+                        row.sizes_bytes.push(size);
+                    }
+                    self.count(&now);
+                }
+            }
+            beside.add_to(row);
+            field.add_since(&before, contender, row)
+        })
     }
 }
 
@@ -141,16 +182,39 @@ impl Series<'_> {
                     new = connection;
                     &mut new
                 }
-                Err(_) => return Ok((size, Transfer { setup: self.fetch.limit, ..Transfer::default() })),
+                Err(_) => return Ok((size, self.unopened())),
             },
         };
         if self.fetch.setup == SetUp::Apart {
             self.lose(field, n, seed)?;
         }
+        Ok((size, self.ask(connection, size)?))
+    }
+
+    /// The `n`-th fetch, over a new connection and whatever the links do.
+    pub(super) fn unaided(
+        &self,
+        field: &Field,
+        n: u64,
+        seed: netsim::Seed,
+    ) -> Result<(u64, Transfer), LabError> {
+        let size = self.sizes.nth(seed, n).get();
+        let transfer = match self.open(field, n)? {
+            Ok(mut connection) => self.ask(&mut connection, size)?,
+            Err(_) => self.unopened(),
+        };
+        Ok((size, transfer))
+    }
+
+    fn ask(&self, connection: &mut Connection, size: u64) -> Result<Transfer, LabError> {
         let limit = self.fetch.limit;
         let limit = if self.fetch.setup == SetUp::Counted { limit - connection.setup } else { limit };
-        let transfer = self.client.fetch(connection, size, limit, |_| {})?;
-        Ok((size, transfer))
+        self.client.fetch(connection, size, limit, |_| {})
+    }
+
+    /// What came of a fetch whose connection did not.
+    fn unopened(&self) -> Transfer {
+        Transfer { setup: self.fetch.limit, ..Transfer::default() }
     }
 
     /// Starts the losses of the `n`-th fetch.
@@ -187,5 +251,10 @@ fn describe(fetch: &Fetch, sizes: Sizes) -> String {
         (_, SetUp::Apart) => ", set-up not counted",
         (_, SetUp::Counted) => ", set-up counted",
     };
-    format!("responses of {sizes}, {connection}{setup}")
+    let crowd = match (fetch.at_once, fetch.beside) {
+        (1, 0) => String::new(),
+        (at_once, 0) => format!(", {at_once} at once"),
+        (at_once, beside) => format!(", {at_once} at once beside {beside} transfers"),
+    };
+    format!("responses of {sizes}, {connection}{setup}{crowd}")
 }

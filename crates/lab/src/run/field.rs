@@ -56,6 +56,7 @@ impl Field {
         if let (Some(then), Some(now)) = (before.cpu, self.running.cpu()) {
             row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
         }
+        row.peak_memory_bytes = self.running.peak_memory();
         row.endpoint_cpu_ms += (self.running.origin.cpu() - before.origin_cpu).as_millis_f64();
         if matches!(contender, Contender::Mptcp { .. }) {
             let now = self.bed.server.run(counters)?;

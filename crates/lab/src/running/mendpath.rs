@@ -29,14 +29,15 @@ pub(super) fn start(
     bed: &TestBed,
     slot: u16,
 ) -> Result<Running, LabError> {
-    let Contender::Mendpath { recovery, congestion, entry, .. } = contender else {
+    let Contender::Mendpath { recovery, congestion, scheduler, entry, .. } = contender else {
         return Err(LabError::Contender {
             contender: contender.to_string(),
             reason: "it is not mendpath".to_owned(),
         });
     };
     let mut schemes = Vec::new();
-    for (flag, value) in [("--recovery", recovery), ("--congestion", congestion)] {
+    let chosen = [("--recovery", recovery), ("--congestion", congestion), ("--scheduler", scheduler)];
+    for (flag, value) in chosen {
         schemes.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
     }
     let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };

@@ -387,6 +387,9 @@ impl Connection {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         self.take_snapshots(now, View::Scheduling, &mut snapshots);
         snapshots.retain(|s| s.mtu >= size as u64);
+        if size == 0 && self.leaves_apart(&snapshots) {
+            snapshots.retain(|s| Some(s.id) != self.datagrams.avoided_path());
+        }
         let chosen = self.scheduler.select(now, &snapshots, queued);
         if chosen.is_none() {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
@@ -406,6 +409,15 @@ impl Connection {
         chosen
     }
 
+    /// Whether a datagram waits that is to take another path than the one before it, and has one
+    /// over which it comes early enough to be of use.
+    fn leaves_apart(&self, paths: &[PathSnapshot]) -> bool {
+        let Some(avoided) = self.datagrams.avoided_path() else { return false };
+        let rtt = paths.iter().find(|s| s.id == avoided).map_or(Duration::MAX, |s| s.rtt);
+        let serves = |s: &PathSnapshot| s.usable && s.has_window() && s.rtt / 2 <= rtt;
+        paths.iter().any(|s| s.id != avoided && serves(s))
+    }
+
     /// Whether the scheduler has the next packet follow those of the batch that has begun on a path.
     /// Of what it saw then, that path alone has changed.
     fn batch_goes_on(&mut self, now: Instant, id: PathId, queued: u64) -> bool {
@@ -418,7 +430,8 @@ impl Connection {
         } else {
             self.take_snapshots(now, View::Scheduling, &mut snapshots);
         }
-        let goes_on = self.scheduler.stays(now, id, &snapshots, queued);
+        let is_avoided = self.datagrams.avoided_path() == Some(id) && self.leaves_apart(&snapshots);
+        let goes_on = !is_avoided && self.scheduler.stays(now, id, &snapshots, queued);
         self.scratch.snapshots = snapshots;
         goes_on
     }
@@ -467,7 +480,7 @@ impl Connection {
         let (limit, before) = (builder.limit, out.len());
         self.streams.write_control(out, limit, &mut builder.frames.streams);
         let packet_is_empty = builder.is_empty(out);
-        let written = self.datagrams.write(out, limit, packet_is_empty, &mut builder.timed);
+        let written = self.datagrams.write(builder.path, out, limit, packet_is_empty, &mut builder.timed);
         // What is followed until its deadline is not protected twice.
         let followed = !builder.timed.is_empty() && self.repair.follows_datagrams();
         builder.frames.timed |= !builder.timed.is_empty();

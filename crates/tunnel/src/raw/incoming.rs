@@ -98,7 +98,27 @@ impl std::ops::AddAssign for IncomingCounters {
 struct Flow {
     order: Order,
     rebuild: Rebuild,
+    /// The highest number of a packet that was part of a unit.
+    last_source: Option<u64>,
     last: Instant,
+}
+
+impl Flow {
+    /// Whether a packet that is missing before the one that comes may have been part of a unit, as
+    /// its neighbours are: else nothing will bring it back.
+    fn may_be_mended(&self, is_source: bool) -> bool {
+        let follows_source = self.last_source.is_some_and(|last| last + 1 >= self.order.next());
+        self.rebuild.is_coded() && (is_source || follows_source)
+    }
+}
+
+/// A packet of a flow.
+#[derive(Clone, Copy)]
+struct Numbered<'a> {
+    flow: u64,
+    sequence: u64,
+    is_source: bool,
+    packet: &'a [u8],
 }
 
 /// Packets of a flow that may wait; of more, all go on.
@@ -161,7 +181,8 @@ impl Incoming {
         match Body::decode(datagram) {
             Ok(Body::Packet(packet)) => sink.take(packet),
             Ok(Body::Sequenced { flow, sequence, is_source, packet }) => {
-                self.arrive(now, flow, sequence, packet, &mut sink);
+                let numbered = Numbered { flow, sequence, is_source, packet };
+                self.arrive(now, &numbered, &mut sink);
                 if is_source {
                     self.keep(now, flow, sequence, packet, &mut sink);
                 }
@@ -180,19 +201,24 @@ impl Incoming {
     }
 
     /// Whether the packet was not here before.
-    fn arrive(&mut self, now: Instant, flow: u64, sequence: u64, packet: &[u8], sink: &mut Sink<'_>) -> bool {
+    fn arrive(&mut self, now: Instant, numbered: &Numbered<'_>, sink: &mut Sink<'_>) -> bool {
+        let Numbered { flow, sequence, is_source, packet } = *numbered;
         if !self.flows.contains_key(&flow) {
             self.make_room(sink);
         }
         let state = self.flows.entry(flow).or_insert_with(|| Flow {
             order: Order::starting(sequence),
             rebuild: Rebuild::default(),
+            last_source: None,
             last: now,
         });
         state.last = now;
         let (before, (_, held_before)) = (state.order.waiting_since(), state.order.held());
         let waits = self.config.delivery == Delivery::InOrder
-            && (!self.spread.hold().is_zero() || state.rebuild.is_coded());
+            && (!self.spread.hold().is_zero() || state.may_be_mended(is_source));
+        if is_source {
+            state.last_source = state.last_source.max(Some(sequence));
+        }
         let arrival = state.order.arrive(now, sequence, packet, waits, &mut |packet| sink.take(packet));
         let (packets, bytes) = state.order.held();
         let full = packets > MOST_HELD_OF_FLOW
@@ -265,7 +291,8 @@ impl Incoming {
             self.counters.unkept += 1;
         }
         for (sequence, packet) in rebuilt.drain(..) {
-            let is_new = self.arrive(now, flow, sequence, &packet, sink);
+            let numbered = Numbered { flow, sequence, is_source: true, packet: &packet };
+            let is_new = self.arrive(now, &numbered, sink);
             self.counters.rebuilt += u64::from(is_new);
         }
         self.rebuilt = rebuilt;
@@ -383,6 +410,24 @@ mod tests {
         let counters = incoming.counters();
         assert_eq!((counters.held, counters.late, counters.held_bytes, counters.packets), (2, 1, 0, 5));
         assert_eq!(counters.given_up, 2);
+    }
+
+    #[test]
+    fn only_what_may_have_been_part_of_a_unit_is_waited_for() {
+        let mut incoming = Incoming::default();
+        incoming.set_rtt(Duration::from_millis(40));
+        let mut come = |sequence: u64, is_source| {
+            let (mut datagram, mut out) = (Vec::new(), Vec::new());
+            let packet = [sequence as u8];
+            Body::Sequenced { flow: 1, sequence, is_source, packet: &packet }.encode(&mut datagram);
+            incoming.handle(&datagram, at(sequence), &mut |packet| out.push(packet[0]));
+            out
+        };
+        assert_eq!(come(0, true), [0]);
+        assert!(come(2, false).is_empty(), "1 may have been the last of the unit");
+        assert_eq!(come(1, false), [1, 2]);
+        assert_eq!(come(4, false), [4], "between packets of no unit nothing comes back");
+        assert!(come(6, true).is_empty(), "5 may have been the first");
     }
 
     #[test]

@@ -131,6 +131,11 @@ impl Order {
         self.hole_since = self.held.first_key_value().map(|(_, held)| held.since);
     }
 
+    /// The number that goes on next.
+    pub(super) fn next(&self) -> u64 {
+        self.next
+    }
+
     /// Since when the first hole has been waited for.
     pub(super) fn waiting_since(&self) -> Option<Instant> {
         self.hole_since

@@ -167,14 +167,12 @@ impl Outgoing {
         let Some(flow) = self.flows.get_mut(&key) else { return Vec::new() };
         let id = flow.id;
         let judged = flow.copies.judge(now, glance, packet.len(), &network, coding.copies(), odds);
-        let (fresh, push) = match glance {
-            Glance::Tcp { marks, payload, .. } => {
-                (judged.fresh.min(*payload as u64), marks.push || marks.fin)
-            }
-            // Nobody knows where datagrams end what they say.
-            Glance::Udp { .. } => (0, false),
+        // SYN and FIN are no data.
+        let data = match glance {
+            Glance::Tcp { payload, .. } | Glance::Udp { payload } => *payload as u64,
         };
-        let sent = Sent { sequence, packet, fresh, push };
+        let fresh = judged.fresh.min(data);
+        let sent = Sent { sequence, packet, fresh, push: judged.ends_write };
         let fits = *kept_bytes + packet.len() <= config.most_kept;
         let takes = coding.combines() && fits && flow.units.takes(&sent, coding, &network);
         let (was_open, before) = (flow.units.is_open(), flow.units.kept());

@@ -10,6 +10,9 @@ use units::{Duration, Instant};
 use super::{Network, timeout};
 use crate::raw::glance::Glance;
 
+/// Bytes of the shortest segment that may be a full one: paths of QUIC carry more.
+const LEAST_FULL: usize = 1_000;
+
 /// What a packet of TCP or UDP is to SLP.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::raw) struct Copies {
@@ -21,6 +24,8 @@ pub(in crate::raw) struct Copies {
     /// The last packet with marks: where it begins, and whether it left twice.
     marked: Option<(u32, Marks, bool)>,
     copied: Option<Instant>,
+    /// Bytes of the longest segment so far.
+    longest: usize,
 }
 
 /// What is to be done about a packet.
@@ -28,6 +33,8 @@ pub(in crate::raw) struct Copies {
 pub(in crate::raw) struct Judgement {
     /// Bytes of new data in it.
     pub(in crate::raw) fresh: u64,
+    /// Whether a write ends with it.
+    pub(in crate::raw) ends_write: bool,
     /// Its copy is to leave so long after it, if there is to be one.
     pub(in crate::raw) copy_after: Option<Duration>,
 }
@@ -46,10 +53,12 @@ impl Copies {
         let is_first = !std::mem::replace(&mut self.begun, true);
         let silent = self.last.replace(now).map(|last| now.saturating_duration_since(last));
         let (marks, fresh, again) = match *packet {
+            // Nobody knows where datagrams end what they say.
             Glance::Udp { payload } => {
                 (Marks { handshake: is_first, ..Marks::default() }, payload as u64, false)
             }
-            Glance::Tcp { sequence, length, marks, .. } => {
+            Glance::Tcp { sequence, length, marks, payload } => {
+                let marks = Marks { push: marks.push && self.ends_write(payload), ..marks };
                 let again = self.again(sequence, length);
                 if again {
                     self.learn(sequence, silent.is_some_and(|silent| silent >= network.rtt), odds);
@@ -59,11 +68,12 @@ impl Copies {
                 (marks, if again { 0 } else { length.into() }, again)
             }
         };
+        let ends_write = marks.push || marks.fin;
         // Retransmissions are for TCP to repeat (SLP-A7), and one copy is under way at a time.
         let alone = self.copied.is_none_or(|at| now.saturating_duration_since(at) >= network.rtt);
         let worth = || network.worth_a_copy(bytes as u64, odds.of(marks), timeout(marks, network.rtt));
         if !wanted || again || marks == Marks::default() || !alone || !worth() {
-            return Judgement { fresh, copy_after: None };
+            return Judgement { fresh, ends_write, copy_after: None };
         }
         self.copied = Some(now);
         if let Some((_, _, twice)) = &mut self.marked {
@@ -72,7 +82,15 @@ impl Copies {
         let packet_time = network.bandwidth.time_to_send(bytes as u64);
         let after =
             if marks.handshake { HANDSHAKE_GAP } else { gap(network.rtt, network.window, packet_time) };
-        Judgement { fresh, copy_after: Some(after) }
+        Judgement { fresh, ends_write, copy_after: Some(after) }
+    }
+
+    /// Whether PSH ends a write. Linux sets it as well wherever it cuts one for segmentation offload,
+    /// and there segments are full; a write that happens to end with such a one ends in silence.
+    fn ends_write(&mut self, payload: usize) -> bool {
+        let is_full = payload >= LEAST_FULL && payload == self.longest;
+        self.longest = self.longest.max(payload);
+        !is_full
     }
 
     /// Whether a segment has left before; nothing is new in a pure ACK, which is not asked about.
@@ -125,15 +143,29 @@ mod tests {
         let mut judge =
             |ms, packet: &Glance, bytes| flow.judge(at(ms), packet, bytes, &network, true, &mut odds);
         let syn = Marks { handshake: true, ..Marks::default() };
-        let copied = |fresh, after| Judgement { fresh, copy_after: after };
+        let copied = |fresh, after| Judgement { fresh, ends_write: false, copy_after: after };
         assert_eq!(judge(0, &segment(u32::MAX, 1, syn), 60), copied(1, Some(HANDSHAKE_GAP)));
         assert_eq!(judge(1, &segment(0, 100, PUSH), 140).copy_after, None, "another is under way");
         assert!(judge(150, &segment(100, 100, PUSH), 140).copy_after.is_some());
         assert_eq!(judge(300, &segment(200, 100, Marks::default()), 140), copied(100, None));
-        assert_eq!(judge(450, &segment(200, 100, PUSH), 140), copied(0, None), "that is TCP's repetition");
+        assert_eq!(judge(450, &segment(200, 100, PUSH), 140).copy_after, None, "that is TCP's repetition");
         let mut other = Copies::default();
         let none = other.judge(at(0), &segment(7, 1, syn), 60, &network, false, &mut odds);
         assert_eq!(none, copied(1, None));
+    }
+
+    #[test]
+    fn a_push_after_a_full_segment_ends_no_write() {
+        let (network, mut odds) = (Network::default(), LearntOdds::new(TimeoutOdds::default()));
+        let mut flow = Copies::default();
+        let ends = [(8, true), (1_300, true), (1_300, false), (1_300, false), (62, true), (62, true)];
+        let mut sequence = 0;
+        for (length, wanted) in ends {
+            let packet = segment(sequence, length, PUSH);
+            let judged = flow.judge(at(0), &packet, length as usize, &network, true, &mut odds);
+            assert_eq!(judged.ends_write, wanted, "{length} bytes");
+            sequence += length;
+        }
     }
 
     #[test]
