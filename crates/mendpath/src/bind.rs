@@ -42,7 +42,7 @@ fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> 
         }
     }
     if let Some(name) = interface {
-        tie_to_interface(&socket, name)?;
+        tie_to_interface(&socket, name, local)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&local.into())?;
@@ -50,17 +50,32 @@ fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> 
 }
 
 /// Makes packets leave by that interface whatever the routing table says. Its address alone does
-/// that only with routing rules, so where this is not permitted, a debug message says so.
-fn tie_to_interface(socket: &socket2::Socket, name: &str) -> io::Result<()> {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
+/// that on Windows, and elsewhere only with routing rules, so where this is not permitted, a debug
+/// message says so.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn tie_to_interface(socket: &socket2::Socket, name: &str, _: SocketAddr) -> io::Result<()> {
     match socket.bind_device(Some(name.as_bytes())) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             debug!(name, %error, "not permitted to tie a socket to the interface: only its address is bound");
+            Ok(())
         }
-        result => return result,
+        result => result,
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = (socket, name);
+}
+
+/// The same with IP_BOUND_IF.
+#[cfg(target_vendor = "apple")]
+fn tie_to_interface(socket: &socket2::Socket, name: &str, local: SocketAddr) -> io::Result<()> {
+    let interface = if_addrs::get_if_addrs()?.into_iter().find(|interface| interface.name == name);
+    let index = interface.and_then(|interface| std::num::NonZeroU32::new(interface.index?));
+    match local {
+        SocketAddr::V4(_) => socket.bind_device_by_index_v4(index),
+        SocketAddr::V6(_) => socket.bind_device_by_index_v6(index),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android", target_vendor = "apple")))]
+fn tie_to_interface(_: &socket2::Socket, _: &str, _: SocketAddr) -> io::Result<()> {
     Ok(())
 }
 

@@ -20,7 +20,7 @@
 //! | `coding`      | what is sent beside packets, and what it brings back        |
 //! | `clamp`       | segments that fit a datagram                                |
 //! | `leases`      | which client has which address                              |
-//! | `queue`       | packets that wait for the connection, and not for long      |
+//! | `queue`       | packets that wait for the connection, each flow's by themselves, and not for long |
 
 mod clamp;
 mod coding;

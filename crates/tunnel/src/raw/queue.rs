@@ -1,37 +1,48 @@
-//! A queue that stays short: CoDel (RFC 8289), so that a program that fills the tunnel does not
-//! make all others wait. Whose packet goes is told so as a router would tell it: by losing it.
+//! What waits for the connection: each flow in a queue of its own, which stays short, so that a
+//! program that fills the tunnel makes nobody else wait (FQ-CoDel, RFC 8290).
 //!
-//! | RFC 8289        | here                    |
-//! |-----------------|-------------------------|
-//! | TARGET          | [`TARGET`]              |
-//! | INTERVAL        | [`INTERVAL`]            |
-//! | `first_above_time_`, `drop_next_`, `count_`, `lastcount_`, `dropping_` | fields of the same names |
+//! | RFC 8290              | here                                                      |
+//! |-----------------------|-----------------------------------------------------------|
+//! | queues, by a hash     | one for each flow that has packets waiting; one for all packets of no flow |
+//! | new and old queues    | `new`, `old`: a flow that sends little is always new       |
+//! | quantum               | [`QUANTUM`]                                               |
+//! | limit                 | bytes; beyond, the longest queue loses half (section 4.1) |
 
-use std::collections::VecDeque;
+mod codel;
 
-use units::{Duration, Instant};
+use std::collections::{BTreeMap, VecDeque};
 
-/// Waiting that nobody minds (section 4.4).
-const TARGET: Duration = Duration::from_millis(5);
-/// A round trip of most who are asked to slow down (section 4.3).
-const INTERVAL: Duration = Duration::from_millis(100);
-/// What a packet costs besides its bytes.
-const OVERHEAD: usize = 64;
-/// With no more than this there is no queue (section 5.2).
-const ONE_PACKET: usize = 1_500 + OVERHEAD;
+use units::Instant;
+
+use self::codel::{CoDel, OVERHEAD};
+use super::glance::{FlowKey, flow};
+
+/// Bytes that a flow may send before it is the next one's turn (section 5.2.4).
+const QUANTUM: i64 = 1_514;
+/// Packets that the longest queue loses at most when there is no room (section 4.1).
+const MOST_AT_ONCE: usize = 64;
 
 /// Packets that wait for the connection.
 #[derive(Debug)]
 pub struct Queue {
-    packets: VecDeque<(Instant, Vec<u8>)>,
+    flows: BTreeMap<Key, Waiting>,
+    /// Flows that have just begun to wait, and all others; each is in one of them.
+    new: VecDeque<Key>,
+    old: VecDeque<Key>,
     bytes: usize,
     most_bytes: usize,
-    first_above: Option<Instant>,
-    drop_next: Instant,
-    count: u32,
-    last_count: u32,
-    is_dropping: bool,
     counters: QueueCounters,
+}
+
+/// `None` for packets of no flow.
+type Key = Option<FlowKey>;
+
+/// One flow.
+#[derive(Debug)]
+struct Waiting {
+    queue: CoDel,
+    /// What is left of its quantum.
+    credit: i64,
 }
 
 /// Packets that were dropped since the beginning.
@@ -54,14 +65,11 @@ impl Queue {
     /// An empty one for at most so many bytes.
     pub fn new(most_bytes: usize) -> Self {
         Self {
-            packets: VecDeque::new(),
+            flows: BTreeMap::new(),
+            new: VecDeque::new(),
+            old: VecDeque::new(),
             bytes: 0,
             most_bytes,
-            first_above: None,
-            drop_next: Instant::ORIGIN,
-            count: 0,
-            last_count: 0,
-            is_dropping: false,
             counters: QueueCounters::default(),
         }
     }
@@ -73,72 +81,76 @@ impl Queue {
 
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
-        self.packets.is_empty()
+        self.bytes == 0
     }
 
-    /// Takes a packet, or drops it if there is no room.
+    /// Takes a packet. If there is no room, the flow with most that waits loses.
     pub fn push(&mut self, packet: Vec<u8>, now: Instant) {
-        let cost = packet.len() + OVERHEAD;
-        if self.bytes + cost > self.most_bytes {
+        self.bytes += packet.len() + OVERHEAD;
+        let key = flow(&packet);
+        let new = &mut self.new;
+        let waiting = self.flows.entry(key).or_insert_with(|| {
+            new.push_back(key);
+            Waiting { queue: CoDel::default(), credit: QUANTUM }
+        });
+        waiting.queue.push(packet, now);
+        while self.bytes > self.most_bytes {
+            self.make_room();
+        }
+    }
+
+    /// Drops half of what waits of the flow that has most, from the front.
+    fn make_room(&mut self) {
+        let longest = self.flows.values_mut().max_by_key(|waiting| waiting.queue.bytes());
+        let Some(Waiting { queue, .. }) = longest else { return };
+        let before = queue.bytes();
+        for _ in 0..(queue.packets() / 2).clamp(1, MOST_AT_ONCE) {
+            queue.drop_first();
             self.counters.overflowed += 1;
-            return;
         }
-        self.bytes += cost;
-        self.packets.push_back((now, packet));
+        self.bytes -= before - queue.bytes();
     }
 
-    /// The next packet to send; those before it may be dropped (section 5.3).
+    /// The next packet to send; others before it may be dropped (section 4.2).
     pub fn pop(&mut self, now: Instant) -> Option<Vec<u8>> {
-        let (mut packet, mut is_overdue) = self.take(now);
-        if self.is_dropping {
-            self.is_dropping = is_overdue;
-            while self.is_dropping && now >= self.drop_next {
-                self.counters.overdue += 1;
-                self.count += 1;
-                (packet, is_overdue) = self.take(now);
-                self.is_dropping = is_overdue;
-                if is_overdue {
-                    self.drop_next += self.pause();
-                }
+        loop {
+            let is_new = !self.new.is_empty();
+            let turn = if is_new { &mut self.new } else { &mut self.old };
+            let key = *turn.front()?;
+            let Some(waiting) = self.flows.get_mut(&key) else {
+                turn.pop_front();
+                continue;
+            };
+            if waiting.credit <= 0 {
+                waiting.credit += QUANTUM;
+                turn.pop_front();
+                self.old.push_back(key);
+                continue;
             }
-        } else if is_overdue {
-            self.counters.overdue += 1;
-            (packet, _) = self.take(now);
-            self.is_dropping = true;
-            // Who has dropped lately goes on about where he was.
-            let delta = self.count.saturating_sub(self.last_count);
-            let lately = now.saturating_duration_since(self.drop_next) < INTERVAL * 16;
-            self.count = if delta > 1 && lately { delta } else { 1 };
-            self.last_count = self.count;
-            self.drop_next = now + self.pause();
+            let (before, dropped) = (waiting.queue.bytes(), waiting.queue.overdue);
+            let packet = waiting.queue.pop(now);
+            self.bytes -= before - waiting.queue.bytes();
+            self.counters.overdue += waiting.queue.overdue - dropped;
+            if let Some(packet) = packet {
+                waiting.credit -= packet.len() as i64;
+                return Some(packet);
+            }
+            turn.pop_front();
+            // One that has just begun has its turn among the others before it may begin again.
+            if is_new {
+                self.old.push_back(key);
+            } else {
+                self.flows.remove(&key);
+            }
         }
-        packet
-    }
-
-    /// Until the next drop: the more there were, the sooner.
-    fn pause(&self) -> Duration {
-        INTERVAL.mul_f64(1.0 / f64::from(self.count.max(1)).sqrt())
-    }
-
-    /// The first packet, and whether packets have waited too long for an interval.
-    fn take(&mut self, now: Instant) -> (Option<Vec<u8>>, bool) {
-        let Some((since, packet)) = self.packets.pop_front() else {
-            self.first_above = None;
-            return (None, false);
-        };
-        self.bytes -= packet.len() + OVERHEAD;
-        if now.saturating_duration_since(since) < TARGET || self.bytes <= ONE_PACKET {
-            self.first_above = None;
-            return (Some(packet), false);
-        }
-        let first_above = *self.first_above.get_or_insert(now + INTERVAL);
-        (Some(packet), now >= first_above)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use etherparse::PacketBuilder;
     use proptest::prelude::*;
+    use units::Duration;
 
     use super::*;
 
@@ -146,79 +158,82 @@ mod tests {
         Instant::ORIGIN + Duration::from_millis(ms)
     }
 
+    fn packet(port: u16, number: u32, payload: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let builder = PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64).udp(port, 9);
+        let mut data = number.to_be_bytes().to_vec();
+        data.resize(payload.max(4), 0);
+        builder.write(&mut bytes, &data).unwrap();
+        bytes
+    }
+
+    /// Port and number of a packet.
+    fn name(packet: &[u8]) -> (u16, u32) {
+        let word = |at: usize| [packet[at], packet[at + 1]];
+        let number = [word(28), word(30)].concat();
+        (u16::from_be_bytes(word(20)), u32::from_be_bytes(number.try_into().unwrap()))
+    }
+
     #[test]
-    fn a_burst_that_drains_loses_nothing_and_keeps_its_order() {
+    fn who_sends_little_waits_for_nobody() {
         let mut queue = Queue::new(1 << 20);
-        for n in 0..90 {
-            queue.push(vec![n; 1_000], at(0));
-        }
-        for n in 0..90 {
-            assert_eq!(queue.pop(at(u64::from(n))), Some(vec![n; 1_000]), "an interval is not over");
-        }
-        assert!(queue.is_empty() && queue.pop(at(100)).is_none());
-        assert_eq!(queue.counters(), QueueCounters::default());
-    }
-
-    /// Twice as much comes as leaves: more and more is dropped, until as much leaves as stays.
-    #[test]
-    fn a_queue_that_stands_is_dropped_from_ever_faster() {
-        let mut queue = Queue::new(64 << 20);
-        let mut dropped = Vec::new();
-        for second in 0..4 {
-            let before = queue.counters().overdue;
-            for ms in 0..1_000 {
-                let now = at(second * 1_000 + ms);
-                (0..2).for_each(|_| queue.push(vec![0; 1_000], now));
-                assert!(queue.pop(now).is_some());
-            }
-            dropped.push(queue.counters().overdue - before);
-        }
-        assert!(dropped.is_sorted() && dropped[0] >= 5 && dropped[3] > 2 * dropped[0], "{dropped:?}");
-        assert_eq!(queue.counters().overflowed, 0);
+        (0..200).for_each(|n| queue.push(packet(1, n, 1_400), at(0)));
+        (0..3).for_each(|_| assert_eq!(queue.pop(at(0)).map(|it| name(&it).0), Some(1)));
+        queue.push(packet(2, 0, 100), at(0));
+        let next: Vec<u16> = (0..3).filter_map(|_| queue.pop(at(0))).map(|it| name(&it).0).collect();
+        assert!(next[..2].contains(&2), "{next:?}");
     }
 
     #[test]
-    fn a_queue_that_has_become_short_is_left_alone() {
-        let mut queue = Queue::new(1 << 20);
-        (0..400).for_each(|_| queue.push(vec![0; 1_000], at(0)));
-        (0..300).for_each(|ms| _ = queue.pop(at(ms)));
-        let before = queue.counters();
-        assert!(before.overdue > 0);
-        while queue.pop(at(300)).is_some() && queue.bytes > ONE_PACKET {}
-        for ms in 301..600 {
-            queue.push(vec![0; 1_000], at(ms));
-            assert!(queue.pop(at(ms + 1)).is_some());
+    fn those_that_send_much_share_by_bytes() {
+        let mut queue = Queue::new(4 << 20);
+        (0..1_000).for_each(|n| queue.push(packet(1, n, 1_372), at(0)));
+        (0..3_000).for_each(|n| queue.push(packet(2, n, 322), at(0)));
+        let mut bytes = [0; 2];
+        for _ in 0..800 {
+            let packet = queue.pop(at(0)).unwrap();
+            bytes[usize::from(name(&packet).0 - 1)] += packet.len();
         }
-        assert!(queue.counters().overdue <= before.overdue + 2);
+        assert!(bytes[0].abs_diff(bytes[1]) < 2 * 1_514, "{bytes:?}");
     }
 
     #[test]
-    fn room_is_bounded_also_for_small_packets() {
-        let mut queue = Queue::new(10 * (100 + OVERHEAD));
-        (0..15).for_each(|_| queue.push(vec![0; 100], at(0)));
-        assert_eq!((queue.packets.len(), queue.counters().overflowed), (10, 5));
-        (0..100).for_each(|_| queue.push(Vec::new(), at(0)));
-        assert!(queue.bytes <= queue.most_bytes && queue.packets.len() < 30);
+    fn room_is_bounded_and_the_longest_queue_loses() {
+        let mut queue = Queue::new(100 * (1_028 + OVERHEAD));
+        (0..50).for_each(|n| queue.push(packet(1, n, 1_000), at(0)));
+        (0..500).for_each(|n| queue.push(packet(2, n, 1_000), at(0)));
+        assert!(queue.bytes <= queue.most_bytes);
+        let left: Vec<(u16, u32)> = std::iter::from_fn(|| queue.pop(at(0))).map(|it| name(&it)).collect();
+        let of = |port| left.iter().filter(|it| it.0 == port).count() as u64;
+        assert!(of(1) >= 25, "{}", of(1));
+        assert_eq!(queue.counters().overflowed, 550 - of(1) - of(2));
+        assert!(left.contains(&(2, 499)), "the newest is there");
+        (0..10_000).for_each(|_| queue.push(Vec::new(), at(0)));
+        assert!(queue.bytes <= queue.most_bytes && queue.flows.len() == 1);
     }
 
     proptest! {
-        /// Each packet leaves, waits, or was counted; those that leave are in order.
+        /// Each packet leaves, waits, or was counted; those of a flow leave in order.
         #[test]
-        fn every_packet_is_accounted_for(steps in proptest::collection::vec((0u64..30, 0u8..4), 1..600)) {
+        fn every_packet_is_accounted_for(steps in proptest::collection::vec((0u64..30, 0u16..9), 1..600)) {
             let (mut queue, mut now, mut pushed, mut left) = (Queue::new(20_000), 0, 0u32, Vec::new());
             for (ms, pushes) in steps {
                 now += ms;
-                for _ in 0..pushes {
-                    let mut packet = pushed.to_be_bytes().to_vec();
-                    packet.resize(600, 0);
-                    queue.push(packet, at(now));
+                for n in 0..pushes / 2 {
+                    queue.push(packet(n * pushes % 3, pushed, 600), at(now));
                     pushed += 1;
                 }
-                left.extend(queue.pop(at(now)).map(|packet| u32::from_be_bytes(*packet.first_chunk().unwrap())));
+                left.extend(queue.pop(at(now)).map(|packet| name(&packet)));
+                prop_assert_eq!(queue.flows.len(), queue.new.len() + queue.old.len());
             }
-            prop_assert!(left.is_sorted());
+            for port in 0..3 {
+                prop_assert!(left.iter().filter(|it| it.0 == port).is_sorted());
+            }
+            let waiting: usize = queue.flows.values().map(|waiting| waiting.queue.packets()).sum();
             let QueueCounters { overdue, overflowed } = queue.counters();
-            prop_assert_eq!(left.len() as u64 + overdue + overflowed + queue.packets.len() as u64, u64::from(pushed));
+            prop_assert_eq!(left.len() as u64 + overdue + overflowed + waiting as u64, u64::from(pushed));
+            while queue.pop(at(now)).is_some() {}
+            prop_assert!(queue.is_empty() && queue.flows.is_empty());
         }
     }
 }
