@@ -4,8 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use mendpath::{
-    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig, TransportError,
-    TransportErrorCode, VarInt,
+    ConnectionError, ControllerKind, QlogDirectory, RecoveryKind, SchedulerKind, TransportConfig,
+    TransportError, TransportErrorCode, VarInt,
 };
 
 use crate::{failure::Failure, protocol::CloseCode, target::Target};

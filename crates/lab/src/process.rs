@@ -202,7 +202,10 @@ mod tests {
 
     #[test]
     fn the_peak_of_memory_is_read() {
-        assert_eq!(peak_of("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   1204 kB\nVmRSS:\t 7 kB\n"), Some(1_204 << 10));
+        assert_eq!(
+            peak_of("Name:\tx\nVmPeak:\t 9 kB\nVmHWM:\t   1204 kB\nVmRSS:\t 7 kB\n"),
+            Some(1_204 << 10)
+        );
         assert_eq!(peak_of("Name:\tkthreadd\n"), None);
     }
 

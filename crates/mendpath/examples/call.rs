@@ -7,7 +7,9 @@
 use std::{collections::BTreeSet, error::Error, pin::pin, time::Duration};
 
 use bytes::Bytes;
-use mendpath::{ClientConfig, Connection, DatagramOptions, Endpoint, Identity, SendDatagramError, ServerConfig};
+use mendpath::{
+    ClientConfig, Connection, DatagramOptions, Endpoint, Identity, SendDatagramError, ServerConfig,
+};
 
 const PACKETS: u32 = 50;
 const PERIOD: Duration = Duration::from_millis(20);

@@ -5,7 +5,9 @@
 
 use std::{error::Error, net::SocketAddr, time::Duration};
 
-use mendpath::{ClientConfig, ConnectionError, Endpoint, Identity, ReadToEndError, ServerConfig, TransportErrorCode};
+use mendpath::{
+    ClientConfig, ConnectionError, Endpoint, Identity, ReadToEndError, ServerConfig, TransportErrorCode,
+};
 use tokio::time::Instant;
 
 const WORDS: &[u8] = b"still there?";
@@ -92,7 +94,9 @@ fn is_worth_another_try(error: &(dyn Error + 'static)) -> bool {
         // Nobody there, or no way to it; or it has forgotten us.
         Some(ConnectionError::TimedOut | ConnectionError::Reset) => true,
         // The server has no room just now.
-        Some(ConnectionError::ConnectionClosed { code, .. }) => *code == TransportErrorCode::CONNECTION_REFUSED,
+        Some(ConnectionError::ConnectionClosed { code, .. }) => {
+            *code == TransportErrorCode::CONNECTION_REFUSED
+        }
         // A wrong key, another version, a fault of either end: the same again would fail again.
         _ => false,
     }

@@ -6,7 +6,8 @@
 use std::{error::Error, time::Duration};
 
 use mendpath::{
-    ClientConfig, ConnectionError, ControllerKind, Endpoint, Identity, RecoveryKind, ServerConfig, TransportConfig,
+    ClientConfig, ConnectionError, ControllerKind, Endpoint, Identity, RecoveryKind, ServerConfig,
+    TransportConfig,
 };
 
 const SIZE: usize = 32 << 20;

@@ -48,11 +48,14 @@ fn call() {
 
 #[test]
 fn come_back() {
-    says("come_back", &[
-        "question 1: answered at attempt 1, in a new session",
-        "attempt 1: the peer closed the connection with CONNECTION_REFUSED: come back later",
-        "question 2: answered at attempt 2, in a resumed session",
-    ]);
+    says(
+        "come_back",
+        &[
+            "question 1: answered at attempt 1, in a new session",
+            "attempt 1: the peer closed the connection with CONNECTION_REFUSED: come back later",
+            "question 2: answered at attempt 2, in a resumed session",
+        ],
+    );
 }
 
 #[test]

@@ -117,6 +117,9 @@ mod tests {
             assert_eq!(kind.build().select(Instant::ORIGIN, &[], 0), None, "{kind} without a path");
         }
         let error = "random".parse::<SchedulerKind>().unwrap_err().to_string();
-        assert_eq!(error, "unknown scheduler `random`; there are: earliest-delivery, lowest-rtt, ecf, blest, round-robin");
+        assert_eq!(
+            error,
+            "unknown scheduler `random`; there are: earliest-delivery, lowest-rtt, ecf, blest, round-robin"
+        );
     }
 }

@@ -134,7 +134,8 @@ fn notes(row: &Row) -> String {
         notes.push("see below".to_owned());
     }
     if !row.peak_memory_bytes.is_empty() && row.beside.is_some() {
-        let mib = row.peak_memory_bytes.iter().map(|bytes| format!("{:.0}", *bytes as f64 / f64::from(1 << 20)));
+        let mib =
+            row.peak_memory_bytes.iter().map(|bytes| format!("{:.0}", *bytes as f64 / f64::from(1 << 20)));
         notes.push(format!("memory {} MiB", mib.collect::<Vec<_>>().join(" + ")));
     }
     if let Some(beside) = row.beside.filter(|beside| beside.bytes > 0) {

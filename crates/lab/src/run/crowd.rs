@@ -92,8 +92,7 @@ impl Series<'_> {
         seed: Seed,
     ) -> Result<Vec<(u64, Transfer)>, LabError> {
         std::thread::scope(|scope| {
-            let begun: Vec<_> =
-                fetches.map(|n| scope.spawn(move || self.unaided(field, n, seed))).collect();
+            let begun: Vec<_> = fetches.map(|n| scope.spawn(move || self.unaided(field, n, seed))).collect();
             let joined = begun.into_iter().map(|fetch| fetch.join());
             joined.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         })

@@ -3,9 +3,10 @@
 use units::Duration;
 
 use super::{
-    Lab, fetch_count,
-    field::{Field, add_transfer},
+    Lab,
     crowd::Beside,
+    fetch_count,
+    field::{Field, add_transfer},
     named, own_error,
 };
 use crate::{
