@@ -61,9 +61,9 @@ export class Browser {
     return new Promise((done, fail) => this.waiting.set(id, { done, fail }));
   }
 
-  /** A page of this size, in the dark or not. */
-  async page({ width, height, dark = false, scale = 1 }) {
-    const { targetId } = await this.call("Target.createTarget", { url: "about:blank" });
+  /** A page of this size, in the dark or not, of a context of its own or the first one. */
+  async page({ width, height, dark = false, scale = 1, context = undefined }) {
+    const { targetId } = await this.call("Target.createTarget", { url: "about:blank", browserContextId: context });
     const { sessionId } = await this.call("Target.attachToTarget", { targetId, flatten: true });
     const page = new Page(this, sessionId, targetId);
     this.pages.set(sessionId, page);

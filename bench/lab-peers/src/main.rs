@@ -7,30 +7,45 @@
 //! lab-peers quinn client --bind 0.0.0.0:0 --server 192.0.2.1:4433 --listen 127.0.0.1:8080 --dir /some/dir
 //! ```
 //!
-//! Both ends share a directory, in which the server leaves its certificate for the client.
+//! And a web server that is the peer of `mendpath serve`:
+//!
+//! ```text
+//! lab-peers web --root public --listen 0.0.0.0:443 --cert certificate.pem --key key.pem
+//! ```
+//!
+//! Both ends of a forwarder share a directory, in which the server leaves its certificate for the client.
 
 mod certificate;
 mod forward;
+mod h3_quinn;
 mod noq_stack;
 mod quinn_stack;
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
-/// Other QUIC stacks as port forwarders.
+/// Other QUIC stacks as port forwarders, and as a web server.
 #[derive(Parser)]
 struct Args {
-    /// The stack.
-    stack: Stack,
     #[command(subcommand)]
-    end: End,
+    what: What,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Stack {
-    Quinn,
-    Noq,
+#[derive(Subcommand)]
+enum What {
+    /// Forwards with quinn.
+    Quinn {
+        #[command(subcommand)]
+        end: End,
+    },
+    /// Forwards with noq.
+    Noq {
+        #[command(subcommand)]
+        end: End,
+    },
+    /// Serves files by HTTP/3 with h3-quinn.
+    Web(h3_quinn::Web),
 }
 
 #[derive(Clone, Subcommand)]
@@ -66,9 +81,9 @@ enum End {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let Args { stack, end } = Args::parse();
-    match stack {
-        Stack::Quinn => quinn_stack::run(end).await,
-        Stack::Noq => noq_stack::run(end).await,
+    match Args::parse().what {
+        What::Quinn { end } => quinn_stack::run(end).await,
+        What::Noq { end } => noq_stack::run(end).await,
+        What::Web(web) => h3_quinn::run(web).await,
     }
 }

@@ -8,7 +8,7 @@ mod queue;
 
 pub use hub::{Hub, MAX_ASSOCIATIONS};
 #[cfg(all(feature = "tunnel", target_os = "linux"))]
-pub(crate) use packets::PacketTunnel;
+pub(crate) use packets::{PacketTunnel, Via};
 #[cfg(test)]
 pub use queue::held_for_tests;
 pub use queue::{CONNECTION_BYTES, Held, QUEUE_BYTES};

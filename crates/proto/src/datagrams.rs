@@ -28,6 +28,9 @@ pub struct DatagramOptions {
     /// It repeats what the datagrams before it carry: it never shares a packet with one of them,
     /// and leaves over another path than the last of them if one has room. `false`.
     pub apart: bool,
+    /// Each loss costs it much, as it does a TCP inside: it leaves out paths that lose packets by
+    /// chance, while another does not. `false`.
+    pub steady: bool,
 }
 
 impl DatagramOptions {
@@ -63,6 +66,13 @@ impl DatagramOptions {
         self.apart = true;
         self
     }
+
+    /// Not over paths that lose packets by chance, while another does not.
+    #[must_use]
+    pub fn steady(mut self) -> Self {
+        self.steady = true;
+        self
+    }
 }
 
 /// A datagram that waits to be sent.
@@ -72,6 +82,7 @@ struct Outgoing {
     deadline: Option<Instant>,
     priority: i32,
     apart: bool,
+    steady: bool,
 }
 
 impl Outgoing {
@@ -104,6 +115,8 @@ pub(crate) struct Datagrams {
     outgoing: VecDeque<Outgoing>,
     /// The path of the last datagram that left.
     last_path: Option<PathId>,
+    /// Paths that lose packets by chance, while another does not.
+    unsteady: Vec<PathId>,
     /// No deadline of those that wait is earlier.
     earliest: Option<Instant>,
     expired: u64,
@@ -130,8 +143,8 @@ impl Datagrams {
 
     /// Queues a datagram; false if there is no room.
     pub(crate) fn send(&mut self, data: Bytes, deadline: Option<Instant>, options: DatagramOptions) -> bool {
-        let DatagramOptions { priority, apart, room, .. } = options;
-        let datagram = Outgoing { data, deadline, priority, apart };
+        let DatagramOptions { priority, apart, steady, room, .. } = options;
+        let datagram = Outgoing { data, deadline, priority, apart, steady };
         let (takes, limit) = (datagram.takes(), self.outgoing_limit.min(room.unwrap_or(usize::MAX)));
         if !self.has_room_for(takes, limit) {
             self.blocked = Some((takes, limit));
@@ -195,6 +208,17 @@ impl Datagrams {
         self.last_path.filter(|_| self.outgoing.front().is_some_and(|next| next.apart))
     }
 
+    /// Which paths lose packets by chance, while another does not.
+    pub(crate) fn set_unsteady(&mut self, paths: impl Iterator<Item = PathId>) {
+        self.unsteady.clear();
+        self.unsteady.extend(paths);
+    }
+
+    /// Whether the next one waits for another path than this.
+    pub(crate) fn leaves_out(&self, path: PathId) -> bool {
+        self.outgoing.front().is_some_and(|next| next.steady) && self.unsteady.contains(&path)
+    }
+
     /// Appends the datagrams that fit below `limit` of a packet of `path`; those that fit no packet
     /// at all are dropped. Those with a deadline are added to `timed`.
     pub(crate) fn write(
@@ -207,7 +231,10 @@ impl Datagrams {
     ) -> Written {
         let start = out.len();
         let mut untimed = false;
-        while let Some(next) = self.outgoing.front() {
+        let is_steady = !self.unsteady.contains(&path);
+        while let Some(next) = self.outgoing.front()
+            && (is_steady || !next.steady)
+        {
             let len = DatagramHeader::len(next.data.len(), true) + next.data.len();
             let fits = out.len() + len <= limit;
             if !fits && (out.len() > start || !packet_is_empty) || next.apart && out.len() > start {

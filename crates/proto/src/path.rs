@@ -33,6 +33,7 @@ pub(crate) mod sent;
 pub(crate) mod snapshot;
 pub(crate) mod space;
 pub(crate) mod status;
+mod steadiness;
 pub(crate) mod table;
 pub(crate) mod validation;
 
@@ -380,6 +381,7 @@ impl Path {
             ecn: measured.ecn.state(),
             ecn_ce: measured.ecn.ce(),
             loss_estimate: loss.estimate(),
+            chance_loss: measured.history.observed(),
             packets_mended: c.packets_mended,
             copies_sent: c.copies_sent,
             repair_symbols_sent: c.repair_symbols_sent,

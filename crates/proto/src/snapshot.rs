@@ -46,6 +46,9 @@ pub struct PathSnapshot {
     /// How much it has lost so far, and in bursts of what length, this connection and the last one
     /// to the same peer together.
     pub history: LossHistory,
+    /// Whether it hardly loses anything by chance: two losses among 500 packets are too many, for
+    /// half a minute and more.
+    pub steady: bool,
     /// Whether the controller is in slow start.
     pub slow_start: bool,
     /// How long the pacer holds the next packet back; zero: not at all.
@@ -79,6 +82,7 @@ impl PathSnapshot {
             loss: 0.0,
             loss_rate: 0.0,
             history: LossHistory::new(),
+            steady: true,
             slow_start: false,
             pacing_wait: Duration::ZERO,
             ever_sent: true,

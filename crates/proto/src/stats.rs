@@ -98,6 +98,9 @@ pub struct PathStats {
     pub ecn_ce: u64,
     /// Loss estimate of FUSO section III-B.1, 0 to 1.
     pub loss_estimate: f64,
+    /// The share of packets lost lately though no queue was full, 0 to 1; few packets count for
+    /// little.
+    pub chance_loss: f64,
     /// Of the packets declared lost, those that were mended: their data had reached the peer by a
     /// copy or a repair symbol when they were declared lost.
     pub packets_mended: u64,

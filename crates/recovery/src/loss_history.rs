@@ -84,6 +84,11 @@ impl LossHistory {
         ((f64::from(self.lost) + 0.5) / (f64::from(self.sent) + 50.0)).min(MOST)
     }
 
+    /// The share that was lost, as if fifty more packets had arrived: 0 until the first loss.
+    pub fn observed(&self) -> f64 {
+        f64::from(self.lost) / (f64::from(self.sent) + 50.0)
+    }
+
     /// The mean number of packets lost in a row to expect.
     pub fn mean_burst(&self) -> f64 {
         let mean = (f64::from(self.lost) + 1.0) / (f64::from(self.bursts) + 1.0);
@@ -164,6 +169,8 @@ mod tests {
     fn begins_with_one_per_cent_and_unlearns_it() {
         assert_eq!((LossHistory::new().loss(), LossHistory::new().mean_burst() < 1.02), (0.01, true));
         assert!((history(950, |_| false).loss() - 0.0005).abs() < 1e-12);
+        assert_eq!(history(950, |_| false).observed(), 0.0);
+        assert_eq!(history(950, |n| n % 10 == 0).observed(), 0.095);
     }
 
     #[test]

@@ -13,6 +13,22 @@ use crate::protocol::MAX_PACKET;
 /// own congestion control sees a queue as short as a router's would be.
 const ROOM: usize = 64 << 10;
 
+/// Which paths packets take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// Those that lose hardly anything by chance, if there are such.
+    SteadyPaths,
+    /// All.
+    AllPaths,
+}
+
+impl Via {
+    fn options(self) -> DatagramOptions {
+        let options = DatagramOptions::new().room(ROOM);
+        if self == Self::SteadyPaths { options.steady() } else { options }
+    }
+}
+
 /// One end of a tunnel.
 pub(crate) struct PacketTunnel {
     route: Arc<Route>,
@@ -73,9 +89,9 @@ impl PacketTunnel {
     }
 
     /// Sends one for which there was no room as soon as there is. Cancel safe.
-    pub(crate) async fn send_wait(connection: &Connection, datagram: Bytes) {
+    pub(crate) async fn send_wait(connection: &Connection, datagram: Bytes, via: Via) {
         // It may have become too large while it waited; then it is lost, as packets may be.
-        let _ = connection.send_datagram_with_wait(datagram, DatagramOptions::new().room(ROOM)).await;
+        let _ = connection.send_datagram_with_wait(datagram, via.options()).await;
     }
 
     /// How many bytes may leave together now.
@@ -92,10 +108,10 @@ impl PacketTunnel {
     /// Sends datagrams that begin with the [`prefix`](Self::prefix), from the front until the
     /// connection has no room; what is too large for a datagram goes on the stream. Returns how many
     /// those were.
-    pub(crate) fn send(&self, datagrams: &mut VecDeque<Bytes>) -> u64 {
+    pub(crate) fn send(&self, datagrams: &mut VecDeque<Bytes>, via: Via) -> u64 {
         let mut large = 0;
         loop {
-            match self.connection().send_datagrams(datagrams, DatagramOptions::new().room(ROOM)) {
+            match self.connection().send_datagrams(datagrams, via.options()) {
                 Err(SendDatagramError::TooLarge { .. } | SendDatagramError::Unsupported) => {
                     let Some(datagram) = datagrams.pop_front() else { return large };
                     let frame = datagram[super::hub::ID..].to_vec();

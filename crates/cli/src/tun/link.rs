@@ -21,10 +21,15 @@ use super::{
     device::{Device, Outbox},
     seen::Seen,
 };
-use crate::{association::PacketTunnel, packet_row::PacketRow};
+use crate::{
+    association::{PacketTunnel, Via},
+    packet_row::PacketRow,
+};
 
 /// Packets of one kind before the others get their turn.
 const ROUND: usize = 64;
+/// Flows that wait at once and no longer leave out a path that loses packets.
+const MANY_FLOWS: usize = 8;
 /// Bytes from the device that wait for the connection: a round trip's worth of a fast one.
 const MOST_QUEUED: usize = 1 << 20;
 /// How often the paths are looked at, and silent flows forgotten.
@@ -156,10 +161,10 @@ impl<'a, G: Guard> Link<'a, G> {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let next = self.waiting.front().cloned();
+            let (next, via) = (self.waiting.front().cloned(), self.via());
             let unblocked = async {
                 match next {
-                    Some(datagram) => PacketTunnel::send_wait(&connection, datagram).await,
+                    Some(datagram) => PacketTunnel::send_wait(&connection, datagram, via).await,
                     None => std::future::pending().await,
                 }
             };
@@ -215,6 +220,12 @@ impl<'a, G: Guard> Link<'a, G> {
         datagram.saturating_sub(self.tunnel.prefix().len() + USUAL_OVERHEAD)
     }
 
+    /// A flow's TCP slows down for each loss, so a path that loses packets takes more than it gives,
+    /// unless there are so many flows that they fill the paths all the same.
+    fn via(&self) -> Via {
+        if self.queue.flows() > MANY_FLOWS { Via::AllPaths } else { Via::SteadyPaths }
+    }
+
     /// Sends as much as the connection takes.
     fn send_queued(&mut self) {
         loop {
@@ -230,7 +241,8 @@ impl<'a, G: Guard> Link<'a, G> {
                 // Nothing that is new waits.
                 return self.send_extras();
             }
-            self.large += self.tunnel.send(&mut self.waiting);
+            let via = self.via();
+            self.large += self.tunnel.send(&mut self.waiting, via);
             if !self.waiting.is_empty() {
                 return;
             }
@@ -267,7 +279,7 @@ impl<'a, G: Guard> Link<'a, G> {
             // Errors are worth no memory.
             if self.waiting.is_empty() {
                 self.waiting.push_back(self.outgoing.handle(&answer, self.largest(), now).into());
-                self.large += self.tunnel.send(&mut self.waiting);
+                self.large += self.tunnel.send(&mut self.waiting, Via::AllPaths);
             }
         }
     }

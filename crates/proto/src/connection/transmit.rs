@@ -390,6 +390,7 @@ impl Connection {
         if size == 0 && self.leaves_apart(&snapshots) {
             snapshots.retain(|s| Some(s.id) != self.datagrams.avoided_path());
         }
+        self.leave_out_unsteady(size, &mut snapshots);
         let chosen = self.scheduler.select(now, &snapshots, queued);
         if chosen.is_none() {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
@@ -418,6 +419,17 @@ impl Connection {
         paths.iter().any(|s| s.id != avoided && serves(s))
     }
 
+    /// Tells datagrams which paths lose packets by chance while another does not, and takes these
+    /// away if the packet is for a datagram that leaves them out, and nothing else waits.
+    fn leave_out_unsteady(&mut self, size: usize, paths: &mut Vec<PathSnapshot>) {
+        let there_is_better = paths.iter().any(|s| s.usable && s.steady);
+        let unsteady = paths.iter().filter(|s| there_is_better && !s.steady).map(|s| s.id);
+        self.datagrams.set_unsteady(unsteady);
+        if size == 0 && !self.has_more_than_datagrams() {
+            paths.retain(|s| !self.datagrams.leaves_out(s.id));
+        }
+    }
+
     /// Whether the scheduler has the next packet follow those of the batch that has begun on a path.
     /// Of what it saw then, that path alone has changed.
     fn batch_goes_on(&mut self, now: Instant, id: PathId, queued: u64) -> bool {
@@ -431,7 +443,8 @@ impl Connection {
             self.take_snapshots(now, View::Scheduling, &mut snapshots);
         }
         let is_avoided = self.datagrams.avoided_path() == Some(id) && self.leaves_apart(&snapshots);
-        let goes_on = !is_avoided && self.scheduler.stays(now, id, &snapshots, queued);
+        let is_left_out = self.datagrams.leaves_out(id) && !self.has_more_than_datagrams();
+        let goes_on = !is_avoided && !is_left_out && self.scheduler.stays(now, id, &snapshots, queued);
         self.scratch.snapshots = snapshots;
         goes_on
     }
@@ -490,9 +503,12 @@ impl Connection {
     }
 
     pub(super) fn has_pending(&self) -> bool {
+        self.datagrams.has_pending() || self.has_more_than_datagrams()
+    }
+
+    fn has_more_than_datagrams(&self) -> bool {
         !self.control.is_empty()
             || self.streams.has_pending()
-            || self.datagrams.has_pending()
             || self.handshake.crypto(Level::OneRtt).has_pending()
     }
 

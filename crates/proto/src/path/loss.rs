@@ -213,6 +213,7 @@ impl LossRecovery {
             measured.history.on_dropped();
         } else if round.data {
             measured.history.on_lost(PacketNumber(number));
+            measured.steadiness.on_lost(round.now, number);
         }
         LossKind::OnPath
     }

@@ -5,7 +5,9 @@ use congestion::{Careful, Controller};
 use recovery::loss_history::LossHistory;
 use units::Instant;
 
-use super::{Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch};
+use super::{
+    Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch, steadiness::Steadiness,
+};
 use crate::{NetworkPath, config::TransportConfig, path_store::Remembered};
 
 /// Round-trip time, window and datagram size between two addresses, and what is in flight there.
@@ -21,6 +23,7 @@ pub(crate) struct Measured {
     pub(super) ecn: PathEcn,
     /// How it loses, remembered for the next connections.
     pub(super) history: LossHistory,
+    pub(super) steadiness: Steadiness,
 }
 
 impl Measured {
@@ -40,7 +43,17 @@ impl Measured {
         };
         let pacer = Pacer::new(now, config.initial_window_packets, size);
         let (rtt, ecn) = (RttEstimator::new(config.initial_rtt.into()), PathEcn::new(config.ecn));
-        Self { epoch, in_flight: 0, rtt, controller, pacer, mtu, ecn, history }
+        Self {
+            epoch,
+            in_flight: 0,
+            rtt,
+            controller,
+            pacer,
+            mtu,
+            ecn,
+            history,
+            steadiness: Steadiness::default(),
+        }
     }
 
     /// Bytes left the path: answered, lost, or given up.

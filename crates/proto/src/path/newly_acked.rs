@@ -151,6 +151,7 @@ impl LossRecovery {
             self.thresholds.on_spurious(overtaken_by, age, &self.measured.rtt);
             undo |= self.event.on_spurious(packet.event);
             self.measured.history.on_spurious();
+            self.measured.steadiness.on_spurious();
         }
         let packets = spurious.len() as u64;
         self.loss.on_spurious_loss(packets);

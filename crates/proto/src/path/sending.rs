@@ -190,6 +190,7 @@ impl LossRecovery {
         self.loss.on_sent(1);
         if data {
             measured.history.on_sent();
+            measured.steadiness.on_sent(now);
         }
         measured.pacer.on_sent(size);
         measured.controller.on_sent(now, size, measured.in_flight);

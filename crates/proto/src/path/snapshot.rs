@@ -52,6 +52,7 @@ impl Path {
             loss: loss.estimate(),
             loss_rate: loss.lost() as f64 / (loss.transmitted() + LOSS_PRIOR) as f64,
             history: measured.history,
+            steady: measured.steadiness.is_steady(now),
             slow_start: measured.controller.state().phase == Phase::SlowStart,
             pacing_wait,
             ever_sent: loss.ever_sent(),

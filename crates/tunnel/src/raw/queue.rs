@@ -79,6 +79,11 @@ impl Queue {
         self.counters
     }
 
+    /// How many flows wait, or did a moment ago.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
