@@ -26,24 +26,34 @@ const NETWORKS = {
 };
 /** What a page of a few years ago is made of, in kB. */
 const PARTS = { "style.css": 30, "print.css": 5, "library.js": 90, "script.js": 40,
-  ...Object.fromEntries([60, 40, 35, 30, 30, 25, 25, 20, 20, 15, 15, 12, 10, 10, 8, 8, 5, 5, 3, 2].map((size, at) => [`${at}.svg`, size])) };
+  ...Object.fromEntries([60, 40, 35, 30, 30, 25, 25, 20, 20, 15, 15, 12, 10, 10, 8, 8, 5, 5, 3, 2].map((size, at) => [`${at}.bmp`, size])) };
 
 const here = fileURLToPath(import.meta.url);
 
-/** A page whose parts cannot be made shorter on the way. */
+/** A picture of so many rows of 100 pixels. */
+function bitmap(rows, noise) {
+  const head = Buffer.alloc(54);
+  head.write("BM");
+  for (const [at, value] of [[2, 54 + noise.length], [10, 54], [14, 40], [18, 100], [22, rows]]) head.writeUInt32LE(value, at);
+  head.writeUInt16LE(1, 26);
+  head.writeUInt16LE(24, 28);
+  return [head, noise];
+}
+
+/** A page whose parts cannot be made shorter on the way: pictures are noise, and so are the comments of scripts and styles. */
 async function site(root) {
-  const filler = (kilobytes) => randomBytes(kilobytes * 750).toString("base64");
   await mkdir(root);
-  const images = Object.keys(PARTS).filter((name) => name.endsWith(".svg")).map((name) => `<img src="${name}" alt="">`).join("\n");
+  const images = Object.keys(PARTS).filter((name) => name.endsWith(".bmp")).map((name) => `<img src="${name}" alt="">`).join("\n");
   await writeFile(join(root, "index.html"),
-    `<!doctype html><title>page</title><link rel="icon" href="data:,"><link rel="stylesheet" href="style.css">
+    `<!doctype html><meta charset="latin1"><title>page</title><link rel="icon" href="data:,"><link rel="stylesheet" href="style.css">
      <link rel="stylesheet" href="print.css" media="print"><script src="library.js" defer></script><script src="script.js" defer></script>
-     ${images}<!--${filler(20)}-->`);
+     ${images}`);
   for (const [name, size] of Object.entries(PARTS)) {
-    const rest = filler(size);
-    const text = name.endsWith(".svg") ? `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><!--${rest}--></svg>`
-      : name === "script.js" ? `document.title = "script ran"; /*${rest}*/` : `/*${rest}*/`;
-    await writeFile(join(root, name), text);
+    const rows = Math.ceil(size * 1000 / 300);
+    const noise = randomBytes(rows * 300);
+    const comment = ["/*", noise.map((byte) => (byte === 0x2a ? 0 : byte)), "*/"];
+    const parts = name.endsWith(".bmp") ? bitmap(rows, noise) : name === "script.js" ? ['document.title = "script ran";', ...comment] : comment;
+    await writeFile(join(root, name), Buffer.concat(parts.map((part) => Buffer.from(part))));
   }
 }
 
@@ -64,7 +74,7 @@ async function servers(mendpath, folder, root, { key, cert }) {
   const all = [];
   const add = async (name, quic, command) => {
     const file = join(folder, `${name.replace(/\W/g, "-")}.sh`);
-    await writeFile(file, `#!/bin/sh\n${command}\n`);
+    await writeFile(file, `#!/bin/sh\nexec >/dev/null\n${command}\n`);
     await chmod(file, 0o755);
     all.push({ name, quic, file });
   };
@@ -84,10 +94,10 @@ async function servers(mendpath, folder, root, { key, cert }) {
   if (has("nginx")) {
     for (const congestion of ["cubic", "bbr"]) {
       const file = join(folder, `nginx-${congestion}.conf`);
-      await writeFile(file, `daemon off; pid ${folder}/nginx.pid; error_log /dev/null; user root;
-        events {} http { access_log off; types { text/html html; text/css css; text/javascript js; image/svg+xml svg; }
+      await writeFile(file, `daemon off; master_process off; pid ${folder}/nginx.pid; error_log /dev/null; user root;
+        events {} http { access_log off; types { text/html html; text/css css; text/javascript js; image/bmp bmp; }
         server { listen 443 ssl http2; ssl_certificate ${cert}; ssl_certificate_key ${key}; root ${root}; } }`);
-      await add(`nginx h2 ${congestion}`, false, `sysctl -qw net.ipv4.tcp_congestion_control=${congestion}; exec nginx -c ${file} 2>/dev/null`);
+      await add(`nginx h2 ${congestion}`, false, `ip route | while read -r route; do ip route change $route congctl ${congestion}; done; exec nginx -c ${file} 2>/dev/null`);
     }
   }
   return all;
@@ -156,7 +166,7 @@ async function compare(chromium, directory, options) {
     const wanted = (name, choice) => !choice || choice.includes(name);
     const all = await servers(mendpath, folder, root, trust);
     const contenders = all.filter(({ name }) => wanted(name, options.server));
-    console.log(`loads of a page of ${Object.values(PARTS).reduce((a, b) => a + b, 20)} kB in ${Object.keys(PARTS).length + 1} parts over ${PATH}, ${options.count} each; ms`);
+    console.log(`loads of a page of ${Object.values(PARTS).reduce((a, b) => a + b)} kB in ${Object.keys(PARTS).length + 1} parts over ${PATH}, ${options.count} each; ms`);
     for (const [network, path] of Object.entries(NETWORKS).filter(([name]) => wanted(name, options.network))) {
       console.log(`\n${network.padEnd(18)}   mean    p50    p90    p99 first   kB     p99 to h3-quinn`);
       const results = {};

@@ -97,7 +97,7 @@ fn read(directory: &Path, prefix: &str, files: &mut Files) -> anyhow::Result<()>
                 Some("html") => "text/html",
                 Some("css") => "text/css",
                 Some("js") => "text/javascript",
-                Some("svg") => "image/svg+xml",
+                Some("bmp") => "image/bmp",
                 _ => "application/octet-stream",
             };
             files.insert(name, (fs::read(entry.path())?.into(), kind));

@@ -127,6 +127,7 @@ mod range_set;
 pub mod scheduler;
 mod snapshot;
 mod stats;
+mod steady;
 #[allow(clippy::missing_errors_doc, reason = "public for fuzzing alone; `Connection` says it")]
 mod streams;
 mod token;

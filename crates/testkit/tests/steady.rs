@@ -88,6 +88,16 @@ fn where_all_paths_lose_packets_all_are_used() {
 }
 
 #[test]
+fn a_path_that_carries_less_than_the_loss_leaves_is_not_enough() {
+    let mut narrow = path(0.0);
+    narrow.down = narrow.down.rate(BitRate(500_000));
+    let mut exchange = connect(&[narrow, path(0.02)]);
+    send(&mut exchange, SECONDS * 5);
+    let (carried, _) = send(&mut exchange, SECONDS * 10);
+    assert!(carried[1] > 5_000, "{carried:?}");
+}
+
+#[test]
 fn a_stream_beside_them_uses_both_and_does_not_wait_for_them() {
     let mut exchange = connect(&[path(0.0), path(0.02)]);
     send(&mut exchange, SECONDS * 3);

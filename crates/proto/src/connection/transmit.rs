@@ -15,6 +15,7 @@ use crate::{
         validation::{MIN_USEFUL_SIZE, ValidationDatagram, Width},
     },
     policy::SentData,
+    steady::is_left_out,
     wire::{Frame, PathChallenge, PathId, PathResponse, Side},
 };
 
@@ -419,12 +420,11 @@ impl Connection {
         paths.iter().any(|s| s.id != avoided && serves(s))
     }
 
-    /// Tells datagrams which paths lose packets by chance while another does not, and takes these
-    /// away if the packet is for a datagram that leaves them out, and nothing else waits.
+    /// Tells datagrams which paths those that are `steady` leave out, and takes these away if such
+    /// a one is next, and nothing else waits.
     fn leave_out_unsteady(&mut self, size: usize, paths: &mut Vec<PathSnapshot>) {
-        let there_is_better = paths.iter().any(|s| s.usable && s.steady);
-        let unsteady = paths.iter().filter(|s| there_is_better && !s.steady).map(|s| s.id);
-        self.datagrams.set_unsteady(unsteady);
+        let left_out = paths.iter().filter(|path| is_left_out(path, paths));
+        self.datagrams.leave_out(left_out.map(|path| path.id));
         if size == 0 && !self.has_more_than_datagrams() {
             paths.retain(|s| !self.datagrams.leaves_out(s.id));
         }
