@@ -206,7 +206,8 @@ impl Datagrams {
 
     /// The path that the next one should not take, if it is to be apart from the last.
     pub(crate) fn avoided_path(&self) -> Option<PathId> {
-        self.last_path.filter(|_| self.outgoing.front().is_some_and(|next| next.apart))
+        let is_apart = self.outgoing.front().is_some_and(|next| next.apart);
+        if is_apart { self.last_path } else { None }
     }
 
     /// Which paths those that are `steady` leave out.
