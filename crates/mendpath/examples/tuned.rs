@@ -21,7 +21,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         // Nothing is lost but by full queues: no repair, and the controller that all others have.
         recovery: RecoveryKind::None,
         controller: ControllerKind::Cubic,
-        // One stream may have all of the receive window.
+        // Room for more on the way than the defaults have; one stream gets half of it at most.
+        receive_window: 256 << 20,
         stream_receive_window: 128 << 20,
         // A peer that is gone is noticed soon.
         max_idle_timeout: Duration::from_secs(5),

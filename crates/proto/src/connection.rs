@@ -356,6 +356,9 @@ impl Connection {
     /// Live statistics of every path, in path id order.
     pub fn paths(&self) -> Vec<PathStats> {
         let mut paths: Vec<_> = self.paths.values().map(Path::stats).collect();
+        for path in &mut paths {
+            path.left_out = self.datagrams.are_left_out_of(path.id);
+        }
         if let Some(zero) = paths.first_mut().filter(|p| p.id == PathId::ZERO) {
             // The handshake's packets take path 0, too.
             zero.packets_outstanding +=

@@ -216,9 +216,14 @@ impl Datagrams {
         self.left_out.extend(paths);
     }
 
+    /// Whether those that are `steady` leave out this path.
+    pub(crate) fn are_left_out_of(&self, path: PathId) -> bool {
+        self.left_out.contains(&path)
+    }
+
     /// Whether the next one waits for another path than this.
     pub(crate) fn leaves_out(&self, path: PathId) -> bool {
-        self.outgoing.front().is_some_and(|next| next.steady) && self.left_out.contains(&path)
+        self.outgoing.front().is_some_and(|next| next.steady) && self.are_left_out_of(path)
     }
 
     /// Appends the datagrams that fit below `limit` of a packet of `path`; those that fit no packet
@@ -233,7 +238,7 @@ impl Datagrams {
     ) -> Written {
         let start = out.len();
         let mut untimed = false;
-        let takes_any = !self.left_out.contains(&path);
+        let takes_any = !self.are_left_out_of(path);
         while let Some(next) = self.outgoing.front()
             && (takes_any || !next.steady)
         {

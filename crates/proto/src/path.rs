@@ -382,6 +382,7 @@ impl Path {
             ecn_ce: measured.ecn.ce(),
             loss_estimate: loss.estimate(),
             chance_loss: measured.history.observed(),
+            left_out: false,
             packets_mended: c.packets_mended,
             copies_sent: c.copies_sent,
             repair_symbols_sent: c.repair_symbols_sent,

@@ -101,6 +101,8 @@ pub struct PathStats {
     /// The share of packets lost lately though no queue was full, 0 to 1; few packets count for
     /// little.
     pub chance_loss: f64,
+    /// Whether datagrams that are [`steady`](crate::DatagramOptions::steady) leave it out.
+    pub left_out: bool,
     /// Of the packets declared lost, those that were mended: their data had reached the peer by a
     /// copy or a repair symbol when they were declared lost.
     pub packets_mended: u64,

@@ -97,6 +97,37 @@ fn a_path_that_carries_less_than_the_loss_leaves_is_not_enough() {
     assert!(carried[1] > 5_000, "{carried:?}");
 }
 
+/// A copy that takes the lossy path takes nobody with it.
+#[test]
+fn what_goes_apart_over_the_lossy_path_goes_alone() {
+    let mut exchange = connect(&[path(0.0), path(0.02)]);
+    send(&mut exchange, SECONDS * 5);
+    let (client, server) = (exchange.client, exchange.server);
+    let (mut arrived, mut copies) = (0, 0);
+    let lost = exchange.world.link_stats(exchange.links[1], Direction::Backward).lost;
+    for _ in 0..2_000 {
+        exchange.world.with(server, |c, now| {
+            let apart = DatagramOptions::new().apart();
+            c.send_datagram_with(now, vec![1; 100].into(), apart).unwrap();
+            c.send_datagram_with(now, vec![0; 100].into(), DatagramOptions::new().steady()).unwrap();
+        });
+        let until = exchange.world.now() + EVERY * 5;
+        while exchange.world.step(until) != Step::Limit {
+            while exchange.world.poll_event(server).is_some() {}
+            while exchange.world.poll_event(client).is_some() {}
+            exchange.world.with(client, |c, _| {
+                while let Some(data) = c.receive_datagram() {
+                    arrived += u32::from(data[0] == 0 && data.len() == 100);
+                    copies += u32::from(data[0] == 1);
+                }
+            });
+        }
+    }
+    let lost = exchange.world.link_stats(exchange.links[1], Direction::Backward).lost - lost;
+    assert!(lost > 10 && copies < 2_000, "{lost} lost, {copies} copies arrived");
+    assert!(arrived > 1_980, "{arrived} of 2,000, of which a few are still on their way");
+}
+
 #[test]
 fn a_stream_beside_them_uses_both_and_does_not_wait_for_them() {
     let mut exchange = connect(&[path(0.0), path(0.02)]);

@@ -8,17 +8,13 @@ use units::BitRate;
 
 use crate::protocol;
 
-/// The share of packets that a path which packets do not leave out may lose, where another loses none.
-const HARDLY_ANY: f64 = 0.004;
-
 /// How many packets each path had sent when it was looked at last.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<PathId, u64>);
 
 impl Seen {
     /// The paths as packets use them: each counts as much as it has carried since the last look, but
-    /// for those that packets leave out, since they lose much more than another. `None` while none is
-    /// measured.
+    /// for those that packets leave out. `None` while none is measured.
     pub(super) fn network(&mut self, paths: &[PathStats]) -> Option<Network> {
         let active: Vec<&PathStats> =
             paths.iter().filter(|path| path.state == PathState::Active && !path.rtt.is_zero()).collect();
@@ -28,9 +24,9 @@ impl Seen {
             // A path that has carried nothing may carry the next.
             path.packets_sent.saturating_sub(before) as f64 + 1.0
         };
-        let least = active.iter().map(|path| path.chance_loss).fold(f64::MAX, f64::min);
-        let used = active.iter().filter(|path| path.chance_loss <= (4.0 * least).max(HARDLY_ANY));
-        let all: f64 = used.clone().map(|path| weight(path)).sum();
+        let used = active.iter().filter(|path| !path.left_out);
+        // At least one each; what is left out may be all that is still there.
+        let all = used.clone().map(|path| weight(path)).sum::<f64>().max(1.0);
         let loss: f64 = used.map(|path| weight(path) * path.chance_loss).sum();
         let rate = |path: &&PathStats| path.window as f64 * 8.0 / path.rtt.as_secs_f64();
         let bandwidth = BitRate(active.iter().map(rate).sum::<f64>() as u64);

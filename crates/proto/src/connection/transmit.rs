@@ -388,10 +388,10 @@ impl Connection {
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         self.take_snapshots(now, View::Scheduling, &mut snapshots);
         snapshots.retain(|s| s.mtu >= size as u64);
+        self.leave_out_unsteady(size, &mut snapshots);
         if size == 0 && self.leaves_apart(&snapshots) {
             snapshots.retain(|s| Some(s.id) != self.datagrams.avoided_path());
         }
-        self.leave_out_unsteady(size, &mut snapshots);
         let chosen = self.scheduler.select(now, &snapshots, queued);
         if chosen.is_none() {
             for held in snapshots.iter().filter(|s| s.has_window() && !s.pacing_wait.is_zero()) {
