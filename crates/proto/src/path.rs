@@ -15,6 +15,7 @@
 pub(crate) mod addresses;
 mod delivery;
 pub(crate) mod ecn;
+mod late;
 pub(crate) mod lifecycle;
 pub(crate) mod limits;
 pub(crate) mod loss;

@@ -113,7 +113,12 @@ impl RangeSet {
 
     /// Whether `value` is in the set.
     pub fn contains(&self, value: u64) -> bool {
-        self.range_at_or_before(value).is_some_and(|range| range.end > value)
+        self.range_around(value).is_some()
+    }
+
+    /// The range that `value` belongs to, if it is in the set.
+    pub fn range_around(&self, value: u64) -> Option<Range<u64>> {
+        self.range_at_or_before(value).filter(|range| range.end > value)
     }
 
     /// Whether every value of `range` is in the set; true for an empty range.

@@ -13,6 +13,7 @@
 //! makes different in every run.
 
 pub mod application;
+pub mod beside;
 pub mod call;
 pub mod checks;
 pub mod content;

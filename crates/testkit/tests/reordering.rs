@@ -1,7 +1,10 @@
 //! Networks that delay packets unevenly: what comes late is not lost, and the window must not pay
 //! for it.
 
-use mendpath_testkit::response::{Exchange, PathPlan, Response};
+use mendpath_testkit::{
+    beside,
+    response::{Exchange, PathPlan, Response},
+};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::{BitRate, Duration, LossRate};
@@ -19,10 +22,13 @@ fn path(jitter: Duration) -> PathPlan {
 }
 
 fn respond(path: PathPlan, controller: ControllerKind) -> Response {
+    respond_over(&[path], controller)
+}
+
+fn respond_over(paths: &[PathPlan], controller: ControllerKind) -> Response {
     let transport =
         TransportConfig { controller, recovery: RecoveryKind::None, ..TransportConfig::default() };
-    let paths = [path];
-    Exchange::establish(Seed(6), &paths, &transport).request(SIZE, &paths).unwrap()
+    Exchange::establish(Seed(6), paths, &transport).request(SIZE, paths).unwrap()
 }
 
 #[test]
@@ -54,4 +60,42 @@ fn real_losses_beside_reordering_still_count() {
     let p = &response.paths[0];
     assert!(p.packets_lost - p.spurious_losses >= response.link_lost[0] * 9 / 10, "{p:?}");
     assert!(p.loss_estimate > 0.005, "{p:?}");
+}
+
+/// 20 Mbit/s with a mean delay of 16 ms each way, between none and 50.
+fn jumping() -> LinkConfig {
+    LinkConfig::new()
+        .rate(BitRate::from_mbps(20))
+        .delay(Duration::from_millis(10))
+        .jitter(Duration::from_millis(40))
+        .reordering(true)
+        .queue(QueueSize::Packets(160))
+}
+
+#[test]
+fn delays_that_jump_by_many_round_trips_leave_paths_full() {
+    let path = PathPlan { up: jumping(), down: jumping(), loss: Loss::None };
+    let full = Duration::from_secs_f64(SIZE as f64 * 8.0 / 20e6);
+    for controller in [ControllerKind::Auto, ControllerKind::Ctcp] {
+        let alone = respond(path.clone(), controller);
+        let p = &alone.paths[0];
+        let what = format!("{controller}: {} of {full}; {p:?}", alone.completion);
+        assert!(alone.completion.mul_f64(0.9) <= full, "{what}");
+        assert!(p.packets_lost <= alone.link_lost[0] + 60, "the detector learns how late is late: {what}");
+        assert!(p.rtt >= Duration::from_millis(20).into(), "round trips of what comes late count: {what}");
+        let both = respond_over(&[path.clone(), path.clone()], controller);
+        assert!(both.completion.mul_f64(0.85) <= full / 2, "{controller}: {} of {full}", both.completion);
+    }
+}
+
+#[test]
+fn delays_that_jump_leave_a_neighbour_its_share() {
+    let transport = |controller| TransportConfig { controller, ..TransportConfig::default() };
+    let transports = [ControllerKind::Auto, ControllerKind::Cubic].map(transport);
+    let (warm_up, span) = (Duration::from_secs(3), Duration::from_secs(12));
+    let shares = beside::run(Seed(6), &jumping(), &transports, warm_up, span);
+    let rate = |n: usize| shares[n].delivered as f64 * 8e-6 / span.as_secs_f64();
+    let (auto, cubic) = (rate(0), rate(1));
+    assert!(auto + cubic >= 17.0, "the link is full: {auto}, {cubic}");
+    assert!(cubic >= 0.35 * (auto + cubic), "{auto}, {cubic}");
 }

@@ -23,7 +23,7 @@ use std::process::{ExitCode, Termination as _};
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
 use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
-use transport::{call, fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario};
+use transport::{beside, call, fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario};
 
 /// As in the binary `mendpath`, whose ends `soak` plays.
 #[global_allocator]
@@ -43,6 +43,7 @@ struct Command {
 enum Tool {
     // The transport in virtual time.
     Scenario(scenario::Arguments),
+    Beside(beside::Arguments),
     Call(call::Arguments),
     Fct(fct::Arguments),
     Goodput(goodput::Arguments),
@@ -82,6 +83,7 @@ enum Tool {
 fn main() -> ExitCode {
     match Command::parse().tool {
         Tool::Scenario(arguments) => return scenario::run(arguments),
+        Tool::Beside(arguments) => beside::run(&arguments),
         Tool::Call(arguments) => call::run(&arguments),
         Tool::Fct(arguments) => fct::run(&arguments),
         Tool::Goodput(arguments) => goodput::run(&arguments),

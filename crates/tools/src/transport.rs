@@ -1,5 +1,6 @@
 //! The transport in virtual time, on simulated networks.
 
+pub mod beside;
 pub mod call;
 pub mod fabric;
 pub mod fct;

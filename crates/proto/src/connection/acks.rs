@@ -155,11 +155,11 @@ impl Connection {
         for range in &frames.crypto {
             self.handshake.crypto_mut(level).on_acked(*range);
         }
-        if let (of, Some(largest)) = frames.acked_up_to
+        if let Some((of, told)) = frames.told
             && level == Level::OneRtt
             && let Some(path) = self.paths.get_mut(&of)
         {
-            path.received_mut().on_ack_acknowledged(largest);
+            path.received_mut().on_ack_acknowledged(told);
         }
         if let Some((of, number)) = frames.copy_of {
             self.on_copy_delivered(of, number);

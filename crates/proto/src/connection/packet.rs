@@ -95,7 +95,7 @@ impl Connection {
         let start = out.len();
         let key_phase = self.handshake.one_rtt.as_ref()?.bit();
         let header = ShortHeader { dcid, spin: false, key_phase };
-        let at = header.encode(number, packet_number_len(number, path.space().largest_acked()), out);
+        let at = header.encode(number, packet_number_len(number, path.space().number_base()), out);
         Some(PacketBuilder {
             path: path.id(),
             level: Level::OneRtt,
@@ -121,7 +121,7 @@ impl Connection {
         let number = space.next_number();
         let token = if level == Level::Initial { &self.handshake.token[..] } else { &[] };
         let header = LongHeader { kind, token, dcid, scid };
-        let at = header.encode(number, packet_number_len(number, space.largest_acked()), out);
+        let at = header.encode(number, packet_number_len(number, space.number_base()), out);
         Some(PacketBuilder {
             path: PathId::ZERO,
             level,
@@ -274,9 +274,9 @@ impl Connection {
             _ => (None, 0),
         };
         let room = builder.limit.saturating_sub(out.len());
-        if encode_ack(path, delay, received.ecn_counts(), received.ranges(now, rtt), room, out) > 0 {
-            builder.frames.acked_up_to = (of, received.largest());
-            received.on_ack_sent();
+        let ranges = received.ranges(now, rtt);
+        if encode_ack(path, delay, received.ecn_counts(), ranges.iter().cloned(), room, out) > 0 {
+            builder.frames.told = received.on_ack_sent().map(|told| (of, told));
             if builder.level == Level::OneRtt && follows_update {
                 self.note_update_acknowledged();
             }

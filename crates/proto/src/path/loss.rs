@@ -238,9 +238,7 @@ impl LossRecovery {
         let window = measured.controller.window();
         measured.controller.on_loss(&loss, round.group);
         let reduced = measured.controller.window() < window;
-        if reduced {
-            self.thresholds.on_loss_event();
-        }
+        self.thresholds.on_lost(now, largest_sent_at);
         let event = self.event.on_lost(packets, reduced);
         if full && measured.mtu.on_full_lost(now) {
             measured.tell_mtu();
@@ -287,12 +285,12 @@ impl PacketSpace {
             if number > largest_acked {
                 break;
             }
-            if largest_acked - number >= thresholds.packets() || packet.sent_at + delay <= now {
-                lost.push(number);
-            } else {
-                let due = packet.sent_at + delay;
-                self.loss_time = Some(self.loss_time.map_or(due, |t| t.min(due)));
+            if largest_acked - number < thresholds.packets() && packet.sent_at + delay > now {
+                // Those above are younger, and were overtaken by fewer.
+                self.loss_time = Some(packet.sent_at + delay);
+                break;
             }
+            lost.push(number);
         }
     }
 

@@ -26,7 +26,9 @@ pub(crate) struct NewlyAcked {
     pub(crate) packets: Vec<(u64, SentPacket)>,
     /// Packets that had been declared lost.
     pub(crate) spurious: Vec<LostPacket>,
-    /// The frame names a larger number than any before.
+    /// The largest number acknowledged before.
+    largest_before: Option<u64>,
+    /// The frame names a larger one.
     pub(super) raised_largest: bool,
     /// Send time of the frame's largest packet, if it is new: the RTT sample's start.
     pub(super) largest_sent_at: Option<Instant>,
@@ -81,7 +83,7 @@ impl Path {
     ) -> Result<(), TransportError> {
         of.or(&mut self.space).on_ack(ack.largest, ack.ranges(), newly)?;
         if !newly.spurious.is_empty() {
-            self.recovery.on_spurious_losses(now, ack.largest, &newly.spurious);
+            self.recovery.on_spurious_losses(now, newly);
         }
         Ok(())
     }
@@ -142,18 +144,29 @@ impl Path {
     }
 }
 
+impl NewlyAcked {
+    /// By how many numbers packets that were acknowledged before have overtaken packet `number`.
+    fn overtaken_by(&self, number: u64) -> Option<u64> {
+        self.largest_before?.checked_sub(number)
+    }
+}
+
 impl LossRecovery {
     /// Packets that were declared lost have arrived after all.
-    fn on_spurious_losses(&mut self, now: Instant, largest: u64, spurious: &[LostPacket]) {
+    fn on_spurious_losses(&mut self, now: Instant, newly: &NewlyAcked) {
         let mut undo = false;
-        for packet in spurious {
-            let (overtaken_by, age) = (largest.saturating_sub(packet.number), now - packet.sent_at);
-            self.thresholds.on_spurious(overtaken_by, age, &self.measured.rtt);
+        self.thresholds.on_spurious_ack();
+        for packet in &newly.spurious {
+            let (overtaken_by, age) = (newly.overtaken_by(packet.number), now - packet.sent_at);
+            self.thresholds.on_spurious(overtaken_by.unwrap_or(0), age, &self.measured.rtt);
+            if self.thresholds.is_reordering_known() {
+                self.measured.rtt.update(now, age, Duration::ZERO);
+            }
             undo |= self.event.on_spurious(packet.event);
             self.measured.history.on_spurious();
             self.measured.steadiness.on_spurious();
         }
-        let packets = spurious.len() as u64;
+        let packets = newly.spurious.len() as u64;
         self.loss.on_spurious_loss(packets);
         self.counters.spurious_losses += packets;
         if undo {
@@ -179,8 +192,25 @@ impl LossRecovery {
         ecn.on_checked(result, marked);
     }
 
+    /// Packets that were overtaken have arrived. Where they are known to come late, they are what
+    /// round trips take as much as those that nothing overtook, which alone would be measured
+    /// otherwise (RFC 9002 section 5.1). They are acknowledged at once.
+    fn on_late(&mut self, now: Instant, newly: &NewlyAcked) {
+        let Self { measured, thresholds, .. } = self;
+        for (number, packet) in newly.packets.iter().filter(|(_, p)| p.epoch == measured.epoch) {
+            if let Some(overtaken_by) = newly.overtaken_by(*number) {
+                let age = now - packet.sent_at;
+                thresholds.on_late(overtaken_by, age, &measured.rtt);
+                if thresholds.is_reordering_known() {
+                    measured.rtt.update(now, age, Duration::ZERO);
+                }
+            }
+        }
+    }
+
     /// Round-trip time, what is in flight, and the rate of delivery.
     fn on_newly_acked(&mut self, now: Instant, delay: Duration, newly: &mut NewlyAcked) {
+        self.on_late(now, newly);
         let measured = &mut self.measured;
         // A packet from before the path moved says nothing about where it runs now (RFC 9000
         // section 9.4).
@@ -229,6 +259,7 @@ impl PacketSpace {
         newly.packets.clear();
         newly.spurious.clear();
         newly.ce_sent_at = None;
+        newly.largest_before = self.largest_acked;
         newly.raised_largest = is_new;
         let sample = if is_new { self.sent.get(largest) } else { None };
         newly.largest_sent_at = sample.map(|p| p.sent_at);

@@ -1,17 +1,22 @@
 //! The packet numbers that arrived in one space, and which ACK is owed for them (RFC 9000
 //! section 13.2).
 
+use core::ops::RangeInclusive;
+
+use smallvec::SmallVec;
 use units::{Duration, Instant};
 
+use super::late::LateArrivals;
 use crate::{Ecn, range_set::RangeSet, wire::EcnCounts};
 
-/// Ranges remembered; older ones are forgotten and their packets then count as duplicates.
+/// Ranges remembered to be acknowledged; the floor passes older ones.
 const MAX_RANGES: usize = 256;
-/// Ranges of packets that are remembered to have never arrived although the floor has passed them;
-/// the oldest are forgotten first.
-const MAX_GAPS: usize = 1_024;
+/// Ranges of packets below the floor that are remembered to have never arrived; the oldest are
+/// forgotten first, and their packets then count as duplicates. So many are gaps between packets
+/// that have overtaken each other by 80 ms at 1 Gbit/s, in some 100 kB at most.
+const MAX_GAPS: usize = 4_096;
 /// Ranges of an ACK frame, the newest: each is repeated in so many ACKs that losing some of them
-/// loses nothing.
+/// loses nothing. What came out of order is named beside them.
 const RANGES_SENT: usize = 16;
 /// The same of an ACK once per round trip, in case that all ACKs for a while were lost.
 const RANGES_REVIEWED: usize = 64;
@@ -30,10 +35,12 @@ pub(crate) struct ReceivedPackets {
     /// Rebuilt by the decoder but not arrived: not acknowledged
     /// (docs/decisions/0001-transport-core.md).
     rebuilt: RangeSet,
-    /// Every number below counts as seen.
+    /// Every number below counts as seen but those in `gaps`, and is named no more in ACKs but for
+    /// what has arrived late.
     floor: u64,
-    /// Below the floor, but never arrived: their frames are news if the decoder rebuilds them.
+    /// Below the floor, but never arrived.
     gaps: RangeSet,
+    late: LateArrivals,
     largest: Option<u64>,
     largest_at: Instant,
     /// Numbers that arrived, each counted once.
@@ -49,6 +56,18 @@ pub(crate) struct ReceivedPackets {
     saw_ecn: bool,
 }
 
+/// The ranges of an ACK.
+pub(crate) type AckRanges = SmallVec<[RangeInclusive<u64>; RANGES_SENT]>;
+
+/// What an ACK has told, as far as its sender has to remember it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    /// The largest number that it named.
+    pub(crate) largest: u64,
+    /// Packets that had arrived by then.
+    pub(crate) count: u64,
+}
+
 /// What the space knew about a packet number when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
@@ -61,7 +80,7 @@ pub(crate) enum Arrival {
 
 impl ReceivedPackets {
     pub(crate) fn contains(&self, number: u64) -> bool {
-        number < self.floor || self.arrived.contains(number)
+        (number < self.floor && !self.gaps.contains(number)) || self.arrived.contains(number)
     }
 
     /// Whether the packet's frames have been dealt with, because it arrived or was rebuilt.
@@ -70,8 +89,7 @@ impl ReceivedPackets {
         if self.largest.is_none_or(|largest| number > largest) {
             return self.rebuilt.contains(number);
         }
-        let arrived = self.contains(number) && !self.gaps.contains(number);
-        arrived || self.rebuilt.contains(number)
+        self.contains(number) || self.rebuilt.contains(number)
     }
 
     /// Whether the packet was rebuilt and has not arrived.
@@ -107,6 +125,8 @@ impl ReceivedPackets {
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
             self.largest_at = now;
+        } else {
+            self.on_late(number);
         }
         self.count_ecn(ecn);
         self.forget_oldest();
@@ -118,6 +138,21 @@ impl ReceivedPackets {
         let at_once = !in_order || ecn == Some(Ecn::Ce) || self.unacknowledged >= ACK_EVERY;
         let deadline = if at_once { now } else { now + max_ack_delay };
         self.ack_deadline = Some(self.ack_deadline.map_or(deadline, |d| d.min(deadline)));
+    }
+
+    /// A packet was overtaken by a larger number.
+    fn on_late(&mut self, number: u64) {
+        self.gaps.remove(number..number + 1);
+        if let Some(told) = self.late.push(number, self.count) {
+            self.forget_late(told);
+        }
+    }
+
+    /// The peer knows that a packet has come late.
+    fn forget_late(&mut self, number: u64) {
+        if number < self.floor {
+            self.arrived.remove(number..number + 1);
+        }
     }
 
     /// How many numbers below the largest have not arrived.
@@ -144,14 +179,16 @@ impl ReceivedPackets {
 
     fn forget_oldest(&mut self) {
         while self.arrived.len() > MAX_RANGES {
-            if let Some(first) = self.arrived.first() {
-                self.raise_floor(first.end);
+            match self.arrived.first() {
+                Some(first) if first.end > self.floor => self.raise_floor(first.end),
+                Some(late) => _ = self.arrived.remove(late),
+                None => {}
             }
         }
     }
 
-    /// Every number below `end` counts as seen from now on; which of them never arrived is
-    /// remembered for the decoder.
+    /// What has arrived below `end` need not be named any more, unless it came late; which of it
+    /// never arrived is remembered.
     fn raise_floor(&mut self, end: u64) {
         if end <= self.floor {
             return;
@@ -164,6 +201,9 @@ impl ReceivedPackets {
         }
         self.arrived.remove(0..end);
         self.floor = end;
+        for number in self.late.below(end) {
+            self.arrived.insert_one(number);
+        }
     }
 
     /// When an ACK must leave at the latest, if one is owed.
@@ -176,15 +216,22 @@ impl ReceivedPackets {
         self.ack_deadline.is_some()
     }
 
-    /// Ranges to acknowledge, newest first, as inclusive bounds; more of them if the last ACK that
-    /// asked for one is a round trip ago.
-    pub(crate) fn ranges(
-        &self,
-        now: Instant,
-        rtt: Duration,
-    ) -> impl Iterator<Item = core::ops::RangeInclusive<u64>> + Clone + '_ {
+    /// Ranges to acknowledge, newest first, as inclusive bounds: the newest, and those that late
+    /// packets belong to. More of them if the last ACK that asked for one is a round trip ago.
+    pub(crate) fn ranges(&self, now: Instant, rtt: Duration) -> AckRanges {
         let most = if self.is_review_due(now, rtt) { RANGES_REVIEWED } else { RANGES_SENT };
-        self.arrived.iter().rev().take(most).map(|r| r.start..=r.end - 1)
+        let mut ranges: AckRanges =
+            self.arrived.iter().rev().take(most).map(|r| r.start..=r.end - 1).collect();
+        let named = ranges.last().map_or(0, |oldest| *oldest.start());
+        let mut late: SmallVec<[u64; LateArrivals::LIMIT]> = self.late.below(named).collect();
+        late.sort_unstable();
+        for number in late.into_iter().rev() {
+            let range = self.arrived.range_around(number);
+            if let Some(range) = range.filter(|r| ranges.last().is_some_and(|last| r.end <= *last.start())) {
+                ranges.push(range.start..=range.end - 1);
+            }
+        }
+        ranges
     }
 
     fn is_review_due(&self, now: Instant, rtt: Duration) -> bool {
@@ -204,9 +251,11 @@ impl ReceivedPackets {
         self.saw_ecn.then_some(self.ecn)
     }
 
-    pub(crate) fn on_ack_sent(&mut self) {
+    /// An ACK leaves; returns what it tells.
+    pub(crate) fn on_ack_sent(&mut self) -> Option<Told> {
         self.unacknowledged = 0;
         self.ack_deadline = None;
+        Some(Told { largest: self.largest?, count: self.count })
     }
 
     /// An ACK is owed once more although nothing new came: the last ones may be lost.
@@ -231,11 +280,14 @@ impl ReceivedPackets {
         self.acks_unasked >= ACKS_UNASKED && self.is_review_due(now, rtt)
     }
 
-    /// The peer has seen our ACK up to `largest`: those numbers need not be acknowledged again.
-    pub(crate) fn on_ack_acknowledged(&mut self, largest: u64) {
+    /// The peer has seen our ACK: what it told need not be acknowledged again.
+    pub(crate) fn on_ack_acknowledged(&mut self, told: Told) {
+        while let Some(number) = self.late.pop_known(told.count) {
+            self.forget_late(number);
+        }
         // The newest number stays, so that an ACK always has something to say.
         let Some(keep) = self.largest else { return };
-        self.raise_floor((largest + 1).min(keep));
+        self.raise_floor((told.largest + 1).min(keep));
     }
 }
 
@@ -249,8 +301,15 @@ mod tests {
         Instant::ORIGIN + Duration::from_millis(ms)
     }
 
-    fn ranges(received: &ReceivedPackets) -> Vec<core::ops::RangeInclusive<u64>> {
-        received.ranges(at(0), DELAY).collect()
+    fn ranges(received: &ReceivedPackets) -> Vec<RangeInclusive<u64>> {
+        received.ranges(at(0), DELAY).to_vec()
+    }
+
+    fn receive(received: &mut ReceivedPackets, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            assert_ne!(received.classify(number), Arrival::Duplicate, "{number}");
+            received.on_packet(at(0), number, true, None, DELAY);
+        }
     }
 
     #[test]
@@ -269,11 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn many_gaps_are_forgotten_from_the_oldest_and_stay_duplicates() {
+    fn the_oldest_ranges_are_no_longer_named_but_what_they_lack_may_come() {
         let mut received = ReceivedPackets::default();
-        for n in 0..2 * MAX_RANGES as u64 {
-            received.on_packet(at(0), 2 * n, true, None, DELAY);
-        }
+        receive(&mut received, (0..2 * MAX_RANGES as u64).map(|n| 2 * n));
         assert_eq!(received.arrived.len(), MAX_RANGES);
         let newest = 4 * MAX_RANGES as u64 - 2;
         assert_eq!(ranges(&received).len(), RANGES_REVIEWED);
@@ -281,7 +338,8 @@ mod tests {
         received.on_packet_with_ack(at(0), true);
         assert_eq!(ranges(&received).len(), RANGES_SENT, "a frame names the newest");
         assert_eq!(received.classify(0), Arrival::Duplicate);
-        assert_eq!(received.classify(1), Arrival::Duplicate, "below the floor nothing is new");
+        receive(&mut received, [1]);
+        assert_eq!(received.classify(1), Arrival::Duplicate);
         assert_eq!(received.classify(4 * MAX_RANGES as u64), Arrival::New);
     }
 
@@ -312,17 +370,45 @@ mod tests {
     #[test]
     fn acknowledged_acks_shrink_the_next_one_but_never_empty_it() {
         let mut received = ReceivedPackets::default();
-        for n in [0, 2, 4] {
-            received.on_packet(at(0), n, true, None, DELAY);
-        }
-        received.on_ack_acknowledged(2);
+        receive(&mut received, [0, 2, 4]);
+        received.on_ack_acknowledged(Told { largest: 2, count: 2 });
         assert_eq!(ranges(&received), [4..=4]);
-        received.on_ack_acknowledged(4);
+        received.on_ack_acknowledged(Told { largest: 4, count: 3 });
         assert_eq!(ranges(&received), [4..=4]);
-        assert_eq!(received.classify(3), Arrival::Duplicate);
-        assert!(!received.is_settled(3), "it is seen for good, but its frames never were");
+        assert_eq!((received.classify(2), received.classify(3)), (Arrival::Duplicate, Arrival::New));
+        assert!(!received.is_settled(3));
         received.on_rebuilt(3);
         assert!(received.is_settled(3) && received.is_settled(2) && !received.is_settled(1));
+    }
+
+    #[test]
+    fn what_comes_below_the_floor_is_told_until_the_peer_knows() {
+        let mut received = ReceivedPackets::default();
+        receive(&mut received, [0, 2, 4, 6, 9]);
+        let told = received.on_ack_sent().unwrap();
+        receive(&mut received, [3]);
+        let told_later = received.on_ack_sent().unwrap();
+        receive(&mut received, [5]);
+        received.on_ack_acknowledged(told);
+        assert_eq!(ranges(&received), [9..=9, 5..=5, 3..=3], "it heard of neither");
+        assert_eq!(received.classify(3), Arrival::Duplicate);
+        received.on_ack_acknowledged(told_later);
+        assert_eq!(ranges(&received), [9..=9, 5..=5]);
+        assert!(received.is_settled(3) && !received.is_settled(7));
+        assert_eq!(received.missing(), 3, "1, 7 and 8");
+    }
+
+    #[test]
+    fn an_ack_names_what_came_late_however_far_below() {
+        let mut received = ReceivedPackets::default();
+        receive(&mut received, (0..200).map(|n| 2 * n));
+        received.on_packet_with_ack(at(0), true);
+        receive(&mut received, [101, 11, 51]);
+        let named = ranges(&received);
+        assert_eq!(named[0], 398..=398);
+        assert_eq!(named[RANGES_SENT..], [100..=102, 50..=52, 10..=12]);
+        receive(&mut received, (60..60 + LateArrivals::LIMIT as u64).map(|n| 2 * n + 1));
+        assert_eq!(ranges(&received)[RANGES_SENT..], [120..=152], "the latest alone");
     }
 
     #[test]
@@ -341,10 +427,12 @@ mod tests {
     fn gaps_below_the_floor_are_forgotten_from_the_oldest() {
         let mut received = ReceivedPackets::default();
         for n in 0..=2 * MAX_GAPS as u64 {
-            received.on_packet(at(0), 2 * n, true, None, DELAY);
-            received.on_ack_acknowledged(2 * n);
+            receive(&mut received, [2 * n]);
+            let told = received.on_ack_sent().unwrap();
+            received.on_ack_acknowledged(told);
         }
         assert_eq!(received.gaps.len(), MAX_GAPS);
         assert!(received.is_settled(1) && !received.is_settled(4 * MAX_GAPS as u64 - 1));
+        assert_eq!(received.classify(1), Arrival::Duplicate, "whether it came is forgotten");
     }
 }

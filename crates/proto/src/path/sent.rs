@@ -11,6 +11,7 @@ use recovery::slp_arbiter::Marks;
 use smallvec::SmallVec;
 use units::Instant;
 
+use super::received::Told;
 use crate::{Ecn, PacketPurpose, crypto::CryptoRange, streams::SentStreamFrames, wire::PathId};
 
 /// Numbers the networks that a path has run over. Packets of another epoch say nothing about the
@@ -93,8 +94,8 @@ pub(crate) struct SentFrames {
     pub(crate) streams: SentStreamFrames,
     pub(crate) crypto: SmallVec<[CryptoRange; 1]>,
     pub(crate) control: Vec<ControlFrame>,
-    /// The packet numbers that the ACK in this packet covered: path and largest.
-    pub(crate) acked_up_to: (PathId, Option<u64>),
+    /// What the ACK in this packet told, and of which path.
+    pub(crate) told: Option<(PathId, Told)>,
     /// The packet that this one is a recovery copy of.
     pub(crate) copy_of: Option<(PathId, u64)>,
     /// Whether the packet carried a DATAGRAM frame (never retransmitted, but worth coding).

@@ -23,6 +23,11 @@ const SKIP_EVERY: u32 = 256;
 /// the ten thousand and acknowledges nothing.
 const MAX_UNRECORDED: u64 = 32_768;
 
+/// So many packets may overtake one that leaves, and its number can still be told from theirs. One
+/// byte would do for 128, which are some milliseconds on a fast path: later packets would be taken
+/// for others, not authenticate, and look lost. It costs a byte from number 129 on.
+const MAX_OVERTAKING: u64 = 16_384;
+
 /// One packet number space.
 #[derive(Debug, Default)]
 pub(crate) struct PacketSpace {
@@ -76,8 +81,10 @@ impl PacketSpace {
         self.sent.next_number()
     }
 
-    pub(crate) fn largest_acked(&self) -> Option<u64> {
-        self.largest_acked
+    /// What the next packet's number is written relative to: the largest ACKed one (RFC 9000 section
+    /// 17.1), or an older one if that is nearer than [`MAX_OVERTAKING`].
+    pub(crate) fn number_base(&self) -> Option<u64> {
+        self.largest_acked.map(|largest| largest.min(self.next_number().saturating_sub(MAX_OVERTAKING)))
     }
 
     pub(crate) fn received(&self) -> &ReceivedPackets {
@@ -199,8 +206,27 @@ pub(super) mod test_support {
 mod tests {
     use rand_chacha::rand_core::SeedableRng;
 
-    use super::{test_support::at, *};
-    use crate::path::newly_acked::NewlyAcked;
+    use super::{
+        test_support::{at, space_with},
+        *,
+    };
+    use crate::{
+        path::newly_acked::NewlyAcked,
+        wire::{expand_packet_number, packet_number_len},
+    };
+
+    #[test]
+    fn numbers_are_told_from_those_of_packets_that_overtake() {
+        let mut newly = NewlyAcked::default();
+        for (sent, len) in [(100, 1), (128, 1), (129, 2), (40_000, 2)] {
+            let mut space = space_with(sent);
+            space.on_ack(sent - 1, [sent - 1..=sent - 1].into_iter(), &mut newly).unwrap();
+            assert_eq!(packet_number_len(sent, space.number_base()), len, "{sent}");
+            let truncated = sent as u32 & (1_u32 << (8 * len)).wrapping_sub(1);
+            let overtaken_by = if len == 1 { 127 } else { MAX_OVERTAKING };
+            assert_eq!(expand_packet_number(truncated, len, sent + overtaken_by), sent);
+        }
+    }
 
     #[test]
     fn an_ack_of_a_left_out_number_is_a_lie() {
