@@ -1,7 +1,7 @@
 //! What the application does with streams.
 
-use super::outgoing::ControlKey;
 use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, Streams, WriteError};
+use super::{outgoing::ControlKey, recv::RecvHalf};
 use crate::wire::{Dir, StreamId, VarInt};
 
 impl Streams {
@@ -240,7 +240,8 @@ impl Streams {
 
     /// Makes MAX_STREAM_DATA pending if it is time.
     pub(super) fn update_stream_window(&mut self, id: StreamId) {
-        if self.recv.get(&id).is_some_and(|half| half.wants_more() && half.window.is_update_due()) {
+        let is_due = |half: &RecvHalf| half.is_outgrown() || half.wants_more() && half.window.is_update_due();
+        if self.recv.get(&id).is_some_and(is_due) {
             self.control.insert(ControlKey::MaxStreamData(id));
         }
     }

@@ -9,6 +9,11 @@ use crate::wire::{TransportError, VarInt};
 /// Below this a window that is too small grows fourfold at a time, above it doubles.
 const RAMP: u64 = 1 << 20;
 
+/// So many times what was read of a stream is believed to wait for holes that loss has made, and not
+/// a sender that means to fill our memory. In slow start over a lossy path, what was read is two to
+/// three doublings behind what has come.
+pub(super) const MOST_AHEAD: u64 = 8;
+
 /// The receiving half of a stream.
 ///
 /// Credit of the connection is given back as the application reads, or for a whole stream at once
@@ -26,8 +31,10 @@ pub(super) struct RecvHalf {
     pub(super) stopped: Option<VarInt>,
     /// Whether the peer knows that we stopped.
     pub(super) stop_acked: bool,
-    /// Since when reading is measured, and what had been read then.
+    /// Since when it is measured what comes, and what had come by then.
     measured: Option<(Instant, u64)>,
+    /// What came in the last round trip that was measured.
+    per_round_trip: u64,
     /// What the books of [`Memory`](super::memory::Memory) say of this stream: growth, and the part
     /// given in advance.
     pub(super) grown: u64,
@@ -44,33 +51,54 @@ impl RecvHalf {
             stopped: None,
             stop_acked: false,
             measured: None,
+            per_round_trip: 0,
             grown: 0,
             advanced: 0,
         }
     }
 
-    /// Begins to measure how fast the stream is read, with its first bytes.
+    /// Begins to measure how fast the stream comes, with its first bytes.
     pub(super) fn measure_from(&mut self, now: Instant) {
         self.measured.get_or_insert((now, 0));
     }
 
-    /// The window that would not have held the sender back lately, if enough was read to tell:
-    /// twice what was read in a round trip, so that the rate may double in the next one and a lost
-    /// packet may take one more. Where the window itself was in the way, a multiple of it.
+    /// Bytes that have come, but for those that the reader leaves unread: what waits behind a hole
+    /// is not the reader's fault. A sender that leaves holes is believed within what was read.
+    fn taken(&self) -> u64 {
+        let (consumed, data) = (self.window.consumed(), &self.data);
+        let behind_holes = data.buffered().saturating_sub(data.contiguous() - data.read_offset());
+        consumed + behind_holes.min(consumed.saturating_mul(MOST_AHEAD))
+    }
+
+    /// Whether so much has come of late that the window had better grow before more is read.
+    pub(super) fn is_outgrown(&self) -> bool {
+        let (half, before) = (self.window.size() / 2, self.measured.map_or(0, |(_, before)| before));
+        self.wants_more() && self.window.remaining() < half && self.taken().saturating_sub(before) >= half
+    }
+
+    /// The window that would not have held the sender back lately, if enough has come to tell:
+    /// twice what comes in a round trip, so that the rate may double in the next one and a lost
+    /// packet may take one more, and what waits behind holes. Where it grows it has doubled once
+    /// more until the sender hears of it. Where the window itself was in the way, a multiple of it.
     pub(super) fn demand(&mut self, now: Instant, rtt: Duration) -> Option<u64> {
-        let consumed = self.window.consumed();
-        let (since, before) = *self.measured.get_or_insert((now, consumed));
-        let (elapsed, read) = (now.saturating_duration_since(since), consumed - before);
+        let taken = self.taken();
+        let (since, before) = *self.measured.get_or_insert((now, taken));
+        let (elapsed, came) = (now.saturating_duration_since(since), taken.saturating_sub(before));
         let size = self.window.size();
-        if elapsed < rtt && read < size / 2 {
+        if elapsed < rtt && came < size / 2 {
             return None;
         }
-        self.measured = Some((now, consumed));
+        self.measured = Some((now, taken.max(before)));
         if elapsed < rtt {
+            self.per_round_trip = self.per_round_trip.max(came);
             return Some(size.saturating_mul(if size < RAMP { 4 } else { 2 }));
         }
-        let per_rtt = u128::from(read) * u128::from(rtt.as_nanos()) / u128::from(elapsed.as_nanos().max(1));
-        Some(u64::try_from(2 * per_rtt).unwrap_or(u64::MAX))
+        let per_rtt = u128::from(came) * u128::from(rtt.as_nanos()) / u128::from(elapsed.as_nanos().max(1));
+        let per_rtt = u64::try_from(per_rtt).unwrap_or(u64::MAX);
+        let growth = per_rtt.saturating_sub(core::mem::replace(&mut self.per_round_trip, per_rtt));
+        let steady = per_rtt.saturating_mul(2);
+        let growing = growth.saturating_mul(4).min(steady);
+        Some(steady.saturating_add(growing).saturating_add(taken - self.window.consumed()))
     }
 
     /// What is promised to the sender beyond `initial`, or still held of it.

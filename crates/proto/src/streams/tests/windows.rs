@@ -1,6 +1,6 @@
 //! Windows that follow the reader, and memory that nobody can hold alone.
 
-use super::*;
+use super::{super::recv::MOST_AHEAD, *};
 
 const MIB: u64 = 1 << 20;
 const RTT: Duration = Duration::from_millis(100);
@@ -66,6 +66,77 @@ fn a_window_grows_with_the_rate_and_no_further() {
     let window = uploads.server.stats().largest_window;
     assert!((2_000_000..6 << 20).contains(&window), "{window}");
     assert_eq!(uploads.speed(id, 20_000_000), 20_000_000);
+}
+
+/// A sender whose bytes from `next` on come in round trips, as many as the window has room for.
+struct Holed {
+    server: Streams,
+    id: StreamId,
+    now: Instant,
+    next: u64,
+}
+
+impl Holed {
+    fn new(next: u64) -> Self {
+        let (_, server) = pair(&config(), &limits(128 * MIB, 64));
+        let id = StreamId::new(Side::Client, Dir::Bi, 0);
+        Self { server, id, now: Instant::ORIGIN, next }
+    }
+
+    fn window(&self) -> u64 {
+        self.server.recv.get(&self.id).map_or(0, |half| half.window.size())
+    }
+
+    /// One round trip in which up to `len` bytes come; how many did.
+    fn round(&mut self, len: u64) -> u64 {
+        self.now += RTT;
+        self.server.note_network(Network { now: self.now, rtt: RTT, need: 0 });
+        let allowed = self.server.recv.get(&self.id).map_or(60_000, |half| half.window.remaining());
+        let end = self.next + len.min(allowed);
+        for start in (self.next..end).step_by(1_000) {
+            let piece = vec![7; (end - start).min(1_000) as usize];
+            self.server.on_stream(self.id, start, &piece, false).unwrap();
+        }
+        let came = end - core::mem::replace(&mut self.next, end);
+        self.server.write_control(&mut Vec::new(), usize::MAX, &mut SentStreamFrames::default());
+        came
+    }
+
+    fn read(&mut self) {
+        _ = read_all(&mut self.server, self.id);
+        self.server.write_control(&mut Vec::new(), usize::MAX, &mut SentStreamFrames::default());
+    }
+}
+
+#[test]
+fn what_waits_for_a_hole_widens_the_window_as_far_as_the_reader_has_earned() {
+    let mut sender = Holed::new(0);
+    let mut read = 0;
+    for rate in [60_000, 300_000, 600_000, 1_200_000] {
+        read += sender.round(rate);
+        sender.read();
+    }
+    let before = sender.window();
+    // A packet is lost, and nothing can be read.
+    sender.next += 1_000;
+    sender.round(2_400_000);
+    sender.round(2_400_000);
+    assert!(sender.window() >= before + 4_000_000, "{before}, {}", sender.window());
+    // It never comes.
+    while sender.round(16 << 20) > 0 {}
+    let held = sender.next - read;
+    assert!(held <= 4 * (MOST_AHEAD + 1) * read && held < 64 * MIB, "{held} after {read}");
+}
+
+#[test]
+fn what_is_left_unread_widens_nothing_nor_does_a_hole_before_all() {
+    for from in [0, 1] {
+        let mut sender = Holed::new(from);
+        sender.round(30_000);
+        let window = sender.window();
+        while sender.round(30_000) > 0 {}
+        assert_eq!(sender.window(), window);
+    }
 }
 
 #[test]
