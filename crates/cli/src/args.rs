@@ -224,7 +224,8 @@ pub struct DemoArgs {
     /// first five].
     #[arg(long, value_name = "SCHEME", value_delimiter = ',', value_parser = parse_recovery)]
     pub recovery: Vec<RecoveryKind>,
-    /// Congestion controller of every path: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    /// Congestion controller of every path: auto, cubic, newreno, ctcp, ctcp-printed,
+    /// lia, olia, balia, dctcp.
     #[arg(long, default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// UDP payload of a full packet in bytes; a real connection begins with 1200 and searches for
@@ -294,8 +295,8 @@ pub struct ServerArgs {
     /// auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia,
-    /// dctcp.
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
+    /// lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,
@@ -374,8 +375,8 @@ pub struct DialArgs {
     /// auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, lia, olia, balia,
-    /// dctcp.
+    /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
+    /// lia, olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Which path carries the next packet of what this side sends: earliest-delivery, lowest-rtt,

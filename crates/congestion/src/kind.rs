@@ -15,6 +15,8 @@ macro_rules! controllers {
             NewReno = "newreno",
             /// CTCP section 4.3, `ctcp`.
             Ctcp = "ctcp",
+            /// CTCP section 4.3 without what `ctcp` mends of it, `ctcp-printed`.
+            CtcpPrinted = "ctcp-printed",
             /// RFC 6356, `lia`: coupled over the paths.
             Lia = "lia",
             /// Khalili et al., `olia`: coupled over the paths.
