@@ -73,6 +73,10 @@ pub struct Tcp {
     /// Also lost: whatever is `dup_thresh` below the highest SACKed segment (Linux until 4.15).
     /// Default off.
     pub fack: bool,
+    /// Selective acknowledgements (RFC 2018). Without them duplicate acknowledgements are counted,
+    /// and losses are repaired one per round trip (NewReno, RFC 6582), as in ns-2's TCP of that
+    /// name. Default on.
+    pub sack: bool,
     /// Limited Transmit (RFC 3042): new segments on the first duplicate ACKs. Default on.
     pub limited_transmit: bool,
     /// Early Retransmit (RFC 5827, segment-based, with SACK). Default on.
@@ -127,6 +131,7 @@ impl Default for Tcp {
             ecn: false,
             dup_thresh: 3,
             fack: false,
+            sack: true,
             limited_transmit: true,
             early_retransmit: true,
             tlp: None,

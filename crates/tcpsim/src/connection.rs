@@ -70,6 +70,11 @@ pub struct Connection {
     last_record: FlowId,
     /// Receiver: redundant packets that arrived.
     extras_arrived: u32,
+    /// Redundant packets sent; for each that is under way, by sub-flow and number, how many before
+    /// it; and that number of the one that arrived last.
+    extras_sent: u32,
+    extra_order: BTreeMap<(usize, u32), u32>,
+    sent_before: u32,
     /// Receiver: everything below is here; what is here beyond.
     delivered: u32,
     ahead: Ranges,
@@ -104,6 +109,9 @@ impl Connection {
             reported: 0,
             last_record: FlowId::NONE,
             extras_arrived: 0,
+            extras_sent: 0,
+            extra_order: BTreeMap::new(),
+            sent_before: 0,
             delivered: 0,
             ahead: Ranges::default(),
             held: Vec::new(),

@@ -46,7 +46,16 @@ pub struct FlowRecord {
     /// Redundant packets of a scheme on MPTCP that had arrived on its connection before the first
     /// one that repaired something (CoFUSO Fig. 4); meaningful if something was repaired.
     pub before_hit: u32,
+    /// Redundant packets likewise that had been sent before that one.
+    pub sent_before_hit: u32,
+    /// Redundant packets that were sent within 20, 50 and 100 ms of [`all_sent`](Self::all_sent)
+    /// (CoFUSO Fig. 5).
+    pub chances: [u32; 3],
 }
+
+/// Within which times after the last new segment redundant packets are counted.
+const CHANCES_WITHIN: [Duration; 3] =
+    [Duration::from_millis(20), Duration::from_millis(50), Duration::from_millis(100)];
 
 impl FlowRecord {
     pub(crate) fn new(from: HostId, to: HostId, bytes: u64, at: Instant) -> Self {
@@ -65,6 +74,22 @@ impl FlowRecord {
             all_sent: Instant::MAX,
             fifth_extra: Instant::MAX,
             before_hit: 0,
+            sent_before_hit: 0,
+            chances: [0; 3],
+        }
+    }
+
+    /// A redundant packet leaves.
+    pub(crate) fn count_extra(&mut self, now: Instant) {
+        self.extra += 1;
+        if self.extra == 5 {
+            self.fifth_extra = now;
+        }
+        if self.all_sent != Instant::MAX {
+            let since = now.saturating_duration_since(self.all_sent);
+            for (chances, limit) in self.chances.iter_mut().zip(CHANCES_WITHIN) {
+                *chances += u32::from(since <= limit);
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 //! | [`repflow`]   | two whole copies of a flow               | "RepFlow"                                  |
 //! | [`mptcp`]     | sub-flows by ECMP                        | "MPTCP"                                    |
 //! | [`fuso`]      | copies over the best sub-flow            | FUSO sections III-B, III-C                 |
+//! | [`fuso_released`] | the same as its authors' kernel does it |                                     |
 //! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
 //! | [`slp`]       | duplicates of SYN and PSH packets        | SLP sections II-C1, II-C2                  |
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
@@ -19,6 +20,7 @@
 pub mod cofuso;
 pub mod corrective;
 pub mod fuso;
+pub mod fuso_released;
 pub mod proactive;
 pub mod reactive;
 pub mod repflow;
@@ -39,6 +41,7 @@ pub use crate::connection::mptcp::{self, Mptcp};
 pub use cofuso::Cofuso;
 pub use corrective::Corrective;
 pub use fuso::Fuso;
+pub use fuso_released::Released;
 pub use proactive::Proactive;
 pub use reactive::reactive;
 pub use slp::Slp;
@@ -122,6 +125,9 @@ impl SchemeKind {
             Self::Slp(parameters) => Some(Box::new(slp::State::new(*parameters))),
             Self::Corrective(parameters) => Some(Box::new(corrective::State::new(*parameters))),
             Self::Proactive => Some(Box::new(Proactive)),
+            Self::Fuso(Fuso { released: Some(released), .. }) => {
+                Some(Box::new(fuso_released::State::new(*released, subflows)))
+            }
             Self::Fuso(parameters) => Some(Box::new(fuso::State::new(*parameters, subflows))),
             Self::Cofuso(parameters) => Some(Box::new(cofuso::State::new(*parameters, subflows))),
             Self::Custom(_, own) => Some(own.make(subflows)),

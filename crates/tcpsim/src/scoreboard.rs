@@ -48,6 +48,8 @@ pub(crate) struct Scoreboard {
     sacked: u32,
     lost: u32,
     resent: u32,
+    /// Without SACK: duplicate acknowledgements, each of which says that some segment has arrived.
+    duplicates: u32,
     /// Whatever is below and not SACKed is lost.
     lost_edge: u32,
     /// No segment below is lost and waits to be sent again.
@@ -77,7 +79,7 @@ impl Scoreboard {
     /// Segments that are in the network (RFC 6675 section 4, SetPipe).
     #[inline]
     pub(crate) fn pipe(&self) -> u32 {
-        self.flight() - self.sacked - self.lost + self.resent
+        (self.flight() - self.sacked - self.lost + self.resent).saturating_sub(self.duplicates)
     }
 
     /// Segments that have arrived, as far as is known: acknowledged or SACKed.
@@ -115,6 +117,28 @@ impl Scoreboard {
     pub(crate) fn from(&self, seq: u32) -> impl Iterator<Item = (u32, &Sent)> {
         let skip = seq.saturating_sub(self.una).min(self.flight());
         (self.una + skip..).zip(self.sent.range(skip as usize..))
+    }
+
+    /// A duplicate acknowledgement without SACK: how many there are. No more than there are
+    /// segments above the missing one.
+    pub(crate) fn on_duplicate(&mut self) -> u32 {
+        self.duplicates = (self.duplicates + 1).min(self.flight().saturating_sub(1));
+        self.duplicates
+    }
+
+    /// An acknowledgement of `segments` that ends short of the recovery's point (RFC 6582 section
+    /// 3.2, a partial one): of them all but the first had arrived before and were counted.
+    pub(crate) fn on_partial(&mut self, segments: u32) {
+        let most = self.flight().saturating_sub(1);
+        self.duplicates = self.duplicates.saturating_sub(segments.saturating_sub(1)).min(most);
+        if self.flight() > 0 {
+            self.mark_lost(self.una);
+        }
+    }
+
+    /// What duplicate acknowledgements said is over.
+    pub(crate) fn forget_duplicates(&mut self) {
+        self.duplicates = 0;
     }
 
     /// A new segment; its number.

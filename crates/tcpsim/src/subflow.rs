@@ -36,6 +36,9 @@ pub(crate) struct Outcome {
     pub(crate) newly_sacked: u32,
     /// Fast recovery began: the first lost segment is sent again whatever the window says.
     pub(crate) entered: bool,
+    /// Without SACK: a part of what recovery is about was acknowledged, the next missing segment is
+    /// sent again at once (RFC 6582 section 3.2).
+    pub(crate) partial: bool,
 }
 
 /// Both ends of a sub-flow.
@@ -158,8 +161,12 @@ impl Subflow {
         }
         let (flight, delivered, lost) = (self.board.flight(), self.board.delivered(), self.board.lost());
         let (taken, newly_sacked, sacked_from) = self.take_in(tcp, now, ack);
-        let mut outcome = Outcome { acked: taken.segments, newly_sacked, entered: false };
-        if ack.sacks > 0 || self.board.sacked() > 0 || self.board.resent() > 0 {
+        let mut outcome = Outcome { acked: taken.segments, newly_sacked, ..Outcome::default() };
+        if !tcp.sack {
+            let (is_duplicate, partial) = self.count_duplicates(tcp, &taken, more_data);
+            outcome.newly_sacked += u32::from(is_duplicate);
+            outcome.partial = partial;
+        } else if ack.sacks > 0 || self.board.sacked() > 0 || self.board.resent() > 0 {
             self.detect(tcp, now, more_data);
         }
         self.on_probe_acked(now, ack, group);
@@ -188,6 +195,24 @@ impl Subflow {
         let restarts = taken.segments > 0 || sacked_from.is_some_and(of_before_the_head);
         self.rearm(tcp, now, restarts);
         outcome
+    }
+
+    /// NewReno without SACK (RFC 6582): whether this was a duplicate acknowledgement, and whether it
+    /// was a partial one. After a timeout neither counts until what was outstanding is through.
+    fn count_duplicates(&mut self, tcp: &Tcp, taken: &Taken, more_data: bool) -> (bool, bool) {
+        let is_duplicate = taken.segments == 0 && self.board.flight() > 0 && self.phase != Phase::Loss;
+        if is_duplicate {
+            let count = self.board.on_duplicate();
+            if self.phase == Phase::Open && count >= self.threshold(tcp, more_data) {
+                self.board.mark_lost(self.board.una);
+            }
+        } else if self.phase == Phase::Recovery && self.board.una < self.point {
+            self.board.on_partial(taken.segments);
+            return (false, true);
+        } else {
+            self.board.forget_duplicates();
+        }
+        (is_duplicate, false)
     }
 
     /// Takes out what arrived, with the samples of the round-trip time. Besides what was taken out,
@@ -360,6 +385,7 @@ impl Subflow {
         self.prr = None;
         self.point = self.board.nxt;
         self.board.mark_all_lost();
+        self.board.forget_duplicates();
         self.rtt.back_off();
         self.rto_at = now + self.rtt.rto(tcp);
         (self.probe_at, self.reorder_at, self.probe) = (Instant::MAX, Instant::MAX, None);

@@ -2,7 +2,7 @@
 
 use mendpath_tcpsim::{
     CongestionKind, FlowId, Profile, SchemeKind, Sim, Tcp, Totals,
-    schemes::{Cofuso, Corrective, Fuso, Mptcp, reactive},
+    schemes::{Cofuso, Corrective, Fuso, Mptcp, Released, reactive},
 };
 use netsim::{
     Loss, Seed,
@@ -28,6 +28,7 @@ fn schemes() -> Vec<(&'static str, Profile)> {
         ("newreno", shared(congestion::ControllerKind::NewReno)),
         ("handshake", Profile::tcp(Tcp { handshake: true, ..tcp.clone() })),
         ("rack", Profile::tcp(Tcp { rack: true, ..tcp.clone() })),
+        ("no sack", Profile::tcp(Tcp { sack: false, ..tcp.clone() })),
         ("reactive", Profile::tcp(reactive(tcp.clone()))),
         ("corrective", with(SchemeKind::Corrective(Corrective::fuso()))),
         ("proactive", with(SchemeKind::Proactive)),
@@ -41,6 +42,10 @@ fn schemes() -> Vec<(&'static str, Profile)> {
             },
         ),
         ("fuso", with(SchemeKind::Fuso(Fuso::new(4)))),
+        (
+            "fuso as released",
+            with(SchemeKind::Fuso(Fuso { released: Some(Released { missed: 0.3 }), ..Fuso::new(4) })),
+        ),
         ("fuso on one sub-flow", with(SchemeKind::Fuso(Fuso::new(1)))),
         ("cofuso", with(SchemeKind::Cofuso(Cofuso::simulation(4)))),
         (
@@ -122,6 +127,55 @@ fn redundancy_is_what_the_schemes_say() {
         let repaired = lossy.repaired > 0 || name == "proactive"; // its copies look like originals
         assert!(repaired && lossy.useful <= lossy.copies + lossy.parities, "{name}: {lossy:?}");
     }
+}
+
+/// One flow of 40 segments over a path of 10 ms that loses these of its data packets.
+fn with_losses(tcp: Tcp, nth: &[u64]) -> (Totals, Duration) {
+    let network = ParallelPaths { paths: 1, per_rack: 1, ..ParallelPaths::fuso() };
+    let failure = Failure::Loss { loss: Loss::nth(nth.iter().copied()), data_only: true, before_rate: false };
+    let fault = Fault { link: ParallelPaths::path(0), direction: Direction::Forward, failure };
+    let options = Options { faults: vec![fault], ..Options::default() };
+    let mut sim = Sim::new(&network.build(), &options).unwrap();
+    let id = sim.add_profile(Profile::tcp(tcp));
+    sim.add_flow(id, 0, 1, 40 * 1_460, Instant::ORIGIN).unwrap();
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100)).unwrap();
+    (sim.totals(), sim.flows()[0].completion_time().unwrap())
+}
+
+/// Two losses of a window: with SACK both are sent again in one round trip, without it the second
+/// waits for the partial acknowledgement that the first brings (RFC 6582 section 3.2), and three
+/// take three. None needs the timer, and nothing is sent twice in vain.
+#[test]
+fn without_sack_a_round_trip_repairs_one_loss() {
+    let tcp = Tcp { initial_window: 20, early_retransmit: false, ..Tcp::default() };
+    let without = Tcp { sack: false, ..tcp.clone() };
+    for (lost, more) in [(&[3][..], 0), (&[3, 8], 1), (&[3, 8, 12], 2)] {
+        let (with, with_time) = with_losses(tcp.clone(), lost);
+        let (plain, time) = with_losses(without.clone(), lost);
+        let count = lost.len() as u64;
+        assert_eq!((with.retransmissions, with.timeouts, with.duplicates), (count, 0, 0));
+        assert_eq!((plain.retransmissions, plain.timeouts, plain.duplicates), (count, 0, 0), "{lost:?}");
+        // A round trip of the empty network is some 280 us.
+        let later = time.as_secs_f64() - with_time.as_secs_f64();
+        let least = 200e-6 * f64::from(more) - 150e-6;
+        assert!(later >= least && later < 400e-6 * f64::from(more) + 150e-6, "{lost:?}: {later}");
+    }
+    // The last packet's loss shows to neither.
+    assert_eq!(with_losses(without, &[39]).0.timeouts, 1);
+}
+
+/// The released code resends no less than the paper's rule asks for where nothing is lost, and
+/// less if it misses attempts.
+#[test]
+fn fuso_as_released_resends_what_it_has_occasion_for() {
+    let copies = |released| {
+        let fuso = Fuso { released, ..Fuso::new(4) };
+        run(&Profile { tcp: Tcp::fuso(), scheme: SchemeKind::Fuso(fuso) }, 0.0, 3).0.copies
+    };
+    let (paper, all) = (copies(None), copies(Some(Released { missed: 0.0 })));
+    let half = copies(Some(Released { missed: 0.5 }));
+    let none = copies(Some(Released { missed: 1.0 }));
+    assert!(all > paper / 2 && half < all && none == 0, "{paper} {all} {half} {none}");
 }
 
 #[test]

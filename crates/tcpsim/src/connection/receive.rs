@@ -57,7 +57,12 @@ impl Connection {
 
     /// A new segment of a sub-flow whose numbers are not those of the data.
     fn receive_mapped(&mut self, io: &mut Io<'_>, index: usize, segment: &Segment, was: u32) {
-        self.extras_arrived += u32::from(segment.has(PARITY) || segment.has(COPIED));
+        if segment.has(PARITY) || segment.has(COPIED) {
+            self.extras_arrived += 1;
+            if let Some(before) = self.extra_order.remove(&(index, segment.seq)) {
+                self.sent_before = before;
+            }
+        }
         if !segment.has(PARITY) {
             if self.mptcp.is_some_and(|mptcp| mptcp.early_delivery) || segment.seq == was {
                 self.deliver(io, segment.dsn, segment.has(COPIED));
@@ -100,10 +105,10 @@ impl Connection {
     pub(crate) fn count_repair(&mut self, io: &mut Io<'_>) {
         io.totals().repaired += 1;
         io.totals().useful += 1;
-        let before = self.extras_arrived.saturating_sub(1);
+        let (before, sent_before) = (self.extras_arrived.saturating_sub(1), self.sent_before);
         if let Some(record) = io.record(self.record_index()) {
             if record.repaired == 0 {
-                record.before_hit = before;
+                (record.before_hit, record.sent_before_hit) = (before, sent_before);
             }
             record.repaired += 1;
         }
@@ -123,7 +128,10 @@ impl Connection {
     #[inline]
     pub(crate) fn acknowledge(&mut self, io: &mut Io<'_>, index: usize) {
         let accurate = self.ends.tcp.congestion.wants_each_mark();
-        let ack = self.subs[index].receiver.acknowledge(accurate);
+        let mut ack = self.subs[index].receiver.acknowledge(accurate);
+        if !self.ends.tcp.sack {
+            (ack.sacks, ack.words) = (0, Default::default());
+        }
         self.answer(io, index, ack);
     }
 
@@ -135,9 +143,10 @@ impl Connection {
         if ack.dsn > self.dsn_una {
             self.on_data_ack(ack.dsn);
         }
-        if !self.coded.is_empty() {
+        if !self.coded.is_empty() || !self.extra_order.is_empty() {
             let una = self.subs[index].board.una;
             self.coded.retain(|(sub, seq), _| *sub != index || *seq >= una);
+            self.extra_order.retain(|(sub, seq), _| *sub != index || *seq >= una);
         }
         if self.scheme.is_some() {
             self.with_scheme(|scheme, conn| scheme.on_ack(conn, io, index));
@@ -147,6 +156,8 @@ impl Connection {
         }
         if outcome.entered {
             io.totals().recoveries += 1;
+        }
+        if outcome.entered || outcome.partial {
             self.retransmit_first(io, index);
         }
         if outcome.acked > 0 || outcome.newly_sacked > 0 || outcome.entered {

@@ -63,6 +63,7 @@ impl Connection {
                 if let Some(seq) = sub.board.next_hole() {
                     self.send_again(io, index, seq);
                 } else if !sub.rescued
+                    && self.ends.tcp.sack
                     && let Some(seq) = sub.board.last_unsacked()
                 {
                     sub.rescued = true;
@@ -182,6 +183,7 @@ impl Connection {
         sent.flags |= crate::scoreboard::PROTECTED;
         let (dsn, payload) = (sent.dsn, sent.payload);
         self.count_extra(io, payload, false);
+        self.note_extra(on);
         self.send_new(io, on, dsn, payload, COPY);
         true
     }
@@ -189,6 +191,7 @@ impl Connection {
     /// A coded packet with this content as a new segment of sub-flow `on`.
     pub(crate) fn send_coded(&mut self, io: &mut Io<'_>, on: usize, payload: u16, content: &impl Header) {
         self.count_extra(io, payload, true);
+        self.note_extra(on);
         self.coded.insert((on, self.subs[on].board.nxt), content.pack());
         self.send_new(io, on, u32::MAX, payload, CODED);
     }
@@ -213,6 +216,12 @@ impl Connection {
         io.send(packet, window);
     }
 
+    /// The next segment of sub-flow `on` is a redundant packet: how many were sent before it.
+    fn note_extra(&mut self, on: usize) {
+        self.extra_order.insert((on, self.subs[on].board.nxt), self.extras_sent);
+        self.extras_sent += 1;
+    }
+
     fn count_extra(&self, io: &mut Io<'_>, payload: u16, coded: bool) {
         if coded {
             io.totals().parities += 1;
@@ -222,10 +231,7 @@ impl Connection {
         io.totals().extra_bytes += u64::from(payload) + u64::from(self.ends.tcp.header);
         let now = io.now();
         if let Some(record) = io.record(self.record_index()) {
-            record.extra += 1;
-            if record.extra == 5 {
-                record.fifth_extra = now;
-            }
+            record.count_extra(now);
         }
     }
 

@@ -16,7 +16,7 @@
 
 use recovery::{PathId, PathLoss, PathSample, UnackedView, Weights, fuso::Budget};
 
-use super::Mptcp;
+use super::{Mptcp, Released};
 use crate::{
     connection::{Connection, scheme::Scheme},
     transport::Io,
@@ -29,12 +29,14 @@ pub struct Fuso {
     pub mptcp: Mptcp,
     /// alpha and beta.
     pub weights: Weights,
+    /// The authors' released code instead of the paper's text; it has no weights.
+    pub released: Option<Released>,
 }
 
 impl Fuso {
     /// The paper's parameters with `subflows` sub-flows.
     pub const fn new(subflows: usize) -> Self {
-        Self { mptcp: Mptcp::new(subflows).with_early_delivery(), weights: Weights::fuso() }
+        Self { mptcp: Mptcp::new(subflows).with_early_delivery(), weights: Weights::fuso(), released: None }
     }
 }
 
