@@ -25,8 +25,11 @@ pub enum Wiring {
 pub struct TenRouters {
     /// How the routers are joined.
     pub wiring: Wiring,
-    /// Rate of every link.
+    /// Rate of every link, of those of hosts only if the routers have one of their own.
     pub rate: BitRate,
+    /// Rate of the links between routers. Default [`rate`](Self::rate): then R1 and R10 carry less
+    /// than the hosts behind them.
+    pub between: Option<BitRate>,
     /// Queue of every port, in bytes.
     pub queue: u64,
     /// Base round-trip time between hosts on either side; every link has an equal part.
@@ -39,7 +42,13 @@ pub const CORE: u8 = 2;
 impl TenRouters {
     /// The paper's: 300 Mbit/s, queues of three bandwidth-delay products (5,400 KB, COF-A9), 48 ms.
     pub fn cofuso(wiring: Wiring) -> Self {
-        Self { wiring, rate: BitRate::from_mbps(300), queue: 5_400_000, rtt: Duration::from_millis(48) }
+        Self {
+            wiring,
+            rate: BitRate::from_mbps(300),
+            between: None,
+            queue: 5_400_000,
+            rtt: Duration::from_millis(48),
+        }
     }
 
     /// The links "between routers R2-R9", of which the paper makes four lossy.
@@ -59,6 +68,7 @@ impl TenRouters {
         for host in 0..20 {
             topology.attach(host, if host < 10 { 0 } else { 9 }, line, line);
         }
+        let between = Line { rate: self.between.unwrap_or(self.rate), ..line };
         let layers: &[std::ops::Range<u32>] = match self.wiring {
             Wiring::Mesh4x4 => &[0..1, 1..5, 5..9, 9..10],
             Wiring::Layers242 => &[0..1, 1..3, 3..7, 7..9, 9..10],
@@ -67,10 +77,23 @@ impl TenRouters {
             let edge = pair[0].start == 0 || pair[1].start == 9;
             for left in pair[0].clone() {
                 for right in pair[1].clone() {
-                    topology.join(left, right, line, if edge { 1 } else { CORE });
+                    topology.join(left, right, between, if edge { 1 } else { CORE });
                 }
             }
         }
         topology
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routers_may_have_a_rate_of_their_own() {
+        let network = TenRouters::cofuso(Wiring::Mesh4x4);
+        let fast = TenRouters { between: Some(BitRate::from_mbps(1_500)), ..network };
+        assert_ne!(fast.build(), network.build());
+        assert_eq!(TenRouters { between: Some(network.rate), ..network }.build(), network.build());
     }
 }

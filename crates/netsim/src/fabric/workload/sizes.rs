@@ -62,6 +62,13 @@ pub const TABLES: &[(&str, &str)] = &[
 ];
 
 impl SizeTable {
+    /// The same with every size times `factor`.
+    #[must_use]
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.rows.iter_mut().for_each(|row| row.0 *= factor);
+        self
+    }
+
     /// The table of the folder `data` with this name ([`TABLES`]).
     pub fn named(name: &str) -> Option<Self> {
         let (_, text) = TABLES.iter().find(|(known, _)| *known == name)?;
