@@ -405,7 +405,7 @@ impl NativeResults {
         let found = self.plan.figures.iter().find(|figure| figure.file == name);
         let Some(figure) = found else { return Err(PyKeyError::new_err(name.to_owned())) };
         let summary = Summary::new(&self.plan, &self.rows).map_err(|error| wrong(error, None))?;
-        Ok(py.detach(|| figure.draw(&self.plan, &summary, &self.rows)))
+        Ok(py.detach(|| figure.draw(&self.plan, &summary, &figure.curves(&self.plan, &self.rows))))
     }
 
     /// Each row as a text of its own.

@@ -354,6 +354,8 @@ impl<'a> Campaign<'a> {
             } else {
                 Vec::new()
             },
+            counts: self.plan.counts(&outcome),
+            times: self.plan.times(&outcome),
             timeline: if job.seed == 1 { outcome.timeline } else { Vec::new() },
         })
     }

@@ -124,6 +124,33 @@ impl Columns {
     }
 }
 
+/// The fields of each line of comma-separated values (RFC 4180).
+pub(crate) fn parse_csv(text: &str) -> Vec<Vec<String>> {
+    let (mut lines, mut line, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut quoted, mut letters) = (false, text.chars().peekable());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => line.push(std::mem::take(&mut field)),
+            '\n' if !quoted => {
+                line.push(std::mem::take(&mut field));
+                lines.push(std::mem::take(&mut line));
+            }
+            '\r' if !quoted => {}
+            letter => field.push(letter),
+        }
+    }
+    if !field.is_empty() || !line.is_empty() {
+        line.push(field);
+        lines.push(line);
+    }
+    lines
+}
+
 /// Which of them are there, as Parquet has it.
 fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
     values.iter().map(|value| i16::from(value.is_some())).collect()
@@ -166,5 +193,9 @@ mod tests {
     #[test]
     fn commas_and_quotes_are_quoted() {
         assert_eq!(columns().csv(), "scheme,seed,x,n\ntcp,1,0.5,\n\"a,\"\"b\"\"\",2,,-7\n");
+        let fields = [["scheme", "seed", "x", "n"], ["tcp", "1", "0.5", ""], ["a,\"b\"", "2", "", "-7"]];
+        assert_eq!(parse_csv(&columns().csv()), fields);
+        assert_eq!(parse_csv("a,\"b\nc\"\r\nd"), [vec!["a", "b\nc"], vec!["d"]]);
+        assert!(parse_csv("").is_empty());
     }
 }

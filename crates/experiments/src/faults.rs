@@ -5,8 +5,9 @@
 //! packets; FUSO-A10), `nth` (exactly these packets), `interference` (see [`interference`]),
 //! `model` (one that the program brings along, with `parameters`), or
 //! `black_hole`; or `mahimahi`, a file beside the plan with the capacity that was recorded
-//! ([`netsim::fabric::capacity`]), which counts instead of the line's rate. `lossy_links` with `rates` and `shares` draws links and rates as FUSO section
-//! VI-C.
+//! ([`netsim::fabric::capacity`]), which counts instead of the line's rate. `lossy_links` with
+//! `rates` and `shares` draws links and rates as FUSO section VI-C; `most` is the highest rate, a
+//! larger one that is drawn becomes this, and `direction` says which way they lose.
 
 use netsim::{
     Loss, Seed,
@@ -36,7 +37,7 @@ pub(crate) enum Pick {
 #[derive(Clone, Debug)]
 pub(crate) enum FaultPlan {
     Links { links: Vec<LinkId>, pick: Pick, direction: Direction, failure: Option<Failure> },
-    Drawn { count: usize, shares: Vec<f64>, rates: SizeTable },
+    Drawn { count: usize, shares: Vec<f64>, rates: SizeTable, most: LossRate, direction: Direction },
 }
 
 impl FaultPlan {
@@ -47,8 +48,10 @@ impl FaultPlan {
             let rates = keys.need("rates", rates, "a table of loss rates of the folder `data`")?;
             let shares = keys.floats("shares")?;
             let shares = keys.need("shares", shares, "each level's share of the lossy links")?;
+            let most = LossRate::new(keys.float("most", 0.0..=1.0)?.unwrap_or(1.0)).unwrap_or_default();
+            let direction = keys.named("direction", DIRECTIONS)?.unwrap_or_default();
             keys.finish()?;
-            return Ok(Self::Drawn { count: count as usize, shares, rates });
+            return Ok(Self::Drawn { count: count as usize, shares, rates, most, direction });
         }
         let name = keys.need_text("links", "a group of links")?;
         let group = network.links.iter().find(|(known, _)| *known == name);
@@ -71,8 +74,15 @@ impl FaultPlan {
     /// The faults of the run with this seed.
     pub(crate) fn faults(&self, network: &Network, seed: Seed, into: &mut Vec<Fault>) {
         match self {
-            Self::Drawn { count, shares, rates } => {
-                into.extend(lossy_links(&network.topology, *count, shares, rates, seed));
+            Self::Drawn { count, shares, rates, most, direction } => {
+                let drawn = lossy_links(&network.topology, *count, shares, rates, seed).into_iter();
+                let changed = |fault: Fault| match &fault.failure {
+                    Failure::Loss { loss: Loss::Bernoulli(rate), .. } if *rate > *most => {
+                        Fault { failure: Failure::random(*most), direction: *direction, ..fault }
+                    }
+                    _ => Fault { direction: *direction, ..fault },
+                };
+                into.extend(drawn.map(changed));
             }
             Self::Links { links, pick, direction, failure } => {
                 let Some(failure) = failure else { return };
@@ -191,4 +201,39 @@ fn interference(mut keys: Keys<'_>) -> Result<Option<Interference>, PlanError> {
     };
     keys.finish()?;
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topologies::TOPOLOGIES;
+
+    fn drawn(more: &str) -> Vec<Fault> {
+        let (_, build) = TOPOLOGIES.iter().find(|(name, _)| *name == "fat-tree").unwrap();
+        let network = build(&mut Keys::new(&toml::Table::new(), "")).unwrap();
+        let text = format!("lossy_links = 20\nshares = [0.3, 0.3, 0.4]\n{more}");
+        let table = (text + "\nrates = \"fuso_lossy_link_rate_textfit\"").parse().unwrap();
+        let plan = FaultPlan::read(Keys::new(&table, ""), &network, &Parts::default()).unwrap();
+        let mut faults = Vec::new();
+        plan.faults(&network, Seed(2), &mut faults);
+        faults
+    }
+
+    fn rate(fault: &Fault) -> f64 {
+        match &fault.failure {
+            Failure::Loss { loss: Loss::Bernoulli(rate), .. } => rate.get(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn drawn_rates_are_cut_and_the_links_stay_the_same() {
+        let (all, cut) = (drawn(""), drawn("most = 0.1\ndirection = \"forward\""));
+        assert_eq!((all.len(), cut.len()), (20, 20));
+        assert!(all.iter().any(|fault| rate(fault) > 0.1));
+        for (all, cut) in all.iter().zip(&cut) {
+            assert_eq!((all.link, rate(all).min(0.1)), (cut.link, rate(cut)));
+            assert_eq!((all.direction, cut.direction), (Direction::Both, Direction::Forward));
+        }
+    }
 }

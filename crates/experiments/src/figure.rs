@@ -3,11 +3,11 @@
 use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
 
 use crate::{
+    curves::Curve,
     figure_plan::{FigurePlan, Kind, Panel, Spacing, Unit},
     plan::Plan,
     point::{Point, Setting},
-    row::Row,
-    summary::{Cell, Summary},
+    summary::{Cell, Shown, Summary},
 };
 
 /// Where the range of an axis begins.
@@ -20,8 +20,9 @@ enum Origin {
 }
 
 impl FigurePlan {
-    /// The figure as SVG.
-    pub fn draw(&self, plan: &Plan, summary: &Summary, rows: &[Row]) -> String {
+    /// The figure as SVG, from the summary and, for distributions and timelines, its
+    /// [`curves`](Self::curves).
+    pub fn draw(&self, plan: &Plan, summary: &Summary, curves: &[Curve]) -> String {
         let names: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
         let models = plan.models.iter().map(|model| model.name.as_str());
         let names = names.into_iter().chain(models).fold(Vec::new(), |mut names: Vec<&str>, name| {
@@ -38,7 +39,11 @@ impl FigurePlan {
         let pictures: Vec<(&str, Box<dyn Picture + '_>)> = self
             .panels
             .iter()
-            .map(|panel| (panel.heading.as_str(), panel.picture(&series, plan, summary, rows)))
+            .enumerate()
+            .map(|(place, panel)| {
+                let own: Vec<&Curve> = curves.iter().filter(|curve| curve.panel == place).collect();
+                (panel.heading.as_str(), panel.picture(&series, plan, summary, &own))
+            })
             .collect();
         let panels: Vec<(&str, &dyn Picture)> =
             pictures.iter().map(|(heading, picture)| (*heading, picture.as_ref())).collect();
@@ -47,15 +52,15 @@ impl FigurePlan {
             names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
         let own: Vec<&str> = self.key.iter().map(String::as_str).collect();
         let key = if own.is_empty() { key } else { own };
-        let about = self.about(plan);
+        let about = self.about(plan, summary);
         let mut notes: Vec<&str> = vec![&about];
         notes.extend(plan.notes.iter().map(String::as_str));
         Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()
     }
 
     /// How much was simulated, for people.
-    fn about(&self, plan: &Plan) -> String {
-        let (scale, seeds) = (plan.scale.name(), plan.seeds);
+    fn about(&self, plan: &Plan, summary: &Summary) -> String {
+        let (scale, seeds) = (plan.scale.name(), summary.seeds);
         if plan.schemes.is_empty() {
             return "Worked out, not simulated.".to_owned();
         }
@@ -63,15 +68,20 @@ impl FigurePlan {
             return format!("{scale} scale, the run of the first seed.");
         }
         let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
-        format!(
-            "{scale} scale, {seeds} {seeds_of}; bars are 95 % confidence intervals of the mean over seeds."
-        )
+        let is_pooled = |panel: &Panel| {
+            summary.cells.iter().any(|cell| cell.metric == panel.metric && cell.pooled_low.is_some())
+        };
+        let bars = match self.panels.iter().any(is_pooled) {
+            true => "intervals: of means over seeds, and of percentiles of all flows by resampling seeds",
+            false => "confidence intervals of the mean over seeds",
+        };
+        format!("{scale} scale, {seeds} {seeds_of}; bars are 95 % {bars}.")
     }
 }
 
 impl Panel {
     /// The points of the panel, in the order of the sweep.
-    fn points(&self, plan: &Plan) -> Vec<Point> {
+    pub(crate) fn points(&self, plan: &Plan) -> Vec<Point> {
         let fits = |point: &Point| self.at.iter().all(|(axis, value)| point.get(axis) == Some(value));
         Point::all(&plan.axes).into_iter().filter(fits).collect()
     }
@@ -81,14 +91,14 @@ impl Panel {
         series: &[(usize, &'a str)],
         plan: &Plan,
         summary: &Summary,
-        rows: &[Row],
+        curves: &[&Curve],
     ) -> Box<dyn Picture + 'a> {
         let points = self.points(plan);
         match self.kind {
             Kind::Lines => Box::new(self.lines(series, &points, summary)),
-            Kind::Cdf => Box::new(self.cdf(series, &points, rows)),
+            Kind::Cdf => Box::new(self.cdf(series, curves)),
             Kind::Bars => Box::new(self.bars(series, &points, summary)),
-            Kind::Timeline => Box::new(self.timeline(&points, rows)),
+            Kind::Timeline => Box::new(self.timeline(curves)),
         }
     }
 
@@ -101,12 +111,12 @@ impl Panel {
                 Some((*x, summary.find(name, &self.metric, &point.values)?))
             };
             let cells: Vec<(f64, &Cell)> = points.iter().filter_map(cell).collect();
-            let line: Vec<(f64, f64)> = cells.iter().map(|(x, cell)| (*x, cell.mean)).collect();
+            let line: Vec<(f64, f64)> = cells.iter().map(|(x, cell)| (*x, cell.shown().value)).collect();
             xs.extend(line.iter().map(|point| point.0));
             ys.extend(line.iter().map(|point| point.1));
             let bar = |(x, cell): &(f64, &Cell)| {
-                let half = cell.ci95?;
-                Some(ErrorBar { x: *x, y: cell.mean, low: cell.mean - half, high: cell.mean + half })
+                let (low, high) = cell.shown().between?;
+                Some(ErrorBar { x: *x, y: cell.shown().value, low, high })
             };
             let bars: Vec<ErrorBar> = cells.iter().filter_map(bar).collect();
             ends.extend(bars.iter().map(|bar| bar.high));
@@ -124,60 +134,38 @@ impl Panel {
         }
     }
 
-    fn cdf(&self, series: &[(usize, &str)], points: &[Point], rows: &[Row]) -> Chart<'_> {
-        let mut layers = Vec::new();
-        let mut xs = Vec::new();
-        for &(series, name) in series {
-            let of = |row: &&Row| row.scheme == name && points.iter().any(|point| point.values == row.point);
-            let curves: Vec<&Vec<(f64, f64)>> = rows.iter().filter(of).map(|row| &row.distribution).collect();
-            let Some(first) = curves.first() else { continue };
-            let mean = |place: usize| {
-                let at = curves.iter().filter_map(|curve| curve.get(place)).map(|point| point.0);
-                at.sum::<f64>() / curves.iter().filter(|curve| curve.len() > place).count().max(1) as f64
-            };
-            let line: Vec<(f64, f64)> =
-                first.iter().enumerate().map(|(place, point)| (mean(place), point.1)).collect();
-            xs.extend(line.iter().map(|point| point.0));
-            layers.push(Layer::Line { series, points: line });
-        }
+    fn cdf(&self, series: &[(usize, &str)], curves: &[&Curve]) -> Chart<'_> {
+        let wanted = |curve: &&&Curve| series.iter().any(|(_, name)| *name == curve.series);
+        let place = |curve: &Curve| series.iter().find(|(_, name)| *name == curve.series).map_or(0, |s| s.0);
+        let line = |curve: &&Curve| Layer::Line { series: place(curve), points: curve.points.clone() };
+        let drawn: Vec<&&Curve> = curves.iter().filter(wanted).collect();
+        let xs: Vec<f64> = drawn.iter().flat_map(|curve| &curve.points).map(|point| point.0).collect();
         Chart {
             label: &self.heading,
             x: self.x_axis(&xs, Origin::Zero, Unit::Number),
             y: Axis::new("flows (%)", 0.0, 1.0).labelled(percent),
-            layers,
+            layers: drawn.into_iter().map(line).collect(),
         }
     }
 
-    fn timeline(&self, points: &[Point], rows: &[Row]) -> Chart<'_> {
-        let is_drawn = |row: &&Row| {
-            row.scheme == self.scheme
-                && !row.timeline.is_empty()
-                && points.iter().any(|point| point.values == row.point)
-        };
-        let samples = rows.iter().find(is_drawn).map_or(&[][..], |row| &row.timeline);
-        let connections = samples.iter().map(|(_, connection, _)| connection + 1).max().unwrap_or(0);
-        let line = |connection: u32| {
-            let own = samples.iter().filter(|(_, of, _)| *of == connection);
-            Layer::Line {
-                series: connection as usize,
-                points: own.map(|(seconds, _, window)| (*seconds, f64::from(*window))).collect(),
-            }
-        };
-        let xs: Vec<f64> = samples.iter().map(|sample| sample.0).collect();
-        let ys: Vec<f64> = samples.iter().map(|sample| f64::from(sample.2)).collect();
+    fn timeline(&self, curves: &[&Curve]) -> Chart<'_> {
+        let points = || curves.iter().flat_map(|curve| &curve.points);
+        let xs: Vec<f64> = points().map(|point| point.0).collect();
+        let ys: Vec<f64> = points().map(|point| point.1).collect();
+        let line = |(series, curve): (usize, &&Curve)| Layer::Line { series, points: curve.points.clone() };
         Chart {
             label: &self.heading,
             x: self.x_axis(&xs, Origin::Zero, Unit::Number),
             y: self.y_axis(&ys, Unit::Number),
-            layers: (0..connections).map(line).collect(),
+            layers: curves.iter().enumerate().map(line).collect(),
         }
     }
 
     fn bars<'a>(&'a self, series: &[(usize, &'a str)], points: &[Point], summary: &Summary) -> Bars<'a> {
         let value = |&(series, name): &(usize, &'a str)| {
             let cell = summary.find(name, &self.metric, &points.first()?.values)?;
-            let between = cell.ci95.map(|half| (cell.mean - half, cell.mean + half));
-            Some(NamedBar { name, series, value: cell.mean, between })
+            let Shown { value, between } = cell.shown();
+            Some(NamedBar { name, series, value, between })
         };
         let bars: Vec<_> = series.iter().filter_map(value).collect();
         let ends = bars.iter().map(|bar| bar.between.map_or(bar.value, |(_, high)| high));

@@ -9,7 +9,7 @@
 use plans::{Keys, PlanError, names, number};
 
 use crate::{
-    metrics::MetricUse,
+    metrics::{COUNTS, Count, MetricUse},
     point::{Setting, SweepAxis},
 };
 
@@ -59,6 +59,8 @@ pub(crate) struct Drawable<'a> {
     pub(crate) axes: &'a [SweepAxis],
     /// Whether completion times are kept as distributions.
     pub(crate) distributions: bool,
+    /// Counts of which distributions are kept.
+    pub(crate) counts: &'a [String],
     /// Whether windows are looked at over time.
     pub(crate) samples: bool,
 }
@@ -69,6 +71,8 @@ pub(crate) struct Panel {
     pub(crate) heading: String,
     pub(crate) kind: Kind,
     pub(crate) metric: String,
+    /// The count that a distribution is of; empty for completion times.
+    pub(crate) counts: String,
     /// Whose connections a timeline shows.
     pub(crate) scheme: String,
     pub(crate) y_title: String,
@@ -127,9 +131,7 @@ impl Panel {
             let allowed = format!("one of the plan's metrics: {known}");
             return Err(PlanError::value(keys.path("metric"), format!("`{metric}`"), allowed));
         }
-        if kind == Kind::Cdf && !plan.distributions {
-            return Err(PlanError::value("distributions", "false", "true for a figure of kind `cdf`"));
-        }
+        let counts = Self::read_counts(&mut keys, kind, plan)?;
         let x = Self::read_x(&mut keys, kind, plan)?;
         let at = Self::read_at(&mut keys, &x, plan)?;
         let y_title = match kind {
@@ -140,12 +142,13 @@ impl Panel {
         let panel = Self {
             heading: keys.text("heading")?.unwrap_or("").to_owned(),
             kind,
+            counts: counts.map_or(String::new(), |count| count.name.to_owned()),
             scheme,
             y_title: keys.text("y_title")?.unwrap_or(y_title).to_owned(),
             x_title: keys
                 .text("x_title")?
                 .unwrap_or(match kind {
-                    Kind::Cdf => "completion time (ms)",
+                    Kind::Cdf => counts.map_or("completion time (ms)", |count| count.title),
                     Kind::Timeline => "time (s)",
                     Kind::Lines | Kind::Bars => &x,
                 })
@@ -181,6 +184,28 @@ impl Panel {
             ));
         }
         Ok(name.to_owned())
+    }
+
+    /// What a distribution is of, `counts` of the plan or completion times: the plan must keep it.
+    fn read_counts(
+        keys: &mut Keys<'_>,
+        kind: Kind,
+        plan: &Drawable<'_>,
+    ) -> Result<Option<&'static Count>, PlanError> {
+        if kind != Kind::Cdf {
+            return Ok(None);
+        }
+        let Some(name) = keys.text("counts")? else {
+            let allowed = "true for a figure of kind `cdf`";
+            let missing = || PlanError::value("distributions", "false", allowed);
+            return if plan.distributions { Ok(None) } else { Err(missing()) };
+        };
+        let known = COUNTS.iter().find(|count| count.name == name && plan.counts.iter().any(|n| n == name));
+        known.map(Some).ok_or_else(|| {
+            let allowed =
+                format!("one of the plan's `counts`: {}", names(plan.counts.iter().map(String::as_str)));
+            PlanError::value(keys.path("counts"), format!("`{name}`"), allowed)
+        })
     }
 
     /// The axis that is drawn; empty if none is.

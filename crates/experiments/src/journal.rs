@@ -86,6 +86,11 @@ mod tests {
             simulated_s: 1.0 / 3.0,
             metrics: vec![("x".into(), Some(2.0_f64.sqrt())), ("y".into(), None)],
             distribution: vec![(1.5, 0.5)],
+            counts: vec![("before_hit".into(), vec![(3, 4)])],
+            times: vec![(
+                String::new(),
+                [7, 9_000_000].map(units::Duration::from_nanos).into_iter().collect(),
+            )],
             timeline: vec![(0.1, 0, 9)],
         }
     }

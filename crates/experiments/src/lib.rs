@@ -17,7 +17,7 @@
 //!
 //! let plan = Plan::parse("example", r#"
 //!     title = "TCP and FUSO beside each other"
-//!     metrics = ["fct_p99_ms", "timeout_share"]
+//!     metrics = ["fct_mean_ms", "timeout_share"]
 //!     seeds = 2
 //!     topology = { kind = "parallel-paths" }
 //!     tcp = { preset = "fuso" }
@@ -35,7 +35,9 @@
 //! ```
 
 mod campaign;
+mod claims;
 mod columns;
+mod curves;
 mod faults;
 mod figure;
 mod figure_plan;
@@ -51,12 +53,15 @@ mod plan;
 mod player;
 mod point;
 mod readme;
+mod redraw;
+mod resample;
 mod row;
 mod run;
 mod schemes;
 mod shard;
 mod single;
 mod sizes;
+mod sketch;
 mod summary;
 mod tail;
 mod tcp;
@@ -64,11 +69,13 @@ mod topologies;
 mod workloads;
 
 pub use campaign::{Campaign, CampaignError, Keeper, Progress};
+pub use claims::claims_page;
 pub use columns::{Columns, Data};
+pub use curves::Curve;
 pub use figure_plan::FigurePlan;
 pub use journal::Journal;
 pub use merge::MergeError;
-pub use metrics::{Class, Compute, METRICS, Metric, MetricUse, View};
+pub use metrics::{COUNTS, Class, Compute, Count, METRICS, Metric, MetricUse, View};
 pub use models::{MODELS, Model, ModelPlan};
 pub use outcome::{Measured, Outcome, Role};
 pub use output::{Files, distributions_table, publish, runs_table, write_all};
@@ -78,12 +85,15 @@ pub use plans::{Keys, PlanError, Scale, UnknownScale};
 pub use player::{Playback, Player};
 pub use point::{Point, Setting, SweepAxis};
 pub use readme::{MARKS, filled, tables};
+pub use redraw::{Redrawn, redraw};
+pub use resample::{LEAST_SEEDS, RESAMPLES};
 pub use row::Row;
 pub use run::{Scenario, ScenarioError};
 pub use schemes::SCHEMES;
 pub use shard::{NoShard, Shard};
 pub use single::Single;
-pub use summary::{Cell, Summary};
+pub use sketch::{Pool, Sketch};
+pub use summary::{Cell, Shown, Summary, TooFew, committed_summary};
 pub use tail::{Tail, TailError};
 pub use topologies::{Network, TOPOLOGIES};
 pub use workloads::{Party, Traffic, TrafficError, WORKLOADS, Workload};

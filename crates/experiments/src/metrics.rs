@@ -5,6 +5,7 @@
 //! beside the tested ones.
 
 mod completion;
+mod counts;
 mod opportunities;
 mod playout;
 mod redundancy;
@@ -13,10 +14,14 @@ mod throughput;
 mod timeouts;
 mod worked_out;
 
+pub use counts::{COUNTS, Count};
 use plans::{PlanError, names};
 use units::percentile;
 
-use crate::outcome::{Measured, Outcome};
+use crate::{
+    outcome::{Measured, Outcome},
+    sketch::Sketch,
+};
 
 /// What a metric looks at.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +137,12 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
+/// Which percentile a metric is, of those that are one.
+const PERCENTILES: &[(&str, f64)] = &[("fct_p50_ms", 0.5), ("fct_p95_ms", 0.95), ("fct_p99_ms", 0.99)];
+
+/// Flows beyond a percentile that it takes to speak of it, unless a plan says otherwise.
+const LEAST_BEYOND: f64 = 100.0;
+
 /// A class of sizes: its name, what sizes are above and what they are at most, in bytes.
 pub type Class = (String, (u64, u64));
 
@@ -172,13 +183,42 @@ impl MetricUse {
         Ok(Self { name: name.to_owned(), metric, class })
     }
 
-    /// The number.
-    pub fn compute(&self, outcome: &Outcome) -> Option<f64> {
-        let belongs = |flow: &&Measured| match self.class {
+    /// The class as the plan writes it; empty for all flows under test.
+    pub fn class_name(&self) -> &str {
+        self.name.split_once('@').map_or("", |(_, class)| class)
+    }
+
+    /// Which share of completion times is at or below it, if it is a percentile of them.
+    pub fn quantile(&self) -> Option<f64> {
+        PERCENTILES.iter().find(|(name, _)| *name == self.metric.name).map(|(_, share)| *share)
+    }
+
+    /// How many flows a percentile takes before anything is said of it: 100 / (1 - q), that is a
+    /// hundred beyond it, or as many beyond it as a plan's `min_samples` leaves beyond the 99th. 0
+    /// for what is no percentile.
+    pub fn least_samples(&self, min_samples: Option<u64>) -> u64 {
+        let Some(share) = self.quantile() else { return 0 };
+        let beyond = min_samples.map_or(LEAST_BEYOND, |samples| samples as f64 * 0.01);
+        (beyond / (1.0 - share) - 1e-6).ceil() as u64
+    }
+
+    /// The completion times that a percentile is of.
+    pub(crate) fn times(&self, outcome: &Outcome) -> Sketch {
+        self.flows(outcome).filter_map(|flow| flow.time).collect()
+    }
+
+    /// The flows of its class.
+    fn flows<'a>(&self, outcome: &'a Outcome) -> impl Iterator<Item = &'a Measured> {
+        let class = self.class;
+        outcome.flows.iter().filter(move |flow| match class {
             None => flow.background,
             Some((above, most)) => !flow.background && flow.bytes > above && flow.bytes <= most,
-        };
-        let flows: Vec<Measured> = outcome.flows.iter().filter(belongs).copied().collect();
+        })
+    }
+
+    /// The number.
+    pub fn compute(&self, outcome: &Outcome) -> Option<f64> {
+        let flows: Vec<Measured> = self.flows(outcome).copied().collect();
         (self.metric.compute)(View { flows: &flows, outcome }).filter(|value| value.is_finite())
     }
 }
@@ -192,4 +232,23 @@ pub(crate) fn distribution(outcome: &Outcome) -> Vec<(f64, f64)> {
     let shares = (0..99_u32).map(|percent| f64::from(percent) / 100.0);
     let tail = (0..=10_u32).map(|tenth| (990.0 + f64::from(tenth)) / 1_000.0);
     shares.chain(tail).filter_map(|share| Some((percentile(&times, share)?, share))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_needs_a_hundred_flows_beyond_it() {
+        let least = |name: &str, own| MetricUse::parse(name, "", &[]).unwrap().least_samples(own);
+        let of = |own| ["fct_p50_ms", "fct_p95_ms", "fct_p99_ms"].map(|name| least(name, own));
+        assert_eq!(of(None), [200, 2_000, 10_000]);
+        assert_eq!(of(Some(1_000)), [20, 200, 1_000]);
+        assert_eq!((least("fct_mean_ms", None), least("fct_max_ms", Some(7))), (0, 0));
+    }
+
+    #[test]
+    fn every_percentile_is_a_metric() {
+        assert!(PERCENTILES.iter().all(|(name, _)| METRICS.iter().any(|metric| metric.name == *name)));
+    }
 }

@@ -49,6 +49,10 @@ pub struct Measured {
     pub fifth_extra: Option<Duration>,
     /// Redundant packets that arrived before the first one that repaired something.
     pub before_hit: u32,
+    /// Redundant packets that were sent before that one.
+    pub sent_before_hit: u32,
+    /// Redundant packets within 20, 50 and 100 ms of the first sending of its last segment.
+    pub chances: [u32; 3],
 }
 
 /// A run's result.
@@ -119,6 +123,8 @@ pub(crate) fn measured(records: &[FlowRecord], roles: &[Role], head_start: Durat
             fifth_extra: (record.extra >= 5)
                 .then(|| record.fifth_extra.saturating_duration_since(record.all_sent)),
             before_hit: record.before_hit,
+            sent_before_hit: record.sent_before_hit,
+            chances: record.chances,
         })
     };
     (0..).zip(records.iter().zip(roles)).filter_map(flow).collect()

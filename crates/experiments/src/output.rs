@@ -64,7 +64,8 @@ pub fn distributions_table(plan: &Plan, rows: &[Row]) -> Columns {
 }
 
 /// Writes `runs.parquet`, `distributions.parquet` (if there are any), `summary.csv`,
-/// `summary.json`, `summary.md` and the figures to `folder`.
+/// `summary.json`, `summary.md`, the figures, and the curves of those that show more than the
+/// summary has, to `folder`.
 ///
 /// # Errors
 /// At the first file that cannot be written, or if a model cannot be worked out.
@@ -91,7 +92,12 @@ pub fn write_all(plan: &Plan, rows: &[Row], folder: &Path) -> Result<(Summary, F
         write(&mut written, folder.join(name), text.as_bytes())?;
     }
     for figure in &plan.figures {
-        let svg = figure.draw(plan, &summary, rows);
+        let curves = figure.curves(plan, rows);
+        if figure.has_curves() {
+            let csv = crate::curves::table(&curves).csv();
+            write(&mut written, folder.join(format!("{}.csv", figure.file)), csv.as_bytes())?;
+        }
+        let svg = figure.draw(plan, &summary, &curves);
         write(&mut written, folder.join(format!("{}.svg", figure.file)), svg.as_bytes())?;
     }
     Ok((summary, Files { written }))
@@ -104,7 +110,7 @@ fn write(written: &mut Vec<PathBuf>, file: PathBuf, bytes: &[u8]) -> Result<(), 
 }
 
 /// Puts the summary into the README beside the plan, between the marks of its scale, and copies
-/// `summary.csv` and the figures there; at the paper's scale their names end in `-paper`, so that
+/// `summary.csv`, the figures and their curves there; at the paper's scale their names end in `-paper`, so that
 /// both stand side by side.
 ///
 /// # Errors
@@ -129,9 +135,9 @@ pub fn publish(plan: &Plan, summary: &Summary, files: &Files) -> Result<Files, C
 
 /// What a file is called beside the plan; `None` if it stays where it is.
 fn published_name(file: &Path, scale: Scale) -> Option<String> {
-    let (name, stem) = (file.file_name()?.to_str()?, file.file_stem()?.to_str()?);
+    let stem = file.file_stem()?.to_str()?;
     let ending = file.extension()?.to_str()?;
-    let kept = ending == "svg" || name == "summary.csv";
+    let kept = matches!(ending, "svg" | "csv");
     kept.then(|| match scale {
         Scale::Quick => format!("{stem}.{ending}"),
         scale => format!("{stem}-{}.{ending}", scale.name()),

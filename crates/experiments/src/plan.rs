@@ -10,11 +10,13 @@ use toml::{Table, Value};
 use crate::{
     figure_plan::{Drawable, FigurePlan},
     inputs,
-    metrics::{Class, MetricUse},
+    metrics::{COUNTS, Class, MetricUse},
     models::ModelPlan,
+    outcome::Outcome,
     parts::Parts,
     point::{Point, SweepAxis},
     run::Scenario,
+    sketch::Sketch,
 };
 
 /// A plan that cannot be used.
@@ -64,6 +66,14 @@ pub struct Plan {
     pub metrics: Vec<MetricUse>,
     /// Whether completion times are kept as distributions.
     pub distributions: bool,
+    /// The scheme that the others are compared with, seed by seed: the first, unless the plan names
+    /// one. Empty if there is none.
+    pub reference: String,
+    /// The smallest number of flows, of all seeds together, behind a 99th percentile; other
+    /// percentiles in proportion. `None` for [`MetricUse::least_samples`]'s own rule.
+    pub min_samples: Option<u64>,
+    /// Counts of which distributions are kept ([`COUNTS`](crate::COUNTS)).
+    pub counts: Vec<String>,
     /// Whether windows are looked at over time.
     pub samples: bool,
     /// Curves that are worked out instead of simulated.
@@ -77,7 +87,8 @@ pub struct Plan {
 }
 
 /// Keys that change what is shown, not what is simulated.
-const SHOWN: [&str; 8] = ["title", "claims", "notes", "figure", "scale", "seeds", "model", "paper"];
+const SHOWN: [&str; 10] =
+    ["title", "claims", "notes", "figure", "scale", "seeds", "model", "paper", "reference", "min_samples"];
 
 impl Plan {
     /// The hash as rows and files have it: 16 hexadecimal digits.
@@ -158,6 +169,9 @@ impl Plan {
             schemes: Vec::new(),
             metrics: Vec::new(),
             distributions: false,
+            reference: String::new(),
+            min_samples: None,
+            counts: Vec::new(),
             samples: false,
             models: Vec::new(),
             figures: Vec::new(),
@@ -187,7 +201,10 @@ impl Plan {
         let parse = |name: &String| MetricUse::parse(name, "metrics", &classes);
         self.metrics = metrics.iter().map(parse).collect::<Result<_, _>>()?;
         keys.need("metrics", (!self.metrics.is_empty()).then_some(()), "what is measured")?;
+        self.reference = reference(&mut keys, &self.schemes)?;
+        self.min_samples = keys.int("min_samples", 1..=1 << 40)?;
         self.distributions = keys.flag("distributions")?.unwrap_or(false);
+        self.counts = counts(&mut keys)?;
         self.samples = keys.value("sample_ms").is_some();
         self.models = ModelPlan::read_all(keys.tables("model")?, &self.metrics)?;
         if self.schemes.is_empty() && self.models.is_empty() {
@@ -200,6 +217,7 @@ impl Plan {
             metrics: &self.metrics,
             axes: &self.axes,
             distributions: self.distributions,
+            counts: &self.counts,
             samples: self.samples,
         };
         self.figures = FigurePlan::read_all(keys.tables("figure")?, &drawable)?;
@@ -230,6 +248,23 @@ impl Plan {
             let allowed = format!("used somewhere in the plan as \"${}\"", axis.name);
             Err(PlanError::value(format!("sweep.{}", axis.name), "not used", allowed))
         })
+    }
+
+    /// The completion times of every class that a percentile is asked of.
+    pub(crate) fn times(&self, outcome: &Outcome) -> Vec<(String, Sketch)> {
+        let mut times: Vec<(String, Sketch)> = Vec::new();
+        for metric in self.metrics.iter().filter(|metric| metric.quantile().is_some()) {
+            if times.iter().all(|(class, _)| class != metric.class_name()) {
+                times.push((metric.class_name().to_owned(), metric.times(outcome)));
+            }
+        }
+        times
+    }
+
+    /// How many flows had which of the counts that the plan asks for.
+    pub(crate) fn counts(&self, outcome: &Outcome) -> Vec<(String, Vec<(u32, u64)>)> {
+        let wanted = COUNTS.iter().filter(|count| self.counts.iter().any(|name| name == count.name));
+        wanted.map(|count| (count.name.to_owned(), count.distribution(outcome))).collect()
     }
 
     /// What is simulated at a point with a scheme.
@@ -303,6 +338,30 @@ fn schemes(tables: Vec<Keys<'_>>) -> Result<Vec<SchemeEntry>, PlanError> {
         schemes.push(SchemeEntry { name, table });
     }
     Ok(schemes)
+}
+
+/// The names of `counts`.
+fn counts(keys: &mut Keys<'_>) -> Result<Vec<String>, PlanError> {
+    let wanted = keys.texts("counts")?;
+    let is_known = |name: &String| COUNTS.iter().any(|count| count.name == name);
+    let unknown = wanted.iter().find(|name| !is_known(name));
+    unknown.map_or(Ok(wanted.clone()), |name| {
+        let known = names(COUNTS.iter().map(|count| count.name));
+        Err(PlanError::value("counts", format!("`{name}`"), format!("one of {known}")))
+    })
+}
+
+/// The scheme that `reference` names, or else the first.
+fn reference(keys: &mut Keys<'_>, schemes: &[SchemeEntry]) -> Result<String, PlanError> {
+    let known = || names(schemes.iter().map(|scheme| scheme.name.as_str()));
+    match keys.text("reference")? {
+        None => Ok(schemes.first().map_or(String::new(), |scheme| scheme.name.clone())),
+        Some(name) if schemes.iter().any(|scheme| scheme.name == name) => Ok(name.to_owned()),
+        Some(name) => {
+            let allowed = format!("one of the plan's schemes: {}", known());
+            Err(PlanError::value("reference", format!("`{name}`"), allowed))
+        }
+    }
 }
 
 /// Reads `name = [above, at most]` in bytes.

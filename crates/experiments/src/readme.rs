@@ -4,7 +4,12 @@ use std::fmt::Write as _;
 
 use plans::Scale;
 
-use crate::{plan::Plan, point::Point, summary::Summary};
+use crate::{
+    metrics::MetricUse,
+    plan::Plan,
+    point::Point,
+    summary::{Cell, Summary},
+};
 
 /// Between these lines of a README stands the summary of a scale.
 pub const MARKS: &[(Scale, &str, &str)] = &[
@@ -13,36 +18,96 @@ pub const MARKS: &[(Scale, &str, &str)] = &[
     (Scale::Paper, "<!-- results paper -->", "<!-- /results paper -->"),
 ];
 
-/// One table per metric: a line per point, a column per scheme and model; mean, and half the
-/// confidence interval's width.
+/// The tables of each metric, a line per point, a column per scheme and model: percentiles of the
+/// flows of all seeds with their intervals where those are known; means over the seeds with half
+/// the confidence interval's width; and, where there is a reference to compare with, how the schemes
+/// differ from it, seed by seed.
 pub fn tables(plan: &Plan, summary: &Summary) -> String {
-    let (name, scale, seeds, hash) = (&plan.name, plan.scale.name(), plan.seeds, &summary.plan_hash);
-    let asked = if seeds == plan.own_seeds { String::new() } else { format!(" --seeds {seeds}") };
-    let each = if seeds == 1 { "1 seed".to_owned() } else { format!("{seeds} seeds") };
-    let mut out = if plan.schemes.is_empty() {
-        format!("`mendpath experiment run {name}`: worked out, not simulated.\n")
-    } else {
-        format!("`mendpath experiment run {name} --scale {scale}{asked}`: {each} each, plan {hash}.\n")
-    };
+    let mut out = head(plan, summary);
     for metric in &plan.metrics {
-        let is_share = metric.metric.name.ends_with("share");
         let models = plan.models.iter().filter(|model| model.metric == metric.name).map(|model| &model.name);
-        let names: Vec<&String> = plan.schemes.iter().map(|scheme| &scheme.name).chain(models).collect();
+        let names: Vec<&str> =
+            plan.schemes.iter().map(|scheme| &scheme.name).chain(models).map(String::as_str).collect();
         let class = metric.name.split_once('@').map_or(String::new(), |(_, class)| format!(", {class}"));
-        let _ = writeln!(out, "\n{}{class}:\n", metric.metric.title);
-        let axes: Vec<&str> = plan.axes.iter().map(|axis| axis.name.as_str()).collect();
-        let head: Vec<&str> = axes.iter().copied().chain(names.iter().map(|name| name.as_str())).collect();
-        let _ = writeln!(out, "| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len()));
-        for point in Point::all(&plan.axes) {
-            let mut cells: Vec<String> = point.values.iter().map(|(_, value)| value.to_string()).collect();
-            cells.extend(names.iter().map(|name| {
-                let found = summary.find(name, &metric.name, &point.values);
-                found.map_or("-".to_owned(), |cell| number(cell.mean, cell.ci95, is_share))
-            }));
-            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        let table = Table { plan, summary, metric, title: format!("{}{class}", metric.metric.title) };
+        let has = |of: fn(&Cell) -> Option<f64>| {
+            summary.cells.iter().any(|cell| cell.metric == metric.name && of(cell).is_some())
+        };
+        let is_pooled = has(|cell| cell.pooled_low);
+        if is_pooled {
+            table.write(&mut out, "of all flows together [95 % interval]", &names, Table::pooled);
+        }
+        let what = if is_pooled { "mean over the seeds" } else { "" };
+        table.write(&mut out, what, &names, Table::mean);
+        if has(|cell| cell.diff_ci95) {
+            let others: Vec<&str> = plan.schemes.iter().map(|scheme| scheme.name.as_str()).collect();
+            let others: Vec<&str> = others.into_iter().filter(|name| *name != summary.reference).collect();
+            let what = format!("minus that of {}, seed by seed", summary.reference);
+            table.write(&mut out, &what, &others, Table::difference);
         }
     }
     out
+}
+
+/// The command, and how much was run.
+fn head(plan: &Plan, summary: &Summary) -> String {
+    let (name, scale, seeds, hash) = (&plan.name, plan.scale.name(), summary.seeds, &summary.plan_hash);
+    let asked = if seeds == plan.own_seeds { String::new() } else { format!(" --seeds {seeds}") };
+    let each = if seeds == 1 { "1 seed".to_owned() } else { format!("{seeds} seeds") };
+    if plan.schemes.is_empty() {
+        format!("`mendpath experiment run {name}`: worked out, not simulated.\n")
+    } else {
+        format!("`mendpath experiment run {name} --scale {scale}{asked}`: {each} each, plan {hash}.\n")
+    }
+}
+
+/// A metric's tables.
+struct Table<'a> {
+    plan: &'a Plan,
+    summary: &'a Summary,
+    metric: &'a MetricUse,
+    title: String,
+}
+
+impl Table<'_> {
+    fn write(&self, out: &mut String, what: &str, names: &[&str], text: fn(&Self, &Cell) -> Option<String>) {
+        let what = if what.is_empty() { String::new() } else { format!(", {what}") };
+        let _ = writeln!(out, "\n{}{what}:\n", self.title);
+        let axes: Vec<&str> = self.plan.axes.iter().map(|axis| axis.name.as_str()).collect();
+        let head: Vec<&str> = axes.iter().chain(names).copied().collect();
+        let _ = writeln!(out, "| {} |\n|{}", head.join(" | "), " --- |".repeat(head.len()));
+        for point in Point::all(&self.plan.axes) {
+            let mut cells: Vec<String> = point.values.iter().map(|(_, value)| value.to_string()).collect();
+            cells.extend(names.iter().map(|name| self.cell(name, &point, text)));
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
+        }
+    }
+
+    fn cell(&self, name: &str, point: &Point, text: fn(&Self, &Cell) -> Option<String>) -> String {
+        let (metric, point) = (&self.metric.name, &point.values);
+        if let Some(few) = self.summary.find_too_few(name, metric, point) {
+            return format!("too few ({})", few.samples);
+        }
+        let found = self.summary.find(name, metric, point);
+        found.and_then(|cell| text(self, cell)).unwrap_or_else(|| "-".to_owned())
+    }
+
+    fn is_share(&self) -> bool {
+        self.metric.metric.name.ends_with("share")
+    }
+
+    fn mean(&self, cell: &Cell) -> Option<String> {
+        Some(number(cell.mean, cell.ci95, self.is_share()))
+    }
+
+    fn pooled(&self, cell: &Cell) -> Option<String> {
+        let (low, high) = (cell.pooled_low?, cell.pooled_high?);
+        Some(format!("{} [{}, {}]", digits(cell.pooled?), digits(low), digits(high)))
+    }
+
+    fn difference(&self, cell: &Cell) -> Option<String> {
+        Some(number(cell.diff?, cell.diff_ci95, self.is_share()))
+    }
 }
 
 /// Three significant digits, shares in percent.
@@ -54,7 +119,7 @@ fn number(mean: f64, ci95: Option<f64>, is_share: bool) -> String {
 }
 
 /// Three significant digits without an exponent, except for the very small.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::point::Setting;
+use crate::{point::Setting, sketch::Sketch};
 
 /// One run's numbers. Rows are equal if and only if runs were.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -31,8 +31,22 @@ pub struct Row {
     pub metrics: Vec<(String, Option<f64>)>,
     /// Completion times in ms and the share at or below, if the plan asks for distributions.
     pub distribution: Vec<(f64, f64)>,
+    /// Completion times of each class of flows that the plan asks a percentile of; the class of all
+    /// is the empty text.
+    #[serde(default)]
+    pub times: Vec<(String, Sketch)>,
+    /// Of each count that the plan asks the distribution of: values, and how many flows had them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<(String, Vec<(u32, u64)>)>,
     /// Windows over time in the first seed's run, if the plan asks for them: seconds, which watched
     /// connection, segments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<(f64, u32, u32)>,
+}
+
+impl Row {
+    /// The completion times of a class of flows.
+    pub(crate) fn times_of(&self, class: &str) -> Option<&Sketch> {
+        self.times.iter().find(|(name, _)| name == class).map(|(_, times)| times)
+    }
 }

@@ -1,5 +1,6 @@
 //! How large flows are: `bytes = N`, `uniform_bytes = [least, most]`, or
-//! `sizes = "a table of the folder data"`, cut by `at_most_bytes`.
+//! `sizes = "a table of the folder data"`, with `median_bytes` scaled so that this is its median;
+//! cut by `at_most_bytes`.
 
 use netsim::fabric::workload::{SizeTable, sizes::TABLES};
 
@@ -26,10 +27,33 @@ pub(crate) fn read(keys: &mut Keys<'_>) -> Result<SizeTable, PlanError> {
         (None, Some(_)) => return Err(wrong),
         (None, None) => {
             let sizes = table(keys, "sizes")?;
-            keys.need("sizes", sizes, "a table of the folder `data`, `bytes` or `uniform_bytes`")?
+            let sizes =
+                keys.need("sizes", sizes, "a table of the folder `data`, `bytes` or `uniform_bytes`")?;
+            match keys.float("median_bytes", 1.0..=1e12)? {
+                None => sizes,
+                Some(median) => {
+                    let factor = median / sizes.quantile(0.5);
+                    sizes.scaled(factor)
+                }
+            }
         }
     };
     let Some(limit) = keys.float("at_most_bytes", 1.0..=1e12)? else { return Ok(sizes) };
     let path = keys.path("at_most_bytes");
     sizes.at_most(limit).ok_or_else(|| PlanError::value(path, limit, "above the smallest size"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_scaled_to_a_median() {
+        let read = |text: &str| read(&mut Keys::new(&text.parse().unwrap(), "")).unwrap();
+        let whole = read("sizes = \"baidu_mobile_search_SYNTHETIC_mid\"");
+        let small = read("sizes = \"baidu_mobile_search_SYNTHETIC_mid\"\nmedian_bytes = 4_000");
+        assert!((small.quantile(0.5) - 4_000.0).abs() < 1e-6);
+        let factor = whole.quantile(0.5) / 4_000.0;
+        assert!((small.quantile(0.9) * factor / whole.quantile(0.9) - 1.0).abs() < 1e-9);
+    }
 }

@@ -102,6 +102,7 @@ fn flags(keys: &mut Keys<'_>, tcp: &mut Tcp) -> Result<(), PlanError> {
         ("split_initial_window", &mut tcp.split_initial_window),
         ("ecn", &mut tcp.ecn),
         ("fack", &mut tcp.fack),
+        ("sack", &mut tcp.sack),
         ("limited_transmit", &mut tcp.limited_transmit),
         ("early_retransmit", &mut tcp.early_retransmit),
         ("rack", &mut tcp.rack),

@@ -9,6 +9,7 @@ const PLAN: &str = r#"
 title = "Everything at once"
 metrics = ["fct_mean_ms", "fct_p99_ms", "timeout_share", "extra_share", "fct_p50_ms@small", "fct_mean_ms@background"]
 distributions = true
+min_samples = 50
 seeds = 2
 classes = { small = [0, 10_000] }
 topology = { kind = "parallel-paths" }

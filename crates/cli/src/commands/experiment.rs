@@ -41,7 +41,7 @@ fn list(args: &ListArgs) -> Result<(), Failure> {
             })
         };
         let plans: Vec<_> = found.iter().map(plan).collect();
-        let all = serde_json::json!({ "schema": "mendpath-experiments/1", "plans": plans });
+        let all = serde_json::json!({ "schema": "mendpath-experiments/2", "plans": plans });
         print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
         return Ok(());
     }
@@ -162,7 +162,7 @@ fn show(plan: &Plan, summary: Summary, folder: &Path, as_json: bool, summaries: 
 }
 
 fn print_json(summaries: &[Summary]) {
-    let all = serde_json::json!({ "schema": "mendpath-experiments/1", "results": summaries });
+    let all = serde_json::json!({ "schema": "mendpath-experiments/2", "results": summaries });
     print(&(serde_json::to_string_pretty(&all).expect("plain data") + "\n"));
 }
 

@@ -1,14 +1,25 @@
-//! FUSO: MPTCP's keys, and the weights `alpha` and `beta` of section III-B.1.
+//! FUSO: MPTCP's keys, and the weights `alpha` and `beta` of section III-B.1. With `as_released` the
+//! authors' kernel instead of the paper: `missed` attempts (a share), and no early delivery unless
+//! `early_delivery` asks for it.
 
 use plans::{Keys, PlanError};
 use recovery::Weights;
-use tcpsim::{Profile, SchemeKind, Tcp, schemes::Fuso};
+use tcpsim::{
+    Profile, SchemeKind, Tcp,
+    schemes::{Fuso, Released},
+};
 
 use super::sub_flows;
 
 pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> {
-    let base = Fuso::new(4);
-    let fuso = Fuso { mptcp: sub_flows(keys, base.mptcp)?, weights: weights(keys, base.weights)? };
+    let mut base = Fuso::new(4);
+    let missed = keys.float("missed", 0.0..=1.0)?;
+    if keys.flag("as_released")?.unwrap_or(false) {
+        base.released = Some(Released { missed: missed.unwrap_or(0.0) });
+        base.mptcp.early_delivery = false;
+    }
+    let mptcp = sub_flows(keys, base.mptcp)?;
+    let fuso = Fuso { mptcp, weights: weights(keys, base.weights)?, ..base };
     Ok(Profile { tcp, scheme: SchemeKind::Fuso(fuso) })
 }
 

@@ -1,5 +1,5 @@
 //! Three layers in pods (FUSO section VI-C). Lines: `up`, `down`, `fabric`. Links: `access`,
-//! `tor-agg`, `agg-spine`, `fabric`.
+//! `tor-agg`, `agg-spine`, `fabric`. Hosts: `all`, the `first` and the `second` half.
 
 use netsim::fabric::topology::FatTree;
 use plans::{Keys, PlanError};
@@ -23,7 +23,11 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let topology = network.build();
     let links = |level| topology.links_at(level).collect::<Vec<_>>();
     Ok(Network {
-        hosts: vec![("all", 0..network.hosts())],
+        hosts: vec![
+            ("all", 0..network.hosts()),
+            ("first", 0..network.hosts() / 2),
+            ("second", network.hosts() / 2..network.hosts()),
+        ],
         links: vec![
             ("access", links(0)),
             ("tor-agg", links(1)),

@@ -1,6 +1,6 @@
 //! Leaves and spines. Lines: `up`, `down`, `fabric`. Links: `access`, `fabric`. `slow_path_rtt`:
 //! the propagation delay there and back over the first spine, in those of the other spines
-//! (HTPC-A14).
+//! (HTPC-A14). Hosts: `all`, and those of the `first` and of the `second` leaf.
 
 use netsim::fabric::{Line, topology::LeafSpine};
 use plans::{Keys, PlanError};
@@ -26,7 +26,11 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let topology = network.build();
     let links = |level| topology.links_at(level).collect();
     Ok(Network {
-        hosts: vec![("all", 0..network.hosts())],
+        hosts: vec![
+            ("all", 0..network.hosts()),
+            ("first", 0..hosts),
+            ("second", hosts.min(network.hosts())..(2 * hosts).min(network.hosts())),
+        ],
         links: vec![("access", links(0)), ("fabric", links(1))],
         access: network.down.rate,
         topology,

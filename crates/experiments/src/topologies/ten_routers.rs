@@ -1,4 +1,5 @@
-//! CoFUSO's simulation network (section 6.2, Fig. 12), `wiring` as in COF-A5.
+//! CoFUSO's simulation network (section 6.2, Fig. 12), `wiring` as in COF-A5. `routers_mbps` is the
+//! rate of the links between routers, if it is not that of the hosts' (`rate_mbps`).
 //!
 //! Hosts: `receivers` (H1-H10), `senders` (H11-H20). Links: `core` (between R2-R9), `edge` (to R1
 //! and R10), `access`.
@@ -15,6 +16,9 @@ pub(super) fn build(keys: &mut Keys<'_>) -> Result<Network, PlanError> {
     let mut network = TenRouters::cofuso(keys.named("wiring", WIRINGS)?.unwrap_or_default());
     if let Some(rate) = keys.float("rate_mbps", 0.001..=1e6)? {
         network.rate = BitRate((rate * 1e6).round() as u64);
+    }
+    if let Some(rate) = keys.float("routers_mbps", 0.001..=1e6)? {
+        network.between = Some(BitRate((rate * 1e6).round() as u64));
     }
     if let Some(bytes) = keys.int("queue_bytes", 0..=1 << 40)? {
         network.queue = bytes;
