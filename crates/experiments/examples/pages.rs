@@ -22,6 +22,9 @@ fn main() -> Result<(), Failure> {
         let plan = entry?.path().join("plan.toml");
         for (_, scale) in Scale::ALL.iter().filter(|_| plan.exists()) {
             let Some(redrawn) = redraw(&plan, *scale)? else { continue };
+            if redrawn.is_of_another_plan {
+                println!("run again, at {}: {}", scale.name(), plan.display());
+            }
             redrawn.files.iter().try_for_each(|(name, text)| write(&plan.with_file_name(name), text))?;
             redrawn.missing.iter().for_each(|name| println!("there is no {name}: {}", plan.display()));
         }

@@ -226,7 +226,9 @@ impl Value {
         if shown.iter().any(|shown| shown.between.is_none()) {
             return format!("{value}{unit}");
         }
-        let low = ends(&|shown| shown.between.map_or(shown.value, |between| between.0)).0;
+        // Student's interval of a rate may reach below nought, where no rate is.
+        let least = if matches!(self.show, Show::Value) { 0.0 } else { f64::NEG_INFINITY };
+        let low = ends(&|shown| shown.between.map_or(shown.value, |between| between.0)).0.max(least);
         let high = ends(&|shown| shown.between.map_or(shown.value, |between| between.1)).1;
         format!("{value}{unit} [{}, {}]", text(low), text(high))
     }

@@ -131,6 +131,14 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
+/// Which plan the tables of a scale say that they are of; `None` if there are none, or of what is
+/// only worked out.
+pub(crate) fn plan_hash(readme: &str, scale: Scale) -> Option<&str> {
+    let (_, first, last) = MARKS.iter().find(|(known, ..)| *known == scale)?;
+    let (block, _) = readme.split_once(first)?.1.split_once(last)?;
+    block.split_once(" each, plan ")?.1.split_once('.').map(|(hash, _)| hash)
+}
+
 /// `readme` with the summary between the marks of its scale; `None` if it has none. A larger scale
 /// gets a section at the end instead of being left out, if the quick one has its marks.
 pub fn filled(readme: &str, scale: Scale, tables: &str) -> Option<String> {
@@ -179,5 +187,8 @@ mod tests {
                 .contains("## Numbers at medium scale\n\n<!-- results medium")
         );
         assert!(filled(&both, Scale::Quick, "newer\n").unwrap().contains("large"));
+        let of = filled(readme, Scale::Quick, "`x`: 3 seeds each, plan 0af3.\n").unwrap();
+        assert_eq!((plan_hash(&of, Scale::Quick), plan_hash(&of, Scale::Paper)), (Some("0af3"), None));
+        assert_eq!(plan_hash(readme, Scale::Quick), None);
     }
 }

@@ -23,6 +23,9 @@ pub struct Redrawn {
     pub files: Vec<(String, String)>,
     /// Figures that cannot be drawn, as their curves are not there.
     pub missing: Vec<String>,
+    /// The README says that the summary is of another plan than stands there now: then there are no
+    /// files, as they would say otherwise.
+    pub is_of_another_plan: bool,
 }
 
 /// What belongs to the summary of `scale` that is committed beside a plan; `None` if there is none.
@@ -37,7 +40,11 @@ pub fn redraw(file: &Path, scale: Scale) -> Result<Option<Redrawn>, PlanFileErro
     let wrap = |error: PlanError| PlanFileError { file: folder.join(&name), line: None, error };
     let summary = Summary::read_csv(&plan, &csv).map_err(wrap)?;
     plan.seeds = if summary.seeds == 0 { plan.own_seeds } else { summary.seeds };
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap_or_default();
     let (mut files, mut missing) = (Vec::new(), Vec::new());
+    if readme::plan_hash(&readme, scale).is_some_and(|hash| hash != plan.hash_text()) {
+        return Ok(Some(Redrawn { scale, summary, files, missing, is_of_another_plan: true }));
+    }
     for figure in &plan.figures {
         let beside = |ending: &str| match scale {
             Scale::Quick => format!("{}.{ending}", figure.file),
@@ -54,10 +61,8 @@ pub fn redraw(file: &Path, scale: Scale) -> Result<Option<Redrawn>, PlanFileErro
         files.push((beside("svg"), figure.draw(&plan, &summary, &curves)));
     }
     let tables = readme::tables(&plan, &summary);
-    if let Ok(text) = std::fs::read_to_string(folder.join("README.md"))
-        && let Some(text) = readme::filled(&text, scale, &tables)
-    {
+    if let Some(text) = readme::filled(&readme, scale, &tables) {
         files.push(("README.md".to_owned(), text));
     }
-    Ok(Some(Redrawn { scale, summary, files, missing }))
+    Ok(Some(Redrawn { scale, summary, files, missing, is_of_another_plan: false }))
 }

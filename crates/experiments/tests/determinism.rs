@@ -87,7 +87,7 @@ fn threads_change_nothing_and_interruptions_cost_nothing() {
     assert!((28..=32).contains(&first) && last == 64, "{first} {last}");
     write_all(&plan, &again, three.path()).unwrap();
     assert_eq!(files(one.path()), files(three.path()));
-    assert_eq!(files(one.path()).len(), 6);
+    assert_eq!(files(one.path()).len(), 7);
 }
 
 #[test]
