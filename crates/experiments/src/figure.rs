@@ -68,6 +68,9 @@ impl FigurePlan {
             return format!("{scale} scale, the run of the first seed.");
         }
         let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
+        if self.panels.iter().all(|panel| panel.kind == Kind::Cdf) {
+            return format!("{scale} scale, {seeds} {seeds_of}.");
+        }
         let is_pooled = |panel: &Panel| {
             summary.cells.iter().any(|cell| cell.metric == panel.metric && cell.pooled_low.is_some())
         };

@@ -106,8 +106,9 @@ impl FigurePlan {
     fn read(mut keys: Keys<'_>, plan: &Drawable<'_>) -> Result<Self, PlanError> {
         let file = keys.need_text("file", "the name of its file, without `.svg`")?.to_owned();
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        if file.is_empty() || !file.chars().all(plain) {
-            let allowed = "letters, digits, `-` and `_`";
+        // Its curves would take the place of `summary.csv`.
+        if file.is_empty() || !file.chars().all(plain) || file == "summary" {
+            let allowed = "letters, digits, `-` and `_`, and not `summary`";
             return Err(PlanError::value(keys.path("file"), format!("`{file}`"), allowed));
         }
         let title = keys.text("title")?.unwrap_or(plan.title).to_owned();

@@ -48,7 +48,8 @@ pub struct ServeArgs {
     /// symbols, so copies do it.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
-    /// Congestion controller of HTTP/3: auto, cubic, newreno, ctcp, lia, olia, balia, dctcp.
+    /// Congestion controller of HTTP/3: auto, cubic, newreno, ctcp, ctcp-printed, lia,
+    /// olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Write a trace of every HTTP/3 connection into this directory, in qlog's format.
