@@ -544,6 +544,13 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_names_plans_or_asks_for_all() {
+        let parse = |more: &[&str]| Cli::try_parse_from([&["mendpath", "experiment", "run"], more].concat());
+        assert!(parse(&["--all"]).is_ok() && parse(&["fuso-fig2", "fuso-fig4"]).is_ok());
+        assert!(parse(&[]).is_err() && parse(&["--all", "fuso-fig2"]).is_err());
+    }
+
+    #[test]
     fn lists_may_be_repeated_or_separated() {
         let cli =
             Cli::try_parse_from(["mendpath", "demo", "--recovery", "none,fuso", "--recovery", "cofuso"])

@@ -35,7 +35,7 @@ pub(crate) fn draws(seeds: usize) -> Vec<Vec<u32>> {
 
 /// The 95 % interval of what `of` answers for each of the draws; `None` without draws, or where one
 /// of them has no answer.
-pub(crate) fn interval(draws: &[Vec<u32>], of: impl Fn(&[u32]) -> Option<f64>) -> Option<(f64, f64)> {
+pub(crate) fn interval(draws: &[Vec<u32>], of: &dyn Fn(&[u32]) -> Option<f64>) -> Option<(f64, f64)> {
     let mut found: Vec<f64> = draws.iter().map(|weights| of(weights)).collect::<Option<_>>()?;
     found.sort_by(f64::total_cmp);
     Some((percentile(&found, 0.025)?, percentile(&found, 0.975)?))
@@ -59,7 +59,7 @@ mod tests {
         let mut hits = 0;
         for _ in 0..200 {
             let values: Vec<f64> = (0..seeds).map(|_| -libm::log(1.0 - rng.next_f64())).collect();
-            let (low, high) = interval(&draws, |weights| weighted_mean(&values, weights)).unwrap();
+            let (low, high) = interval(&draws, &|weights| weighted_mean(&values, weights)).unwrap();
             assert!(low < high);
             hits += usize::from(low <= 1.0 && 1.0 <= high);
         }
@@ -73,7 +73,7 @@ mod tests {
         assert_eq!(draws(6).len(), RESAMPLES);
         assert!(draws(6).iter().all(|weights| weights.iter().sum::<u32>() == 6));
         assert!(draws(LEAST_SEEDS - 1).is_empty());
-        assert_eq!(interval(&[], |_| Some(1.0)), None);
-        assert_eq!(interval(&draws(6), |weights| (weights[0] > 0).then_some(1.0)), None);
+        assert_eq!(interval(&[], &|_| Some(1.0)), None);
+        assert_eq!(interval(&draws(6), &|weights| (weights[0] > 0).then_some(1.0)), None);
     }
 }

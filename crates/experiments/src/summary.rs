@@ -218,9 +218,7 @@ impl Summary {
         columns.add("scheme", texts(|line| line.names().0.clone()));
         columns.add("metric", texts(|line| line.names().1.clone()));
         columns.add("seeds", Data::Whole(lines.iter().map(|line| line.seeds() as i64).collect()));
-        let numbers = |of: fn(&Cell) -> Option<f64>| {
-            Data::Numbers(lines.iter().map(|line| line.cell().and_then(of)).collect())
-        };
+        let numbers = |of: Number| Data::Numbers(lines.iter().map(|line| line.cell().and_then(of)).collect());
         columns.add("mean", numbers(|cell| Some(cell.mean)));
         columns.add("ci95", numbers(|cell| cell.ci95));
         columns.add("min", numbers(|cell| Some(cell.min)));
@@ -234,8 +232,11 @@ impl Summary {
     }
 }
 
+/// A number of a cell.
+type Number = fn(&Cell) -> Option<f64>;
+
 /// The columns after `samples`.
-const NUMBERS: &[(&str, fn(&Cell) -> Option<f64>)] = &[
+const NUMBERS: &[(&str, Number)] = &[
     ("pooled", |cell| cell.pooled),
     ("pooled_low", |cell| cell.pooled_low),
     ("pooled_high", |cell| cell.pooled_high),

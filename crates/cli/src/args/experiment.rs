@@ -60,13 +60,17 @@ pub struct ResultsArgs {
                   mendpath experiment list\n  \
                   mendpath experiment run fuso-fig6ab\n  \
                   mendpath experiment run fuso-fig6ab cofuso-fig10 --scale paper --jobs 8\n  \
+                  mendpath experiment run --all    some ten minutes on two cores\n  \
                   mendpath experiment run my/plan.toml --seeds 20 --out my/results\n  \
                   mendpath experiment run fuso-fig6ab --scale paper --shard 3/8    on the third of eight machines\n  \
                   mendpath experiment run cofuso-fig10 --tail 2 --at sizes=mid    why are the slowest flows slow?")]
 pub struct RunArgs {
     /// Names of plans, their folders or files.
-    #[arg(required = true, value_name = "PLAN")]
+    #[arg(required_unless_present = "all", value_name = "PLAN")]
     pub plan: Vec<PathBuf>,
+    /// Every plan of the folder.
+    #[arg(long, conflicts_with_all = ["plan", "tail"])]
+    pub all: bool,
     /// How much is run: quick (minutes), medium (an hour; the large plans have it) or paper (the
     /// paper's numbers).
     #[arg(long, default_value = "quick")]

@@ -89,8 +89,13 @@ fn plan_file(plans: &Path, plan: &Path) -> PathBuf {
 
 fn run_all(args: &RunArgs) -> Result<(), Failure> {
     let mut plans = Vec::new();
-    for plan in &args.plan {
-        let mut plan = load(&plan_file(&args.results.plans, plan), args.scale)?;
+    let files = if args.all {
+        plan_files(&args.results.plans)?
+    } else {
+        args.plan.iter().map(|plan| plan_file(&args.results.plans, plan)).collect()
+    };
+    for file in &files {
+        let mut plan = load(file, args.scale)?;
         plan.seeds = args.results.seeds.unwrap_or(plan.seeds);
         plans.push(plan);
     }

@@ -24,6 +24,9 @@ pub(super) fn half_width(values: &[f64], mean: f64) -> Option<f64> {
     Some(t * deviation / (values.len() as f64).sqrt())
 }
 
+/// A value of several seeds, by how often each is taken.
+type Level<'a> = dyn Fn(&[u32]) -> Option<f64> + 'a;
+
 /// A metric of a scheme at a point, by seed.
 pub(super) struct Column<'a> {
     /// Seeds that have a value, ascending, and the value.
@@ -62,7 +65,7 @@ impl<'a> Column<'a> {
         let Some((share, sketches)) = &self.flows else { return };
         let pool = Pool::new(sketches);
         cell.pooled = pool.quantile(*share, &vec![1; sketches.len()]);
-        let between = interval(draws, |weights| pool.quantile(*share, weights));
+        let between = interval(draws, &|weights| pool.quantile(*share, weights));
         (cell.pooled_low, cell.pooled_high) = between.unzip();
     }
 
@@ -80,7 +83,7 @@ impl<'a> Column<'a> {
     }
 
     /// What a ratio is of, as a function of how often each seed is taken.
-    fn level(&self) -> Box<dyn Fn(&[u32]) -> Option<f64> + '_> {
+    fn level(&self) -> Box<Level<'_>> {
         match &self.flows {
             Some((share, sketches)) => {
                 let pool = Pool::new(sketches);
@@ -112,8 +115,9 @@ pub(super) fn compare(own: &Column<'_>, reference: &Column<'_>, cell: &mut Cell)
         let (of, to) = (of(weights)?, to(weights)?);
         (to > 0.0).then(|| of / to).filter(|ratio| ratio.is_finite())
     };
-    cell.ratio = ratio(&vec![1; shared.len()]);
-    (cell.ratio_low, cell.ratio_high) = interval(&draws(shared.len()), ratio).unzip();
+    let all = vec![1; shared.len()];
+    cell.ratio = ratio(&all);
+    (cell.ratio_low, cell.ratio_high) = interval(&draws(shared.len()), &ratio).unzip();
 }
 
 #[cfg(test)]
