@@ -61,7 +61,7 @@ fn a_connection_survives_thousands_of_updates() {
             let reordered = if random_byte(n * 31) < 20 { 3 } else { 0 };
             Duration::from_millis(if slow { 4 } else { 1 } + reordered)
         });
-        for _ in 0..4_000 {
+        for _ in 0..5_000 {
             pair.transfer(2_000, Duration::from_secs(20));
             pair.run(Duration::from_millis(100));
         }

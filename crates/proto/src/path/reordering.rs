@@ -1,8 +1,8 @@
 //! Reordering on one path: what was declared lost and may still be acknowledged, and how much of it
 //! loss detection bears (RFC 9002 section 6.1).
 //!
-//! | RFC 9002         | here                                     |
-//! |------------------|------------------------------------------|
+//! | RFC 9002         | here                                          |
+//! |------------------|-----------------------------------------------|
 //! | kPacketThreshold | [`ReorderingThresholds::packets`], at least 3 |
 //! | kTimeThreshold   | [`ReorderingThresholds::age`], at least 9/8   |
 //!
