@@ -225,7 +225,8 @@ impl Bottlenecks {
         self.cycle = None;
         self.vain = if told { 0 } else { (self.vain + 1).min(16) };
         let rest = REST.max(span * REST_SPANS);
-        let paths = self.in_use(now).map(|watch| watch.path);
+        // Of a path that carries too little to be compared nothing is to be found out now.
+        let paths = self.watches.iter().filter(|watch| watch.falls().is_some()).map(|watch| watch.path);
         let wait = if self.evidence.is_settled(now, paths) {
             rest
         } else if told {

@@ -13,6 +13,9 @@ struct Model {
     /// Deviation of each sample, in ms.
     noise: f64,
     steady: bool,
+    /// A path that carries little: a packet in so many steps.
+    seldom: Option<(usize, u64)>,
+    steps: u64,
     /// The last hold, and when it began.
     hold: Option<(Hold, Instant)>,
     holds: usize,
@@ -33,6 +36,8 @@ impl Model {
             queue: 20.0,
             noise: 0.2,
             steady: true,
+            seldom: None,
+            steps: 0,
             hold: None,
             holds: 0,
             random: 1,
@@ -63,7 +68,11 @@ impl Model {
         let end = self.now + Duration::from_secs(seconds);
         while self.now < end {
             self.now += STEP;
+            self.steps += 1;
             for path in 0..self.queue_of.len() {
+                if self.seldom.is_some_and(|(of, every)| of == path && self.steps % every != 0) {
+                    continue;
+                }
                 let rtt = Duration::from_secs_f64((MIN + self.delay(path)).max(MIN) / 1e3);
                 let smoothed = Duration::from_secs_f64((MIN + self.queue) / 1e3);
                 // A sample arrives a round trip after it was sent; that of packets sent then.
@@ -152,6 +161,17 @@ fn nobody_is_held_without_a_queue_a_second_path_or_data() {
         model.run(20);
         assert_eq!(model.bottlenecks.experiments(), 0);
     }
+}
+
+#[test]
+fn a_path_that_carries_little_keeps_nobody_from_being_settled() {
+    let mut model = Model::new(&[0, 0, 1]);
+    model.seldom = Some((2, 100));
+    model.run(10);
+    assert!(model.bottlenecks.share(0, 1));
+    let holds = model.holds;
+    model.run(100);
+    assert!(model.holds - holds < 22, "{}", model.holds - holds);
 }
 
 #[test]
