@@ -70,7 +70,7 @@ impl Model {
             self.now += STEP;
             self.steps += 1;
             for path in 0..self.queue_of.len() {
-                if self.seldom.is_some_and(|(of, every)| of == path && self.steps % every != 0) {
+                if self.seldom.is_some_and(|(of, every)| of == path && !self.steps.is_multiple_of(every)) {
                     continue;
                 }
                 let rtt = Duration::from_secs_f64((MIN + self.delay(path)).max(MIN) / 1e3);
