@@ -36,6 +36,7 @@ use crate::{
     base_rtt::BaseRtt,
     chance::Chance,
     cubic::BETA,
+    group::Group,
     half_load::HalfLoad,
     loss_floor::LossFloor,
     queueing::Queueing,
@@ -73,6 +74,9 @@ pub struct Auto {
     /// The longest queue of the last hundreds of round trips, in time.
     peak: Duration,
     rounds: SlowStartRounds,
+    group: Group,
+    /// What an experiment keeps the window at, and until when.
+    held: Option<(u64, Instant)>,
 }
 
 impl Auto {
@@ -91,6 +95,36 @@ impl Auto {
             flight: [0; 2],
             peak: Duration::ZERO,
             rounds: SlowStartRounds::default(),
+            group: Group::default(),
+            held: None,
+        }
+    }
+
+    /// Congestion: the window is multiplied by `factor`, once per recovery period.
+    fn answer(&mut self, now: Instant, sent_at: Instant, factor: f64) {
+        if !self.cubic.covers(sent_at) {
+            self.group.on_answered(now);
+        }
+        self.cubic.reduce(now, sent_at, factor);
+    }
+
+    /// Grows as the part of its group that it is, and answers what another path of it has found.
+    fn couple(&mut self, now: Instant, group: &[PathWindow]) {
+        if self.group.joins(group) {
+            // Others have had too little for as long as it took to find out.
+            self.answer(now, now, BETA);
+            self.cubic.forget_plateau();
+        }
+        if let Some(at) = self.group.look(now, group) {
+            if !self.cubic.covers(at) {
+                self.cubic.reduce(now, now, BETA);
+                self.rounds.confirm();
+            }
+            self.group.on_answered(at);
+        }
+        let part = Group::part(group);
+        if Group::is_other(self.cubic.part(), part) {
+            self.cubic.set_part(part);
         }
     }
 
@@ -163,7 +197,7 @@ impl Auto {
             Some(beta) => {
                 let young = self.cubic.in_slow_start()
                     && self.cubic.window() <= SMALL_WINDOWS * self.config.initial_window();
-                self.cubic.reduce(ack.now, ack.largest_sent_at, beta);
+                self.answer(ack.now, ack.largest_sent_at, beta);
                 if young && self.pardons > 0 {
                     self.pardons -= 1;
                     self.rounds.doubt();
@@ -182,7 +216,7 @@ impl Auto {
         }
         let delay = self.queueing.delay();
         let Some(queue) = self.queue(self.longest()) else {
-            return self.cubic.reduce(now, sent_at, BETA);
+            return self.answer(now, sent_at, BETA);
         };
         if self.is_congestion(queue) {
             if self.needs_trial(queue) {
@@ -191,7 +225,7 @@ impl Auto {
                 return self.charge(now, Charge::Excess { share });
             }
             self.rounds.confirm();
-            return self.cubic.reduce(now, sent_at, BETA);
+            return self.answer(now, sent_at, BETA);
         }
         let beta = self.queue(delay).map_or(1.0, |queue| self.backoff(queue));
         if self.queued(queue) <= 1.0 || self.cubic.in_slow_start() {
@@ -240,7 +274,7 @@ impl Auto {
         if self.queue(self.longest()).is_some_and(|queue| self.is_quiet(queue)) {
             self.charge(ack.now, Charge::MostlyLost);
         } else {
-            self.cubic.reduce(ack.now, ack.largest_sent_at, 0.5);
+            self.answer(ack.now, ack.largest_sent_at, 0.5);
             self.rounds.confirm();
         }
     }
@@ -268,7 +302,7 @@ impl Auto {
     /// Losses without a queue that have become many more are answered once.
     fn notice_rise(&mut self, ack: &Ack) {
         if !self.cubic.in_slow_start() && self.trial.is_none() && self.floor.has_risen(self.chance.index()) {
-            self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
+            self.answer(ack.now, ack.largest_sent_at, BETA);
         }
     }
 
@@ -285,7 +319,7 @@ impl Auto {
         self.chance.take_back();
         self.base.probe_soon(ack.now);
         self.rounds.confirm();
-        self.cubic.reduce(ack.now, ack.largest_sent_at, BETA);
+        self.answer(ack.now, ack.largest_sent_at, BETA);
     }
 
     /// Takes slow start up again if it was left for jitter.
@@ -304,11 +338,16 @@ impl Auto {
 
 impl Controller for Auto {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        self.held = self.held.filter(|(_, until)| now < *until);
         self.flight[1] = self.flight[1].max(in_flight);
         self.cubic.on_sent(now, bytes, in_flight);
     }
 
     fn on_ack(&mut self, ack: &Ack, group: &[PathWindow]) {
+        self.held = self.held.filter(|(_, until)| ack.now < *until);
+        self.couple(ack.now, group);
+        // What is held lacks data as far as everything else is concerned.
+        let ack = &Ack { app_limited: ack.app_limited || self.held.is_some(), ..*ack };
         // Who has less to send than the window allows, or has never filled the path, holds no queue
         // that would hide the route's delay.
         let may_probe = self.floor.is_lossy() && !self.cubic.in_slow_start() && !ack.app_limited;
@@ -329,7 +368,8 @@ impl Controller for Auto {
         }
     }
 
-    fn on_loss(&mut self, loss: &Loss, _group: &[PathWindow]) {
+    fn on_loss(&mut self, loss: &Loss, group: &[PathWindow]) {
+        self.couple(loss.now, group);
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
         let lost = self.packets(loss.bytes);
@@ -356,6 +396,9 @@ impl Controller for Auto {
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {
+        if !self.cubic.covers(largest_sent) {
+            self.group.on_answered(now);
+        }
         self.cubic.on_ecn_ce(now, largest_sent);
     }
 
@@ -372,6 +415,9 @@ impl Controller for Auto {
 
     fn window(&self) -> u64 {
         let window = self.cubic.window();
+        if let Some((held, _)) = self.held {
+            return window.min(held.max(self.config.minimum_window()));
+        }
         if !self.base.is_probing() {
             return window;
         }
@@ -379,6 +425,18 @@ impl Controller for Auto {
         // even half of it.
         let used = window.min(self.flight[0].max(self.flight[1]));
         (used / 2).max(self.config.minimum_window())
+    }
+
+    fn congested_at(&self) -> Option<Instant> {
+        self.group.congested_at()
+    }
+
+    fn is_steady(&self) -> bool {
+        !self.cubic.in_slow_start() && !self.base.is_probing() && self.trial.is_none()
+    }
+
+    fn hold(&mut self, window: u64, until: Instant) {
+        self.held = Some((window, until));
     }
 
     fn state(&self) -> State {

@@ -295,6 +295,18 @@ impl Controller for Careful {
         self.inner.inter_loss()
     }
 
+    fn congested_at(&self) -> Option<Instant> {
+        self.inner.congested_at()
+    }
+
+    fn is_steady(&self) -> bool {
+        matches!(self.phase, Phase::Settled) && self.inner.is_steady()
+    }
+
+    fn hold(&mut self, window: u64, until: Instant) {
+        self.inner.hold(window, until);
+    }
+
     fn resumption(&self) -> Resumption {
         let carried = self
             .known

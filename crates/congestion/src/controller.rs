@@ -66,6 +66,24 @@ pub trait Controller: Send + fmt::Debug {
         0
     }
 
+    /// When the latest congestion was found that the window was reduced for, on this path or on one
+    /// that shares its bottleneck. `None` from those that do not couple by bottleneck.
+    fn congested_at(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether the path could be held: it is past slow start, and the window is as large as the
+    /// controller thinks right. Those that do not couple by bottleneck never are.
+    fn is_steady(&self) -> bool {
+        false
+    }
+
+    /// Keeps the window at `window` bytes at most, until `until`: an experiment of
+    /// [`Bottlenecks`](crate::Bottlenecks). Nothing is to be learnt from that but by who asked.
+    fn hold(&mut self, window: u64, until: Instant) {
+        let _ = (window, until);
+    }
+
     /// What is known for other connections. Nothing from those that do not resume.
     fn resumption(&self) -> Resumption {
         Resumption::default()

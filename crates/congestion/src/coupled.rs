@@ -191,6 +191,7 @@ pub(crate) mod tests {
             slow_start: false,
             is_self: i == own,
             inter_loss,
+            ..PathWindow::default()
         };
         paths.iter().enumerate().map(window).collect()
     }

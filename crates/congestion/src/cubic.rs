@@ -48,6 +48,8 @@ pub struct Cubic {
     /// What the latest reduction overwrote of the curve (section 4.9).
     undo: Option<Curve>,
     hystart: Option<SlowStartWatch>,
+    /// The part of a whole flow that this window is, above 0; 1 where nothing is coupled.
+    part: f64,
 }
 
 /// What the cubic function grows from.
@@ -113,7 +115,25 @@ impl Cubic {
             curve: Curve::default(),
             undo: None,
             hystart: SlowStartWatch::new(config),
+            part: 1.0,
         }
+    }
+
+    /// The window is this part of a flow's, the rest of which grows elsewhere: with segments that
+    /// are smaller by as much, all parts together grow as the curve of their sum does.
+    pub(crate) fn set_part(&mut self, part: f64) {
+        self.part = part;
+        self.curve.epoch = None;
+    }
+
+    /// Where the window was before the last reduction is no aim any more.
+    pub(crate) fn forget_plateau(&mut self) {
+        self.curve = Curve { w_max: None, window_prior: self.window.window(), epoch: None };
+        self.undo = None;
+    }
+
+    pub(crate) fn part(&self) -> f64 {
+        self.part
     }
 
     pub(crate) fn in_slow_start(&self) -> bool {
@@ -177,7 +197,7 @@ impl Cubic {
 
     /// Sections 4.2 to 4.5: the Reno-friendly, the concave and the convex region.
     fn congestion_avoidance(&mut self, ack: &Ack, bytes: f64) {
-        let (segment, window) = (self.window.segment(), self.window.window());
+        let (segment, window) = (self.window.segment() * self.part, self.window.window());
         let Curve { w_max, window_prior, epoch } = &mut self.curve;
         let epoch = epoch.get_or_insert_with(|| Epoch::new(ack.now, window, *w_max, segment));
         epoch.resume(ack.now);

@@ -79,6 +79,11 @@ pub struct PathWindow {
     /// What its controller's [`inter_loss`](crate::Controller::inter_loss) answers: OLIA's l, the larger
     /// of the bytes acknowledged between its last two losses and since the last one.
     pub inter_loss: u64,
+    /// Whether it is known to share a bottleneck with the path that the event belongs to; see
+    /// [`Bottlenecks`](crate::Bottlenecks).
+    pub shared: bool,
+    /// What its controller's [`congested_at`](crate::Controller::congested_at) answers.
+    pub congested_at: Option<Instant>,
 }
 
 /// What a controller is doing (RFC 9002 section 7.3).

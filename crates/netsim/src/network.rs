@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use units::Instant;
 
-use crate::{EventQueue, Link, LinkConfig, Offered, Seed, TraceHash};
+use crate::{Delivered, EventQueue, Link, LinkConfig, Offered, Seed, TraceHash};
 
 /// Names a duplex path of a [`Network`], in order of [`connect`](Network::connect).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -72,6 +72,21 @@ struct Edge<A, T> {
     /// The earliest wake-up in the event queue, so that there is one event per link, not one per
     /// packet.
     wake: Option<Instant>,
+    /// The link behind it, which it shares with others.
+    behind: Option<usize>,
+}
+
+/// A link that several edges lead into. Its packets know from which they come.
+struct Shared<T> {
+    link: Link<(usize, T)>,
+    wake: Option<Instant>,
+}
+
+/// What an event wakes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Element {
+    Edge(usize),
+    Shared(usize),
 }
 
 /// A deterministic network of duplex paths between addresses of type `A`, carrying packets of type
@@ -84,7 +99,8 @@ pub struct Network<A, T> {
     /// Forward and backward link of path i at 2 i and 2 i + 1.
     edges: Vec<Edge<A, T>>,
     routes: BTreeMap<(A, A), usize>,
-    events: EventQueue<usize>,
+    shared: Vec<Shared<T>>,
+    events: EventQueue<Element>,
     trace: TraceHash,
     unrouted: u64,
 }
@@ -105,6 +121,7 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
             now: Instant::ORIGIN,
             seed,
             edges: Vec::new(),
+            shared: Vec::new(),
             routes: BTreeMap::new(),
             events: EventQueue::new(),
             trace: TraceHash::new(),
@@ -120,9 +137,31 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         for (from, to, config, name) in [(a, b, forward, "forward"), (b, a, backward, "backward")] {
             let link = Link::new(config, seed.child(name, 0), self.now);
             self.routes.insert((from, to), self.edges.len());
-            self.edges.push(Edge { from, to, link, wake: None });
+            self.edges.push(Edge { from, to, link, wake: None, behind: None });
         }
         id
+    }
+
+    /// Lets one direction of several paths run through one more link, a bottleneck that they share:
+    /// what a path's own link delivers goes into it, and out of it to where the path leads.
+    ///
+    /// # Panics
+    /// If a path is not of this network.
+    pub fn share(&mut self, paths: &[PathId], direction: Direction, config: &LinkConfig) {
+        let behind = self.shared.len();
+        let seed = self.seed.child("shared", behind as u64);
+        self.shared.push(Shared { link: Link::new(config, seed, self.now), wake: None });
+        for path in paths {
+            self.edges[edge_index(*path, direction)].behind = Some(behind);
+        }
+    }
+
+    /// Takes one direction of a path out of the link that it shares.
+    ///
+    /// # Panics
+    /// If the path is not of this network.
+    pub fn separate(&mut self, path: PathId, direction: Direction) {
+        self.edges[edge_index(path, direction)].behind = None;
     }
 
     /// Sends a packet at the present time.
@@ -142,25 +181,55 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
     /// Advances the clock to the next arrival, or to `limit` if none comes by then.
     pub fn poll(&mut self, limit: Instant) -> Option<Arrival<A, T>> {
         while self.events.next_time().is_some_and(|at| at <= limit) {
-            let Some((at, index)) = self.events.pop() else { break };
+            let Some((at, element)) = self.events.pop() else { break };
             self.now = self.now.max(at);
-            let edge = &mut self.edges[index];
-            if edge.wake == Some(at) {
-                edge.wake = None;
-            }
-            let delivered = edge.link.deliver(self.now);
-            let (from, to) = (edge.from, edge.to);
-            self.schedule(index);
-            if let Some(delivered) = delivered {
-                self.record(Traced::Arrived, index as u64, delivered.size);
-                let (packet, size, ce) = (delivered.packet, delivered.size, delivered.ce);
-                return Some(Arrival { from, to, packet, size, ce });
+            let arrival = match element {
+                Element::Edge(index) => self.poll_edge(at, index),
+                Element::Shared(index) => self.poll_shared(at, index),
+            };
+            if arrival.is_some() {
+                return arrival;
             }
         }
         if limit < Instant::MAX {
             self.now = self.now.max(limit);
         }
         None
+    }
+
+    /// What a path's own link delivers has arrived, or goes on into the link behind it.
+    fn poll_edge(&mut self, at: Instant, index: usize) -> Option<Arrival<A, T>> {
+        let edge = &mut self.edges[index];
+        if edge.wake == Some(at) {
+            edge.wake = None;
+        }
+        let (delivered, behind) = (edge.link.deliver(self.now), edge.behind);
+        self.schedule(index);
+        let delivered = delivered?;
+        let Some(behind) = behind else {
+            let Delivered { packet, size, ce, .. } = delivered;
+            return Some(self.arrive(index, packet, size, ce));
+        };
+        self.shared[behind].link.offer(self.now, (index, delivered.packet), delivered.size);
+        self.schedule_shared(behind);
+        None
+    }
+
+    fn poll_shared(&mut self, at: Instant, index: usize) -> Option<Arrival<A, T>> {
+        let shared = &mut self.shared[index];
+        if shared.wake == Some(at) {
+            shared.wake = None;
+        }
+        let delivered = shared.link.deliver(self.now);
+        self.schedule_shared(index);
+        let Delivered { packet: (edge, packet), size, ce, .. } = delivered?;
+        Some(self.arrive(edge, packet, size, ce))
+    }
+
+    fn arrive(&mut self, index: usize, packet: T, size: u64, ce: bool) -> Arrival<A, T> {
+        self.record(Traced::Arrived, index as u64, size);
+        let Edge { from, to, .. } = self.edges[index];
+        Arrival { from, to, packet, size, ce }
     }
 
     /// When [`poll`](Self::poll) has something to do next; at the earliest then a packet arrives.
@@ -212,7 +281,8 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
 
     /// Packets inside all links.
     pub fn in_network(&self) -> usize {
-        self.edges.iter().map(|edge| edge.link.in_link()).sum()
+        let shared = self.shared.iter().map(|shared| shared.link.in_link());
+        self.edges.iter().map(|edge| edge.link.in_link()).chain(shared).sum()
     }
 
     /// Packets that were sent to where no link leads.
@@ -243,7 +313,17 @@ impl<A: Ord + Copy, T: Clone> Network<A, T> {
         let next = next.max(self.now);
         if next < Instant::MAX && edge.wake.is_none_or(|wake| next < wake) {
             edge.wake = Some(next);
-            self.events.push(next, index);
+            self.events.push(next, Element::Edge(index));
+        }
+    }
+
+    fn schedule_shared(&mut self, index: usize) {
+        let shared = &mut self.shared[index];
+        let Some(next) = shared.link.next_delivery() else { return };
+        let next = next.max(self.now);
+        if next < Instant::MAX && shared.wake.is_none_or(|wake| next < wake) {
+            shared.wake = Some(next);
+            self.events.push(next, Element::Shared(index));
         }
     }
 }
@@ -320,6 +400,34 @@ mod tests {
         (0..100).for_each(|n| _ = net.send(1, 2, n, 100 + n));
         while net.poll(END).is_some() {}
         assert_eq!(net.trace_hash(), 17_449_457_317_350_645_814);
+    }
+
+    #[test]
+    fn a_shared_link_carries_no_more_than_its_rate_and_separates_what_it_carries() {
+        let mut net = Network::new(Seed(1));
+        let paths = [(1u8, 2), (3, 4)].map(|(a, b)| net.connect(a, b, &config("delay=5ms"), &config("")));
+        net.share(&paths, Direction::Forward, &config("rate=8mbit,queue=20000"));
+        for n in 0..20 {
+            net.send(1, 2, n, 1_000);
+            net.send(3, 4, n + 100, 1_000);
+        }
+        assert_eq!(net.in_network(), 40);
+        let mut seen = Vec::new();
+        while let Some(arrival) = net.poll(END) {
+            assert_eq!(
+                (arrival.from, arrival.packet < 100),
+                if arrival.to == 2 { (1, true) } else { (3, false) }
+            );
+            seen.push(net.now());
+        }
+        // One packet is being sent and twenty wait; a millisecond each.
+        assert_eq!(seen.len(), 21);
+        assert_eq!(seen.last(), Some(&(Instant::ORIGIN + Duration::from_millis(5 + 21))));
+        net.separate(paths[1], Direction::Forward);
+        let sent = net.now();
+        net.send(3, 4, 0, 1_000);
+        assert!(net.poll(END + Duration::from_secs(1)).is_some());
+        assert_eq!(net.now(), sent + Duration::from_millis(5));
     }
 
     #[test]

@@ -160,6 +160,8 @@ pub struct Connection {
     control: VecDeque<ControlFrame>,
     repair: Repair,
     scheduler: Box<dyn Scheduler>,
+    /// Which paths meet in one bottleneck.
+    bottlenecks: congestion::Bottlenecks,
     /// Servers: when the handshake must be complete.
     handshake_deadline: Option<Instant>,
     /// Servers: the client is not let in yet, and this is what it may use up.
@@ -287,6 +289,7 @@ impl Connection {
             control: VecDeque::new(),
             repair: Repair::new(&config.repair, config.recovery),
             scheduler: config.scheduler.build(),
+            bottlenecks: congestion::Bottlenecks::default(),
             handshake_deadline: None,
             awaiting: None,
             idle: IdleTimer::new(now, config.max_idle_timeout.into()),
@@ -358,6 +361,7 @@ impl Connection {
         let mut paths: Vec<_> = self.paths.values().map(Path::stats).collect();
         for path in &mut paths {
             path.left_out = self.datagrams.are_left_out_of(path.id);
+            path.bottleneck = self.bottlenecks.group(path.id.0).map(PathId);
         }
         if let Some(zero) = paths.first_mut().filter(|p| p.id == PathId::ZERO) {
             // The handshake's packets take path 0, too.
@@ -385,6 +389,7 @@ impl Connection {
         stats.datagrams_dropped = self.datagrams.dropped();
         stats.timed.expired = self.datagrams.expired();
         stats.control_pending = self.control.len();
+        stats.bottleneck_probes = self.bottlenecks.experiments();
         stats
     }
 

@@ -384,6 +384,7 @@ impl Path {
             loss_estimate: loss.estimate(),
             chance_loss: measured.history.observed(),
             left_out: false,
+            bottleneck: None,
             packets_mended: c.packets_mended,
             copies_sent: c.copies_sent,
             repair_symbols_sent: c.repair_symbols_sent,

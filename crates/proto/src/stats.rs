@@ -103,6 +103,9 @@ pub struct PathStats {
     pub chance_loss: f64,
     /// Whether datagrams that are [`steady`](crate::DatagramOptions::steady) leave it out.
     pub left_out: bool,
+    /// The group of paths that meet in one bottleneck, by its least path id; `None` where none is
+    /// known. The controller `auto` takes one flow's share for all paths of a group together.
+    pub bottleneck: Option<PathId>,
     /// Of the packets declared lost, those that were mended: their data had reached the peer by a
     /// copy or a repair symbol when they were declared lost.
     pub packets_mended: u64,
@@ -181,6 +184,9 @@ pub struct ConnectionStats {
     pub decoder_memory_peak: u64,
     /// Bytes of sent payloads kept for coding.
     pub source_memory: u64,
+    /// How often a path was held to less than its window for two round trips, to find out whether
+    /// another one's queue would feel it: whether they share a bottleneck.
+    pub bottleneck_probes: u64,
     /// Control frames that wait to be sent.
     pub control_pending: usize,
     /// Received application datagrams dropped because nobody read them.

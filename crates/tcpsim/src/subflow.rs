@@ -414,6 +414,7 @@ impl Subflow {
             slow_start: self.control.in_slow_start(),
             is_self: false,
             inter_loss: self.control.inter_loss(),
+            ..PathWindow::default()
         }
     }
 }

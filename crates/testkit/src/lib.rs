@@ -20,6 +20,7 @@ pub mod content;
 pub mod fabric_host;
 pub mod faults;
 mod generate;
+pub mod meeting;
 mod names;
 pub mod pairs;
 pub mod response;

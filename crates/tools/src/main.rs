@@ -23,7 +23,10 @@ use std::process::{ExitCode, Termination as _};
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
 use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
-use transport::{beside, call, fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario};
+use transport::{
+    beside, call, connect, fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario,
+    shared_bottleneck,
+};
 
 /// As in the binary `mendpath`, whose ends `soak` plays.
 #[global_allocator]
@@ -45,12 +48,14 @@ enum Tool {
     Scenario(scenario::Arguments),
     Beside(beside::Arguments),
     Call(call::Arguments),
+    Connect(connect::Arguments),
     Fct(fct::Arguments),
     Goodput(goodput::Arguments),
     LongPaths(long_paths::Arguments),
     NeverWorse(never_worse::Arguments),
     PacketCost(packet_cost::Arguments),
     Fabric(fabric::Arguments),
+    SharedBottleneck(shared_bottleneck::Arguments),
     // The proxy pair in real time.
     Soak(Box<soak::Args>),
     Flood(Box<flood::Args>),
@@ -85,12 +90,14 @@ fn main() -> ExitCode {
         Tool::Scenario(arguments) => return scenario::run(arguments),
         Tool::Beside(arguments) => beside::run(&arguments),
         Tool::Call(arguments) => call::run(&arguments),
+        Tool::Connect(arguments) => connect::run(&arguments),
         Tool::Fct(arguments) => fct::run(&arguments),
         Tool::Goodput(arguments) => goodput::run(&arguments),
         Tool::LongPaths(arguments) => long_paths::run(&arguments),
         Tool::NeverWorse(arguments) => never_worse::run(&arguments),
         Tool::PacketCost(arguments) => packet_cost::run(&arguments),
         Tool::Fabric(arguments) => fabric::run(&arguments),
+        Tool::SharedBottleneck(arguments) => shared_bottleneck::run(&arguments),
         Tool::Soak(args) => return soak::run(*args),
         Tool::Flood(args) => return flood::run(*args),
         Tool::Relay(args) => return relay::run(&args).report(),

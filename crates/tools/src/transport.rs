@@ -2,6 +2,7 @@
 
 pub mod beside;
 pub mod call;
+pub mod connect;
 pub mod fabric;
 pub mod fct;
 pub mod goodput;
@@ -9,3 +10,4 @@ pub mod long_paths;
 pub mod never_worse;
 pub mod packet_cost;
 pub mod scenario;
+pub mod shared_bottleneck;

@@ -49,6 +49,9 @@ pub struct PathRow {
     pub packets_mended: u64,
     /// The loss estimate that recovery decisions use, 0 to 1.
     pub loss_estimate: f64,
+    /// The least id of the paths with which it shares a bottleneck, as far as is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bottleneck: Option<u32>,
     /// Repair symbols that this path carried.
     pub repair_symbols_sent: u64,
     /// Packets of this path that the peer rebuilt.
@@ -81,6 +84,7 @@ impl PathRow {
             packets_lost: path.packets_lost,
             packets_mended: path.packets_mended,
             loss_estimate: path.loss_estimate,
+            bottleneck: path.bottleneck.map(|group| group.0),
             repair_symbols_sent: path.repair_symbols_sent,
             packets_rebuilt_by_peer: path.packets_rebuilt_by_peer,
             copies_sent: path.copies_sent,

@@ -15,7 +15,9 @@ use std::{
     collections::{BTreeMap, BinaryHeap},
 };
 
-use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, PathWindow, Phase, Rtt};
+use mendpath_congestion::{
+    Ack, Bottlenecks, Config, Controller, ControllerKind, Load, Loss, PathWindow, Phase, Rtt,
+};
 use units::{BitRate, Duration, Instant};
 
 /// Bytes of a packet.
@@ -201,6 +203,10 @@ pub struct Network {
     pub links: Vec<Link>,
     senders: Vec<Sender>,
     flows: usize,
+    /// Whether flows find out about their paths' bottlenecks.
+    pub experiments: bool,
+    /// What each flow knows of its paths' bottlenecks.
+    bottlenecks: Vec<Bottlenecks>,
     events: BinaryHeap<Reverse<(Instant, u64, Event)>>,
     scheduled: u64,
     random: u64,
@@ -213,6 +219,8 @@ impl Network {
             links: links.to_vec(),
             senders: Vec::new(),
             flows: 0,
+            experiments: true,
+            bottlenecks: Vec::new(),
             events: BinaryHeap::new(),
             scheduled: 0,
             random: seed * 2 + 1,
@@ -253,6 +261,7 @@ impl Network {
             self.schedule(start, Event::Wake { sender: self.senders.len() - 1 });
         }
         self.flows += 1;
+        self.bottlenecks.push(Bottlenecks::default());
         self.flows - 1
     }
 
@@ -423,7 +432,24 @@ impl Network {
             ..Ack::default()
         };
         controller.on_ack(&ack, &group);
+        let load = Load { window: controller.window(), steady: controller.is_steady() };
+        self.experiment(index, &ack, load);
         self.wake(now, index);
+    }
+
+    /// Lets a flow find out about its bottlenecks.
+    fn experiment(&mut self, index: usize, ack: &Ack, load: Load) {
+        let flow = self.senders[index].flow;
+        if !self.experiments {
+            return;
+        }
+        let Some(hold) = self.bottlenecks[flow].on_ack(index as u32, ack, load) else { return };
+        self.senders[hold.path as usize].controller.hold(hold.window, hold.until);
+    }
+
+    /// What a flow knows of its paths' bottlenecks; paths count from 0 over all flows.
+    pub fn bottlenecks(&self, flow: usize) -> &Bottlenecks {
+        &self.bottlenecks[flow]
     }
 
     fn on_lost(&mut self, now: Instant, index: usize, numbers: &[u64]) {
@@ -456,6 +482,8 @@ impl Network {
             slow_start: s.controller.state().phase == Phase::SlowStart,
             is_self: i == index,
             inter_loss: s.controller.inter_loss(),
+            shared: self.bottlenecks[flow].share(index as u32, i as u32),
+            congested_at: s.controller.congested_at(),
         };
         siblings.map(window).collect()
     }

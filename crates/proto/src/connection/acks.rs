@@ -107,11 +107,13 @@ impl Connection {
         let group = self.take_group(id);
         self.detect_lost(now, level, id, &group);
         if let Some(path) = self.paths.get_mut(&id) {
-            path.on_packets_acked(now, newly, &group);
+            let ack = path.on_packets_acked(now, newly, &group);
+            let load = path.load();
             // An exchange is over: what it has taught may serve another connection.
             if path.in_flight() == 0 && self.handshake.is_confirmed() {
                 self.config.path_store.remember(&path.network(), path.learnt());
             }
+            self.look_for_bottlenecks(id, &ack, load);
         }
         self.scratch.group = group;
         self.observe_metrics(now, id);
@@ -186,6 +188,16 @@ impl Connection {
         }
     }
 
+    /// Lets the search for shared bottlenecks see an ACK, and holds a path to less than its window
+    /// if that is what it needs.
+    fn look_for_bottlenecks(&mut self, id: PathId, ack: &congestion::Ack, load: congestion::Load) {
+        let is_open = self.paths.get(&id).is_some_and(Path::is_open);
+        let hold = is_open.then(|| self.bottlenecks.on_ack(id.0, ack, load)).flatten();
+        if let Some((hold, path)) = hold.and_then(|h| Some((h, self.paths.get_mut(&PathId(h.path))?))) {
+            path.hold(&hold);
+        }
+    }
+
     // ---- packets that were lost
 
     /// What coupled controllers see: every open path's window. The buffer goes back to where it
@@ -193,7 +205,10 @@ impl Connection {
     fn take_group(&mut self, id: PathId) -> Vec<congestion::PathWindow> {
         let mut group = core::mem::take(&mut self.scratch.group);
         group.clear();
-        group.extend(self.paths.values().filter(|p| p.is_open()).map(|p| p.sibling_of(id)));
+        group.extend(self.paths.values().filter(|p| p.is_open()).map(|p| congestion::PathWindow {
+            shared: self.bottlenecks.share(id.0, p.id().0),
+            ..p.sibling_of(id)
+        }));
         group
     }
 

@@ -184,6 +184,7 @@ impl Connection {
         // validated.
         let given_up = path.given_up_by_moving();
         path.move_to(now, to, old, &self.config, challenge);
+        self.bottlenecks.forget(id.0);
         match self.side {
             Side::Client => path.trust_address(),
             Side::Server => path.distrust_address(),
@@ -199,6 +200,7 @@ impl Connection {
     fn move_back(&mut self, id: PathId) {
         let (Some(left), Some(path)) = (self.cids.remote(id), self.paths.get_mut(&id)) else { return };
         let Some(cid) = path.move_back() else { return };
+        self.bottlenecks.forget(id.0);
         self.cids.use_remote(id, &cid);
         self.retire_remote(id, left);
         self.events.push_back(Event::Path(PathEvent::Moved(id)));

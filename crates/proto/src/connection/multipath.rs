@@ -338,6 +338,7 @@ impl Connection {
         path.close(now, by);
         self.path_ids.abandon_codes.insert(id, code);
         self.repair.on_event(now, &RecoveryEvent::PathClosed { path: id });
+        self.bottlenecks.forget(id.0);
         if self.queue_control(ControlFrame::PathAbandon { path: id }).is_err() {
             // The queue is full, which is the peer's doing: it will find out.
             self.on_abandon_told(id);

@@ -121,8 +121,13 @@ impl Path {
     }
 
     /// The controller's share of an ACK, once its losses are known. `group` is what coupled
-    /// controllers see.
-    pub(crate) fn on_packets_acked(&mut self, now: Instant, newly: &NewlyAcked, group: &[PathWindow]) {
+    /// controllers see. Returns what the controller was told.
+    pub(crate) fn on_packets_acked(
+        &mut self,
+        now: Instant,
+        newly: &NewlyAcked,
+        group: &[PathWindow],
+    ) -> congestion::Ack {
         let LossRecovery { measured, app_limited, .. } = &mut self.recovery;
         if let Some(sent_at) = newly.ce_sent_at {
             measured.controller.on_ecn_ce(now, sent_at);
@@ -141,6 +146,7 @@ impl Path {
                 .map_or(Duration::ZERO, |_| measured.rtt.latest_adjusted()),
         };
         measured.controller.on_ack(&ack, group);
+        ack
     }
 }
 

@@ -1,6 +1,6 @@
 //! How a path shows itself to policies and schedulers.
 
-use congestion::{PathWindow, Phase};
+use congestion::{Hold, Load, PathWindow, Phase};
 use units::{Duration, Instant};
 
 use super::Path;
@@ -70,7 +70,8 @@ impl Path {
         if now <= due + variance { due - now } else { rtt.smoothed() + variance }
     }
 
-    /// What coupled controllers see of the path, when that of path `of` asks.
+    /// What coupled controllers see of the path, when that of path `of` asks, but for whether both
+    /// share a bottleneck.
     pub(crate) fn sibling_of(&self, of: PathId) -> PathWindow {
         let measured = &self.recovery.measured;
         let rtt = &measured.rtt;
@@ -82,6 +83,20 @@ impl Path {
             slow_start: measured.controller.state().phase == Phase::SlowStart,
             is_self: self.id == of,
             inter_loss: measured.controller.inter_loss(),
+            shared: false,
+            congested_at: measured.controller.congested_at(),
         }
+    }
+
+    /// What the search for shared bottlenecks sees of the path.
+    pub(crate) fn load(&self) -> Load {
+        let controller = &self.recovery.measured.controller;
+        let steady = controller.is_steady() && !self.recovery.app_limited && self.is_open();
+        Load { window: controller.window(), steady }
+    }
+
+    /// Keeps the path to less than its window.
+    pub(crate) fn hold(&mut self, hold: &Hold) {
+        self.recovery.measured.controller.hold(hold.window, hold.until);
     }
 }

@@ -60,7 +60,7 @@ pub struct Arguments {
 
 /// A Gilbert-Elliott channel as on the command line.
 #[derive(Clone, Debug)]
-struct Chain {
+pub(super) struct Chain {
     text: String,
     channel: GilbertElliott,
 }
@@ -76,6 +76,22 @@ impl FromStr for Chain {
         };
         let channel = GilbertElliott { good_to_bad, bad_to_good, loss_in_bad, loss_in_good: LossRate::ZERO };
         Ok(Self { text: text.into(), channel })
+    }
+}
+
+impl Chain {
+    /// As it was written.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it loses.
+    pub(super) fn loss(&self) -> Loss {
+        if self.channel.good_to_bad == LossRate::ZERO {
+            Loss::None
+        } else {
+            Loss::GilbertElliott(self.channel)
+        }
     }
 }
 
