@@ -291,6 +291,10 @@ pub struct ServerArgs {
     /// Proxied connections per client at a time.
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
+    /// Worker threads, each with a socket of its own on the address; Linux takes each packet to
+    /// its worker. With one, all threads share.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: u8,
     /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
     /// auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]

@@ -67,6 +67,8 @@ pub struct ServeOptions {
     pub access_log: Option<PathBuf>,
     /// Connections at a time, of each kind.
     pub max_connections: usize,
+    /// Threads that HTTP/3 has for itself, each with its own socket.
+    pub workers: usize,
     /// The transport below HTTP/3.
     pub transport: Choice,
     /// What clients may do.
@@ -119,7 +121,11 @@ impl WebServer {
         let hangup = signal(SignalKind::hangup()).ok();
         let certificate = Arc::new(Certificate::new(options.certificate.clone())?);
         let (listener, address) = listen(options.listen)?;
-        let endpoint = Endpoint::server(http3_config(options, &certificate), address)
+        let endpoint = Endpoint::builder()
+            .server(http3_config(options, &certificate))
+            .bind(address)
+            .workers(options.workers)
+            .build()
             .map_err(|error| cannot_listen(address, "UDP", &error))?;
         let tcp = Tcp::new(listener, &certificate, options);
         let statistics = Statistics::new(endpoint.clone());
@@ -218,7 +224,8 @@ async fn serve_http3(
         };
         let Some(incoming) = incoming else { break };
         let (server, site, stopped) = (server.clone(), site.clone(), stopped.clone());
-        connections.spawn(async move {
+        let runtime = incoming.runtime();
+        let serve = async move {
             let from = incoming.remote_address();
             let served = match incoming.await {
                 Ok(connection) => {
@@ -230,7 +237,8 @@ async fn serve_http3(
             if let Err(error) = served {
                 debug!(%from, %error, "HTTP/3");
             }
-        });
+        };
+        connections.spawn_on(serve, &runtime);
     }
     while connections.join_next().await.is_some() {}
 }

@@ -66,6 +66,8 @@ use crate::{
 pub struct ServerOptions {
     /// The UDP address to listen on.
     pub listen: SocketAddr,
+    /// Threads with a socket of their own each, on that address.
+    pub workers: usize,
     /// Host, or host and port, for the invitation; guessed when there is none. Those after the
     /// first are other servers with the same keys.
     pub advertise: Vec<Advertise>,
@@ -206,7 +208,7 @@ impl ProxyServer {
             None => Endpoint::builder(),
         };
         let builder = match sockets.is_empty() {
-            true => builder.bind(options.listen),
+            true => builder.bind(options.listen).workers(options.workers),
             false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
         };
         let (endpoint, config) =
@@ -307,8 +309,8 @@ impl ProxyServer {
         while let Some(incoming) = self.endpoint.accept().await {
             // As many of these as the transport keeps connections: the seats, and those who wait to
             // be let in.
-            let shared = self.shared.clone();
-            tokio::spawn(async move { session::serve(incoming, &shared).await });
+            let (shared, runtime) = (self.shared.clone(), incoming.runtime());
+            runtime.spawn(async move { session::serve(incoming, &shared).await });
         }
     }
 }

@@ -30,6 +30,7 @@ async fn site(limits: Limits) -> SocketAddr {
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
         access_log: None,
+        workers: 1,
         max_connections: 16,
         transport: Choice::default(),
         limits,

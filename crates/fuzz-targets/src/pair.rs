@@ -187,7 +187,7 @@ impl Pair {
                     data: reply,
                 });
             }
-            None => {}
+            Some(EndpointOutput::Misdirected(_)) | None => {}
         }
     }
 

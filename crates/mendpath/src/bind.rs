@@ -16,6 +16,15 @@ pub(crate) fn bind(local: SocketAddr) -> Result<UdpSocket, BindError> {
     bind_on(local, None).map_err(|source| BindError::Io { local, source })
 }
 
+/// Binds one more socket to an address that others have, all of which must allow that.
+#[cfg(target_os = "linux")]
+pub(crate) fn bind_sharing(local: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = unbound(local)?;
+    socket.set_reuse_port(true)?;
+    socket.bind(&local.into())?;
+    Ok(socket.into())
+}
+
 /// Binds a fresh socket from which `remote` is to be reached as `options` say.
 pub(crate) fn bind_path(options: &PathOptions, remote: SocketAddr) -> Result<UdpSocket, BindError> {
     let local = match (options.local, &options.interface) {
@@ -34,6 +43,15 @@ fn any(remote: SocketAddr) -> IpAddr {
 }
 
 fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> {
+    let socket = unbound(local)?;
+    if let Some(name) = interface {
+        tie_to_interface(&socket, name, local)?;
+    }
+    socket.bind(&local.into())?;
+    Ok(socket.into())
+}
+
+fn unbound(local: SocketAddr) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(local), Type::DGRAM, Some(Protocol::UDP))?;
     if local.is_ipv6() && local.ip().is_unspecified() {
         // Without this, whether IPv4 arrives depends on a system-wide setting.
@@ -41,12 +59,8 @@ fn bind_on(local: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket> 
             debug!(%local, %error, "no dual-stack socket");
         }
     }
-    if let Some(name) = interface {
-        tie_to_interface(&socket, name, local)?;
-    }
     socket.set_nonblocking(true)?;
-    socket.bind(&local.into())?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 /// Makes packets leave by that interface whatever the routing table says. Its address alone does

@@ -3,18 +3,18 @@
 use std::{
     fmt, io,
     net::{Ipv4Addr, SocketAddr, UdpSocket},
-    sync::Arc,
 };
 
-use proto::{NetworkPath, PathId, VarInt};
+use proto::{NetworkPath, PathId, Steering, VarInt};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use tracing::info;
 
 use crate::{
     BindError, ClientConfig, ConnectError, Connecting, EndpointStats, Incoming, PathOptions, QuicLb,
     ResetKey, ServerConfig,
     bind::bind,
-    engine::{EndpointHandle, Engine},
-    socket::UsedBy,
+    engine::{Crew, EndpointHandle},
+    steer::{GroupError, Steered},
 };
 
 /// UDP sockets and the connections that run over them, as client, as server or both.
@@ -27,8 +27,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    fn engine(&self) -> &Arc<Engine> {
-        self.handle.engine()
+    fn crew(&self) -> &Crew {
+        self.handle.crew()
     }
 
     /// Binds sockets one by one.
@@ -54,12 +54,12 @@ impl Endpoint {
 
     /// The configuration that [`connect`](Self::connect) uses from now on.
     pub fn set_default_client_config(&self, config: ClientConfig) {
-        self.engine().set_client_config(config);
+        self.crew().set_client_config(config);
     }
 
     /// Changes how connections are accepted from now on; `None` accepts no more.
     pub fn set_server_config(&self, config: Option<ServerConfig>) {
-        self.engine().set_server_config(config);
+        self.crew().set_server_config(config);
     }
 
     /// Starts connecting to `remote`, whose certificate must be valid for `server_name` unless the
@@ -68,7 +68,7 @@ impl Endpoint {
     /// # Errors
     /// If there is no default client configuration, or the connection cannot even start.
     pub fn connect(&self, remote: SocketAddr, server_name: &str) -> Result<Connecting, ConnectError> {
-        let config = self.engine().client_config().ok_or(ConnectError::NoClientConfig)?;
+        let config = self.crew().client_config().ok_or(ConnectError::NoClientConfig)?;
         self.connect_with(&config, remote, server_name)
     }
 
@@ -82,9 +82,10 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let socket = self.engine().sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
+        let engine = self.crew().pick();
+        let socket = engine.sockets.towards(remote).ok_or(ConnectError::NoSocket(remote))?;
         let path = NetworkPath { local: socket.local(), remote };
-        self.engine().connect(config, path, server_name).map(Connecting::new)
+        engine.connect(config, path, server_name).map(Connecting::new)
     }
 
     /// Starts connecting with the first path over a certain interface or local address; the
@@ -99,9 +100,10 @@ impl Endpoint {
         remote: SocketAddr,
         server_name: &str,
     ) -> Result<Connecting, ConnectError> {
-        let socket = self.engine().path_socket(path, remote)?;
+        let engine = self.crew().pick();
+        let socket = engine.path_socket(path, remote)?;
         let local = NetworkPath { local: socket.socket.local(), remote };
-        let connecting = Connecting::new(self.engine().connect(config, local, server_name)?);
+        let connecting = Connecting::new(engine.connect(config, local, server_name)?);
         if let Some(socket) = socket.keep() {
             connecting.own_socket(PathId(0), socket);
         }
@@ -111,35 +113,35 @@ impl Endpoint {
     /// The next client that asks for a connection, to be decided about; `None` once the endpoint is
     /// closed. Cancel safe.
     pub async fn accept(&self) -> Option<Incoming> {
-        let client = self.engine().next_client().await?;
+        let client = self.crew().next_client().await?;
         Some(Incoming::new(client, self.handle.clone()))
     }
 
     /// Closes all connections with an application code and reason, and accepts no more.
     pub fn close(&self, code: VarInt, reason: &[u8]) {
-        self.engine().close(code, reason);
+        self.crew().close(code, reason);
     }
 
     /// Waits until no connection is left, those that are closing included.
     pub async fn wait_idle(&self) {
-        self.engine().wait_idle().await;
+        self.crew().wait_idle().await;
     }
 
     /// Connections that exist, those that are closing included.
     pub fn open_connections(&self) -> usize {
-        self.engine().open_connections()
+        self.crew().open_connections()
     }
 
     /// How strangers were dealt with: connections accepted and refused, Retry packets, stateless
     /// resets.
     pub fn stats(&self) -> EndpointStats {
-        self.engine().stats()
+        self.crew().stats()
     }
 
     /// The addresses of the sockets, in the order they were bound, those bound for single paths
     /// included.
     pub fn local_addrs(&self) -> Vec<SocketAddr> {
-        self.engine().sockets.local_addrs()
+        self.crew().local_addrs()
     }
 
     /// Binds one more socket and returns its address, for paths from there.
@@ -147,7 +149,11 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be bound.
     pub fn bind(&self, local: SocketAddr) -> io::Result<SocketAddr> {
-        self.add_socket(bind(local).map_err(with_address)?)
+        match self.crew().bind_group(local) {
+            Some(Ok(group)) => self.crew().add_sockets(group),
+            Some(Err(GroupError::Bind(error))) => Err(with_address(error)),
+            Some(Err(GroupError::Share(_))) | None => self.add_socket(bind(local).map_err(with_address)?),
+        }
     }
 
     /// Replaces the sockets of this address family that were not bound for single paths by one that
@@ -158,7 +164,7 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn rebind(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        Ok(self.engine().rebind(socket)?.local())
+        self.crew().rebind(socket)
     }
 
     /// Takes one more socket, bound by the caller, and returns its address.
@@ -166,7 +172,17 @@ impl Endpoint {
     /// # Errors
     /// If the socket cannot be used with the runtime.
     pub fn add_socket(&self, socket: UdpSocket) -> io::Result<SocketAddr> {
-        Ok(self.engine().add_socket(socket, UsedBy::All)?.local())
+        self.crew().add_sockets(vec![socket])
+    }
+
+    /// How many workers it has, see [`EndpointBuilder::workers`].
+    pub fn workers(&self) -> usize {
+        self.crew().len()
+    }
+
+    /// Connections of each worker, those that are closing included.
+    pub fn connections_by_worker(&self) -> Vec<usize> {
+        self.crew().connections()
     }
 }
 
@@ -194,6 +210,7 @@ pub struct EndpointBuilder {
     client: Option<ClientConfig>,
     reset_key: Option<ResetKey>,
     quic_lb: Option<QuicLb>,
+    workers: Option<usize>,
 }
 
 impl EndpointBuilder {
@@ -246,7 +263,19 @@ impl EndpointBuilder {
         self
     }
 
-    /// Binds the sockets and starts to receive, on the current tokio runtime.
+    /// So many workers, 1 to 64, instead of one: each has a socket of its own on every address, a
+    /// thread of its own and its own connections, and the kernel takes each packet to its worker by
+    /// the connection id. See [`Incoming::runtime`] for how an application works on that thread,
+    /// too. With sockets that the caller has bound, and where the system cannot steer (other than
+    /// Linux, or not permitted), there is one worker, and a log line says so.
+    #[must_use]
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers.clamp(1, Steering::MAX_WORKERS));
+        self
+    }
+
+    /// Binds the sockets and starts to receive: on the current tokio runtime, but for several
+    /// workers.
     ///
     /// # Errors
     /// If a socket cannot be bound, or there is no tokio runtime here.
@@ -256,20 +285,50 @@ impl EndpointBuilder {
         }
         let mut seed = [0; 32];
         SystemRandom::new().fill(&mut seed).map_err(|_| io::Error::other("no randomness from the system"))?;
-        let mut proto = proto::Endpoint::new(self.server.map(|config| config.to_proto()), seed);
+        let mut proto = proto::Endpoint::new(self.server.take().map(|config| config.to_proto()), seed);
         if let Some(key) = &self.reset_key {
             proto = proto.with_reset_key(key);
         }
-        if let Some(config) = self.quic_lb {
+        if let Some(config) = self.quic_lb.take() {
             proto = proto.with_quic_lb(config);
         }
-        let endpoint = Endpoint { handle: EndpointHandle::new(Engine::new(proto, self.client)?) };
-        for local in self.bind {
-            endpoint.bind(local)?;
+        let steering = proto.steering(self.workers.unwrap_or(1));
+        let steered = Steered::new(steering, proto.cid_len());
+        let Some(groups) = self.bind_groups(&steered)? else {
+            let crew = Crew::new(vec![proto], None, self.client.take())?;
+            let endpoint = Endpoint { handle: EndpointHandle::new(crew) };
+            for local in self.bind {
+                endpoint.bind(local)?;
+            }
+            for socket in self.sockets {
+                endpoint.add_socket(socket)?;
+            }
+            return Ok(endpoint);
+        };
+        let crew = Crew::new(proto.into_workers(steering), Some(steered), self.client.take())?;
+        for group in groups {
+            crew.add_sockets(group)?;
         }
-        for socket in self.sockets {
-            endpoint.add_socket(socket)?;
+        Ok(Endpoint { handle: EndpointHandle::new(crew) })
+    }
+
+    /// A socket per worker for each address; `None` if there is to be one worker.
+    fn bind_groups(&self, steered: &Steered) -> io::Result<Option<Vec<Vec<UdpSocket>>>> {
+        if steered.workers() == 1 {
+            return Ok(None);
         }
-        Ok(endpoint)
+        if !self.sockets.is_empty() {
+            info!("one worker instead of {}: the sockets are others'", steered.workers());
+            return Ok(None);
+        }
+        let groups = self.bind.iter().map(|local| steered.bind(*local)).collect();
+        match groups {
+            Ok(groups) => Ok(Some(groups)),
+            Err(GroupError::Bind(error)) => Err(with_address(error)),
+            Err(GroupError::Share(error)) => {
+                info!("one worker instead of {}: the system steers no packets: {error}", steered.workers());
+                Ok(None)
+            }
+        }
     }
 }

@@ -5,6 +5,7 @@
 //! knows them.
 
 mod arrivals;
+mod crew;
 mod driver;
 mod ending;
 mod handle;
@@ -13,27 +14,27 @@ mod migrate;
 mod open_path;
 mod receive;
 mod shared;
+mod thread;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     io,
     net::{SocketAddr, UdpSocket},
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, atomic::Ordering::SeqCst},
 };
 
 use proto::{AcceptError, ConnectionHandle, EndpointEvent, NetworkPath, Transmit, TransportError, VarInt};
-use tokio::{
-    runtime::Handle as Runtime,
-    sync::{Notify, oneshot},
-};
+use tokio::{runtime::Handle as Runtime, sync::oneshot};
 use tracing::{Instrument as _, debug, info_span};
 
 use self::{
+    crew::Common,
     driver::Driver,
     inbox::{Inbox, Spares},
-    migrate::rebind,
+    thread::Thread,
 };
 pub(crate) use self::{
+    crew::Crew,
     ending::{End, Ending},
     handle::{EndpointHandle, Handle},
     migrate::migrate,
@@ -41,7 +42,7 @@ pub(crate) use self::{
     shared::{Sender, Shared, State, index},
 };
 use crate::{
-    BindError, ClientConfig, ConnectError, ConnectionError, EndpointStats, PathOptions, ServerConfig,
+    BindError, ClientConfig, ConnectError, ConnectionError, PathOptions, ServerConfig,
     bind::bind_path,
     clock,
     lock::lock,
@@ -52,37 +53,35 @@ use crate::{
 /// What a client is told that had to make room before anybody decided about it.
 const CROWDED: &str = "too many clients wait to be let in";
 
-/// What an endpoint's handles, tasks and connections share.
+/// What an endpoint's handles, tasks and connections share; where it has several workers, those of
+/// one of them.
 pub(crate) struct Engine {
+    /// Which worker it is.
+    index: usize,
     runtime: Runtime,
     pub(crate) sockets: Sockets,
     /// Receive buffers of handled datagrams.
     spares: Spares,
     books: Mutex<Books>,
-    /// A client waits to be accepted, or none ever will.
-    incoming: Notify,
-    /// The last connection is gone.
-    idle: Notify,
+    common: Arc<Common>,
+    /// Where the runtime is, if it is its own.
+    _thread: Option<Thread>,
 }
 
-/// What needs the endpoint's lock.
+/// What needs the engine's lock.
 struct Books {
     proto: proto::Endpoint,
     connections: BTreeMap<ConnectionHandle, Arc<Shared>>,
     /// Clients about which nobody has decided, and what has come from them meanwhile.
     undecided: BTreeMap<ConnectionHandle, Arc<Inbox>>,
-    /// Those of them that wait for [`Engine::next_client`].
-    backlog: VecDeque<Client>,
-    /// The configuration of connections that are given none.
-    client: Option<ClientConfig>,
-    /// By [`Engine::close`].
+    /// By [`Crew::close`].
     closed: bool,
-    /// No handle is left.
-    abandoned: bool,
 }
 
 /// A client that asks for a connection.
 pub(crate) struct Client {
+    /// Whose client it is.
+    worker: usize,
     pub(crate) proto: Box<proto::Incoming>,
     /// Datagrams that follow.
     inbox: Arc<Inbox>,
@@ -116,106 +115,42 @@ impl Drop for PathSocket {
 }
 
 impl Engine {
-    /// Without sockets; for the runtime that this is called on.
-    ///
-    /// # Errors
-    /// If this is no tokio runtime.
-    pub(crate) fn new(proto: proto::Endpoint, client: Option<ClientConfig>) -> io::Result<Arc<Self>> {
-        let books = Books {
-            proto,
-            connections: BTreeMap::new(),
-            undecided: BTreeMap::new(),
-            backlog: VecDeque::new(),
-            client,
-            closed: false,
-            abandoned: false,
-        };
-        Ok(Arc::new(Self {
-            runtime: Runtime::try_current().map_err(io::Error::other)?,
+    fn new(
+        proto: proto::Endpoint,
+        index: usize,
+        runtime: Runtime,
+        thread: Option<Thread>,
+        common: Arc<Common>,
+    ) -> Self {
+        let books = Books { proto, connections: BTreeMap::new(), undecided: BTreeMap::new(), closed: false };
+        Self {
+            index,
+            runtime,
             sockets: Sockets::default(),
             spares: Spares::default(),
             books: Mutex::new(books),
-            incoming: Notify::new(),
-            idle: Notify::new(),
-        }))
+            common,
+            _thread: thread,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {
         lock(&self.books)
     }
 
-    pub(crate) fn set_client_config(&self, config: ClientConfig) {
-        self.lock().client = Some(config);
-    }
-
-    pub(crate) fn client_config(&self) -> Option<ClientConfig> {
-        self.lock().client.clone()
-    }
-
-    pub(crate) fn set_server_config(&self, config: Option<ServerConfig>) {
-        self.lock().proto.set_server_config(config.map(|config| config.to_proto()));
-    }
-
-    pub(crate) fn stats(&self) -> EndpointStats {
-        self.lock().proto.stats()
-    }
-
-    pub(crate) fn open_connections(&self) -> usize {
-        self.lock().connections.len()
-    }
-
-    /// Waits until no connection is left.
-    pub(crate) async fn wait_idle(&self) {
-        loop {
-            let idle = self.idle.notified();
-            if self.open_connections() == 0 {
-                return;
-            }
-            idle.await;
-        }
-    }
-
-    /// The next client to be decided about; `None` once the endpoint is closed. Cancel safe.
-    pub(crate) async fn next_client(&self) -> Option<Client> {
-        loop {
-            let incoming = self.incoming.notified();
-            {
-                let mut state = self.lock();
-                if let Some(client) = state.backlog.pop_front() {
-                    return Some(client);
-                }
-                if state.closed {
-                    return None;
-                }
-            }
-            incoming.await;
-        }
+    /// What drives its connections.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
     }
 
     /// Closes all connections, and takes no more.
-    pub(crate) fn close(&self, code: VarInt, reason: &[u8]) {
+    fn close(&self, code: VarInt, reason: &[u8]) {
         let mut state = self.lock();
         state.closed = true;
         state.proto.set_server_config(None);
         let connections: Vec<Arc<Shared>> = state.connections.values().cloned().collect();
-        let backlog = std::mem::take(&mut state.backlog);
         drop(state);
         connections.iter().for_each(|connection| connection.close(code, reason));
-        backlog.into_iter().for_each(|client| self.refuse(client, ""));
-        self.incoming.notify_waiters();
-    }
-
-    /// Lets `socket` take the place of those of its address family that were not bound for single
-    /// paths; paths of clients move there.
-    pub(crate) fn rebind(self: &Arc<Self>, socket: UdpSocket) -> io::Result<Arc<Socket>> {
-        let new = self.add_socket(socket, UsedBy::All)?;
-        let old = self.sockets.replace(&new);
-        let connections: Vec<Arc<Shared>> = self.lock().connections.values().cloned().collect();
-        for connection in &connections {
-            rebind(connection, &old, new.local());
-        }
-        old.iter().for_each(|socket| socket.retire());
-        Ok(new)
     }
 
     /// Starts a connection to a server.
@@ -281,7 +216,7 @@ impl Engine {
 
     /// Makes a client show that it receives at its address; gives it back if it has.
     pub(crate) fn retry(&self, client: Client) -> Result<(), Client> {
-        let Client { proto, inbox } = client;
+        let Client { worker, proto, inbox } = client;
         let (handle, mut out) = (proto.handle(), Vec::new());
         let mut state = self.lock();
         match state.proto.retry(clock::now(), *proto, &mut out) {
@@ -291,7 +226,7 @@ impl Engine {
                 self.reply(&transmit, &out);
                 Ok(())
             }
-            Err(proto) => Err(Client { proto, inbox }),
+            Err(proto) => Err(Client { worker, proto, inbox }),
         }
     }
 
@@ -319,6 +254,7 @@ impl Engine {
     ) -> Started {
         let (shared, handshake) = Shared::new(self.clone(), handle, remote, proto, inbox);
         state.connections.insert(handle, shared.clone());
+        self.common.open.fetch_add(1, SeqCst);
         Started { shared, handshake }
     }
 
@@ -376,29 +312,11 @@ impl Engine {
         // A driver that died has not told that its connection is drained.
         state.proto.forget(handle);
         let connection = state.connections.remove(&handle);
-        let idle = state.connections.is_empty();
-        let abandoned = state.abandoned;
         drop(state);
+        if connection.is_some() {
+            self.common.open.fetch_sub(1, SeqCst);
+        }
         drop(connection);
-        if idle {
-            self.idle.notify_waiters();
-            if abandoned {
-                self.sockets.close();
-            }
-        }
-    }
-
-    /// The last handle is gone: nobody can accept.
-    fn abandon(&self) {
-        let mut state = self.lock();
-        state.abandoned = true;
-        state.proto.set_server_config(None);
-        let backlog = std::mem::take(&mut state.backlog);
-        let idle = state.connections.is_empty();
-        drop(state);
-        backlog.into_iter().for_each(|client| self.refuse(client, ""));
-        if idle {
-            self.sockets.close();
-        }
+        self.common.end_if_idle();
     }
 }

@@ -62,6 +62,14 @@ impl Incoming {
         self.client().proto.may_retry()
     }
 
+    /// The runtime that will drive its connection: the current one when the endpoint was made, or
+    /// the thread of its worker ([`EndpointBuilder::workers`](crate::EndpointBuilder::workers)). What
+    /// is spawned there works on the connection without a hop between threads, and ends with the
+    /// endpoint.
+    pub fn runtime(&self) -> tokio::runtime::Handle {
+        self.endpoint.crew().of(self.client()).runtime().clone()
+    }
+
     /// Begins the handshake.
     ///
     /// # Errors
@@ -69,7 +77,7 @@ impl Incoming {
     /// its configuration.
     pub fn accept(mut self) -> Result<Connecting, ConnectionError> {
         let client = self.take();
-        self.endpoint.engine().accept(client, None).map(Connecting::new)
+        self.endpoint.crew().of(&client).accept(client, None).map(Connecting::new)
     }
 
     /// As [`accept`](Self::accept), with another configuration than the endpoint's. Of this, the
@@ -79,7 +87,7 @@ impl Incoming {
     /// As [`accept`](Self::accept).
     pub fn accept_with(mut self, config: &ServerConfig) -> Result<Connecting, ConnectionError> {
         let client = self.take();
-        self.endpoint.engine().accept(client, Some(config)).map(Connecting::new)
+        self.endpoint.crew().of(&client).accept(client, Some(config)).map(Connecting::new)
     }
 
     /// Turns it away with `CONNECTION_REFUSED` and the reason, which anybody on the path can read.
@@ -87,7 +95,7 @@ impl Incoming {
     /// up.
     pub fn refuse(mut self, reason: &str) {
         let client = self.take();
-        self.endpoint.engine().refuse(client, reason);
+        self.endpoint.crew().of(&client).refuse(client, reason);
     }
 
     /// Makes it show that it receives at its address, at the price of a round trip, and forgets it:
@@ -97,7 +105,7 @@ impl Incoming {
     /// If it has answered a Retry already.
     pub fn retry(mut self) -> Result<(), RetryError> {
         let client = self.take();
-        self.endpoint.engine().retry(client).map_err(|client| {
+        self.endpoint.crew().of(&client).retry(client).map_err(|client| {
             self.client = Some(client);
             RetryError(Box::new(self))
         })
@@ -106,14 +114,14 @@ impl Incoming {
     /// Forgets it without a word; it tries again until it gives up.
     pub fn ignore(mut self) {
         let client = self.take();
-        self.endpoint.engine().ignore(client);
+        self.endpoint.crew().of(&client).ignore(client);
     }
 }
 
 impl Drop for Incoming {
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            self.endpoint.engine().refuse(client, "");
+            self.endpoint.crew().of(&client).refuse(client, "");
         }
     }
 }

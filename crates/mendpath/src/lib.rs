@@ -105,6 +105,7 @@ mod recv_stream;
 mod send_stream;
 mod socket;
 mod sockets;
+mod steer;
 mod verifier;
 mod waits;
 

@@ -2,7 +2,7 @@
 //! section 3.2).
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -12,6 +12,7 @@ use ring::hmac;
 use crate::{
     by_path::ByPath,
     quic_lb::{Nonces, QuicLb},
+    steering::Steering,
     wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode},
 };
 
@@ -25,20 +26,38 @@ pub(crate) const ISSUED_UNUSED: u64 = 2;
 /// The same for a path in use: addresses may change several times before spent ids are replaced.
 pub(crate) const ISSUED_IN_USE: u64 = 4;
 
-/// Makes the connection ids of an endpoint: random ones, or such that balancers can read. Clones
-/// share their nonces.
+/// Makes the connection ids of an endpoint: random ones, or such that balancers can read; where the
+/// endpoint has workers, such that lead to this one. Clones share their nonces.
 #[derive(Clone)]
 pub(crate) struct CidMaker {
     readable: Option<(Arc<QuicLb>, Arc<Mutex<Nonces>>)>,
+    home: Option<(Steering, usize)>,
 }
 
 impl CidMaker {
     /// Random connection ids of [`CID_LEN`] bytes.
-    pub(crate) const RANDOM: Self = Self { readable: None };
+    pub(crate) const RANDOM: Self = Self { readable: None, home: None };
 
     /// Connection ids for balancers with this configuration; `key` decides the order of nonces.
     pub(crate) fn readable(config: QuicLb, key: &[u8; QuicLb::KEY_LEN]) -> Self {
-        Self { readable: Some((Arc::new(config), Arc::new(Mutex::new(Nonces::new(key))))) }
+        let nonces = Arc::new(Mutex::new(Nonces::new(key)));
+        Self { readable: Some((Arc::new(config), nonces)), home: None }
+    }
+
+    /// The same for one of several workers. Each goes through all nonces on its own and uses those
+    /// that lead to it: no two use the same one.
+    pub(crate) fn for_worker(&self, steering: Steering, worker: usize) -> Self {
+        let own = |(config, nonces): &(_, Arc<Mutex<Nonces>>)| {
+            let nonces = nonces.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            (Arc::clone(config), Arc::new(Mutex::new(nonces)))
+        };
+        Self { readable: self.readable.as_ref().map(own), home: Some((steering, worker)) }
+    }
+
+    /// The other worker that packets to `cid` are for.
+    pub(crate) fn elsewhere(&self, cid: &[u8]) -> Option<usize> {
+        let (steering, home) = self.home?;
+        Some(steering.worker_of(cid)).filter(|worker| *worker != home)
     }
 
     /// The length of all of them.
@@ -46,8 +65,17 @@ impl CidMaker {
         self.readable.as_ref().map_or(CID_LEN, |(config, _)| config.cid_len())
     }
 
-    /// A new one.
+    /// A new one: as many attempts as there are workers, on average.
     pub(crate) fn make(&self, rng: &mut impl RngCore) -> ConnectionId {
+        loop {
+            let cid = self.attempt(rng);
+            if self.elsewhere(&cid).is_none() {
+                return cid;
+            }
+        }
+    }
+
+    fn attempt(&self, rng: &mut impl RngCore) -> ConnectionId {
         match &self.readable {
             None => random_cid(rng),
             Some((config, nonces)) => {
@@ -61,9 +89,10 @@ impl CidMaker {
 
     /// Whether a connection id that nobody here has may be one that we have forgotten. One that a
     /// balancer should have brought to another server is not: a reset made with the key that the
-    /// servers share would end a connection that lives.
+    /// servers share would end a connection that lives, and so would one of a worker about what
+    /// another worker has.
     pub(crate) fn may_have_made(&self, cid: &ConnectionId) -> bool {
-        self.readable.as_ref().is_none_or(|(config, _)| config.is_ours(cid))
+        self.elsewhere(cid).is_none() && self.readable.as_ref().is_none_or(|(config, _)| config.is_ours(cid))
     }
 }
 
@@ -100,9 +129,16 @@ struct RemoteCid {
     used: bool,
 }
 
+/// The same as it is kept: its token follows from it.
+#[derive(Clone, Copy, Debug)]
+struct IssuedCid {
+    sequence: u64,
+    cid: ConnectionId,
+}
+
 #[derive(Debug, Default)]
 struct LocalPathCids {
-    issued: Vec<LocalCid>,
+    issued: Vec<IssuedCid>,
     next_sequence: u64,
     /// The peer is asked to give up those below.
     retire_prior_to: u64,
@@ -128,9 +164,8 @@ impl LocalPathCids {
 /// Both ends' connection ids.
 pub(crate) struct CidRegistry {
     local: ByPath<LocalPathCids>,
-    by_cid: BTreeMap<ConnectionId, PathId>,
     remote: ByPath<RemotePathCids>,
-    reset_key: hmac::Key,
+    reset_key: Arc<hmac::Key>,
     maker: CidMaker,
     /// Reset tokens may have changed since the endpoint was told.
     resets_changed: bool,
@@ -144,24 +179,22 @@ impl CidRegistry {
     pub(crate) fn new(
         local: ConnectionId,
         remote: ConnectionId,
-        reset_key: hmac::Key,
+        reset_key: Arc<hmac::Key>,
         maker: CidMaker,
     ) -> Self {
         let mut registry = Self {
             local: ByPath::new(),
-            by_cid: BTreeMap::new(),
             remote: ByPath::new(),
             reset_key,
             maker,
             resets_changed: false,
             retiring: 0,
         };
-        let first = LocalCid { sequence: 0, cid: local, token: reset_token(&registry.reset_key, &local) };
+        let first = IssuedCid { sequence: 0, cid: local };
         registry.local.insert(
             PathId::ZERO,
             LocalPathCids { issued: vec![first], next_sequence: 1, retire_prior_to: 0 },
         );
-        registry.by_cid.insert(local, PathId::ZERO);
         registry.set_initial_remote(remote);
         registry
     }
@@ -215,23 +248,24 @@ impl CidRegistry {
         self.maker.len()
     }
 
-    /// The path that a packet to `cid` belongs to.
+    /// The path that a packet to `cid` belongs to. Looked for in all that were issued, of which there
+    /// are a few per path; the paths that carry the most come first.
     pub(crate) fn path_of(&self, cid: &ConnectionId) -> Option<PathId> {
-        self.by_cid.get(cid).copied()
+        let has = |cids: &LocalPathCids| cids.issued.iter().any(|issued| issued.cid == *cid);
+        self.local.keys().zip(self.local.values()).find(|(_, cids)| has(cids)).map(|(path, _)| *path)
     }
 
     /// Issues connection ids for `path` until the peer has `target`; the new ones are returned.
     pub(crate) fn issue(&mut self, path: PathId, target: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
-        let mut new = Vec::new();
-        while self.local.get_or_default(path).wanted() < target {
-            let cid = self.maker.make(rng);
-            let token = reset_token(&self.reset_key, &cid);
-            let cids = self.local.get_or_default(path);
-            let local = LocalCid { sequence: cids.next_sequence, cid, token };
+        let cids = self.local.get_or_default(path);
+        let missing = target.saturating_sub(cids.wanted());
+        cids.issued.reserve_exact(missing as usize);
+        let mut new = Vec::with_capacity(missing as usize);
+        for _ in 0..missing {
+            let (sequence, cid) = (cids.next_sequence, self.maker.make(rng));
             cids.next_sequence += 1;
-            cids.issued.push(local);
-            self.by_cid.insert(cid, path);
-            new.push(local);
+            cids.issued.push(IssuedCid { sequence, cid });
+            new.push(LocalCid { sequence, cid, token: reset_token(&self.reset_key, &cid) });
         }
         new
     }
@@ -284,7 +318,9 @@ impl CidRegistry {
 
     /// The record of an issued and not retired connection id.
     pub(crate) fn local(&self, path: PathId, sequence: u64) -> Option<LocalCid> {
-        self.local.get(&path)?.issued.iter().find(|c| c.sequence == sequence).copied()
+        let issued = self.local.get(&path)?.issued.iter().find(|c| c.sequence == sequence)?;
+        let token = reset_token(&self.reset_key, &issued.cid);
+        Some(LocalCid { sequence, cid: issued.cid, token })
     }
 
     /// The peer will not use one of ours again; returns it if it was still active.
@@ -301,9 +337,7 @@ impl CidRegistry {
             ));
         }
         let Some(at) = cids.issued.iter().position(|c| c.sequence == sequence) else { return Ok(None) };
-        let cid = cids.issued.remove(at).cid;
-        self.by_cid.remove(&cid);
-        Ok(Some(cid))
+        Ok(Some(cids.issued.remove(at).cid))
     }
 
     /// The peer offers a connection id. Returns the sequence numbers to retire in answer.
@@ -344,6 +378,8 @@ impl CidRegistry {
         {
             retired.push(sequence);
         } else {
+            // Few, and most of them wait for paths that may never open.
+            cids.known.reserve_exact(1);
             cids.known.push_back(RemoteCid { sequence, cid, token: Some(token), used: false });
         }
         // The one in use is gone: another takes over, best one that no packet has carried.
@@ -407,12 +443,7 @@ impl CidRegistry {
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
         self.remote.remove(&path);
         self.resets_changed = true;
-        let cids: Vec<_> =
-            self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect());
-        for cid in &cids {
-            self.by_cid.remove(cid);
-        }
-        cids
+        self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect())
     }
 }
 
@@ -432,7 +463,8 @@ mod tests {
     }
 
     fn registry() -> CidRegistry {
-        CidRegistry::new(cid(1), cid(2), hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]), CidMaker::RANDOM)
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
+        CidRegistry::new(cid(1), cid(2), Arc::new(key), CidMaker::RANDOM)
     }
 
     #[test]
@@ -498,7 +530,7 @@ mod tests {
     fn those_of_every_path_lead_a_balancer_here() {
         let config = QuicLb::new(0, b"server", 13).unwrap().with_key(&[1; 16]);
         let maker = CidMaker::readable(config.clone(), &[2; 16]);
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
+        let key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]));
         let mut rng = ChaCha12Rng::from_seed([0; 32]);
         let mut issued = Vec::new();
         for _connection in 0..2 {

@@ -85,7 +85,7 @@ const ACK_DELAY_EXPONENT: u8 = 3;
 pub(crate) struct Secrets {
     /// The connection's own source of randomness begins with this.
     pub(crate) rng: [u8; 32],
-    pub(crate) reset_key: hmac::Key,
+    pub(crate) reset_key: Arc<hmac::Key>,
     pub(crate) cids: CidMaker,
     pub(crate) token_key: Arc<TokenKey>,
 }

@@ -132,8 +132,10 @@ pub(crate) fn open<'a>(
 pub(crate) struct CryptoStream {
     // sending
     buffer: VecDeque<u8>,
+    /// All before has been acknowledged.
     buffer_start: u64,
     unsent: u64,
+    /// Of what the buffer holds.
     acked: RangeSet,
     lost: RangeSet,
     // receiving
@@ -143,6 +145,18 @@ pub(crate) struct CryptoStream {
 }
 
 impl CryptoStream {
+    /// Nothing was written or has arrived.
+    pub(crate) const EMPTY: Self = Self {
+        buffer: VecDeque::new(),
+        buffer_start: 0,
+        unsent: 0,
+        acked: RangeSet::new(),
+        lost: RangeSet::new(),
+        arrived: RangeSet::new(),
+        assembly: VecDeque::new(),
+        read: 0,
+    };
+
     pub(crate) fn write(&mut self, data: &[u8]) {
         self.buffer.extend(data);
     }
@@ -180,11 +194,13 @@ impl CryptoStream {
     pub(crate) fn on_acked(&mut self, range: CryptoRange) {
         let range = range.offset..range.offset + range.len;
         self.lost.remove(range.clone());
-        self.acked.insert(range);
+        self.acked.insert(range.start.max(self.buffer_start)..range.end);
         if let Some(first) = self.acked.first().filter(|r| r.start <= self.buffer_start) {
             let done = first.end.saturating_sub(self.buffer_start);
             self.buffer.drain(..done as usize);
             self.buffer_start += done;
+            // What is gone from the buffer needs no entry.
+            self.acked.remove(0..self.buffer_start);
             if self.buffer.is_empty() {
                 self.buffer = VecDeque::new();
             }
@@ -192,15 +208,20 @@ impl CryptoStream {
     }
 
     pub(crate) fn on_lost(&mut self, range: CryptoRange) {
-        for missing in self.acked.missing_within(range.offset..range.offset + range.len) {
+        for missing in self.unacked(range) {
             self.lost.insert(missing);
         }
+    }
+
+    fn unacked(&self, range: CryptoRange) -> Vec<core::ops::Range<u64>> {
+        let end = range.offset + range.len;
+        self.acked.missing_within(range.offset.max(self.buffer_start).min(end)..end).collect()
     }
 
     /// Makes what is un-ACKed of a range pending again, at most so many bytes; returns how many.
     pub(crate) fn repeat(&mut self, range: CryptoRange, most: u64) -> u64 {
         let mut left = most;
-        for missing in self.acked.missing_within(range.offset..range.offset + range.len) {
+        for missing in self.unacked(range) {
             let end = missing.end.min(missing.start + left);
             left -= end - missing.start;
             self.lost.insert(missing.start..end);

@@ -9,8 +9,12 @@ mod routes;
 #[cfg(test)]
 mod tests;
 mod used_tokens;
+mod workers;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+};
 
 use rand_chacha::{
     ChaCha12Rng,
@@ -73,6 +77,8 @@ pub enum EndpointOutput {
     Incoming(Box<Incoming>),
     /// Send this at once; the bytes are in the buffer given along.
     Reply(Transmit),
+    /// It is for this other worker, see [`Endpoint::into_workers`]: give it to that one.
+    Misdirected(usize),
 }
 
 /// How an endpoint dealt with strangers. Counters only grow.
@@ -97,6 +103,9 @@ pub struct EndpointStats {
     pub version_negotiations_sent: u64,
     /// Stateless resets sent (RFC 9000 section 10.3).
     pub resets_sent: u64,
+    /// Datagrams that came to another worker than the one they were for, and were handed on
+    /// ([`Endpoint::into_workers`]).
+    pub misdirected: u64,
     /// Datagrams dropped without an answer: garbage, fragments, packets of nobody, and clients that
     /// the application ignored.
     pub dropped: u64,
@@ -135,11 +144,14 @@ impl core::fmt::Debug for ResetKey {
 pub struct Endpoint {
     server: Option<Arc<ServerConfig>>,
     rng: ChaCha12Rng,
-    reset_key: hmac::Key,
+    reset_key: Arc<hmac::Key>,
     cids: CidMaker,
     token_key: Arc<TokenKey>,
-    used_tokens: UsedTokens,
+    /// Workers share them: a token is good once.
+    used_tokens: Arc<Mutex<UsedTokens>>,
     routes: Routes,
+    /// How many workers share the limits.
+    workers: usize,
     lobby: Lobby,
     evicted: VecDeque<ConnectionHandle>,
     resets: RateLimit,
@@ -159,11 +171,12 @@ impl Endpoint {
         Self {
             server,
             rng,
-            reset_key: hmac::Key::new(hmac::HMAC_SHA256, &reset_key),
+            reset_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &reset_key)),
             cids: CidMaker::RANDOM,
             token_key: Arc::new(TokenKey::new(&token_key)),
-            used_tokens: UsedTokens::default(),
+            used_tokens: Arc::default(),
             routes: Routes::new(&lookup_key),
+            workers: 1,
             lobby: Lobby::default(),
             evicted: VecDeque::new(),
             resets: RateLimit::new(RESETS_PER_SECOND),
@@ -178,7 +191,7 @@ impl Endpoint {
     /// connection.
     #[must_use]
     pub fn with_reset_key(mut self, key: &ResetKey) -> Self {
-        self.reset_key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        self.reset_key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes()));
         self
     }
 
@@ -249,6 +262,9 @@ impl Endpoint {
             return Some(EndpointOutput::ToConnection(handle));
         }
         let unknown = header.dcid;
+        if let Some(worker) = self.cids.elsewhere(&unknown) {
+            return Some(self.hand_on(worker, &header.kind, datagram.data));
+        }
         match header.kind {
             HeaderKind::UnknownVersion { dcid, scid } => self.negotiate_version(&datagram, dcid, scid, out),
             HeaderKind::Initial { token } => {
@@ -281,8 +297,8 @@ impl Endpoint {
         dcid: ConnectionId,
         out: &mut Vec<u8>,
     ) -> Option<EndpointOutput> {
-        if let Some(handle) = self.routes.by_reset_token(datagram.data) {
-            return Some(EndpointOutput::ToConnection(handle));
+        if let Some(output) = self.reset_of_a_connection(datagram.data) {
+            return Some(output);
         }
         if !self.cids.may_have_made(&dcid) {
             self.stats.dropped += 1;
@@ -300,9 +316,9 @@ impl Endpoint {
     /// Takes what cannot be read as a packet for the reset of a connection, if it is one.
     fn reset_of_ours(&mut self, datagram: Datagram<'_>) -> Option<EndpointOutput> {
         if datagram.data.len() >= MIN_RESET
-            && let Some(handle) = self.routes.by_reset_token(datagram.data)
+            && let Some(output) = self.reset_of_a_connection(datagram.data)
         {
-            return Some(EndpointOutput::ToConnection(handle));
+            return Some(output);
         }
         self.stats.dropped += 1;
         None

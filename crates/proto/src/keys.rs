@@ -1,8 +1,9 @@
 //! The keys of 1-RTT packets and how they follow each other (RFC 9001 section 6).
 //!
-//! Three sets are at hand: the current one, the previous one for packets that come late, and the
-//! next one, made ahead of need, so that a packet with a flipped key phase bit costs one failed
-//! decryption and no key derivation. All paths share one key phase (draft-ietf-quic-multipath-21
+//! Three keys are at hand to open packets with: the current one, the previous one for packets that
+//! come late, and the next one, made ahead of need, so that a packet with a flipped key phase bit
+//! costs one failed decryption and no key derivation. The next one to seal with is made when it is
+//! needed. All paths share one key phase (draft-ietf-quic-multipath-21
 //! section 2.4); where it begins in each path's packet numbers is in [`PhaseBounds`].
 
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
@@ -28,7 +29,9 @@ pub(crate) struct OneRttKeys {
     pub(crate) previous_until: Option<Instant>,
     /// No update of ours begins before.
     pub(crate) settled_at: Option<Instant>,
-    next: PacketKeySet,
+    /// What packets of the next phase are opened with.
+    next: Box<dyn PacketKey>,
+    /// What the next phase follows from.
     secrets: Secrets,
     /// The key phase bit of the current phase.
     bit: bool,
@@ -43,7 +46,7 @@ pub(crate) struct OneRttKeys {
 }
 
 impl OneRttKeys {
-    pub(crate) fn new(keys: Keys, mut secrets: Secrets) -> Self {
+    pub(crate) fn new(keys: Keys, secrets: Secrets) -> Self {
         Self {
             local_header: keys.local.header,
             remote_header: keys.remote.header,
@@ -51,7 +54,7 @@ impl OneRttKeys {
             previous: None,
             previous_until: None,
             settled_at: None,
-            next: secrets.next_packet_keys(),
+            next: secrets.clone().next_packet_keys().remote,
             secrets,
             bit: false,
             sealed: 0,
@@ -76,7 +79,7 @@ impl OneRttKeys {
         match (phase, &self.previous) {
             (KeyPhase::Previous, Some(previous)) => &**previous,
             (KeyPhase::Previous | KeyPhase::Current, _) => &*self.current.remote,
-            (KeyPhase::Next, _) => &*self.next.remote,
+            (KeyPhase::Next, _) => &*self.next,
         }
     }
 
@@ -114,8 +117,8 @@ impl OneRttKeys {
 
     /// Moves on to the next phase.
     pub(crate) fn update(&mut self) {
-        let next = core::mem::replace(&mut self.next, self.secrets.next_packet_keys());
-        let old = core::mem::replace(&mut self.current, next);
+        let old = core::mem::replace(&mut self.current, self.secrets.next_packet_keys());
+        self.next = self.secrets.clone().next_packet_keys().remote;
         self.previous = Some(old.remote);
         (self.previous_until, self.settled_at) = (None, None);
         self.bit = !self.bit;

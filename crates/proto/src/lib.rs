@@ -74,7 +74,7 @@
 //!                 let datagram = Datagram { path, ecn: None, data: &mut data };
 //!                 server.as_mut().expect("it was accepted").handle_datagram(now, datagram);
 //!             }
-//!             Some(EndpointOutput::Reply(_)) | None => {}
+//!             _ => {}
 //!         }
 //!     }
 //!     let Some(server) = &mut server else { continue };
@@ -128,6 +128,7 @@ pub mod scheduler;
 mod snapshot;
 mod stats;
 mod steady;
+mod steering;
 #[allow(clippy::missing_errors_doc, reason = "public for fuzzing alone; `Connection` says it")]
 mod streams;
 mod token;
@@ -156,6 +157,7 @@ pub use range_set::RangeSet;
 pub use scheduler::SchedulerKind;
 pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons, TimedStats};
+pub use steering::Steering;
 pub use streams::{
     Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
     StreamsStats, WriteError,

@@ -460,7 +460,7 @@ impl World {
                 self.drive(id);
             }
             Some(EndpointOutput::Reply(transmit)) => self.send(&transmit, &reply),
-            None => {}
+            Some(EndpointOutput::Misdirected(_)) | None => {}
         }
     }
 

@@ -4,6 +4,7 @@
 //! A tool is a module with its `Arguments`, whose documentation is its help, and `run`.
 
 mod analysis_speed;
+mod connections;
 mod controllers;
 mod flood;
 mod fuzz_seeds;
@@ -60,6 +61,8 @@ enum Tool {
     Soak(Box<soak::Args>),
     Flood(Box<flood::Args>),
     Relay(relay::Args),
+    // Connections in real time.
+    Connections(connections::Args),
     // Congestion controllers.
     AutoEvidence(auto_evidence::Arguments),
     /// What jitter, loss and route changes do to the controller `ctcp`: the figures of
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Tool::SharedBottleneck(arguments) => shared_bottleneck::run(&arguments),
         Tool::Soak(args) => return soak::run(*args),
         Tool::Flood(args) => return flood::run(*args),
+        Tool::Connections(args) => return connections::run(&args),
         Tool::Relay(args) => return relay::run(&args).report(),
         Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments),
         Tool::CtcpJitter => ctcp_jitter::run(),

@@ -30,6 +30,7 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         certificate: certificate(&args)?,
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
+        workers: args.workers.into(),
         transport: Choice {
             recovery: args.recovery,
             congestion: args.congestion,

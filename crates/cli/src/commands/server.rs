@@ -40,6 +40,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     let transport = choice(&args);
     let options = ServerOptions {
         listen: args.listen,
+        workers: args.workers.into(),
         advertise: args.advertise,
         state: state_dir(args.state)?,
         policy: DestinationPolicy::new(args.allow_private),

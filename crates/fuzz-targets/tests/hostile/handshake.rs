@@ -64,7 +64,7 @@ impl Front {
                 self.said.bytes += reply.len() as u64;
                 return Some(reply);
             }
-            EndpointOutput::ToConnection(_) => {}
+            EndpointOutput::ToConnection(_) | EndpointOutput::Misdirected(_) => {}
         }
         None
     }

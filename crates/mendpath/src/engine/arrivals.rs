@@ -1,20 +1,14 @@
 //! The endpoint while a run of datagrams is sorted.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, MutexGuard},
-};
+use std::sync::{Arc, MutexGuard, atomic::Ordering::SeqCst};
 
 use proto::{ConnectionHandle, Datagram, EndpointOutput};
 use units::Instant;
 
 use super::{
-    Books, CROWDED, Client, Engine, Shared,
+    Books, Client, Engine, Shared,
     inbox::{Batch, Inbox, Spares},
 };
-
-/// Clients that may wait to be accepted; more are refused.
-const MAX_BACKLOG: usize = 1_024;
 
 /// The endpoint, locked while a run of datagrams is sorted.
 pub(super) struct Arrivals<'a> {
@@ -50,7 +44,10 @@ impl<'a> Arrivals<'a> {
         let output = state.proto.handle_datagram(now, datagram, reply);
         while let Some(handle) = state.proto.poll_evicted() {
             match state.connections.remove(&handle) {
-                Some(connection) => self.evicted.push(connection),
+                Some(connection) => {
+                    self.engine.common.open.fetch_sub(1, SeqCst);
+                    self.evicted.push(connection);
+                }
                 None => {
                     state.undecided.remove(&handle);
                     self.crowded_out.push(handle);
@@ -70,7 +67,7 @@ impl<'a> Arrivals<'a> {
             let inbox = Arc::<Inbox>::default();
             inbox.set_stranger(true);
             state.undecided.insert(proto.handle(), inbox.clone());
-            self.incoming.push(Client { proto, inbox });
+            self.incoming.push(Client { worker: self.engine.index, proto, inbox });
         }
     }
 
@@ -90,29 +87,11 @@ impl Drop for Arrivals<'_> {
         if self.incoming.is_empty() {
             return;
         }
-        let mut state = self.engine.lock();
-        if !state.closed && !state.abandoned {
-            let room = MAX_BACKLOG.saturating_sub(state.backlog.len());
-            let taken = self.incoming.len().min(room);
-            state.backlog.extend(self.incoming.drain(..taken));
-        }
-        let gone = take_crowded_out(&mut state.backlog, &self.crowded_out);
-        drop(state);
+        let (engine, common) = (self.engine, &self.engine.common);
+        let without_room = common.announce(std::mem::take(&mut self.incoming));
         self.evicted.iter().for_each(|connection| connection.evict());
-        gone.into_iter().for_each(|client| self.engine.refuse(client, CROWDED));
-        self.incoming.drain(..).for_each(|client| self.engine.refuse(client, ""));
-        self.engine.incoming.notify_waiters();
+        common.refuse_crowded_out(engine, &self.crowded_out);
+        without_room.into_iter().for_each(|client| engine.refuse(client, ""));
+        common.wake_acceptors();
     }
-}
-
-/// Takes out what a slow application would keep although it has no place any more.
-fn take_crowded_out(backlog: &mut VecDeque<Client>, crowded_out: &[ConnectionHandle]) -> VecDeque<Client> {
-    if crowded_out.is_empty() {
-        return VecDeque::new();
-    }
-    let (gone, rest) = std::mem::take(backlog)
-        .into_iter()
-        .partition(|waiting| crowded_out.contains(&waiting.proto.handle()));
-    *backlog = rest;
-    gone
 }

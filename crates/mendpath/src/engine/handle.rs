@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use proto::{PathStats, VarInt};
 
-use super::{Engine, Shared};
+use super::{Crew, Shared};
 
 /// Keeps a connection open: held by all that applications hold of it.
 #[derive(Clone)]
@@ -39,17 +39,17 @@ impl Drop for LastHandle {
 pub(crate) struct EndpointHandle(Arc<LastEndpointHandle>);
 
 impl EndpointHandle {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self(Arc::new(LastEndpointHandle(engine)))
+    pub(crate) fn new(crew: Crew) -> Self {
+        Self(Arc::new(LastEndpointHandle(crew)))
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn crew(&self) -> &Crew {
         &self.0.0
     }
 }
 
 /// Dropped with the last handle.
-struct LastEndpointHandle(Arc<Engine>);
+struct LastEndpointHandle(Crew);
 
 impl Drop for LastEndpointHandle {
     fn drop(&mut self) {

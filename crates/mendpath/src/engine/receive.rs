@@ -32,7 +32,7 @@ pub(super) async fn receive(engine: Arc<Engine>, socket: Arc<Socket>) {
         () = receive_forever(&engine, &socket) => {}
     }
     debug!(local = %socket.local(), "socket closed");
-    engine.sockets.remove(&socket);
+    engine.common.engines().for_each(|engine| engine.sockets.remove(&socket));
 }
 
 /// Returns only if the socket does not work any more.
@@ -85,6 +85,17 @@ fn receive_batch(
 struct Router {
     /// What the endpoint itself answers is written here.
     reply: Vec<u8>,
+    /// Datagrams for other workers, no more than were received at a time.
+    strays: Vec<Stray>,
+}
+
+/// A datagram that came to another worker than the one it is for. Rare where the kernel steers: it
+/// came before the kernel knew how, is the reset of a connection, or came in by a socket of its own.
+struct Stray {
+    worker: usize,
+    path: NetworkPath,
+    ecn: Option<proto::Ecn>,
+    bytes: Vec<u8>,
 }
 
 impl Router {
@@ -98,10 +109,34 @@ impl Router {
     ) -> usize {
         let now = clock::now();
         let mut arrivals = Arrivals::new(engine);
-        meta.iter()
+        let datagrams = meta
+            .iter()
             .zip(buffers)
             .map(|(meta, buffer)| self.route_buffer(now, socket, &mut arrivals, buffer, meta))
-            .sum()
+            .sum();
+        drop(arrivals);
+        self.hand_on(now, engine, socket);
+        datagrams
+    }
+
+    /// Takes what is for other workers there, once: what finds no connection then is dropped. Only
+    /// one worker is locked at a time.
+    fn hand_on(&mut self, now: units::Instant, engine: &Engine, socket: &Socket) {
+        for mut stray in std::mem::take(&mut self.strays) {
+            let Some(engine) = engine.common.engine(stray.worker) else { continue };
+            let mut arrivals = Arrivals::new(&engine);
+            self.reply.clear();
+            let Stray { path, ecn, bytes, .. } = &mut stray;
+            let datagram = Datagram { path: *path, ecn: *ecn, data: bytes };
+            match arrivals.handle_datagram(now, datagram, &mut self.reply) {
+                Some(EndpointOutput::ToConnection(handle)) => {
+                    arrivals.deliver(handle, Batch::copied(*path, *ecn, bytes.len(), bytes));
+                }
+                Some(EndpointOutput::Incoming(incoming)) => arrivals.announce(incoming),
+                Some(EndpointOutput::Reply(transmit)) => reply(socket, &transmit, &self.reply),
+                Some(EndpointOutput::Misdirected(_)) | None => {}
+            }
+        }
     }
 
     /// The datagrams of one buffer come from one sender, mostly of one connection.
@@ -128,6 +163,11 @@ impl Router {
                 }
                 Some(EndpointOutput::Reply(transmit)) => {
                     reply(socket, &transmit, &self.reply);
+                    None
+                }
+                Some(EndpointOutput::Misdirected(worker)) => {
+                    let bytes = buffer[start..end].to_vec();
+                    self.strays.push(Stray { worker, path, ecn, bytes });
                     None
                 }
                 None => None,

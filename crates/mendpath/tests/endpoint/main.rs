@@ -13,3 +13,4 @@ mod polls;
 mod qlog;
 mod strangers;
 mod streams;
+mod workers;

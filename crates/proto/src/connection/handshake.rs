@@ -39,12 +39,14 @@ pub(super) struct CryptoSpace {
 /// TLS and everything that is gone once the handshake is confirmed.
 pub(super) struct Handshake {
     pub(super) tls: TlsSession,
-    initial: Option<CryptoSpace>,
-    handshake: Option<CryptoSpace>,
+    // In boxes: most of a connection's life there are none.
+    initial: Option<Box<CryptoSpace>>,
+    handshake: Option<Box<CryptoSpace>>,
     /// Datagrams that may leave regardless of the window, to probe.
     pub(super) probes: u8,
     pub(super) one_rtt: Option<Box<OneRttKeys>>,
-    crypto: [CryptoStream; 3],
+    /// `None` before there is anything in it, and once its keys are gone.
+    crypto: [Option<Box<CryptoStream>>; 3],
     /// Level at which TLS writes now.
     write_level: Level,
     complete: bool,
@@ -71,7 +73,7 @@ impl Handshake {
         };
         Self {
             tls,
-            initial: Some(initial),
+            initial: Some(Box::new(initial)),
             handshake: None,
             probes: 0,
             one_rtt: None,
@@ -99,31 +101,32 @@ impl Handshake {
 
     pub(super) fn space(&self, level: Level) -> Option<&CryptoSpace> {
         match level {
-            Level::Initial => self.initial.as_ref(),
-            Level::Handshake => self.handshake.as_ref(),
+            Level::Initial => self.initial.as_deref(),
+            Level::Handshake => self.handshake.as_deref(),
             Level::OneRtt | Level::ZeroRtt => None,
         }
     }
 
     pub(super) fn space_mut(&mut self, level: Level) -> Option<&mut CryptoSpace> {
         match level {
-            Level::Initial => self.initial.as_mut(),
-            Level::Handshake => self.handshake.as_mut(),
+            Level::Initial => self.initial.as_deref_mut(),
+            Level::Handshake => self.handshake.as_deref_mut(),
             Level::OneRtt | Level::ZeroRtt => None,
         }
     }
 
     /// The spaces that still exist, Initial first.
     pub(super) fn spaces(&self) -> impl Iterator<Item = &CryptoSpace> {
-        self.initial.iter().chain(&self.handshake)
+        self.initial.iter().chain(&self.handshake).map(|space| &**space)
     }
 
     pub(super) fn crypto(&self, level: Level) -> &CryptoStream {
-        &self.crypto[crypto_index(level)]
+        static EMPTY: CryptoStream = CryptoStream::EMPTY;
+        self.crypto[crypto_index(level)].as_deref().unwrap_or(&EMPTY)
     }
 
     pub(super) fn crypto_mut(&mut self, level: Level) -> &mut CryptoStream {
-        &mut self.crypto[crypto_index(level)]
+        self.crypto[crypto_index(level)].get_or_insert_default()
     }
 
     #[cfg(test)]
@@ -192,8 +195,8 @@ impl Connection {
             self.handshake.crypto_mut(level).write(&out);
             match new_keys {
                 Some(NewKeys::Handshake(keys)) => {
-                    self.handshake.handshake =
-                        Some(CryptoSpace { keys, space: PacketSpace::default(), probe_due: false });
+                    let space = CryptoSpace { keys, space: PacketSpace::default(), probe_due: false };
+                    self.handshake.handshake = Some(Box::new(space));
                     self.handshake.write_level = Level::Handshake;
                     self.take_zero_rtt_keys();
                 }
@@ -369,7 +372,7 @@ impl Connection {
             Level::OneRtt | Level::ZeroRtt => None,
         };
         let Some(space) = space else { return };
-        *self.handshake.crypto_mut(level) = CryptoStream::default();
+        self.handshake.crypto[crypto_index(level)] = None;
         if let Some(path) = self.paths.of_handshake_mut() {
             path.on_space_discarded(&space.space);
         }

@@ -27,7 +27,7 @@ fn client() -> Connection {
     let cid = |n: u8| ConnectionId::new(&[n; 8]).unwrap();
     let secrets = Secrets {
         rng: [0; 32],
-        reset_key: hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]),
+        reset_key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &[0; 32])),
         cids: crate::cids::CidMaker::RANDOM,
         token_key: Arc::new(TokenKey::new(&[0; 16])),
     };

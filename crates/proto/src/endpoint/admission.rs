@@ -12,7 +12,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, PoisonError},
 };
 
 use ring::aead::NONCE_LEN;
@@ -85,7 +85,7 @@ impl Endpoint {
             self.stats.dropped += 1;
             return None;
         }
-        if self.routes.connections() >= server.max_connections || server.max_half_open == 0 {
+        if self.routes.connections_of_all() >= server.max_connections || server.max_half_open == 0 {
             let initial = FirstInitial {
                 destination: knock.destination,
                 source: knock.source,
@@ -100,8 +100,8 @@ impl Endpoint {
             AddressValidation::Never => false,
             AddressValidation::Always => true,
             AddressValidation::WhenBusy { half_open } => {
-                self.lobby.len() >= half_open
-                    || self.lobby.rival(datagram.path.remote.ip(), server.max_half_open).is_some()
+                self.lobby.len() >= self.part(half_open)
+                    || self.lobby.rival(datagram.path.remote.ip(), self.part(server.max_half_open)).is_some()
             }
         };
         let initial =
@@ -122,7 +122,7 @@ impl Endpoint {
             }
             proof => {
                 if let Proof::Returning(nonce) = &proof {
-                    self.used_tokens.insert(now, nonce);
+                    self.used_tokens.lock().unwrap_or_else(PoisonError::into_inner).insert(now, nonce);
                 }
                 Some(EndpointOutput::Incoming(Box::new(self.seat(server, datagram, initial))))
             }
@@ -136,13 +136,16 @@ impl Endpoint {
             return original.map_or(Proof::Forged, Proof::Retried);
         }
         let nonce = self.token_key.open_new_token(now, knock.token, remote.ip());
-        nonce.filter(|nonce| !self.used_tokens.contains(nonce)).map_or(Proof::Nothing, Proof::Returning)
+        let used = |nonce: &TokenNonce| {
+            self.used_tokens.lock().unwrap_or_else(PoisonError::into_inner).contains(nonce)
+        };
+        nonce.filter(|nonce| !used(nonce)).map_or(Proof::Nothing, Proof::Returning)
     }
 
     /// Gives a client a place in the lobby, and its packets a way to it.
     fn seat(&mut self, server: Arc<ServerConfig>, datagram: Datagram<'_>, initial: FirstInitial) -> Incoming {
         let remote = datagram.path.remote.ip();
-        self.make_room(remote, server.max_half_open);
+        self.make_room(remote, self.part(server.max_half_open));
         // Until it has seen our choice, the client sends to its own.
         let handle = self.routes.add(&[initial.destination]);
         self.lobby.enter(handle, remote, initial.token != AddressToken::None);

@@ -289,3 +289,118 @@ fn the_application_refuses_and_asks_for_proof() {
     let stats = endpoint.stats();
     assert_eq!((stats.refused, stats.retries_sent, stats.accepted), (1, 1, 1));
 }
+
+fn workers(configure: impl FnOnce(&mut ServerConfig), n: usize) -> (crate::Steering, Vec<Endpoint>) {
+    let mut endpoint = server(configure);
+    let steering = endpoint.steering(n);
+    (steering, endpoint.into_workers(steering))
+}
+
+/// What an address hands to a worker, whichever it is: the worker that took it in the end.
+fn knock_at(
+    workers: &mut [Endpoint],
+    at: usize,
+    host: u64,
+    data: &mut [u8],
+) -> (usize, Option<EndpointOutput>) {
+    let mut out = Vec::new();
+    let datagram = Datagram { path: path(host), ecn: None, data: &mut *data };
+    match workers[at].handle_datagram(Instant::ORIGIN, datagram, &mut out) {
+        Some(EndpointOutput::Misdirected(worker)) => {
+            let datagram = Datagram { path: path(host), ecn: None, data };
+            let output = workers[worker].handle_datagram(Instant::ORIGIN, datagram, &mut out);
+            assert!(!matches!(output, Some(EndpointOutput::Misdirected(_))), "handed on once");
+            (worker, output)
+        }
+        output => (at, output),
+    }
+}
+
+/// Whichever worker gets it, and from whatever address: an Initial packet ends at the same one, and
+/// so does what bears the connection ids that this one issues.
+#[test]
+fn every_packet_of_a_connection_finds_its_worker() {
+    for balanced in [false, true] {
+        let mut endpoint = server(|config| config.address_validation = AddressValidation::Never);
+        if balanced {
+            endpoint = endpoint.with_quic_lb(QuicLb::new(0, b"me", 4).unwrap());
+        }
+        let steering = endpoint.steering(4);
+        let mut workers = endpoint.into_workers(steering);
+        let mut taken = [0; 4];
+        for n in 0..200 {
+            let dcid = cid(n * 0x9e37_79b9);
+            let home = steering.worker_of(&dcid);
+            let (worker, output) = knock_at(&mut workers, n as usize % 4, n, &mut initial(dcid, &[]));
+            let Some(EndpointOutput::Incoming(incoming)) = output else { panic!("{output:?}") };
+            assert_eq!(worker, home);
+            let (handle, _connection) = workers[worker].accept(Instant::ORIGIN, *incoming).unwrap();
+            taken[worker] += 1;
+            let issued = workers[worker].new_cid();
+            assert_eq!((steering.worker_of(&issued), issued.len()), (home, workers[0].cid_len()));
+            workers[worker].handle_event(handle, EndpointEvent(EndpointEventKind::NewCid(issued)));
+            let mut short = [&[0x40][..], &issued, &[0; 40]].concat();
+            for at in 0..4 {
+                let (worker, output) = knock_at(&mut workers, at, 1_000 + n, &mut short);
+                assert_eq!(worker, home);
+                assert!(
+                    matches!(output, Some(EndpointOutput::ToConnection(to)) if to == handle),
+                    "{output:?}"
+                );
+            }
+        }
+        assert!(taken.iter().all(|n| *n > 20), "{taken:?}");
+        let misdirected: u64 = workers.iter().map(|worker| worker.stats().misdirected).sum();
+        assert!(misdirected >= 600, "{misdirected}");
+    }
+}
+
+/// Its connection id is random, so that any worker may get it.
+#[test]
+fn a_reset_finds_its_worker() {
+    let (_, mut workers) = workers(|config| config.address_validation = AddressValidation::Never, 4);
+    let token = crate::wire::ResetToken([7; 16]);
+    let (_, output) = knock_at(&mut workers, 0, 1, &mut initial(cid(77), &[]));
+    let Some(EndpointOutput::Incoming(incoming)) = output else { panic!("{output:?}") };
+    let handle = incoming.handle();
+    let home = (0..4).find(|at| workers[*at].open_connections() == 1).unwrap();
+    workers[home].handle_event(handle, EndpointEvent(EndpointEventKind::ResetTokens(vec![token])));
+    for n in 0..64_u64 {
+        let mut reset =
+            [&[0x40][..], &n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes(), &[0; 20], &[7; 16]].concat();
+        let (worker, output) = knock_at(&mut workers, n as usize % 4, 1, &mut reset);
+        assert_eq!(worker, home);
+        assert!(matches!(output, Some(EndpointOutput::ToConnection(to)) if to == handle), "{output:?}");
+    }
+    workers[home].forget(handle);
+    let mut late = [&[0x40; 29][..], &[7; 16]].concat();
+    let (_, output) = knock_at(&mut workers, 0, 1, &mut late);
+    assert!(!matches!(output, Some(EndpointOutput::ToConnection(_))), "{output:?}");
+}
+
+/// The limit on connections is that of all workers together, a token is good once with any.
+#[test]
+fn workers_share_limits_and_tokens() {
+    let (steering, mut workers) = workers(
+        |config| {
+            config.address_validation = AddressValidation::Never;
+            config.max_connections = 10;
+        },
+        4,
+    );
+    let mut taken = 0;
+    for n in 0..40 {
+        let dcid = cid(n * 0x9e37_79b9);
+        let (worker, output) = knock_at(&mut workers, steering.worker_of(&dcid), n, &mut initial(dcid, &[]));
+        if let Some(EndpointOutput::Incoming(incoming)) = output {
+            workers[worker].accept(Instant::ORIGIN, *incoming).unwrap();
+            taken += 1;
+        }
+    }
+    let mut stats = EndpointStats::default();
+    workers.iter().for_each(|worker| stats.add(&worker.stats()));
+    assert_eq!((taken, stats.accepted, stats.refused), (10, 10, 30));
+    let nonce: crate::token::TokenNonce = [5; 12];
+    workers[1].used_tokens.lock().unwrap().insert(Instant::ORIGIN, &nonce);
+    assert!(workers[2].used_tokens.lock().unwrap().contains(&nonce));
+}

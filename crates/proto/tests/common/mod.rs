@@ -147,7 +147,7 @@ impl Pair {
                         peer.connection = Some(peer.endpoint.accept(self.now, *incoming).unwrap());
                     }
                     Some(EndpointOutput::Reply(transmit)) => self.answer(!to_server, transmit.path, reply),
-                    None => {}
+                    Some(EndpointOutput::Misdirected(_)) | None => {}
                 }
             }
             for peer in [&mut self.client, &mut self.server] {

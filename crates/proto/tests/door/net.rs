@@ -240,7 +240,7 @@ impl Net {
                 assert!(reply.len() < packet.data.len());
                 self.put(transmit.path.local, transmit.path.remote, reply);
             }
-            None => {}
+            Some(EndpointOutput::Misdirected(_)) | None => {}
         }
         let Host { endpoint, connections, .. } = &mut self.hosts[host];
         while let Some(handle) = endpoint.poll_evicted() {

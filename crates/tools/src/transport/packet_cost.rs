@@ -133,7 +133,7 @@ impl End {
                 self.connection = self.endpoint.accept(now, *incoming).ok();
                 self.connection().handle_datagram(now, Datagram { path, ecn: None, data });
             }
-            Some(EndpointOutput::Reply(_)) | None => {}
+            Some(EndpointOutput::Reply(_) | EndpointOutput::Misdirected(_)) | None => {}
         }
     }
 }
