@@ -292,7 +292,7 @@ pub struct ServerArgs {
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
     /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// auto.
+    /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
@@ -372,7 +372,7 @@ pub struct DialArgs {
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
     /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// auto.
+    /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
@@ -535,7 +535,8 @@ mod tests {
     fn unknown_schemes_are_refused_with_what_exists() {
         let error =
             Cli::try_parse_from(["mendpath", "client", "x", "--recovery", "tcpc"]).unwrap_err().to_string();
-        let exist = "there is no `tcpc`: use one of none, proactive, fuso, cofuso, ctcp, slp, auto";
+        let exist =
+            "there is no `tcpc`: use one of none, proactive, fuso, cofuso, ctcp, slp, streaming, auto";
         assert!(error.contains(exist), "{error}");
         let error =
             Cli::try_parse_from(["mendpath", "server", "--congestion", "olla"]).unwrap_err().to_string();
