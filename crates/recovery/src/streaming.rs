@@ -38,7 +38,7 @@ use crate::gilbert::Gilbert;
 
 /// Most packets of a window: enough for any burst that repair is worth its price for, and few enough
 /// to be decoded at the price that a receiver sets.
-pub const MAX_WINDOW: u16 = 80;
+pub const MAX_WINDOW: u16 = 72;
 
 /// Most symbols that leave at once because none could before.
 const MAX_EARNED: u16 = MAX_WINDOW / 2;

@@ -268,7 +268,7 @@ proptest! {
                 }
                 Event::Repair { reach, skip, lost: false } => {
                     let first = next.saturating_sub(u64::from(reach)).max(at);
-                    let keeps = |n: &u64| skip == 0 || n % (u64::from(skip) + 1) != 0;
+                    let keeps = |n: &u64| skip == 0 || !n.is_multiple_of(u64::from(skip) + 1);
                     let members: Vec<u64> = (first..next).filter(keeps).collect();
                     if !members.is_empty() {
                         let has = |n| if members.contains(&n) { oracle_coefficient(time as u64, n) } else { 0 };

@@ -191,8 +191,8 @@ fn hostile_repairs_are_refused() {
     only(&repair(2, 1, &ok, MAX_VARINT, &[1]));
     assert!(INVALID(&repair(0, 3, &ok, 0, &[1])), "no such scheme");
     assert!(INVALID(&repair(4, 3, &ok, 0, &[1])), "no such scheme");
-    only(&repair(3, 1, &[10, 1, 4, 180, 4], MAX_VARINT, &[1]));
-    assert!(INVALID(&repair(3, 1, &[10, 1, 4, 181, 4], 0, &[1])), "a window of 193 numbers");
+    only(&repair(3, 1, &[10, 1, 4, 181, 4], MAX_VARINT, &[1]));
+    assert!(INVALID(&repair(3, 1, &[10, 1, 4, 182, 4], 0, &[1])), "a window of 193 numbers");
     assert!(INVALID(&repair(3, 0, &ok, 0, &[1])), "no repair symbols");
     assert!(INVALID(&repair(3, 1, &ok, 0, &[])), "empty symbol");
     assert!(INVALID(&repair(1, 0, &ok, 0, &[1])), "no repair symbols");

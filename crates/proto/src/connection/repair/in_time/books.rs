@@ -95,7 +95,7 @@ pub(super) struct Round {
 }
 
 /// All of it for one connection.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Books {
     packets: BTreeMap<Name, Guarded>,
     agenda: BTreeSet<(Instant, Name)>,
@@ -106,20 +106,6 @@ pub(crate) struct Books {
     /// Of each path, the packets that a streaming code is for.
     pub(super) streams: ByPath<Stream>,
     pub(super) stats: TimedStats,
-}
-
-impl Default for Books {
-    fn default() -> Self {
-        Self {
-            packets: BTreeMap::new(),
-            agenda: BTreeSet::new(),
-            ends: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            rounds: Vec::new(),
-            streams: ByPath::new(),
-            stats: TimedStats::default(),
-        }
-    }
 }
 
 impl Books {
