@@ -296,7 +296,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub workers: u8,
     /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// auto.
+    /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
@@ -376,7 +376,7 @@ pub struct DialArgs {
     #[arg(long = "path", value_name = "IFACE|IP")]
     pub paths: Vec<PathSpec>,
     /// How this side mends what it sends, so uploads: none, proactive, fuso, cofuso, ctcp, slp,
-    /// auto.
+    /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends: auto, cubic, newreno, ctcp, ctcp-printed,
@@ -539,7 +539,8 @@ mod tests {
     fn unknown_schemes_are_refused_with_what_exists() {
         let error =
             Cli::try_parse_from(["mendpath", "client", "x", "--recovery", "tcpc"]).unwrap_err().to_string();
-        let exist = "there is no `tcpc`: use one of none, proactive, fuso, cofuso, ctcp, slp, auto";
+        let exist =
+            "there is no `tcpc`: use one of none, proactive, fuso, cofuso, ctcp, slp, streaming, auto";
         assert!(error.contains(exist), "{error}");
         let error =
             Cli::try_parse_from(["mendpath", "server", "--congestion", "olla"]).unwrap_err().to_string();

@@ -1,6 +1,6 @@
-//! Erasure codes over blocks of symbols of different length.
+//! Erasure codes over symbols of different length.
 //!
-//! A block has K *source symbols* (any bytes, 0 to 65,535 of them) and any number of *repair
+//! Three code blocks, the last one a stream of sources without end. A block has K *source symbols* (any bytes, 0 to 65,535 of them) and any number of *repair
 //! symbols*, each of which can stand in for a lost source symbol. All codes are systematic: source
 //! symbols travel as they are.
 //!
@@ -9,6 +9,7 @@
 //! | [`xor`]           | one                  | one loss                                   | CoFUSO, M = 1        |
 //! | [`reed_solomon`]  | 256 - K              | as many losses as there are repair symbols | CoFUSO, M > 1        |
 //! | [`random_linear`] | 2^32                 | the same, almost always                    | CTCP                 |
+//! | [`window`]        | any number           | as many as symbols cover them              | datagrams in time    |
 //!
 //! Repair symbol 0 of [`reed_solomon`] is that of [`xor`].
 //!
@@ -45,6 +46,7 @@
 
 pub mod random_linear;
 pub mod reed_solomon;
+pub mod window;
 pub mod xor;
 
 mod error;

@@ -105,7 +105,11 @@ fn ack(input: &mut Input<'_>, out: &mut Vec<u8>) {
 }
 
 fn repair(input: &mut Input<'_>, out: &mut Vec<u8>) {
-    let scheme = if input.u8() > 0xe0 { CodeScheme::RandomLinear } else { CodeScheme::ReedSolomon };
+    let scheme = match input.u8() {
+        0xe1.. => CodeScheme::RandomLinear,
+        0xc1.. => CodeScheme::Window,
+        _ => CodeScheme::ReedSolomon,
+    };
     let (path, repair_count, symbol_id) = (path(input), input.u8(), input.number());
     let ranges = ranges(input);
     let mut symbol = data(input);

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fec::reed_solomon;
+use fec::{reed_solomon, window};
 use proto::{
     PathId,
     fuzzing::RepairDecoder,
@@ -73,10 +73,18 @@ impl Harness {
     fn honest(&mut self, input: &mut Input<'_>) {
         let path = path(input);
         let members = members(input);
-        let index = input.u8() % 6;
+        let choice = input.u8();
+        let index = choice % 6;
         let sources: Vec<Vec<u8>> = members.iter().map(|&n| plaintext(path, n)).collect();
         let sources: Vec<&[u8]> = sources.iter().map(Vec::as_slice).collect();
         let mut symbol = vec![0; fec::symbol_len(&sources)];
+        if choice >= 0xc0 {
+            let numbered: Vec<(u64, &[u8])> = members.iter().copied().zip(sources).collect();
+            window::encode(&numbered, choice.into(), &mut symbol).expect("a window that the code allows");
+            // It may rebuild what a block lacks.
+            self.tangled.insert(path);
+            return self.receive(path, CodeScheme::Window, 1, choice.into(), &members, &symbol);
+        }
         reed_solomon::encode(&sources, index, &mut symbol).expect("a block that the code allows");
         self.note(path, &members, index);
         self.receive(path, CodeScheme::ReedSolomon, 6, u64::from(index), &members, &symbol);
@@ -87,7 +95,7 @@ impl Harness {
         let path = path(input);
         self.forged.insert(path);
         let members = members(input);
-        let scheme = input.pick(&[CodeScheme::ReedSolomon, CodeScheme::RandomLinear]);
+        let scheme = input.pick(&[CodeScheme::ReedSolomon, CodeScheme::RandomLinear, CodeScheme::Window]);
         let (count, id) = (input.u8(), input.number());
         let len = usize::from(input.u16()) % 2_000;
         let mut symbol = input.bytes(usize::from(input.clone().u8())).to_vec();

@@ -98,6 +98,7 @@ impl Outgoing {
 pub(crate) struct TimedDatagram {
     pub(crate) data: Bytes,
     pub(crate) deadline: Instant,
+    pub(crate) priority: i32,
 }
 
 /// What was written to a packet.
@@ -244,7 +245,11 @@ impl Datagrams {
         {
             let len = DatagramHeader::len(next.data.len(), true) + next.data.len();
             let fits = out.len() + len <= limit;
-            if !fits && (out.len() > start || !packet_is_empty) || next.apart && out.len() > start {
+            // What is repaired apart, by priority, leaves apart.
+            let differs =
+                next.deadline.is_some() && timed.last().is_some_and(|t| t.priority != next.priority);
+            let apart = (next.apart || differs) && out.len() > start;
+            if !fits && (out.len() > start || !packet_is_empty) || apart {
                 break;
             }
             let Some(next) = self.outgoing.pop_front() else { break };
@@ -253,7 +258,9 @@ impl Datagrams {
                 DatagramHeader { data_len: Some(next.data.len()) }.encode(out);
                 out.extend_from_slice(&next.data);
                 match next.deadline {
-                    Some(deadline) => timed.push(TimedDatagram { data: next.data, deadline }),
+                    Some(deadline) => {
+                        timed.push(TimedDatagram { data: next.data, deadline, priority: next.priority })
+                    }
                     None => untimed = true,
                 }
             } else {

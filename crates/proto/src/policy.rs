@@ -15,6 +15,7 @@ mod none;
 mod proactive;
 mod scheme;
 mod slp;
+mod streaming;
 
 use recovery::PathSample;
 use units::{Duration, Instant};
@@ -45,6 +46,9 @@ scheme::registry! {
     /// Duplicates of single packets whose loss would lead to a timeout, the handshake's among them
     /// (SLP section II-C).
     Slp = slp,
+    /// A streaming code for datagrams with deadlines, whose symbols leave between the packets that
+    /// follow; nothing for anything else.
+    Streaming = streaming,
     /// As much repair as makes it improbable that the un-ACKed packets are not enough, in the form
     /// that suits, within a budget.
     #[default]
@@ -137,6 +141,19 @@ pub enum Coding {
     Blocks,
 }
 
+/// For which datagrams with deadlines a scheme wants the streaming code ([`recovery::streaming`])
+/// instead of repair of what is lost or may be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamCode {
+    /// For none.
+    #[default]
+    Never,
+    /// For those of whose loss no news can come in time.
+    Unanswered,
+    /// For all.
+    Always,
+}
+
 /// A recovery scheme at work in one connection.
 ///
 /// It is asked for packets on two occasions: before data that waits
@@ -198,6 +215,11 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
     /// repaired in time ([`recovery::in_time`]). The answer never changes.
     fn keeps_deadlines(&self) -> Option<f64> {
         None
+    }
+
+    /// Which of them a streaming code is for, if the peer decodes it. The answer never changes.
+    fn stream_code(&self) -> StreamCode {
+        StreamCode::Never
     }
 
     /// What it did so far, and why.

@@ -64,9 +64,20 @@ impl Gilbert {
     /// For every n up to `most` (at most 255) the probability that more than n of `packets` packets
     /// in a row are lost.
     pub fn tails(&self, packets: u16, most: u8) -> Vec<f64> {
-        let (exactly, mut beyond) = self.losses(packets, usize::from(most));
+        let (exactly, beyond) = self.losses(packets, usize::from(most));
+        Self::tails_of(&exactly, beyond, most)
+    }
+
+    /// For every n up to `most` (at most 255) the probability that the first of `packets` packets in
+    /// a row is lost, and more than n of them are.
+    pub fn tails_from_loss(&self, packets: u16, most: u8) -> Vec<f64> {
+        let (exactly, beyond) = self.losses_from([0.0, self.loss()], packets, usize::from(most));
+        Self::tails_of(&exactly, beyond, most)
+    }
+
+    /// From the far end inwards, so that small probabilities keep their precision.
+    fn tails_of(exactly: &[[f64; 256]; 2], mut beyond: f64, most: u8) -> Vec<f64> {
         let mut tails: Vec<f64> = Vec::with_capacity(usize::from(most) + 1);
-        // From the far end inwards, so that small probabilities keep their precision.
         for n in (0..=usize::from(most)).rev() {
             tails.push(beyond);
             beyond += exactly[0][n] + exactly[1][n];
@@ -75,16 +86,21 @@ impl Gilbert {
         tails
     }
 
-    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses
-    /// up to `cap` its probability, and the probability of more losses.
     fn losses(&self, packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
+        self.losses_from([1.0 - self.loss(), self.loss()], packets, cap)
+    }
+
+    /// For every state (0 good, 1 bad) of the last of `packets` packets and every number of losses
+    /// up to `cap` its probability, and the probability of more losses; `first` is how probable the
+    /// states of the first one are.
+    fn losses_from(&self, first: [f64; 2], packets: u16, cap: usize) -> ([[f64; 256]; 2], f64) {
         let mut after = [[0.0_f64; 256]; 2];
-        after[0][0] = 1.0 - self.loss();
-        after[1][0] = self.loss();
+        after[0][0] = first[0];
+        after[1][0] = first[1];
         let mut beyond = 0.0;
         let (p, r) = (self.to_bad, self.to_good);
         for packet in 0..packets {
-            // The stationary distribution is that of the first packet itself: no step before it.
+            // The distribution given is that of the first packet itself: no step before it.
             let (stay_good, go_bad, go_good, stay_bad) =
                 if packet == 0 { (1.0, 0.0, 0.0, 1.0) } else { (1.0 - p, p, r, 1.0 - r) };
             beyond += after[0][cap] * go_bad + after[1][cap] * stay_bad;
@@ -149,5 +165,20 @@ mod tests {
             assert!((tail - model.exceeds(30, n as u8)).abs() < 1e-12, "{n}");
         }
         assert_eq!(model.tails(0, 3), [0.0; 4]);
+    }
+
+    #[test]
+    fn tails_from_a_loss_are_those_of_the_packets_behind_it() {
+        let model = Gilbert::new(0.03, 8.0).unwrap();
+        let tails = model.tails_from_loss(20, 12);
+        assert!((tails[0] - 0.03).abs() < 1e-12, "the loss itself");
+        // A burst goes on for seven packets more with (7/8)^7, and another may come after a shorter one.
+        let goes_on = 0.03 * (7.0_f64 / 8.0).powi(7);
+        assert!(tails[7] > goes_on && tails[7] < 1.2 * goes_on, "{} {goes_on}", tails[7]);
+        let independent = Gilbert::new(0.1, 1.0 / 0.9).unwrap().tails_from_loss(20, 5);
+        for n in 1..=5_u16 {
+            let binomial = residual::incomplete(19, 0.1, n - 1, 0.0);
+            assert!((independent[usize::from(n)] - 0.1 * binomial).abs() < 1e-12, "{n}");
+        }
     }
 }

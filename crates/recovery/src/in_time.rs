@@ -10,7 +10,8 @@
 //! latest   = max over ways of D - o(w)          repair that leaves later is useless
 //! attend   = s + h(own)        if that is at most latest        (repair what is known to be lost)
 //!          = s + prompt(own)   else, if that is at most latest - GATHER   (leave out what arrived)
-//!          = s + (latest - s) / 2   else                        (repair what may be lost)
+//!          = s + (latest - s) / 2   else                        (repair what may be lost: a block, or
+//!                                                                [`streaming`](crate::streaming))
 //! symbols  = the fewest m for which P(incomplete with m) <= target
 //! interval = (latest - now) / m
 //! ```
@@ -89,17 +90,40 @@ pub fn latest(deadline: Instant, now: Instant, ways: &[Way]) -> Option<Instant> 
     (now + fastest <= deadline).then(|| now + (deadline - now - fastest))
 }
 
+/// When to look after a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attend {
+    /// Now there is news of it, or silence.
+    Answered(Instant),
+    /// No news comes in time.
+    Blind {
+        /// When it is repaired together with others of its time.
+        block: Instant,
+        /// When repair must leave at the latest.
+        latest: Instant,
+    },
+}
+
+impl Attend {
+    /// When it is repaired as a member of a block.
+    pub fn as_block(self) -> Instant {
+        match self {
+            Self::Answered(at) | Self::Blind { block: at, .. } => at,
+        }
+    }
+}
+
 /// When to look after a packet that leaves at `sent` on the way `own`, and must be there by
 /// `deadline`. `None` if nothing that is sent afterwards could help.
-pub fn attend(sent: Instant, deadline: Instant, own: &Way, ways: &[Way]) -> Option<Instant> {
+pub fn attend(sent: Instant, deadline: Instant, own: &Way, ways: &[Way]) -> Option<Attend> {
     let latest = latest(deadline, sent, ways)?;
-    if sent + own.answer <= latest {
-        Some(sent + own.answer)
+    Some(if sent + own.answer <= latest {
+        Attend::Answered(sent + own.answer)
     } else if sent + own.prompt + GATHER <= latest {
-        Some(sent + own.prompt)
+        Attend::Answered(sent + own.prompt)
     } else {
-        Some(sent + (latest - sent) / 2)
-    }
+        Attend::Blind { block: sent + (latest - sent) / 2, latest }
+    })
 }
 
 /// How the packets are repaired, so that they are complete in time but for the probability
@@ -176,7 +200,11 @@ mod tests {
     #[test]
     fn with_time_for_an_answer_only_what_is_lost_is_repaired() {
         let near = way(20, 0.03);
-        assert_eq!(attend(at(0), at(150), &near, &[near]), Some(at(65)), "when silence means loss");
+        assert_eq!(
+            attend(at(0), at(150), &near, &[near]),
+            Some(Attend::Answered(at(65))),
+            "when silence means loss"
+        );
         // One lost; 80 ms are left, 20 of them on the way, and no second answer comes in time.
         let plan_for = |ways: &[Way]| plan(at(70), &risk(1, 0), ways, TARGET);
         let twice = Plan::Repair { way: 0, symbols: 2, interval: MS * 30 };
@@ -196,7 +224,8 @@ mod tests {
     #[test]
     fn without_time_for_an_answer_what_may_be_lost_is_repaired_as_a_block() {
         let far = way(60, 0.03);
-        assert_eq!(attend(at(0), at(150), &far, &[far]), Some(at(45)), "half of the 90 ms that are left");
+        let blind = Attend::Blind { block: at(45), latest: at(90) };
+        assert_eq!(attend(at(0), at(150), &far, &[far]), Some(blind), "half of the 90 ms that are left");
         // The probability that more of seven packets are lost than symbols arrive.
         let Plan::Repair { symbols, interval, .. } = plan(at(45), &risk(0, 7), &[far], TARGET) else {
             panic!()
@@ -216,7 +245,11 @@ mod tests {
     #[test]
     fn an_ack_that_comes_before_it_is_too_late_is_waited_for() {
         let middle = way(42, 0.03);
-        assert_eq!(attend(at(0), at(150), &middle, &[middle]), Some(at(84)), "the ACK, not the silence");
+        assert_eq!(
+            attend(at(0), at(150), &middle, &[middle]),
+            Some(Attend::Answered(at(84))),
+            "the ACK, not the silence"
+        );
     }
 
     #[test]

@@ -42,6 +42,7 @@ pub mod slp_duplicates;
 pub mod slp_goodput;
 pub mod slp_odds;
 pub mod slp_window;
+pub mod streaming;
 
 mod ids;
 mod path_loss;

@@ -54,8 +54,9 @@ pub enum Protection {
 
 impl Protection {
     /// All that are compared.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Scheme(RecoveryKind::Auto),
+        Self::Scheme(RecoveryKind::Streaming),
         Self::Scheme(RecoveryKind::Cofuso),
         Self::Copies,
         Self::Fec,

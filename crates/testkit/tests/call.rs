@@ -56,6 +56,35 @@ fn frames_arrive_in_time_over_one_path_that_loses_bursts() {
     assert!(extra(&auto, &none) < 0.25, "{}", extra(&auto, &none));
 }
 
+/// Over paths of 100 ms no news of a loss comes in time: the streaming code, beside what blocks and
+/// fixed redundancy do there (docs/datagrams.md).
+#[test]
+fn a_streaming_code_makes_up_for_bursts_without_an_answer() {
+    let distant = |loss, burst| call::path(BitRate::from_mbps(10), Duration::from_millis(100), loss, burst);
+    for (burst, least, most) in [(1.0, 0.9985, 0.30), (3.0, 0.994, 0.52), (8.0, 0.98, 0.52)] {
+        let paths = [distant(0.03, burst)];
+        let run = |protection| call(&paths, protection).run(Seed(14));
+        let [auto, streaming, fec, none] =
+            [AUTO, Protection::Scheme(RecoveryKind::Streaming), Protection::Fec, NONE].map(run);
+        for coded in [&auto, &streaming] {
+            assert!(coded.frames.share() >= least, "bursts of {burst}: {:?}", coded.frames);
+            assert!(coded.frames.share() > fec.frames.share(), "{:?} {:?}", coded.frames, fec.frames);
+            assert!(extra(coded, &none) < most, "bursts of {burst}: {}", extra(coded, &none));
+            check_books(coded);
+        }
+        assert!(auto.audio.share() >= auto.frames.share(), "audio does not go with video: {auto:?}");
+    }
+}
+
+#[test]
+fn a_distant_path_without_loss_costs_nothing() {
+    let paths = [call::path(BitRate::from_mbps(10), Duration::from_millis(100), 0.0, 1.0)];
+    let long = |protection| Call { time: Duration::from_secs(60), ..call(&paths, protection) };
+    let [auto, none] = [AUTO, NONE].map(|protection| long(protection).run(Seed(15)));
+    assert!(auto.frames.share() >= none.frames.share());
+    assert!(extra(&auto, &none) < 0.02, "{}", extra(&auto, &none));
+}
+
 #[test]
 fn nothing_is_missed_while_a_path_is_cut() {
     let clean = path(0.0, 1.0);

@@ -152,6 +152,66 @@ fn combinations_cost_what_their_bytes_pay_for() {
     }
 }
 
+/// Symbols over windows: full ones and tiny ones by turns, over packets that arrived and many that
+/// never will, so that as many equations are held as may be; and then packets that solve some.
+#[test]
+fn windows_cost_what_their_bytes_pay_for() {
+    for (len, symbol_len) in [(4, 6), (900, 902), (900, 6)] {
+        let config = config();
+        let mut siege = Siege::of_server(&config);
+        let known = sources(&mut siege, 60, len);
+        let mut sent = 0;
+        one_per_packet(&mut siege, 10_000, |n, out| {
+            let size = if n % 2 == 0 { symbol_len } else { 902 };
+            let members = [known.start() + n % 8..=*known.end(), known.end() + 2..=known.end() + 60];
+            let header = RepairHeader {
+                path: PathId::ZERO,
+                scheme: CodeScheme::Window,
+                repair_count: 1,
+                symbol_id: n,
+                symbol_len: size,
+            };
+            header.encode(members.into_iter(), out);
+            out.extend((0..size).map(|at| (at as u64 * n) as u8));
+            sent += 1;
+        });
+        assert_work_is_paid_for(&mut siege, 0);
+        assert!(sent == 10_000 && siege.victim().stats().repair_symbols_refused > 1_000);
+        siege.assert_memory(config.repair.decoder_memory as usize * 2 + (256 << 10));
+    }
+}
+
+/// A window of packets that lie too far apart, FRAME_ENCODING_ERROR; one of packets that were never
+/// sent is an equation that nothing ever solves, of which few are held.
+#[test]
+fn windows_over_nothing_are_few() {
+    let mut siege = Siege::of_server(&config());
+    let window = |out: &mut Vec<u8>, members: RangeInclusive<u64>, n: u64| {
+        let (path, scheme) = (PathId::ZERO, CodeScheme::Window);
+        RepairHeader { path, scheme, repair_count: 1, symbol_id: n, symbol_len: 1_000 }
+            .encode([members].into_iter(), out);
+        out.extend([n as u8; 1_000]);
+    };
+    one_per_packet(&mut siege, 2_000, |n, out| window(out, 1_000 + n..=1_100 + n, n));
+    siege.assert_open();
+    let stats = siege.victim().stats();
+    assert!(stats.decoder_memory_peak < 4 << 20 && stats.packets_rebuilt == 0, "{stats:?}");
+    assert!(stats.repair_symbols_wasted + 32 >= stats.repair_symbols_received, "at most 32 wait");
+    let mut payload = Vec::new();
+    let header = RepairHeader {
+        path: PathId::ZERO,
+        scheme: CodeScheme::Window,
+        repair_count: 1,
+        symbol_id: 0,
+        symbol_len: 4,
+    };
+    header.encode([5_000..=5_000, 5_192..=5_192].into_iter(), &mut payload);
+    payload.extend([0; 4]);
+    siege.send(&payload);
+    siege.hear();
+    siege.assert_closed_with(TransportErrorCode::FRAME_ENCODING_ERROR);
+}
+
 /// More members than we announced: PROTOCOL_VIOLATION; more than the code has:
 /// FRAME_ENCODING_ERROR. A number claims no memory.
 #[test]

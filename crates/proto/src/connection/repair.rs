@@ -219,6 +219,7 @@ impl Repair {
 
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.symbols.remove(&path);
+        self.in_time.forget_path(path);
         self.decoder.forget_path(path);
     }
 

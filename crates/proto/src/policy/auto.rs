@@ -38,7 +38,7 @@ use units::{Duration, Instant};
 
 use super::{
     Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
-    RepairConfig, Scheme, SentData, Terms, paced,
+    RepairConfig, Scheme, SentData, StreamCode, Terms, paced,
 };
 use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
 
@@ -317,6 +317,10 @@ impl RecoveryPolicy for Auto {
 
     fn keeps_deadlines(&self) -> Option<f64> {
         Some(IN_TIME)
+    }
+
+    fn stream_code(&self) -> StreamCode {
+        StreamCode::Unanswered
     }
 
     fn reasons(&self) -> RecoveryReasons {

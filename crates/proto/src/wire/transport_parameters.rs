@@ -139,7 +139,7 @@ pub struct PreferredAddress {
 /// ```text
 /// Repair Parameter {
 ///   Version (i) = 1,
-///   Schemes (i),           bit 0 Reed-Solomon, bit 1 random linear, others ignored
+///   Schemes (i),           bit 0 Reed-Solomon, bit 1 random linear, bit 2 windows, others ignored
 ///   Largest Block (i),     most source symbols (K) in a block, at least 1
 ///   Decoder Memory (i),    bytes
 /// }
@@ -170,7 +170,8 @@ impl CodeSchemes {
     /// No scheme.
     pub const NONE: Self = Self { bits: 0 };
     /// Every scheme that we know.
-    pub const ALL: Self = Self::NONE.with(CodeScheme::ReedSolomon).with(CodeScheme::RandomLinear);
+    pub const ALL: Self =
+        Self::NONE.with(CodeScheme::ReedSolomon).with(CodeScheme::RandomLinear).with(CodeScheme::Window);
 
     /// This set and `scheme`.
     #[must_use]

@@ -70,6 +70,18 @@ mod tests {
         }
     }
 
+    /// Windows as large as a sender makes them, with as many symbols as it may send, while a burst is
+    /// being solved: their price is that of members and equations, twice.
+    #[test]
+    fn honest_windows_are_always_paid_for() {
+        let members = u64::from(recovery::streaming::MAX_WINDOW);
+        let mut credit = Credit::new(128);
+        for _ in 0..10_000 {
+            credit.earn(3 * 1_240);
+            assert!(credit.spend(2 * (members + 12), 1_202, 0));
+        }
+    }
+
     #[test]
     fn symbols_alone_run_out_of_credit() {
         for len in [1, 100, 1_400] {

@@ -1,8 +1,8 @@
-//! The receiving side of both codes: recent plaintexts per path, the memory that blocks share, and
+//! The receiving side of all codes: recent plaintexts per path, the memory that blocks share, and
 //! what the peer's bytes pay for.
 //!
 //! Repair symbols over the packets of a path wait in [`WaitingBlocks`], combinations of blocks in
-//! [`LinearBlocks`]. Both rebuild from the plaintexts that are kept here.
+//! [`LinearBlocks`], symbols over windows of a path's packets in [`Windows`]. All rebuild from the plaintexts that are kept here.
 //!
 //! # Bounds
 //! Plaintexts and repair symbols together never exceed the budget. What a hostile peer can make us
@@ -14,11 +14,14 @@ use super::{
     counters::Counters,
     credit::{Credit, LOOKUP},
     source_log::SourceLog,
-    symbols::receiver::{Rebuilt, Taken, WaitingBlock, WaitingBlocks},
+    symbols::{
+        receiver::{Rebuilt, Taken, WaitingBlock, WaitingBlocks},
+        windows::Windows,
+    },
 };
 use crate::{
     path::received::ReceivedPackets,
-    wire::{Combination, PathId, Repair},
+    wire::{CodeScheme, Combination, PathId, Repair},
 };
 
 /// Received plaintexts and waiting blocks of one connection.
@@ -29,6 +32,8 @@ pub(crate) struct Decoder {
     waiting: WaitingBlocks,
     /// Blocks of scheme 2.
     linear: LinearBlocks,
+    /// Symbols of scheme 3.
+    windows: Windows,
     credit: Credit,
     counters: Counters,
 }
@@ -41,6 +46,7 @@ impl Decoder {
             sources: SourceLog::new(budget),
             waiting: WaitingBlocks::default(),
             linear: LinearBlocks::default(),
+            windows: Windows::default(),
             credit: Credit::new(largest_block),
             counters: Counters::default(),
         }
@@ -59,13 +65,13 @@ impl Decoder {
 
     /// Bytes held.
     pub(crate) fn memory(&self) -> u64 {
-        self.sources.memory() + self.waiting.memory() + self.linear.memory()
+        self.sources.memory() + self.waiting.memory() + self.linear.memory() + self.windows.memory()
     }
 
     /// The bytes held, counted afresh: must be what [`memory`](Self::memory) says.
     #[cfg(feature = "fuzzing")]
     pub(crate) fn recount(&self) -> u64 {
-        self.sources.recount() + self.waiting.recount() + self.linear.recount()
+        self.sources.recount() + self.waiting.recount() + self.linear.recount() + self.windows.recount()
     }
 
     // ---- what the peer's bytes pay for
@@ -78,7 +84,11 @@ impl Decoder {
     /// Pays for a REPAIR frame. If the credit is used up, it counts as received and wasted, and
     /// nothing is to be done about it.
     pub(crate) fn admits_repair(&mut self, repair: &Repair<'_>) -> bool {
-        let paid = self.credit.spend(repair.members.packet_count(), repair.symbol.len(), 0);
+        let (members, len) = match repair.scheme {
+            CodeScheme::Window => self.windows.price(repair),
+            _ => (repair.members.packet_count(), repair.symbol.len()),
+        };
+        let paid = self.credit.spend(members, len, 0);
         self.count_unless(paid)
     }
 
@@ -98,9 +108,9 @@ impl Decoder {
         paid
     }
 
-    // ---- repair symbols over the packets of a path (scheme 1)
+    // ---- repair symbols over the packets of a path (schemes 1 and 3)
 
-    /// Keeps an arrived packet's plaintext, and decodes the blocks that it completes.
+    /// Keeps an arrived packet's plaintext, and rebuilds those that it helps to.
     pub(crate) fn on_source(&mut self, path: PathId, number: u64, plaintext: &[u8]) -> Vec<Rebuilt> {
         self.keep(path, number, plaintext);
         let mut rebuilt = Vec::new();
@@ -108,12 +118,19 @@ impl Decoder {
         while let Some(block) = self.waiting.next_ready(&mut from, path, number, &mut self.counters) {
             rebuilt.extend(self.decode(block));
         }
+        let of_windows = self.windows.on_source(path, number, plaintext, &mut self.counters);
+        rebuilt.extend(self.keep_all(path, of_windows));
         rebuilt
     }
 
     /// Takes a repair symbol; `received` tells which packets of the protected path have arrived.
     pub(crate) fn on_repair(&mut self, repair: &Repair<'_>, received: &ReceivedPackets) -> Vec<Rebuilt> {
         self.counters.received += 1;
+        if repair.scheme == CodeScheme::Window {
+            let rebuilt = self.windows.take(repair, &self.sources, &mut self.counters);
+            self.make_room();
+            return self.keep_all(repair.path, rebuilt);
+        }
         match self.waiting.take(repair, received, &self.sources, &mut self.counters) {
             Taken::Useless => self.counters.wasted += 1,
             Taken::Waits => self.make_room(),
@@ -125,8 +142,12 @@ impl Decoder {
     fn decode(&mut self, block: WaitingBlock) -> Vec<Rebuilt> {
         let path = block.path();
         let rebuilt = self.waiting.decode(block, &self.sources, &mut self.counters);
+        self.keep_all(path, rebuilt)
+    }
+
+    /// Other blocks may need what was rebuilt.
+    fn keep_all(&mut self, path: PathId, rebuilt: Vec<Rebuilt>) -> Vec<Rebuilt> {
         for (number, plaintext) in &rebuilt {
-            // Other blocks may need it.
             self.keep(path, *number, plaintext);
         }
         rebuilt
@@ -196,7 +217,9 @@ impl Decoder {
                 slabs = self.sources.slabs();
                 continue;
             }
-            if !self.waiting.drop_oldest(&mut self.counters) {
+            let dropped =
+                self.waiting.drop_oldest(&mut self.counters) || self.windows.drop_oldest(&mut self.counters);
+            if !dropped {
                 break;
             }
         }
@@ -207,6 +230,7 @@ impl Decoder {
         self.sources.forget_path(path);
         self.linear.forget_path(path, &mut self.sources, &mut self.counters);
         self.waiting.forget_path(path, &mut self.counters);
+        self.windows.forget_path(path, &mut self.counters);
     }
 }
 

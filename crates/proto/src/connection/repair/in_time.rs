@@ -7,8 +7,9 @@
 //! every datagram once; another peer gets the datagrams again.
 
 mod books;
+mod stream;
 
-use recovery::in_time::{self, AtRisk, Plan, Way};
+use recovery::in_time::{self, AtRisk, Attend, Plan, Way};
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
@@ -21,10 +22,12 @@ use crate::{
     },
     crypto::Level,
     path::{Path, snapshot::View},
+    policy::StreamCode,
     wire::{CodeScheme, DatagramHeader, PathId, RepairHeader},
 };
 pub(crate) use books::Books;
 use books::{Fate, Guarded, Means, Name, Round};
+use stream::Member;
 
 /// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come
 /// together.
@@ -56,6 +59,7 @@ impl Connection {
             return None;
         }
         let deadline = timed.iter().map(|datagram| datagram.deadline).min()?;
+        let priority = timed.first()?.priority;
         let datagrams = timed.into_iter().map(|datagram| datagram.data).collect();
         let decodes = self.repair.decodable().contains(CodeScheme::ReedSolomon);
         let wanted = decodes && self.repair.policy.keeps_deadlines().is_some();
@@ -63,7 +67,7 @@ impl Connection {
         let max_ack_delay = self.peer_max_ack_delay();
         let path = self.paths.get(&builder.path)?;
         let answer = way(path, max_ack_delay, Duration::ZERO).answer;
-        Some(Guarded::new(now, deadline, datagrams, payload, answer))
+        Some(Guarded::new(now, (deadline, priority), datagrams, payload, answer))
     }
 
     /// The packet has left.
@@ -78,9 +82,23 @@ impl Connection {
                 .map(|path| way(path, max_ack_delay, Duration::ZERO))
                 .collect();
             let own = way(self.paths.get(&name.0)?, max_ack_delay, Duration::ZERO);
-            in_time::attend(now, packet.deadline, &own, &ways)
+            let attend = in_time::attend(now, packet.deadline, &own, &ways)?;
+            Some((attend, in_time::latest(packet.deadline, now, &ways)?))
         });
-        self.repair.in_time.insert(name, packet, attend);
+        let streamed = attend.and_then(|(attend, latest)| match (self.repair.policy.stream_code(), attend) {
+            (StreamCode::Always, _) | (StreamCode::Unanswered, Attend::Blind { .. }) => Some(latest),
+            _ => None,
+        });
+        let decodes = self.repair.decodable().contains(CodeScheme::Window) && !packet.payload.is_empty();
+        match streamed.filter(|_| decodes) {
+            Some(latest) => {
+                let (priority, len) = (packet.priority, packet.payload.len());
+                self.repair.in_time.insert(name, packet, None);
+                let stream = self.repair.in_time.streams.get_or_default(name.0);
+                stream.on_packet(now, priority, Member { number: name.1, len, latest });
+            }
+            None => self.repair.in_time.insert(name, packet, attend.map(|(attend, _)| attend.as_block())),
+        }
     }
 
     /// A packet was acknowledged. It arrived half a round trip after it was sent, as far as that
@@ -118,15 +136,14 @@ impl Connection {
 
     /// Builds a packet of repair that is due, if there is one; `Some` is the path it is for.
     pub(in crate::connection) fn build_in_time(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<PathId> {
-        let books = &self.repair.in_time;
-        if books.ready.is_empty() && books.rounds.iter().all(|round| round.due.is_some()) {
+        if !self.repair.in_time.has_work() {
             return None;
         }
         let mut snapshots = core::mem::take(&mut self.scratch.snapshots);
         self.take_snapshots(now, View::Recovery, &mut snapshots);
         self.decide(now, &snapshots);
         self.repair.in_time.end_useless(now);
-        let sent = self.send_due(now, &snapshots, out);
+        let sent = self.send_due(now, &snapshots, out).or_else(|| self.send_streams(now, &snapshots, out));
         self.scratch.snapshots = snapshots;
         sent
     }
@@ -322,7 +339,11 @@ impl Connection {
         }
         builder.ack_eliciting = true;
         let built = self.finish_packet(now, builder, purpose, out)?;
-        let size = built.size as u64;
+        self.count_in_time(purpose, built.size as u64);
+        Some(built)
+    }
+
+    fn count_in_time(&mut self, purpose: PacketPurpose, size: u64) {
         match purpose {
             PacketPurpose::Copy => self.stats.copies_sent += 1,
             _ => self.stats.repair_symbols_sent += 1,
@@ -331,7 +352,6 @@ impl Connection {
         let stats = &mut self.repair.in_time.stats;
         stats.recovery_packets_sent += 1;
         stats.recovery_bytes_sent += size;
-        Some(built)
     }
 }
 

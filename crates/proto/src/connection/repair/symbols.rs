@@ -1,7 +1,8 @@
-//! Repair symbols over the un-ACKed packets of a path (scheme 1, docs/wire-format.md).
+//! Repair symbols over the un-ACKed packets of a path (schemes 1 and 3, docs/wire-format.md).
 
 pub(super) mod receiver;
 mod sender;
+pub(super) mod windows;
 
 use recovery::cofuso::Block;
 use units::Instant;

@@ -33,6 +33,8 @@ pub enum CodeScheme {
     ReedSolomon,
     /// Scheme 2: systematic random linear code over GF(2^8); its symbols travel in COMBINATION.
     RandomLinear,
+    /// Scheme 3: the streaming code over GF(2^8), whose symbols cover windows of packets.
+    Window,
 }
 
 impl CodeScheme {
@@ -41,6 +43,7 @@ impl CodeScheme {
         match self {
             Self::ReedSolomon => 1,
             Self::RandomLinear => 2,
+            Self::Window => 3,
         }
     }
 
@@ -49,6 +52,7 @@ impl CodeScheme {
         match number {
             1 => Some(Self::ReedSolomon),
             2 => Some(Self::RandomLinear),
+            3 => Some(Self::Window),
             _ => None,
         }
     }
@@ -61,11 +65,12 @@ pub struct Repair<'a> {
     pub path: PathId,
     /// The code.
     pub scheme: CodeScheme,
-    /// M, the repair symbols that the sender made for this block; at least 1.
+    /// M, the repair symbols that the sender made for this block; at least 1. A window has one.
     pub repair_count: u8,
     /// The packet numbers of the block's K source packets.
     pub members: PacketRanges<'a>,
-    /// Reed-Solomon: the index of the symbol, below `repair_count`. Random linear: the seed.
+    /// Reed-Solomon: the index of the symbol, below `repair_count`. Random linear: the seed. Window:
+    /// the symbol's number.
     pub symbol_id: u64,
     /// The symbol, at least one byte.
     pub symbol: &'a [u8],
@@ -99,10 +104,18 @@ impl<'a> Repair<'a> {
             "repair index not below the repair count"
         } else if reed_solomon && self.members.packet_count() + count > MAX_REED_SOLOMON {
             "Reed-Solomon block of more than 256 symbols"
+        } else if self.scheme == CodeScheme::Window && self.span() >= fec::window::SPAN {
+            "window of packets too far apart"
         } else {
             return Ok(());
         };
         Err(FrameProblem::Invalid(problem))
+    }
+
+    /// From the first to the last of the members.
+    fn span(&self) -> u64 {
+        let first = self.members.iter().next().map_or(0, |run| *run.start());
+        self.members.largest() - first
     }
 
     const fn header(&self) -> RepairHeader {
@@ -134,7 +147,7 @@ pub struct RepairHeader {
     /// M, the repair symbols made for this block; at least 1.
     pub repair_count: u8,
     /// Reed-Solomon: the index of the symbol, below `repair_count`. Random linear: the seed, below
-    /// 2^62.
+    /// 2^62. Window: the symbol's number, below 2^62.
     pub symbol_id: u64,
     /// Bytes of the symbol, at least 1.
     pub symbol_len: usize,

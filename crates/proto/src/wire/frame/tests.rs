@@ -190,7 +190,11 @@ fn hostile_repairs_are_refused() {
     only(&repair(1, 3, &ok, 2, &[1]));
     only(&repair(2, 1, &ok, MAX_VARINT, &[1]));
     assert!(INVALID(&repair(0, 3, &ok, 0, &[1])), "no such scheme");
-    assert!(INVALID(&repair(3, 3, &ok, 0, &[1])), "no such scheme");
+    assert!(INVALID(&repair(4, 3, &ok, 0, &[1])), "no such scheme");
+    only(&repair(3, 1, &[10, 1, 4, 181, 4], MAX_VARINT, &[1]));
+    assert!(INVALID(&repair(3, 1, &[10, 1, 4, 182, 4], 0, &[1])), "a window of 193 numbers");
+    assert!(INVALID(&repair(3, 0, &ok, 0, &[1])), "no repair symbols");
+    assert!(INVALID(&repair(3, 1, &ok, 0, &[])), "empty symbol");
     assert!(INVALID(&repair(1, 0, &ok, 0, &[1])), "no repair symbols");
     assert!(INVALID(&repair(2, 0, &ok, 0, &[1])), "no repair symbols");
     assert!(INVALID(&repair(1, 3, &ok, 3, &[1])), "index beyond the count");
@@ -552,16 +556,21 @@ fn multipath_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
 fn repair_frames() -> impl Strategy<Value = (Vec<u8>, Option<usize>)> {
     let numbers = prop::collection::btree_set(0..1000_u64, 1..100);
     let symbol = prop::collection::vec(any::<u8>(), 1..100);
-    let input = (any::<u32>(), any::<Option<bool>>(), numbers, 1..100_u8, varint(), symbol);
-    input.prop_map(|(path, kind, numbers, repair_count, id, symbol)| {
+    let schemes = prop::option::of(0..3_usize);
+    let input = (any::<u32>(), schemes, numbers, 1..100_u8, varint(), symbol);
+    input.prop_map(|(path, kind, mut numbers, repair_count, id, symbol)| {
         let path = PathId(path);
+        if kind == Some(2) {
+            numbers = numbers.into_iter().map(|number| number % fec::window::SPAN).collect();
+        }
         let mut set = Vec::new();
         super::super::encode_packet_ranges(super::super::Runs::new(numbers.iter().copied()), &mut set);
         let members = PacketRanges::decode(&mut Reader::new(&set), RangeLimits::default()).unwrap();
         let (scheme, symbol_id) = match kind {
             None => return encoded!(Recovered { path, packets: members }),
-            Some(true) => (CodeScheme::ReedSolomon, id % u64::from(repair_count)),
-            Some(false) => (CodeScheme::RandomLinear, id),
+            Some(0) => (CodeScheme::ReedSolomon, id % u64::from(repair_count)),
+            Some(1) => (CodeScheme::RandomLinear, id),
+            Some(_) => (CodeScheme::Window, id),
         };
         encoded!(Repair { path, scheme, repair_count, members, symbol_id, symbol: &symbol })
     })

@@ -45,7 +45,7 @@ fn repair_parameter_layout() {
         max_block: VarInt::from_u32(32),
         decoder_memory: VarInt::from_u32(1 << 20),
     };
-    let bytes = [0x8d, 0x3e, 0x4d, 0x00, 7, 1, 3, 32, 0x80, 0x10, 0, 0];
+    let bytes = [0x8d, 0x3e, 0x4d, 0x00, 7, 1, 7, 32, 0x80, 0x10, 0, 0];
     let parameters = TransportParameters { repair: Some(repair), ..Default::default() };
     assert_eq!(parameters.encode(), bytes);
     assert_eq!(TransportParameters::decode(&bytes, Side::Client), Ok(parameters));
@@ -59,7 +59,7 @@ fn repair_schemes_and_versions_of_the_future() {
         TransportParameters::decode(&bytes, Side::Server).map(|parameters| parameters.repair)
     };
     assert_eq!(decode(&[2, 0xff, 0xff]), Ok(None));
-    let known = decode(&[1, 0x3d, 1, 0]).unwrap().unwrap().schemes;
+    let known = decode(&[1, 0x39, 1, 0]).unwrap().unwrap().schemes;
     assert_eq!(known, CodeSchemes::NONE.with(CodeScheme::ReedSolomon));
     assert!(known.contains(CodeScheme::ReedSolomon) && !known.contains(CodeScheme::RandomLinear));
     assert!(known.intersection(CodeSchemes::NONE.with(CodeScheme::RandomLinear)).is_empty());

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use units::{Duration, Instant};
 
-use super::super::symbols::EncodedBlock;
-use crate::{stats::TimedStats, wire::PathId};
+use super::{super::symbols::EncodedBlock, stream::Stream};
+use crate::{by_path::ByPath, stats::TimedStats, wire::PathId};
 
 /// Packets that are followed at once; what is sent beyond them is not protected.
 pub(super) const MAX_PACKETS: usize = 2_048;
@@ -24,6 +24,8 @@ pub(crate) struct Guarded {
     pub(super) sent_at: Instant,
     /// The earliest of its datagrams.
     pub(super) deadline: Instant,
+    /// Of its datagrams, which all have the same.
+    pub(super) priority: i32,
     pub(super) datagrams: SmallVec<[Bytes; 1]>,
     /// Its plaintext, if the peer decodes.
     pub(super) payload: Vec<u8>,
@@ -40,13 +42,14 @@ impl Guarded {
     /// Nothing is done about it until [`Books::attend`] says when.
     pub(super) fn new(
         sent_at: Instant,
-        deadline: Instant,
+        (deadline, priority): (Instant, i32),
         datagrams: SmallVec<[Bytes; 1]>,
         payload: Vec<u8>,
         answer: Duration,
     ) -> Self {
         let (silent_at, ends_at) = (sent_at + answer, deadline.max(sent_at) + answer);
-        Self { sent_at, deadline, datagrams, payload, silent_at, fate: Fate::Open, attend_at: None, ends_at }
+        let (fate, attend_at) = (Fate::Open, None);
+        Self { sent_at, deadline, priority, datagrams, payload, silent_at, fate, attend_at, ends_at }
     }
 
     fn count(&self) -> u64 {
@@ -100,6 +103,8 @@ pub(crate) struct Books {
     /// Packets to be decided about at the next opportunity.
     pub(super) ready: BTreeSet<Name>,
     pub(super) rounds: Vec<Round>,
+    /// Of each path, the packets that a streaming code is for.
+    pub(super) streams: ByPath<Stream>,
     pub(super) stats: TimedStats,
 }
 
@@ -167,7 +172,28 @@ impl Books {
     /// When anything is due.
     pub(in crate::connection::repair) fn deadline(&self) -> Option<Instant> {
         let packets = self.agenda.first().into_iter().chain(self.ends.first()).map(|(at, _)| *at);
-        packets.chain(self.rounds.iter().filter_map(|round| round.due)).min()
+        let rounds = self.rounds.iter().filter_map(|round| round.due);
+        packets.chain(rounds).chain(self.streams.values().filter_map(Stream::wakes_at)).min()
+    }
+
+    /// A stream, without what is too late for repair or has arrived.
+    pub(super) fn pruned_stream(&mut self, now: Instant, of: PathId) -> Option<&mut Stream> {
+        let packets = &self.packets;
+        let stream = self.streams.get_mut(&of)?;
+        stream.prune(now, |number| packets.contains_key(&(of, number)));
+        Some(stream)
+    }
+
+    /// Whether anything is to be decided or sent.
+    pub(super) fn has_work(&self) -> bool {
+        !self.ready.is_empty()
+            || self.rounds.iter().any(|round| round.due.is_none())
+            || self.streams.values().any(Stream::has_work)
+    }
+
+    /// The path is gone.
+    pub(in crate::connection::repair) fn forget_path(&mut self, path: PathId) {
+        self.streams.remove(&path);
     }
 
     /// Takes note of all that is due. Returns the buffers of packets that nothing is expected of
@@ -176,6 +202,7 @@ impl Books {
         for round in &mut self.rounds {
             round.due = round.due.filter(|due| *due > now);
         }
+        self.streams.values_mut().for_each(|stream| stream.on_deadline(now));
         while let Some(&(_, name)) = self.agenda.first().filter(|(at, _)| *at <= now) {
             self.attend(name, None);
             let Some(packet) = self.packets.get_mut(&name) else { continue };
@@ -236,7 +263,7 @@ mod tests {
     /// Sent at 0, of use until 150, silent from 70 on.
     fn packet(datagrams: usize) -> Guarded {
         let datagrams = (0..datagrams).map(|_| Bytes::from_static(b"frame")).collect();
-        Guarded::new(at(0), at(150), datagrams, vec![1], MS * 70)
+        Guarded::new(at(0), (at(150), 0), datagrams, vec![1], MS * 70)
     }
 
     fn books(packets: u64) -> Books {
