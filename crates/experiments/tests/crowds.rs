@@ -63,7 +63,7 @@ fn a_surge_is_over_when_flows_are_as_fast_as_before() {
     assert!(rows[0].flows > 1_500 + 100, "{} flows", rows[0].flows);
     let refused = |text: &str| Plan::parse("test", text, Scale::Quick).unwrap_err().to_string();
     let error = refused(&(text.clone() + "surge_load = 0.4\nsurge_from_s = 10\nsurge_s = 2\n"));
-    assert!(error.contains("`workload.surge_load` is `0.4`: it must be above `load`"), "{error}");
+    assert!(error.contains("`workload.surge_load` is 0.4: it must be above `load`"), "{error}");
     assert!(refused(&(text + "surge_load = 2\n")).contains("surge_from_s"));
 }
 
