@@ -6,6 +6,7 @@
 
 mod completion;
 mod counts;
+mod crowding;
 mod opportunities;
 mod playout;
 mod redundancy;
@@ -111,6 +112,12 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "delivered_mbps", title: "goodput of a flow (Mbit/s)", compute: sharing::delivered },
     Metric { name: "rivals_mbps", title: "goodput of its rival (Mbit/s)", compute: sharing::of_rivals },
     Metric { name: "jain_index", title: "Jain's index of goodputs", compute: sharing::jain },
+    Metric { name: "dropped_share", title: "packets dropped by queues (%)", compute: crowding::dropped },
+    Metric {
+        name: "settled_s",
+        title: "until completion times are as before the surge (s)",
+        compute: crowding::settled,
+    },
     Metric { name: "playout_s", title: "playout time (s)", compute: playout::playout },
     Metric { name: "underruns", title: "buffer under-runs", compute: playout::underruns },
     Metric { name: "stalled_s", title: "time stalled (s)", compute: playout::stalled },

@@ -3,7 +3,7 @@
 use tcpsim::{FlowId, FlowRecord, Totals};
 use units::{Duration, Instant};
 
-use crate::player::Playback;
+use crate::{player::Playback, workloads::Surge};
 
 /// What a flow of the simulation stands for. A response names its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +56,7 @@ pub struct Measured {
 }
 
 /// A run's result.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Default, Debug)]
 pub struct Outcome {
     /// The measured flows, in the order in which they were added.
     pub flows: Vec<Measured>,
@@ -64,6 +64,10 @@ pub struct Outcome {
     pub totals: Totals,
     /// Packet-hops.
     pub hops: u64,
+    /// Packets that hosts sent.
+    pub sent: u64,
+    /// Packets that queues dropped.
+    pub dropped: u64,
     /// When it ended, in seconds of simulated time.
     pub seconds: f64,
     /// Hash over every event.
@@ -76,6 +80,8 @@ pub struct Outcome {
     pub timeline: Vec<(f64, u32, u32)>,
     /// How a video went, if it was one.
     pub playback: Option<Playback>,
+    /// When more was offered than usual, if the workload has such a time.
+    pub surge: Option<Surge>,
 }
 
 impl Role {

@@ -147,11 +147,14 @@ impl Scenario {
             flows: measured(sim.flows(), &roles, head_start),
             totals: sim.totals(),
             hops: sim.fabric().stats().hops,
+            sent: sim.fabric().stats().sent,
+            dropped: sim.fabric().stats().dropped,
             seconds: sim.now().saturating_duration_since(Instant::ORIGIN).as_secs_f64(),
             trace: sim.fabric().trace_hash(),
             delivered: self.delivered(&sim, &watched),
             timeline,
             playback: self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals)),
+            surge: self.workload.surge(),
         })
     }
 

@@ -9,13 +9,17 @@ mod corrective;
 mod ctcp;
 mod fuso;
 mod htpc;
+mod mendpath;
 mod mptcp;
 mod proactive;
+mod quic_fec;
 mod reactive;
 mod repflow;
+mod reps;
 mod slp;
 mod tcp;
 mod tcp_ir;
+mod xlink;
 
 use tcpsim::{Profile, SchemeKind, Tcp, schemes::Mptcp};
 
@@ -34,13 +38,17 @@ pub const SCHEMES: &[(&str, Read)] = &[
     ("ctcp", ctcp::read),
     ("fuso", fuso::read),
     ("htpc", htpc::read),
+    ("mendpath", mendpath::read),
     ("mptcp", mptcp::read),
     ("proactive", proactive::read),
+    ("quic-fec", quic_fec::read),
     ("repflow", repflow::read),
+    ("reps", reps::read),
     ("slp", slp::read),
     ("tcp", tcp::read),
     ("tcp-ir", tcp_ir::read),
     ("tlp", reactive::read),
+    ("xlink", xlink::read),
 ];
 
 /// A scheme's entry: `kind`, TCP's parameters in `tcp`, and its own. One of the program's own has
@@ -72,6 +80,7 @@ pub(crate) fn sub_flows(keys: &mut Keys<'_>, base: Mptcp) -> Result<Mptcp, PlanE
         opportunistic: keys.flag("opportunistic")?.unwrap_or(base.opportunistic),
         reinject_on_timeout: keys.flag("reinject_on_timeout")?.unwrap_or(base.reinject_on_timeout),
         early_delivery: keys.flag("early_delivery")?.unwrap_or(base.early_delivery),
+        hollow: keys.flag("hollow")?.unwrap_or(base.hollow),
         join_later: keys.named("joins", JOINS)?.unwrap_or(base.join_later),
     })
 }

@@ -1,7 +1,7 @@
 //! TCP's parameters: a preset and what differs from it.
 
 use congestion::ControllerKind;
-use tcpsim::{CongestionKind, Tcp, Tlp, schedulers::SCHEDULERS};
+use tcpsim::{CongestionKind, Tcp, Tlp, controllers::CONTROLLERS, schedulers::SCHEDULERS};
 
 use plans::{Keys, PlanError, names};
 
@@ -30,13 +30,17 @@ fn congestion(keys: &mut Keys<'_>, parts: &Parts) -> Result<Option<CongestionKin
     if let Some(part) = parts.controllers.get(name) {
         return Ok(Some(CongestionKind::Custom(made(keys, "congestion_parameters", part)?)));
     }
+    if let Some((_, make)) = CONTROLLERS.iter().find(|(known, _)| *known == name) {
+        return Ok(Some(CongestionKind::Custom(make())));
+    }
     let shared = || ControllerKind::ALL.iter().copied().find(|kind| kind.name() == name);
     match name {
         "reno" => Ok(Some(CongestionKind::Reno)),
         "dctcp" => Ok(Some(CongestionKind::Dctcp)),
         _ => shared().map(|kind| Some(CongestionKind::Shared(kind))).ok_or_else(|| {
             let others = names(ControllerKind::ALL.iter().map(|kind| kind.name()));
-            let house = format!("one of reno, dctcp, or of the crate `congestion`: {others}");
+            let models = names(CONTROLLERS.iter().map(|(name, _)| *name));
+            let house = format!("one of reno, dctcp, {models}, or of the crate `congestion`: {others}");
             let allowed = allowed(house, &parts.controllers);
             PlanError::value(keys.path("congestion"), format!("`{name}`"), allowed)
         }),

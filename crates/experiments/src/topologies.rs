@@ -12,7 +12,7 @@ mod wifi;
 
 use std::ops::Range;
 
-use netsim::fabric::{Line, LinkId, Mark, QueueLimit, Topology};
+use netsim::fabric::{Codel, Line, LinkId, Mark, QueueLimit, Topology};
 use units::{BitRate, Duration};
 
 use plans::{Keys, PlanError, names};
@@ -60,7 +60,8 @@ impl Network {
 }
 
 /// Changes a line by the keys that every network has for its lines: `rate_mbps`, `delay_us`,
-/// `queue_bytes` or `queue_packets`, and `mark_bytes` (0 for no marks).
+/// `queue_bytes` or `queue_packets`, `mark_bytes` (0 for no marks), and `codel` (manages the queue),
+/// with `codel_target_ms` (5), `codel_interval_ms` (100) and `codel_marks`.
 pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Result<Line, PlanError> {
     let mut keys = keys.table(key)?;
     if let Some(rate) = keys.float("rate_mbps", 0.001..=1e6)? {
@@ -78,6 +79,17 @@ pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Re
     if let Some(bytes) = keys.int("mark_bytes", 0..=1 << 40)? {
         line.mark = (bytes > 0).then_some(Mark::Bytes(bytes));
     }
+    line.codel = codel(&mut keys)?.or(line.codel);
     keys.finish()?;
     Ok(line)
+}
+
+fn codel(keys: &mut Keys<'_>) -> Result<Option<Codel>, PlanError> {
+    let base = Codel::default();
+    let codel = Codel {
+        target: keys.millis("codel_target_ms")?.unwrap_or(base.target),
+        interval: keys.millis("codel_interval_ms")?.unwrap_or(base.interval),
+        marks: keys.flag("codel_marks")?.unwrap_or(base.marks),
+    };
+    Ok(keys.flag("codel")?.unwrap_or(false).then_some(codel))
 }

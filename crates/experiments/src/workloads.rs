@@ -1,5 +1,6 @@
 //! Traffic that a plan can name, one file each. A new one is a file with `read` and its line here.
 
+mod crowd;
 mod fetches;
 mod htsim;
 mod incast;
@@ -28,6 +29,7 @@ pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanErr
 
 /// The workloads.
 pub const WORKLOADS: &[(&str, Read)] = &[
+    ("crowd", crowd::read),
     ("fetches", fetches::read),
     ("htsim", htsim::read),
     ("incast", incast::read),
@@ -51,6 +53,20 @@ pub trait Workload: fmt::Debug + Send + Sync {
     fn player(&self) -> Option<&Player> {
         None
     }
+
+    /// When it offers more than usual, if it does.
+    fn surge(&self) -> Option<Surge> {
+        None
+    }
+}
+
+/// A time of more traffic than usual.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Surge {
+    /// When it begins.
+    pub from: Instant,
+    /// When it is over.
+    pub until: Instant,
 }
 
 /// Why a run cannot go on.

@@ -9,8 +9,8 @@
 //! A port is loss (on the wire, or before the rate limit) -> drop-tail queue in packets or bytes,
 //! ECN mark above a threshold -> rate -> propagation delay. A switch forwards without delay over
 //! shortest paths; among several it picks by flow hash, at random per packet, or as a [`Balancer`]
-//! says. A packet is dropped when the queue is full at its arrival, never later; a packet that
-//! leaves at the very moment another arrives has left before.
+//! says. A packet is dropped when the queue is full at its arrival, never later, except by
+//! [`Codel`]; a packet that leaves at the very moment another arrives has left before.
 //!
 //! # How it is fast
 //! A port is first in, first out, so the moment of every arrival is known when a packet is queued.
@@ -27,6 +27,7 @@
 
 pub mod balance;
 pub mod capacity;
+pub mod codel;
 pub mod failure;
 pub mod packet;
 pub mod port;
@@ -42,6 +43,7 @@ mod tests;
 
 pub use balance::{Balancer, Balancing};
 pub use capacity::{CapacityTrace, CapacityTraceError};
+pub use codel::Codel;
 pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, PacketEvent, RunError, Tap, Watcher};
 pub use event_heap::EventHeap;
 pub use failure::{Direction, Failure, Fault};

@@ -171,6 +171,11 @@ impl Connection {
         self.dsn_una.into()
     }
 
+    /// Whether the receiver has a data-level segment.
+    pub(crate) fn has_delivered(&self, dsn: u32) -> bool {
+        dsn < self.delivered || self.ahead.around(dsn).is_some()
+    }
+
     /// How many sub-flows there are.
     pub fn subflows(&self) -> usize {
         self.subs.len()

@@ -18,6 +18,7 @@
 
 pub mod capture;
 pub mod connection;
+pub mod controllers;
 pub mod ctcp;
 pub mod record;
 pub mod schedulers;

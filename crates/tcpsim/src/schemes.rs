@@ -11,6 +11,8 @@
 //! | [`fuso_released`] | the same as its authors' kernel does it |                                     |
 //! | [`cofuso`]    | parities over the best sub-flow          | CoFUSO section 4                           |
 //! | [`slp`]       | duplicates of SYN and PSH packets        | SLP sections II-C1, II-C2                  |
+//! | [`xlink`]     | re-injection while little is left to play | XLINK (SIGCOMM 2021)                      |
+//! | [`quic_fec`]  | block, window and message codes          | FlEC, draft-michel-quic-fec, CloudBurst    |
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
 //! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP: a [`Transport`]                      |
 //!
@@ -22,9 +24,13 @@ pub mod corrective;
 pub mod fuso;
 pub mod fuso_released;
 pub mod proactive;
+pub mod quic_fec;
 pub mod reactive;
 pub mod repflow;
 pub mod slp;
+pub mod xlink;
+
+mod span_decoder;
 
 use std::sync::Arc;
 
@@ -43,8 +49,10 @@ pub use corrective::Corrective;
 pub use fuso::Fuso;
 pub use fuso_released::Released;
 pub use proactive::Proactive;
+pub use quic_fec::QuicFec;
 pub use reactive::reactive;
 pub use slp::Slp;
+pub use xlink::Xlink;
 
 /// What is built on TCP, with its parameters. The tail loss probe is an option of TCP itself
 /// ([`reactive()`]).
@@ -67,6 +75,10 @@ pub enum SchemeKind {
     Cofuso(Cofuso),
     /// Duplicates of packets whose loss would cost a timeout.
     Slp(Slp),
+    /// Re-injection while the receiver has little left to play.
+    Xlink(Xlink),
+    /// Forward error correction at a fixed rate.
+    QuicFec(QuicFec),
     /// A coding layer below TCP.
     Shim(ShimKind),
     /// Another transport instead of TCP: CTCP, or one of your own.
@@ -100,6 +112,8 @@ impl SchemeKind {
             Self::Fuso(_) => "fuso",
             Self::Cofuso(_) => "cofuso",
             Self::Slp(_) => "slp",
+            Self::Xlink(_) => "xlink",
+            Self::QuicFec(_) => "quic-fec",
             Self::Shim(shim) => shim.name(),
             Self::Transport(protocol) => protocol.name(),
             Self::Custom(..) => "custom",
@@ -123,6 +137,8 @@ impl SchemeKind {
         match self {
             Self::None | Self::RepFlow | Self::Mptcp(_) | Self::Shim(_) | Self::Transport(_) => None,
             Self::Slp(parameters) => Some(Box::new(slp::State::new(*parameters))),
+            Self::Xlink(parameters) => Some(Box::new(xlink::State::new(*parameters))),
+            Self::QuicFec(parameters) => Some(Box::new(quic_fec::State::new(*parameters))),
             Self::Corrective(parameters) => Some(Box::new(corrective::State::new(*parameters))),
             Self::Proactive => Some(Box::new(Proactive)),
             Self::Fuso(Fuso { released: Some(released), .. }) => {
@@ -140,6 +156,8 @@ impl SchemeKind {
             Self::Mptcp(mptcp) | Self::Custom(mptcp, _) => Some(*mptcp),
             Self::Fuso(fuso) => Some(fuso.mptcp),
             Self::Cofuso(cofuso) => Some(cofuso.mptcp),
+            Self::Xlink(xlink) => Some(xlink.mptcp),
+            Self::QuicFec(fec) => Some(fec.mptcp),
             _ => None,
         }
     }

@@ -1,15 +1,18 @@
-//! Layers between TCP and IP, one file each, and how the switches below them spread packets (HTPC).
+//! Layers between TCP and IP, one file each, and how the switches below them spread packets (HTPC,
+//! and REPS of today).
 //!
 //! | file           | layer                                                        | switches                         |
 //! |----------------|--------------------------------------------------------------|----------------------------------|
 //! | [`corrective`] | one coded packet per window                                  | random packet spraying           |
 //! | [`caps`]       | short flows coded, long ones not                             | short sprayed, long by flow hash while there are short ones |
 //! | [`htpc`]       | redundancy that fades with the bytes that a flow has sent    | random packet spraying           |
+//! | [`reps`]       | an entropy per packet, used again if it met no queue         | flow hash                        |
 //!
 //! "ECMP" and "RPS" of the paper are TCP without a layer over [`Balancing::FlowHash`] and
 //! [`Balancing::Spray`].
 //!
-//! All are the same [`coding layer`](coding_layer) with another [`Rule`](coding_layer::Rule). A new
+//! Those of HTPC are the same [`coding layer`](coding_layer) with another
+//! [`Rule`](coding_layer::Rule). A new
 //! one is a file with its parameters and its rule, a variant of [`ShimKind`], and its lines below.
 
 pub mod caps;
@@ -17,6 +20,7 @@ pub mod coding_layer;
 pub mod corrective;
 pub mod header;
 pub mod htpc;
+pub mod reps;
 
 mod order;
 mod unit_decoder;
@@ -40,6 +44,8 @@ pub enum ShimKind {
     Caps(Caps),
     /// HTPC.
     Htpc(Htpc),
+    /// Spraying by entropies that met no queue.
+    Reps,
 }
 
 impl ShimKind {
@@ -49,6 +55,7 @@ impl ShimKind {
             Self::Corrective(_) => "corrective",
             Self::Caps(_) => "caps",
             Self::Htpc(_) => "htpc",
+            Self::Reps => "reps",
         }
     }
 
@@ -57,6 +64,7 @@ impl ShimKind {
         match self {
             Self::Corrective(_) | Self::Htpc(_) => Balancing::Spray,
             Self::Caps(_) => caps::balancing(),
+            Self::Reps => Balancing::FlowHash,
         }
     }
 
@@ -70,6 +78,7 @@ impl ShimKind {
             Self::Htpc(parameters) => {
                 Box::new(CodingLayer::new(parameters.common, htpc::State::new(parameters)))
             }
+            Self::Reps => Box::new(reps::Reps::new()),
         }
     }
 }

@@ -3,7 +3,9 @@
 
 use congestion::ControllerKind;
 use mendpath_tcpsim::{
-    CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, schemes::Mptcp, timeline::What,
+    CongestionKind, ConnectionId, Profile, SchemeKind, Sim, Tcp, Totals,
+    schemes::{Fuso, Mptcp},
+    timeline::What,
 };
 use netsim::{
     Loss, Seed,
@@ -237,4 +239,29 @@ fn sub_flows_that_join_carry_data_one_round_trip_after_the_first() {
     };
     assert_eq!(begins(false), [Some(30), Some(30)]);
     assert_eq!(begins(true), [Some(30), Some(60)]);
+}
+
+/// FUSO over FUSO's testbed with loss on a path: what recovery has brought is sent again as a header.
+#[test]
+fn retransmissions_of_what_recovery_brought_cost_a_header() {
+    let run = |hollow| {
+        let rate = LossRate::new(0.1).unwrap();
+        let faults = vec![Fault::both(ParallelPaths::path(0), Failure::random(rate))];
+        let options = Options { seed: Seed(2), faults, ..Options::default() };
+        let mut sim = Sim::new(&ParallelPaths::fuso().build(), &options).unwrap();
+        let fuso = Fuso { mptcp: Mptcp { hollow, ..Fuso::new(4).mptcp }, ..Fuso::new(4) };
+        let profile = sim.add_profile(Profile { tcp: Tcp::fuso(), scheme: SchemeKind::Fuso(fuso) });
+        let connection = sim.connect(profile, 3, 0).unwrap();
+        for n in 0..100 {
+            sim.write(connection, 30_000, Instant::ORIGIN + Duration::from_millis(20) * n).unwrap();
+        }
+        sim.run_until_done(seconds(60)).unwrap();
+        (sim.totals(), sim.flows().iter().map(|flow| flow.bytes).sum::<u64>())
+    };
+    let ((full, written), (hollow, _)) = (run(false), run(true));
+    assert_eq!((full.finished, hollow.finished, written), (100, 100, 3_000_000));
+    assert!(full.repaired > 10 && full.retransmissions > 10 && hollow.retransmissions > 10);
+    let excess = |totals: Totals| totals.bytes - totals.extra_bytes - 40 * totals.packets;
+    // What is neither a copy nor a header is what was written, and what was sent again in full.
+    assert!(excess(hollow) < excess(full) && excess(hollow) >= written * 9 / 10, "{hollow:?} {full:?}");
 }

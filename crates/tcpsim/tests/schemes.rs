@@ -2,7 +2,9 @@
 
 use mendpath_tcpsim::{
     CongestionKind, FlowId, Profile, SchemeKind, Sim, Tcp, Totals,
-    schemes::{Cofuso, Corrective, Fuso, Mptcp, Released, reactive},
+    controllers::CONTROLLERS,
+    schemes::{Cofuso, Corrective, Fuso, Mptcp, QuicFec, Released, Xlink, quic_fec::Code, reactive},
+    shims::{ShimKind, reps},
 };
 use netsim::{
     Loss, Seed,
@@ -45,6 +47,21 @@ fn schemes() -> Vec<(&'static str, Profile)> {
         (
             "fuso as released",
             with(SchemeKind::Fuso(Fuso { released: Some(Released { missed: 0.3 }), ..Fuso::new(4) })),
+        ),
+        ("xlink", with(SchemeKind::Xlink(Xlink::new(4)))),
+        ("fec blocks", with(SchemeKind::QuicFec(QuicFec::new(Code::Block { size: 10, repair: 2 })))),
+        ("fec windows", with(SchemeKind::QuicFec(QuicFec::new(Code::Window { size: 50, every: 5 })))),
+        (
+            "cloudburst",
+            with(SchemeKind::QuicFec(QuicFec {
+                mptcp: Mptcp::new(4).with_early_delivery(),
+                code: Code::Message { share: 0.2 },
+            })),
+        ),
+        ("reps", Profile { tcp: reps::tcp(tcp.clone()), scheme: SchemeKind::Shim(ShimKind::Reps) }),
+        (
+            "bbr-like",
+            Profile::tcp(Tcp { congestion: CongestionKind::Custom((CONTROLLERS[0].1)()), ..tcp.clone() }),
         ),
         ("fuso on one sub-flow", with(SchemeKind::Fuso(Fuso::new(1)))),
         ("cofuso", with(SchemeKind::Cofuso(Cofuso::simulation(4)))),
@@ -364,4 +381,38 @@ fn repflow_has_two_long_lived_connections_and_the_quicker_counts() {
         pairs.iter().map(|(_, answered)| sim.flow(*answered).unwrap().completion_time().unwrap()).max()
     };
     assert!(slowest(&twice) < slowest(&plain));
+}
+
+#[test]
+fn what_is_younger_than_the_papers_repairs_at_its_price() {
+    let totals = |name: &str, loss| {
+        let (_, profile) = schemes().into_iter().find(|(known, _)| *known == name).unwrap();
+        run(&profile, loss, 3).0
+    };
+    for name in ["fec blocks", "fec windows", "cloudburst"] {
+        let (clean, lossy) = (totals(name, 0.0), totals(name, 0.1));
+        assert!(clean.parities > 0 && clean.copies == 0 && clean.useful == 0, "{name}: {clean:?}");
+        assert!(lossy.useful > 0 && lossy.repaired >= lossy.useful, "{name}: {lossy:?}");
+        assert!((0.05..0.35).contains(&clean.extra_load()), "{name}: {}", clean.extra_load());
+    }
+    let (clean, lossy) = (totals("xlink", 0.0), totals("xlink", 0.1));
+    assert!(clean.copies > 0 && clean.parities == 0 && clean.repaired < lossy.repaired, "{lossy:?}");
+}
+
+/// One of three paths is a black hole. A flow by ECMP may never get out of it; entropies that do not
+/// come back are not used again.
+#[test]
+fn entropies_that_fail_are_not_used_again() {
+    let faults = vec![Fault::both(ParallelPaths::path(0), Failure::BlackHole)];
+    let options = Options { seed: Seed(5), faults, ..Options::default() };
+    let mut sim = Sim::new(&ParallelPaths::fuso().build(), &options).unwrap();
+    let scheme = SchemeKind::Shim(ShimKind::Reps);
+    let reps = sim.add_profile(Profile { tcp: reps::tcp(Tcp::fuso()), scheme });
+    let flow = sim.add_flow(reps, 3, 0, 3_000_000, Instant::ORIGIN).unwrap();
+    sim.run_until_done(Instant::ORIGIN + Duration::from_secs(100)).unwrap();
+    let record = sim.flow(flow).unwrap();
+    // 24 ms at the rate of a host's link. A third of what is sprayed blindly would be lost.
+    assert!(record.completion_time().unwrap() < Duration::from_secs(1), "{record:?}");
+    let lost = sim.fabric().port_stats(ParallelPaths::path(0).forward()).unwrap().lost;
+    assert!(lost > 0 && lost < 2_055 / 10, "{lost}");
 }

@@ -1,6 +1,6 @@
 //! The transport as a host stack on [`netsim::fabric`], beside the TCP family of `tcpsim`: the same
 //! switches, queues, losses and clock, so that the schemes of both can be compared, and even
-//! compete.
+//! compete. [`Mendpath`] is the same as a protocol of `tcpsim`, for whatever runs that.
 //!
 //! [`Mixed`] owns the simulation. A connection joins two hosts by several paths, which differ in
 //! their UDP ports as sub-flows of MPTCP do, so that ECMP spreads them. Times of flows count as
@@ -27,6 +27,7 @@
 
 mod datagrams;
 mod pair;
+mod transport;
 
 use std::collections::BTreeSet;
 
@@ -47,6 +48,8 @@ use units::{Duration, Instant};
 use crate::world::IP_UDP_HEADERS;
 use datagrams::Datagrams;
 use pair::{End, Outgoing, Pair};
+
+pub use transport::{COUNT_EVERY, Carried, DATAGRAMS, Mendpath};
 
 /// How much there may be at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

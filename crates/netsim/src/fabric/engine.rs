@@ -99,7 +99,7 @@ pub struct FabricStats {
     pub sent: u64,
     /// Packets that reached their host.
     pub delivered: u64,
-    /// Packets dropped by full queues.
+    /// Packets dropped by full queues and by CoDel.
     pub dropped: u64,
     /// Packets lost to failures.
     pub lost: u64,
@@ -221,7 +221,8 @@ impl<B: Default> Fabric<B> {
     /// The first packet under way of a port reaches the other end.
     #[inline]
     fn arrive<H: Hosts<B>>(&mut self, hosts: &mut H, port: usize) {
-        let Some((slot, next)) = self.ports[port].arrive(&mut self.pool) else { return };
+        let Some((slot, next)) = self.ports[port].arrive(self.now, &mut self.pool) else { return };
+        self.clear_dropped(port);
         if let Some(next) = next {
             self.events.push(next, port as u64);
         }
@@ -245,7 +246,7 @@ impl<B: Default> Fabric<B> {
     #[inline]
     fn forward(&mut self, switch: u32, slot: u32, head: &Head) {
         match self.routes.next(switch, head.dst.0) {
-            Next::Port(port) => self.offer(port, slot),
+            Next::Port(port) => _ = self.offer(port, slot),
             Next::Group(group) => {
                 let port = self.choose(switch, group, head);
                 self.offer(port, slot);
@@ -279,8 +280,9 @@ impl<B: Default> Fabric<B> {
 
     /// A packet joins a port's queue, if there is room.
     #[inline]
-    fn offer(&mut self, port: u32, slot: u32) {
+    fn offer(&mut self, port: u32, slot: u32) -> bool {
         let (offered, lost) = self.ports[port as usize].offer(self.now, slot, &mut self.pool);
+        self.clear_dropped(port as usize);
         if !self.taps.is_empty() && offered != Offered::Gone {
             self.tap(port, slot);
         }
@@ -300,6 +302,20 @@ impl<B: Default> Fabric<B> {
         } else if lost {
             // It occupies its port and its slot until it would have arrived.
             self.pool.flight(slot).head.lost = true;
+        }
+        offered != Offered::Gone && !lost
+    }
+
+    /// Takes out what a managed queue has dropped, now that it is known.
+    #[inline]
+    fn clear_dropped(&mut self, port: usize) {
+        if !self.ports[port].has_dropped() {
+            return;
+        }
+        for slot in self.ports[port].take_dropped() {
+            self.stats.dropped += 1;
+            self.see(PacketEvent::Dropped(PortId(port as u32)), slot);
+            self.pool.remove(slot);
         }
     }
 
@@ -337,9 +353,7 @@ impl<B: Default> Fabric<B> {
             return false;
         };
         self.stats.sent += 1;
-        let gone = self.stats.dropped + self.stats.lost;
-        self.offer(port, slot);
-        gone == self.stats.dropped + self.stats.lost
+        self.offer(port, slot)
     }
 
     /// Has [`Hosts::timer`] called with `token` at `at`, or now if that is past. A time of

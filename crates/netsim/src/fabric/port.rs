@@ -1,9 +1,14 @@
-//! A port: a drop-tail queue with an ECN threshold, a rate, and the wire behind it.
+//! A port: a drop-tail queue with an ECN threshold, or one that is managed, a rate, and the wire
+//! behind it.
+
+mod managed;
 
 use units::{BitRate, Duration, Instant};
 
+use self::managed::Managed;
 use super::{
     Ecn,
+    codel::{Codel, State},
     failure::Faults,
     pool::{NONE, Pool},
 };
@@ -38,12 +43,14 @@ pub struct Line {
     pub queue: QueueLimit,
     /// ECN threshold; without one nothing is marked.
     pub mark: Option<Mark>,
+    /// Drops, or marks, what has waited too long, before the queue is full.
+    pub codel: Option<Codel>,
 }
 
 impl Line {
     /// A line with a queue of `packets` packets and no marks.
     pub const fn new(rate: BitRate, delay: Duration, packets: u32) -> Self {
-        Self { rate, delay, queue: QueueLimit::Packets(packets), mark: None }
+        Self { rate, delay, queue: QueueLimit::Packets(packets), mark: None, codel: None }
     }
 
     /// The same with a queue limit.
@@ -55,16 +62,22 @@ impl Line {
     pub const fn with_mark(self, mark: Mark) -> Self {
         Self { mark: Some(mark), ..self }
     }
+
+    /// The same with CoDel.
+    pub const fn with_codel(self, codel: Codel) -> Self {
+        Self { codel: Some(codel), ..self }
+    }
 }
 
 /// What a port has done so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PortStats {
-    /// Packets accepted for sending, those lost on the wire included.
+    /// Packets accepted for sending, those lost on the wire included; with CoDel, those whose
+    /// transmission has begun.
     pub sent: u64,
     /// Their size in bytes.
     pub sent_bytes: u64,
-    /// Packets dropped because the queue was full.
+    /// Packets dropped because the queue was full, or by CoDel.
     pub dropped: u64,
     /// Packets lost to a failure.
     pub lost: u64,
@@ -115,6 +128,7 @@ pub(super) struct Port {
     mark_bytes: u64,
     mark_packets: u32,
     pub(super) faults: Option<Box<Faults>>,
+    managed: Option<Box<Managed>>,
     pub(super) stats: PortStats,
 }
 
@@ -146,6 +160,7 @@ impl Port {
             mark_bytes,
             mark_packets,
             faults: None,
+            managed: line.codel.map(|codel| Box::new(Managed::new(State::new(codel)))),
             stats: PortStats::default(),
         }
     }
@@ -163,6 +178,9 @@ impl Port {
     /// Packets and bytes that wait at `now`.
     #[inline]
     pub(super) fn waiting<B: Default>(&mut self, now: Instant, pool: &mut Pool<B>) -> (u32, u64) {
+        if self.managed.is_some() {
+            self.begin_due(now, pool);
+        }
         while self.waiting != NONE && self.waiting_starts <= now.as_nanos() {
             self.start(pool);
         }
@@ -213,26 +231,35 @@ impl Port {
         }
         let lost = fate == Fate::LostOnTheWire;
         self.stats.lost += u64::from(lost);
+        if self.managed.is_some() {
+            return (self.accept_managed(now, slot, head.size, pool), lost);
+        }
         (self.accept(now, slot, head.size, pool), lost)
+    }
+
+    /// When a packet whose transmission begins at `starts` has left.
+    #[inline]
+    fn leaves(&mut self, starts: u64, size: u32) -> u64 {
+        let by_trace = self.faults.as_mut().and_then(|faults| faults.leaves(starts, u64::from(size)));
+        by_trace.unwrap_or_else(|| starts.saturating_add(self.time_to_send(size)))
     }
 
     fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
         let starts = self.free_at.max(now.as_nanos());
-        self.free_at = match &mut self.faults {
-            None => starts.saturating_add(self.time_to_send(size)),
-            Some(faults) => match faults.leaves(starts, u64::from(size)) {
-                None => starts.saturating_add(self.time_to_send(size)),
-                Some(leaves) => leaves,
-            },
-        };
+        self.free_at = self.leaves(starts, size);
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
         self.stats.met_bytes += self.waiting_bytes;
-        let flight = pool.flight(slot);
-        (flight.leaves, flight.next) = (self.free_at, NONE);
+        pool.flight(slot).leaves = self.free_at;
         if starts > now.as_nanos() {
             self.wait(slot, starts, size);
         }
+        self.append(slot, pool)
+    }
+
+    /// A packet goes behind all others; the port needs an event if there are none.
+    fn append<B: Default>(&mut self, slot: u32, pool: &mut Pool<B>) -> Offered {
+        pool.flight(slot).next = NONE;
         let before = std::mem::replace(&mut self.last, slot);
         if before == NONE {
             self.first = slot;
@@ -261,17 +288,24 @@ impl Port {
 
     /// The first packet under way arrives: its slot, and when the next one does.
     #[inline]
-    pub(super) fn arrive<B: Default>(&mut self, pool: &mut Pool<B>) -> Option<(u32, Option<Instant>)> {
+    pub(super) fn arrive<B: Default>(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool<B>,
+    ) -> Option<(u32, Option<Instant>)> {
         let slot = self.first;
         if slot == NONE {
             return None;
         }
-        if self.waiting == slot {
+        if self.managed.is_some() {
+            self.begin_due(now, pool);
+        } else if self.waiting == slot {
             self.start(pool);
         }
         self.first = pool.flight(slot).next;
         if self.first == NONE {
             self.last = NONE;
+            self.on_nothing_under_way();
             return Some((slot, None));
         }
         let next = pool.flight(self.first).leaves;

@@ -273,3 +273,63 @@ fn a_watcher_sees_what_is_sent_and_what_does_not_arrive() {
     assert_eq!(of(PacketEvent::Dropped(port)), [3, 4]);
     assert_eq!((arrived, seen.len()), (2, 8));
 }
+
+/// 300 packets at once, through a port that CoDel manages: what arrives, and marks.
+fn through_codel(codel: Codel) -> (Fabric<u32>, Vec<(u64, u32, u32, Ecn)>) {
+    let line = Line::new(BitRate::from_mbps(10), Duration::from_millis(5), 1_000);
+    let mut topology = Topology::new(2, 1);
+    topology.attach(0, 0, Line { rate: BitRate::from_mbps(1_000), ..line }, line);
+    topology.attach(1, 0, line, line.with_codel(codel));
+    let mut fabric = Fabric::new(&topology, &Options::default()).unwrap();
+    let got = arrivals(&mut fabric, 300);
+    (fabric, got)
+}
+
+/// Packet n comes at 5.01 + 0.01 n ms and starts at 5.01 + n: number 6 is the first that waited 5 ms,
+/// at 11.01, and number 106 starts an interval later. It is dropped, 107 takes its place. The next
+/// drops are due at 211.01, where number 207 would start, and 100 / sqrt(2) later, at 281.7: number
+/// 279 would start at 282.01. The fourth would be due at 339.4, when all is sent.
+#[test]
+fn codel_drops_what_would_start_when_the_queue_was_too_long_for_an_interval() {
+    let (fabric, got) = through_codel(Codel::default());
+    let arrived: Vec<u32> = got.iter().map(|got| got.2).collect();
+    let missing: Vec<u32> = (0..300).filter(|n| !arrived.contains(n)).collect();
+    assert_eq!(missing, [106, 207, 279]);
+    assert_eq!(got.last().unwrap().0, 307_010_000, "297 packets of 1 ms each, and two wires");
+    let port = fabric.port_stats(LinkId(1).backward()).unwrap();
+    assert_eq!((port.sent, port.dropped, port.marked), (297, 3, 0));
+    assert_eq!((fabric.stats().dropped, fabric.packets()), (3, 0));
+}
+
+/// Nothing moves up, so the second and third come at numbers 206 and 277.
+#[test]
+fn codel_marks_what_can_be_marked_instead() {
+    let (fabric, got) = through_codel(Codel { marks: true, ..Codel::default() });
+    let marked: Vec<u32> = got.iter().filter(|got| got.3 == Ecn::Marked).map(|got| got.2).collect();
+    assert_eq!((marked, got.len()), (vec![106, 206, 277], 300));
+    let port = fabric.port_stats(LinkId(1).backward()).unwrap();
+    assert_eq!((port.sent, port.dropped, port.marked), (300, 0, 3));
+}
+
+#[test]
+fn codel_leaves_a_short_queue_alone_and_the_end_of_a_full_one() {
+    let none = Codel { target: Duration::from_secs(1), ..Codel::default() };
+    assert_eq!(through_codel(none).1.len(), 300);
+    let (fabric, got) = {
+        let line = Line::new(BitRate::from_mbps(10), Duration::from_millis(5), 20);
+        let mut topology = Topology::new(2, 1);
+        topology.attach(
+            0,
+            0,
+            Line { queue: QueueLimit::Packets(1_000), rate: BitRate::from_mbps(1_000), ..line },
+            line,
+        );
+        topology.attach(1, 0, line, line.with_codel(Codel::default()));
+        let mut fabric = Fabric::new(&topology, &Options::default()).unwrap();
+        let got = arrivals(&mut fabric, 300);
+        (fabric, got)
+    };
+    // One is on the wire and twenty wait; the queue is full for the others, and empty long before
+    // an interval is over.
+    assert_eq!((got.len(), fabric.stats().dropped, fabric.packets()), (23, 277, 0));
+}

@@ -23,6 +23,9 @@ pub struct Mptcp {
     /// at once, and data waits for none but the first that is open. Of no account without a
     /// handshake.
     pub join_later: bool,
+    /// A retransmission of what the data level has acknowledged, because a copy or a coded packet
+    /// brought it, is sent without its payload: the sub-flow needs its number, nobody its bytes.
+    pub hollow: bool,
 }
 
 impl Mptcp {
@@ -35,6 +38,7 @@ impl Mptcp {
             reinject_on_timeout: true,
             early_delivery: false,
             join_later: false,
+            hollow: false,
         }
     }
 

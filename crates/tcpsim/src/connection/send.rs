@@ -277,6 +277,9 @@ impl Connection {
         let now = io.now();
         let Some(sent) = self.subs[index].board.segment(seq) else { return };
         let mut packet = self.packet(index, seq, *sent);
+        if how == How::Again && self.mptcp.is_some_and(|mptcp| mptcp.hollow) && self.has_arrived(sent.dsn) {
+            packet.size -= u32::from(std::mem::take(&mut packet.body.payload));
+        }
         let (sub, tcp) = (&mut self.subs[index], &self.ends.tcp);
         if how == How::New && sub.say_cwr {
             sub.say_cwr = false;

@@ -1,7 +1,7 @@
 //! Both ends of one connection, with endpoints of their own and the applications that send and
 //! read.
 
-use std::{mem, net::SocketAddr, sync::Arc};
+use std::{fmt, mem, net::SocketAddr, sync::Arc};
 
 use netsim::{
     Rng, Seed,
@@ -81,6 +81,15 @@ pub(super) struct Pair {
     transfers: Vec<Transfer>,
     started: Vec<u32>,
     finished: Vec<u32>,
+    /// Bytes that the server has read.
+    pub(super) read: u64,
+}
+
+impl fmt::Debug for Pair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, paths, ready, .. } = self;
+        write!(f, "Pair({from:?} to {to:?}, {paths} paths, ready: {ready})")
+    }
 }
 
 /// The address of one end on a path: the host tells machines apart, the port paths.
@@ -115,6 +124,7 @@ impl Pair {
             transfers: Vec::new(),
             started: Vec::new(),
             finished: Vec::new(),
+            read: 0,
         }
     }
 
@@ -257,12 +267,12 @@ impl Pair {
         while connection.poll_event().is_some() {}
         while connection.accept(Dir::Uni).is_some() {}
         let mut buffer = [0; 4_096];
-        let finished = &mut self.finished;
+        let (finished, total) = (&mut self.finished, &mut self.read);
         self.transfers.retain(|transfer| {
             let Some(stream) = transfer.stream else { return true };
             loop {
                 match connection.read(stream, &mut buffer) {
-                    Ok(Read::Data(_)) => {}
+                    Ok(Read::Data(length)) => *total += length as u64,
                     Ok(Read::Finished) => {
                         finished.push(transfer.flow);
                         return false;
@@ -286,6 +296,12 @@ impl Pair {
     /// The client's statistics.
     pub(super) fn sender_stats(&self) -> ConnectionStats {
         self.client.connection.as_ref().map(|(_, connection)| connection.stats()).unwrap_or_default()
+    }
+
+    /// The client's congestion window on its first path, in bytes; 0 before there is one.
+    pub(super) fn window(&self) -> u64 {
+        let connection = self.client.connection.as_ref();
+        connection.and_then(|(_, connection)| connection.paths().first().map(|path| path.window)).unwrap_or(0)
     }
 
     /// Whether its purpose is fulfilled.
