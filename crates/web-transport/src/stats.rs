@@ -37,7 +37,7 @@ impl SessionStats {
             packets_sent: total.packets_sent,
             packets_received: total.packets_received,
             packets_lost: total.packets_lost,
-            rtt: open().map(|path| std::time::Duration::from(path.rtt)).min(),
+            rtt: open().map(|path| path.rtt).min(),
             send_rate: (rate > 0.0).then_some(rate as u64),
         }
     }
