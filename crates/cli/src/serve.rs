@@ -11,11 +11,12 @@ mod proxy;
 mod site;
 mod statistics;
 mod tcp;
+mod websocket;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use hyper::Uri;
-use mendpath::{Endpoint, ServerConfig, TransportConfig};
+use mendpath::{Connection, ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig};
 use mendpath_h3::ALPN;
 use tokio::{
     net::TcpListener,
@@ -67,6 +68,8 @@ pub struct ServeOptions {
     pub access_log: Option<PathBuf>,
     /// Connections at a time, of each kind.
     pub max_connections: usize,
+    /// Whether safe requests are answered that came before the handshake was complete.
+    pub early_data: bool,
     /// The transport below HTTP/3.
     pub transport: Choice,
     /// What clients may do.
@@ -106,8 +109,16 @@ pub struct WebServer {
     certificate: Arc<Certificate>,
     /// Heard from the beginning on: nobody's SIGHUP ends the server, and none is lost.
     hangup: Option<Signal>,
-    http3: mendpath_h3::Server,
+    http3: Http3,
     statistics: Arc<Statistics>,
+}
+
+/// How connections by HTTP/3 are served.
+#[derive(Clone)]
+struct Http3 {
+    server: mendpath_h3::Server,
+    /// Before their handshake is complete.
+    early: bool,
 }
 
 impl WebServer {
@@ -129,7 +140,7 @@ impl WebServer {
         limits.body = options.limits.body;
         limits.send = options.limits.send;
         limits.field_section = options.limits.fields.into();
-        let http3 = mendpath_h3::Server::new(limits);
+        let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
         Ok(Self { endpoint, tcp, address, site, certificate, hangup, http3, statistics })
     }
 
@@ -169,6 +180,21 @@ impl WebServer {
     }
 }
 
+impl Http3 {
+    /// A connection that can be served.
+    async fn accept(&self, incoming: Incoming) -> Result<Connection, ConnectionError> {
+        let connecting = incoming.accept()?;
+        if !self.early {
+            return connecting.await;
+        }
+        match connecting.into_0rtt() {
+            // What comes of the handshake, the connection tells itself.
+            Ok((connection, _handshake)) => Ok(connection),
+            Err(connecting) => connecting.await,
+        }
+    }
+}
+
 /// Resolves once the server is to stop.
 async fn wait(mut stopped: watch::Receiver<bool>) {
     // Without a sender nobody serves any more.
@@ -197,16 +223,12 @@ fn http3_config(options: &ServeOptions, certificate: &Arc<Certificate>) -> Serve
     };
     ServerConfig::with_tls(certificate.tls(&[ALPN]))
         .transport(transport)
+        .early_data(options.early_data)
         .max_connections(options.max_connections)
         .handshake_timeout(options.limits.head)
 }
 
-async fn serve_http3(
-    endpoint: Endpoint,
-    server: mendpath_h3::Server,
-    site: Arc<Site>,
-    stopped: watch::Receiver<bool>,
-) {
+async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let stop = wait(stopped.clone());
     tokio::pin!(stop);
@@ -217,13 +239,13 @@ async fn serve_http3(
             () = &mut stop => break,
         };
         let Some(incoming) = incoming else { break };
-        let (server, site, stopped) = (server.clone(), site.clone(), stopped.clone());
+        let (http3, site, stopped) = (http3.clone(), site.clone(), stopped.clone());
         connections.spawn(async move {
             let from = incoming.remote_address();
-            let served = match incoming.await {
+            let served = match http3.accept(incoming).await {
                 Ok(connection) => {
                     let _seen = site.statistics().enter(connection.clone());
-                    server.serve(connection, site.for_http3(from), wait(stopped)).await
+                    http3.server.serve(connection, site.for_http3(from), wait(stopped)).await
                 }
                 Err(error) => return debug!(%from, %error, "no connection"),
             };
