@@ -56,7 +56,7 @@ async function network(port) {
   return { child, address, tell };
 }
 
-/** Pages while the network loses packets, and after it has moved the browser, which goes on with its connection. */
+/** Pages while the network loses packets, after it has moved the browser, which goes on with its connection, and while its MTU falls. */
 async function rough(trust, server) {
   const way = await network(server.port);
   const there = `--host-resolver-rules=MAP localhost ${way.address}`;
@@ -81,7 +81,16 @@ async function rough(trust, server) {
       const anew = entries.filter((entry) => entry.connected > 0);
       if (anew.length > 0) throw new Error(`a new connection instead of the one that moved: ${JSON.stringify(anew)}`);
     }
-    console.log(`${lost} packets lost, and one connection all along`);
+    // As narrow as the browser's own first packets, and without a word of it.
+    const loading = load(page, `${url}?narrow`);
+    await way.tell("mtu 1250");
+    for (const entries of [await loading, await load(page, `${url}?narrow=2`)]) {
+      check("after the path became narrower", entries, "h3");
+      if (entries.some((entry) => entry.connected > 0)) throw new Error("a new connection on the narrower path");
+    }
+    const long = Number(await way.tell("long"));
+    if (!(long > 0)) throw new Error("no packet was too long for the narrower path");
+    console.log(`${lost} packets lost, ${long} too long, and one connection all along`);
   } finally {
     await quic.close();
     way.child.kill();
@@ -136,7 +145,7 @@ try {
     await tcp.close();
   }
   const seen = await counted(server);
-  const pages = 2 + 1 + 5 + 2;
+  const pages = 2 + 1 + 5 + 2 + 2;
   // Of the first two pages, those parts that the browser has kept are asked for once.
   if (seen.http3 < pages + (pages - 1) * (IMAGES + 2) || seen.http2 < IMAGES + 3 || seen.bytes < 1_000_000) {
     throw new Error(`/metrics says ${JSON.stringify(seen)}`);

@@ -8,6 +8,8 @@
 //! loss SHARE       the path loses this share of its packets, both ways
 //! rebind           a translator on the way gives the browser another port
 //! lost             how many packets the path has lost so far
+//! mtu BYTES        from now on longer packets are lost as well, without a word (UDP payload)
+//! long             how many were
 //! ```
 //!
 //! It ends with its standard input.
@@ -16,7 +18,10 @@ use std::{
     error::Error,
     io::BufRead as _,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use emulator::{Emulator, PathId, UdpPath};
@@ -41,10 +46,17 @@ async fn main() -> Outcome<()> {
     let emulator = Emulator::start([UdpPath::new(server, LINK.parse()?, LINK.parse()?)], Seed(7))?;
     let inside = Arc::new(UdpSocket::bind(ANY).await?);
     let (browser, _) = watch::channel(ANY);
-    let mut translator =
-        Translator { inside: inside.clone(), browser, outside: watch::channel(None).0, back: None };
+    let mtu = Arc::new(Mtu { limit: AtomicUsize::new(DATAGRAM), dropped: AtomicU64::new(0) });
+    let mut translator = Translator {
+        inside: inside.clone(),
+        browser,
+        outside: watch::channel(None).0,
+        back: None,
+        mtu: mtu.clone(),
+    };
     translator.rebind(&emulator).await?;
-    tokio::spawn(forward(inside.clone(), translator.browser.clone(), translator.outside.subscribe()));
+    let (browser, outside) = (translator.browser.clone(), translator.outside.subscribe());
+    tokio::spawn(forward(inside.clone(), browser, outside, mtu.clone()));
     println!("{}", inside.local_addr()?);
     let mut lines = lines();
     while let Some(line) = lines.recv().await {
@@ -58,10 +70,31 @@ async fn main() -> Outcome<()> {
                 let stats = emulator.stats(PATH)?;
                 println!("{}", stats.up.link.gone() + stats.down.link.gone());
             }
+            ["mtu", bytes] => {
+                mtu.limit.store(bytes.parse()?, Relaxed);
+                println!("done");
+            }
+            ["long"] => println!("{}", mtu.dropped.load(Relaxed)),
             _ => return Err(format!("what is `{line}`?").into()),
         }
     }
     Ok(())
+}
+
+/// The longest packets that the network carries, both ways.
+struct Mtu {
+    limit: AtomicUsize,
+    dropped: AtomicU64,
+}
+
+impl Mtu {
+    fn carries(&self, length: usize) -> bool {
+        let carries = length <= self.limit.load(Relaxed);
+        if !carries {
+            self.dropped.fetch_add(1, Relaxed);
+        }
+        carries
+    }
 }
 
 /// The browser's packets leave from `outside`, as the path and the server see them.
@@ -72,6 +105,7 @@ struct Translator {
     outside: watch::Sender<Option<Arc<UdpSocket>>>,
     /// Brings packets back to the browser.
     back: Option<JoinHandle<()>>,
+    mtu: Arc<Mtu>,
 }
 
 impl Translator {
@@ -82,7 +116,8 @@ impl Translator {
         if let Some(before) = self.back.take() {
             before.abort();
         }
-        self.back = Some(tokio::spawn(back(outside.clone(), self.inside.clone(), self.browser.subscribe())));
+        let (inside, browser) = (self.inside.clone(), self.browser.subscribe());
+        self.back = Some(tokio::spawn(back(outside.clone(), inside, browser, self.mtu.clone())));
         let address = outside.local_addr()?;
         self.outside.send_replace(Some(outside));
         Ok(address)
@@ -93,6 +128,7 @@ async fn forward(
     inside: Arc<UdpSocket>,
     browser: watch::Sender<SocketAddr>,
     outside: watch::Receiver<Option<Arc<UdpSocket>>>,
+    mtu: Arc<Mtu>,
 ) {
     let mut datagram = vec![0; DATAGRAM];
     loop {
@@ -100,18 +136,27 @@ async fn forward(
         let Ok((n, from)) = inside.recv_from(&mut datagram).await else { continue };
         browser.send_replace(from);
         let to = outside.borrow().clone();
-        if let Some(to) = to {
+        if let Some(to) = to
+            && mtu.carries(n)
+        {
             let _ = to.send(&datagram[..n]).await;
         }
     }
 }
 
-async fn back(outside: Arc<UdpSocket>, inside: Arc<UdpSocket>, browser: watch::Receiver<SocketAddr>) {
+async fn back(
+    outside: Arc<UdpSocket>,
+    inside: Arc<UdpSocket>,
+    browser: watch::Receiver<SocketAddr>,
+    mtu: Arc<Mtu>,
+) {
     let mut datagram = vec![0; DATAGRAM];
     loop {
         let Ok(n) = outside.recv(&mut datagram).await else { continue };
         let to = *browser.borrow();
-        let _ = inside.send_to(&datagram[..n], to).await;
+        if mtu.carries(n) {
+            let _ = inside.send_to(&datagram[..n], to).await;
+        }
     }
 }
 

@@ -11,11 +11,12 @@ mod proxy;
 mod site;
 mod statistics;
 mod tcp;
+mod websocket;
 
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use hyper::Uri;
-use mendpath::{Endpoint, ServerConfig, TransportConfig};
+use mendpath::{Connection, ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig};
 use mendpath_h3::ALPN;
 use tokio::{
     net::TcpListener,
@@ -69,6 +70,8 @@ pub struct ServeOptions {
     pub max_connections: usize,
     /// Threads that HTTP/3 has for itself, each with its own socket.
     pub workers: usize,
+    /// Whether safe requests are answered that came before the handshake was complete.
+    pub early_data: bool,
     /// The transport below HTTP/3.
     pub transport: Choice,
     /// What clients may do.
@@ -108,8 +111,16 @@ pub struct WebServer {
     certificate: Arc<Certificate>,
     /// Heard from the beginning on: nobody's SIGHUP ends the server, and none is lost.
     hangup: Option<Signal>,
-    http3: mendpath_h3::Server,
+    http3: Http3,
     statistics: Arc<Statistics>,
+}
+
+/// How connections by HTTP/3 are served.
+#[derive(Clone)]
+struct Http3 {
+    server: mendpath_h3::Server,
+    /// Before their handshake is complete.
+    early: bool,
 }
 
 impl WebServer {
@@ -135,7 +146,7 @@ impl WebServer {
         limits.body = options.limits.body;
         limits.send = options.limits.send;
         limits.field_section = options.limits.fields.into();
-        let http3 = mendpath_h3::Server::new(limits);
+        let http3 = Http3 { server: mendpath_h3::Server::new(limits), early: options.early_data };
         Ok(Self { endpoint, tcp, address, site, certificate, hangup, http3, statistics })
     }
 
@@ -175,6 +186,21 @@ impl WebServer {
     }
 }
 
+impl Http3 {
+    /// A connection that can be served.
+    async fn accept(&self, incoming: Incoming) -> Result<Connection, ConnectionError> {
+        let connecting = incoming.accept()?;
+        if !self.early {
+            return connecting.await;
+        }
+        match connecting.into_0rtt() {
+            // What comes of the handshake, the connection tells itself.
+            Ok((connection, _handshake)) => Ok(connection),
+            Err(connecting) => connecting.await,
+        }
+    }
+}
+
 /// Resolves once the server is to stop.
 async fn wait(mut stopped: watch::Receiver<bool>) {
     // Without a sender nobody serves any more.
@@ -203,16 +229,12 @@ fn http3_config(options: &ServeOptions, certificate: &Arc<Certificate>) -> Serve
     };
     ServerConfig::with_tls(certificate.tls(&[ALPN]))
         .transport(transport)
+        .early_data(options.early_data)
         .max_connections(options.max_connections)
         .handshake_timeout(options.limits.head)
 }
 
-async fn serve_http3(
-    endpoint: Endpoint,
-    server: mendpath_h3::Server,
-    site: Arc<Site>,
-    stopped: watch::Receiver<bool>,
-) {
+async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let stop = wait(stopped.clone());
     tokio::pin!(stop);
@@ -223,14 +245,14 @@ async fn serve_http3(
             () = &mut stop => break,
         };
         let Some(incoming) = incoming else { break };
-        let (server, site, stopped) = (server.clone(), site.clone(), stopped.clone());
+        let (http3, site, stopped) = (http3.clone(), site.clone(), stopped.clone());
         let runtime = incoming.runtime();
         let serve = async move {
             let from = incoming.remote_address();
-            let served = match incoming.await {
+            let served = match http3.accept(incoming).await {
                 Ok(connection) => {
                     let _seen = site.statistics().enter(connection.clone());
-                    server.serve(connection, site.for_http3(from), wait(stopped)).await
+                    http3.server.serve(connection, site.for_http3(from), wait(stopped)).await
                 }
                 Err(error) => return debug!(%from, %error, "no connection"),
             };

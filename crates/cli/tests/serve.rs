@@ -17,7 +17,7 @@ use mendpath_cli::{
 use testkit::tls::Trusting;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
@@ -25,13 +25,25 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 async fn site(limits: Limits) -> SocketAddr {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("index.html"), "here").unwrap();
+    let content = Content::Files { root: root.path().to_owned(), follow_symlinks: false };
+    serve(content, limits, root)
+}
+
+/// A site before this server, which is as it is.
+fn before(backend: SocketAddr) -> SocketAddr {
+    serve(Content::Proxy(format!("http://{backend}").parse().unwrap()), Limits::default(), ())
+}
+
+/// Serves; `kept` lives as long.
+fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketAddr {
     let server = WebServer::bind(&ServeOptions {
-        content: Content::Files { root: root.path().to_owned(), follow_symlinks: false },
+        content,
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
         access_log: None,
         workers: 1,
         max_connections: 16,
+        early_data: true,
         transport: Choice::default(),
         limits,
     })
@@ -39,7 +51,7 @@ async fn site(limits: Limits) -> SocketAddr {
     let address = server.address();
     tokio::spawn(async move {
         server.run(std::future::pending(), || Duration::ZERO).await;
-        drop(root);
+        drop(kept);
     });
     address
 }
@@ -49,7 +61,7 @@ fn short() -> Limits {
     Limits { head: Duration::from_millis(300), ..Limits::default() }
 }
 
-async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
+fn trusting(protocol: &str) -> ClientConfig {
     let mut tls = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
@@ -57,8 +69,15 @@ async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
         .with_custom_certificate_verifier(Arc::new(Trusting(Arc::new(ring::default_provider()))))
         .with_no_client_auth();
     tls.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+    tls
+}
+
+async fn connect(address: SocketAddr, protocol: &str) -> TlsStream<TcpStream> {
     let tcp = TcpStream::connect(address).await.unwrap();
-    TlsConnector::from(Arc::new(tls)).connect("localhost".try_into().unwrap(), tcp).await.unwrap()
+    TlsConnector::from(Arc::new(trusting(protocol)))
+        .connect("localhost".try_into().unwrap(), tcp)
+        .await
+        .unwrap()
 }
 
 /// Everything until the server closes.
@@ -169,4 +188,184 @@ async fn ask_http2(address: SocketAddr, field: &str) -> Result<StatusCode, ()> {
     tokio::spawn(connection);
     let request = Request::get("https://localhost/").header("x", field).body(Empty::<Bytes>::new()).unwrap();
     sender.send_request(request).await.map(|response| response.status()).map_err(drop)
+}
+
+/// The fields of a request by HTTP/1.1, as they came.
+async fn fields(tcp: &mut TcpStream) -> String {
+    let mut fields = Vec::new();
+    while !fields.ends_with(b"\r\n\r\n") {
+        fields.push(tcp.read_u8().await.unwrap());
+    }
+    String::from_utf8(fields).unwrap()
+}
+
+#[tokio::test]
+async fn websockets_reach_the_server_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = before(listener.local_addr().unwrap());
+    let behind = tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        let asked = fields(&mut tcp).await.to_lowercase();
+        for field in
+            ["upgrade: websocket", "connection: upgrade", "sec-websocket-key: abc", "x-forwarded-for"]
+        {
+            assert!(asked.contains(field), "{field} is not in {asked}");
+        }
+        let agrees = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Accept: xyz\r\n\r\nhello ";
+        tcp.write_all(agrees.as_bytes()).await.unwrap();
+        let mut word = [0; 4];
+        tcp.read_exact(&mut word).await.unwrap();
+        tcp.write_all(&word).await.unwrap();
+        // The client's end is heard here, and this side's there.
+        assert!(rest(&mut tcp).await.is_empty());
+    });
+    let mut client = connect(address, "http/1.1").await;
+    let asks = "GET /socket HTTP/1.1\r\nHost: localhost\r\nConnection: keep-alive, Upgrade\r\n\
+                Upgrade: websocket\r\nSec-WebSocket-Key: abc\r\n\r\n";
+    client.write_all(asks.as_bytes()).await.unwrap();
+    let mut heard = Vec::new();
+    while !heard.ends_with(b"hello ") {
+        heard.push(client.read_u8().await.unwrap());
+    }
+    let heard = String::from_utf8(heard).unwrap().to_lowercase();
+    assert!(heard.starts_with("http/1.1 101") && heard.contains("sec-websocket-accept: xyz"), "{heard}");
+    client.write_all(b"word").await.unwrap();
+    let mut word = [0; 4];
+    client.read_exact(&mut word).await.unwrap();
+    assert_eq!(&word, b"word");
+    client.shutdown().await.unwrap();
+    behind.await.unwrap();
+    assert!(rest(&mut client).await.is_empty());
+}
+
+/// A server that was not asked may not turn the connection into something else.
+#[tokio::test]
+async fn upgrades_that_nobody_asked_for_are_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = before(listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        let (mut tcp, _) = listener.accept().await.unwrap();
+        fields(&mut tcp).await;
+        let switches = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n";
+        tcp.write_all(switches.as_bytes()).await.unwrap();
+        rest(&mut tcp).await;
+    });
+    let mut client = connect(address, "http/1.1").await;
+    client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    assert_eq!(code(&rest(&mut client).await), "502");
+}
+
+mod http3 {
+    //! What HTTP/3 can and the others cannot.
+
+    use hyper::{Method, Response};
+    use mendpath::{ClientConfig, Connection, Endpoint};
+    use mendpath_h3::{ALPN, BidiStream, OpenStreams};
+
+    use super::*;
+
+    type Requests = h3::client::SendRequest<OpenStreams, Bytes>;
+    type Asked = h3::client::RequestStream<BidiStream<Bytes>, Bytes>;
+
+    /// A browser that comes again.
+    fn browser() -> (Endpoint, ClientConfig) {
+        let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        (endpoint, ClientConfig::with_tls(trusting("h3")).alpn([ALPN]).early_data(true))
+    }
+
+    async fn requests(connection: Connection) -> Requests {
+        let (mut driver, requests) = h3::client::new(mendpath_h3::Connection::new(connection)).await.unwrap();
+        tokio::spawn(async move { driver.wait_idle().await });
+        requests
+    }
+
+    async fn ask(requests: &mut Requests, method: Method) -> Asked {
+        let request = Request::builder().method(method).uri("https://localhost/").body(()).unwrap();
+        let mut asked = requests.send_request(request).await.unwrap();
+        asked.finish().await.unwrap();
+        asked
+    }
+
+    fn links(response: &Response<()>) -> Vec<&str> {
+        response.headers().get_all("link").iter().map(|link| link.to_str().unwrap()).collect()
+    }
+
+    #[tokio::test]
+    async fn early_hints_come_before_the_response() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = before(listener.local_addr().unwrap());
+        let (hinted, heard) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            fields(&mut tcp).await;
+            let hints = "HTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload; as=style\r\n\
+                         Link: </b.js>; rel=preload; as=script\r\nX-Other: 1\r\n\r\n";
+            tcp.write_all(hints.as_bytes()).await.unwrap();
+            // It is still at work when the hints are there.
+            heard.await.unwrap();
+            tcp.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nhere").await.unwrap();
+            rest(&mut tcp).await;
+        });
+        let (endpoint, config) = browser();
+        let mut requests =
+            requests(endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap()).await;
+        let mut asked = ask(&mut requests, Method::GET).await;
+        let early = asked.recv_response().await.unwrap();
+        assert_eq!(early.status().as_u16(), 103);
+        assert_eq!(links(&early), ["</a.css>; rel=preload; as=style", "</b.js>; rel=preload; as=script"]);
+        assert!(early.headers().get("x-other").is_none());
+        hinted.send(()).unwrap();
+        assert_eq!(asked.recv_response().await.unwrap().status(), StatusCode::OK);
+    }
+
+    /// The second visit asks with its first packets. What may be repeated is answered, what may not
+    /// is not, and the server behind is told.
+    #[tokio::test]
+    async fn early_data_are_told_apart() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = before(listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            loop {
+                let (mut tcp, _) = listener.accept().await.unwrap();
+                tokio::spawn(async move {
+                    loop {
+                        let asked = fields(&mut tcp).await.to_lowercase();
+                        if asked.contains("chunked") {
+                            assert_eq!(fields(&mut tcp).await, "0\r\n\r\n", "the body is empty");
+                        }
+                        let early = asked.contains("early-data: 1");
+                        let answer =
+                            format!("HTTP/1.1 200 OK\r\nX-Early: {early}\r\nContent-Length: 0\r\n\r\n");
+                        tcp.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                });
+            }
+        });
+        let (endpoint, config) = browser();
+        let first = endpoint.connect_with(&config, address, "localhost").unwrap().await.unwrap();
+        let mut late = requests(first.clone()).await;
+        let response = ask(&mut late, Method::GET).await.recv_response().await.unwrap();
+        assert_eq!(response.headers()["x-early"], "false");
+        let response = ask(&mut late, Method::POST).await.recv_response().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+
+        let connecting = endpoint.connect_with(&config, address, "localhost").unwrap();
+        let (connection, accepted) = connecting.into_0rtt().expect("there is a ticket");
+        let mut early = requests(connection.clone()).await;
+        let (mut reads, mut writes) =
+            (ask(&mut early, Method::GET).await, ask(&mut early, Method::POST).await);
+        let (response, refused) =
+            (reads.recv_response().await.unwrap(), writes.recv_response().await.unwrap());
+        assert!(accepted.await);
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()["x-early"], "true");
+        assert_eq!(refused.status().as_u16(), 425);
+        // The same again, once the handshake is complete.
+        let response = ask(&mut early, Method::POST).await.recv_response().await.unwrap();
+        assert_eq!(
+            (response.status(), &response.headers()["x-early"]),
+            (StatusCode::OK, &"false".parse().unwrap())
+        );
+    }
 }

@@ -43,6 +43,8 @@ pub(crate) struct Accepted {
     /// As long as it is set, what was sent is whole when the stream is dropped: `h3` answers 431 by
     /// itself and does not say that this is all.
     pub(crate) whole: Arc<AtomicBool>,
+    /// Whether some of it came in 0-RTT packets.
+    pub(crate) early: bool,
 }
 
 impl LastEnd {
@@ -99,11 +101,11 @@ impl<B: Buf> h3::quic::Connection<B> for Connection {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Self::BidiStream, ConnectionErrorIncoming>> {
         let (send, recv) = ready!(self.connection.poll_accept_bi(cx)).map_err(error::connection)?;
-        let end = Box::pin(send.stopped());
+        let (end, early) = (Box::pin(send.stopped()), recv.is_0rtt());
         let mut stream = BidiStream::new(send, recv, self.kind(Origin::Peer));
         if let Some(last) = &self.last {
             let whole = stream.whole_if_dropped();
-            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { end, whole });
+            *last.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Accepted { end, whole, early });
         }
         Poll::Ready(Ok(stream))
     }

@@ -43,6 +43,7 @@ mod body;
 mod connection;
 mod datagram;
 mod error;
+mod extensions;
 mod guard;
 mod server;
 mod stream;
@@ -50,6 +51,7 @@ mod stream;
 pub use body::{Body, BodyError};
 pub use connection::{Connection, OpenStreams};
 pub use datagram::{RecvDatagrams, SendDatagrams};
+pub use extensions::{EarlyData, Interim};
 pub use server::{Limits, Server};
 pub use stream::{BidiStream, RecvStream, SendStream};
 

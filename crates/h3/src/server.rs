@@ -15,7 +15,7 @@ use tokio::{
 };
 use tower_service::Service;
 
-use crate::{Body, Connection, SendStream, connection::Accepted};
+use crate::{Body, Connection, EarlyData, Interim, SendStream, connection::Accepted};
 
 /// What a client may ask for and how long it may take.
 ///
@@ -165,7 +165,7 @@ where
     B: http_body::Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let Accepted { mut end, whole } = accepted;
+    let Accepted { mut end, whole, early } = accepted;
     let answered = async {
         let (request, stream) = match timeout(limits.head, resolver.resolve_request()).await {
             Ok(Ok(resolved)) => resolved,
@@ -176,7 +176,10 @@ where
         whole.store(false, Ordering::Release);
         let (mut send, recv) = stream.split();
         let bodiless = request.method() == Method::HEAD;
-        let request = request.map(|()| Body::new(recv, limits.body));
+        let mut request = request.map(|()| Body::new(recv, limits.body));
+        if early {
+            request.extensions_mut().insert(EarlyData);
+        }
         match answer(&mut send, &mut service, request, bodiless, limits.send).await {
             Ok(()) => Outcome::Answered,
             Err(Broken::Client) => Outcome::Cancelled,
@@ -216,7 +219,7 @@ impl From<StreamError> for Broken {
 async fn answer<S, B>(
     send: &mut RequestStream<SendStream<Bytes>, Bytes>,
     service: &mut S,
-    request: Request<Body>,
+    mut request: Request<Body>,
     bodiless: bool,
     patience: Duration,
 ) -> Result<(), Broken>
@@ -227,11 +230,24 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let slow = |_| Broken::Client;
-    let called = async {
-        std::future::poll_fn(|cx| service.poll_ready(cx)).await?;
-        service.call(request).await
+    let (interim, mut interims) = Interim::new();
+    request.extensions_mut().insert(interim);
+    let mut called = pin!(async {
+        std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+        service.call(request).await.map_err(Into::<Box<dyn Error + Send + Sync>>::into)
+    });
+    let called = loop {
+        tokio::select! {
+            // What was said before the response goes before it.
+            biased;
+            Some(interim) = interims.recv() => say_before(send, interim, patience).await?,
+            called = &mut called => break called,
+        }
     };
-    let response = match called.await.map_err(Into::into) {
+    while let Ok(interim) = interims.try_recv() {
+        say_before(send, interim, patience).await?;
+    }
+    let response = match called {
         Ok(response) => response,
         Err(error) => {
             tracing::debug!(%error, "the service fails");
@@ -268,4 +284,14 @@ where
         timeout(patience, send.send_trailers(trailers)).await.map_err(slow)??;
     }
     Ok(timeout(patience, send.finish()).await.map_err(slow)??)
+}
+
+/// Sends an interim response.
+async fn say_before(
+    send: &mut RequestStream<SendStream<Bytes>, Bytes>,
+    mut interim: Response<()>,
+    patience: Duration,
+) -> Result<(), Broken> {
+    OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
+    Ok(timeout(patience, send.send_response(interim)).await.map_err(|_| Broken::Client)??)
 }

@@ -177,13 +177,7 @@ impl Connection {
     /// # Errors
     /// As [`send_datagram`](Self::send_datagram).
     pub fn send_datagram_with(&self, data: Bytes, options: DatagramOptions) -> Result<(), SendDatagramError> {
-        {
-            let mut state = self.shared().lock();
-            state.alive()?;
-            state.proto.send_datagram_with(clock::now(), data, options)?;
-        }
-        self.shared().wake_driver();
-        Ok(())
+        self.shared().send_datagram(data, options)
     }
 
     /// Sends `datagrams` from the front as [`send_datagram_with`](Self::send_datagram_with) would
@@ -243,6 +237,27 @@ impl Connection {
                 result => return result,
             }
         }
+    }
+
+    /// The poll form of [`send_datagram_with_wait`](Self::send_datagram_with_wait). Until it is
+    /// ready, nothing of `data` is kept: the next poll may bring another datagram.
+    ///
+    /// # Errors
+    /// As [`send_datagram`](Self::send_datagram), except for a full buffer.
+    pub fn poll_send_datagram_with(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        options: DatagramOptions,
+    ) -> Poll<Result<(), SendDatagramError>> {
+        let Self { handle, waits } = self;
+        let shared = handle.shared();
+        waits.poll(cx, ROOM, &shared.datagrams_unblocked, || {
+            match shared.send_datagram(Bytes::copy_from_slice(data), options) {
+                Err(SendDatagramError::Blocked) => Ok(None),
+                result => result.map(Some),
+            }
+        })
     }
 
     /// The next datagram from the peer. Cancel safe.
@@ -346,6 +361,16 @@ impl Connection {
             }
             closed.await;
         }
+    }
+
+    /// The poll form of [`closed`](Self::closed).
+    pub fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionError> {
+        let Self { handle, waits } = self;
+        let shared = handle.shared();
+        let ended = waits.poll(cx, CLOSED, &shared.closed, || {
+            Ok::<_, std::convert::Infallible>(shared.lock().error.clone())
+        });
+        ended.map(|Ok(error)| error)
     }
 
     /// Lets a client in: until then it has what [`Admission`](crate::Admission) says, and its place
@@ -454,6 +479,10 @@ enum Wanted {
 
 /// The slot of [`Waits`] for datagrams; those before are for streams.
 const DATAGRAM: usize = 4;
+/// That for room in the send buffer for datagrams.
+const ROOM: usize = 5;
+/// That for the end of the connection.
+const CLOSED: usize = 6;
 
 impl Wanted {
     /// Its slot of [`Waits`].
@@ -470,6 +499,18 @@ impl Wanted {
             Self::Open(dir) => &shared.available[index(dir)],
             Self::Accept(dir) => &shared.opened[index(dir)],
         }
+    }
+}
+
+impl Shared {
+    fn send_datagram(&self, data: Bytes, options: DatagramOptions) -> Result<(), SendDatagramError> {
+        {
+            let mut state = self.lock();
+            state.alive()?;
+            state.proto.send_datagram_with(clock::now(), data, options)?;
+        }
+        self.wake_driver();
+        Ok(())
     }
 }
 

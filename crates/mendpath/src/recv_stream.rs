@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use proto::{Chunk, Read, ReadChunk, StreamId, VarInt};
+use proto::{Chunk, Read, ReadChunk, ReceiveEnd, StreamId, VarInt};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::{
@@ -63,6 +63,19 @@ impl RecvStream {
     /// arrived was read.
     pub async fn read(&mut self, buf: &mut [u8]) -> Result<Option<usize>, ReadError> {
         poll_fn(|cx| self.poll_some(cx, buf)).await
+    }
+
+    /// The poll form of [`read`](Self::read). The task of the last poll is woken when there is
+    /// more.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<Result<Option<usize>, ReadError>> {
+        self.poll_some(cx, buf)
     }
 
     /// Reads the next bytes in order, waiting for the first, without a buffer of the caller's;
@@ -159,6 +172,43 @@ impl RecvStream {
         }
         data.truncate(length);
         Ok(data)
+    }
+
+    /// Waits until the peer has reset the stream, and returns its code; `None` if all of it has
+    /// arrived instead, read or not, or it was stopped on this side. Reads nothing. Cancel safe.
+    ///
+    /// # Errors
+    /// If the server rejected early data, or the connection ended before.
+    pub async fn received_reset(&mut self) -> Result<Option<VarInt>, ReadError> {
+        poll_fn(|cx| self.poll_received_reset(cx)).await
+    }
+
+    /// The poll form of [`received_reset`](Self::received_reset). The task of the last poll is
+    /// woken, be it of this or of a read.
+    ///
+    /// # Errors
+    /// As [`received_reset`](Self::received_reset).
+    pub fn poll_received_reset(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<VarInt>, ReadError>> {
+        match &self.end {
+            Some(Ok(()) | Err(ReadError::ClosedStream)) => return Poll::Ready(Ok(None)),
+            Some(Err(ReadError::Reset(code))) => return Poll::Ready(Ok(Some(*code))),
+            Some(Err(error)) => return Poll::Ready(Err(error.clone())),
+            None => {}
+        }
+        let mut state = self.shared().lock();
+        if state.is_void(self.early) {
+            return Poll::Ready(Err(ReadError::ZeroRttRejected));
+        }
+        match state.proto.receive_end(self.id) {
+            Ok(Some(ReceiveEnd::Reset(code))) => Poll::Ready(Ok(Some(code))),
+            Ok(Some(ReceiveEnd::Complete)) => Poll::Ready(Ok(None)),
+            Err(_) => Poll::Ready(state.alive().map(|()| None).map_err(Into::into)),
+            Ok(None) => {
+                state.alive()?;
+                state.receivers.insert(self.id, Some(cx.waker().clone()));
+                Poll::Pending
+            }
+        }
     }
 
     /// Tells the peer with a code of the application that no more is wanted (STOP_SENDING).

@@ -9,7 +9,7 @@ use std::{
 use tokio::sync::{Notify, futures::OwnedNotified};
 
 /// Kinds of things that a handle may wait for at a time.
-const SLOTS: usize = 5;
+const SLOTS: usize = 7;
 
 /// One waiting place for each kind of thing. A place that was dropped after every poll would miss
 /// what happens until the next.

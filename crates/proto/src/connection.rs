@@ -60,7 +60,9 @@ use crate::{
     datagrams::{DatagramOptions, Datagrams},
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
     scheduler::Scheduler,
-    streams::{CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveLimits, Streams, WriteError},
+    streams::{
+        CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, ReceiveLimits, Streams, WriteError,
+    },
     token::TokenKey,
     token_store::TokenStore,
     wire::{
@@ -476,6 +478,14 @@ impl Connection {
             self.stats.stream_bytes_received += chunk.bytes.len() as u64;
         }
         Ok(read)
+    }
+
+    /// What has arrived of the end of a stream, without reading.
+    ///
+    /// # Errors
+    /// [`ReadError`] if it was stopped, or is unknown: as one that was read to its end.
+    pub fn receive_end(&self, id: StreamId) -> Result<Option<ReceiveEnd>, ReadError> {
+        self.streams.receive_end(id)
     }
 
     /// Streams of higher priority are sent first; equal ones share. Default 0.

@@ -159,8 +159,8 @@ pub use snapshot::PathSnapshot;
 pub use stats::{ConnectionStats, EcnState, PathState, PathStats, RecoveryReasons, TimedStats};
 pub use steering::Steering;
 pub use streams::{
-    Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveLimits, StreamEvent,
-    StreamsStats, WriteError,
+    Chunk, CloseError, FinishError, MAX_GAPS, Read, ReadChunk, ReadError, ReceiveEnd, ReceiveLimits,
+    StreamEvent, StreamsStats, WriteError,
 };
 pub use token_store::TokenStore;
 pub use wire::{

@@ -49,7 +49,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use units::{Duration, Instant};
 
-pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, WriteError};
+pub use error::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, WriteError};
 pub use event::StreamEvent;
 pub use sent::SentStreamFrames;
 #[cfg(test)]

@@ -56,6 +56,11 @@ pub struct ServeArgs {
     /// olia, balia, dctcp.
     #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
+    /// Answer requests of returning browsers by HTTP/3 before their handshake is complete: a round
+    /// trip less. They may be replays, so only safe methods are answered; a server behind is told
+    /// with `Early-Data: 1` (RFC 8470).
+    #[arg(long)]
+    pub early_data: bool,
     /// Write a trace of every HTTP/3 connection into this directory, in qlog's format.
     #[arg(long, value_name = "DIR", value_parser = parse_qlog)]
     pub qlog: Option<QlogDirectory>,

@@ -31,6 +31,7 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
         workers: args.workers.into(),
+        early_data: args.early_data,
         transport: Choice {
             recovery: args.recovery,
             congestion: args.congestion,
@@ -41,6 +42,7 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
     };
     let listener = admin::bind(args.admin).await?;
     let server = WebServer::bind(&options)?;
+    super::show_status("web", server.statistics().feed());
     let address = server.address();
     if let Some(hash) = server.self_signed() {
         // Chromium prefers ::1, where a server of IPv4 is not.

@@ -17,6 +17,7 @@ use hyper::{
     body::Body,
     header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
 };
+use mendpath_h3::EarlyData;
 use tokio::time::Instant;
 use tower::Service;
 use tower_http::{compression::Compression, services::ServeDir};
@@ -106,7 +107,13 @@ impl Site {
             began: Instant::now(),
         };
         let alternative = (version < Version::HTTP_3).then(|| self.alternative.clone());
+        let early = request.extensions().get::<EarlyData>().is_some();
         let source: Answer = match &self.source {
+            // It may be a replay, and the browser asks again once the handshake is complete.
+            _ if early && !request.method().is_safe() => {
+                let too_early = StatusCode::from_u16(425).expect("Too Early, RFC 8470");
+                Box::pin(std::future::ready(text(too_early, "Not before the handshake is complete.\n")))
+            }
             Source::Backend(backend) => backend.answer(request, from),
             Source::Files(files, directory) => {
                 let allowed = Box::pin(files.allow(request.uri().path()));

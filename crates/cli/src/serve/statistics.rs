@@ -91,6 +91,11 @@ impl Statistics {
         Arc::new(Self { books, feed })
     }
 
+    /// What `mendpath status` shows.
+    pub(crate) fn feed(&self) -> Arc<Feed> {
+        self.feed.clone()
+    }
+
     /// A connection by HTTP/3 has begun.
     pub(super) fn enter(&self, connection: Connection) -> Seen {
         let mut pages = self.books.pages();

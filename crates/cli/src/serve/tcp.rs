@@ -5,7 +5,7 @@ use std::{
     future::ready as at_once,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -20,7 +20,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -116,6 +116,8 @@ async fn serve(
     stopped: watch::Receiver<bool>,
 ) {
     let _ = tcp.set_nodelay(true);
+    // A client that is gone without a word leaves its seat, also when nothing is to be sent.
+    let _ = SockRef::from(&tcp).set_tcp_keepalive(&TcpKeepalive::new().with_time(limits.send));
     // A client that takes nothing, or is gone, is given up by the kernel.
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(&tcp).set_tcp_user_timeout(Some(limits.send));
@@ -125,7 +127,10 @@ async fn serve(
         Err(_) => return debug!(%from, "the handshake of TLS takes too long"),
     };
     let (patience, fields) = (limits.body, limits.fields);
-    let service = service_fn(move |request: Request<Incoming>| {
+    let upgraded = Upgraded::default();
+    let slot = upgraded.clone();
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(slot.clone());
         // HTTP/2 has refused those itself.
         let answer: Answer = if size_of_fields(&request) > u64::from(fields) {
             let words = "The fields of the request are too large.\n";
@@ -136,7 +141,7 @@ async fn serve(
         async move { Ok::<_, Infallible>(answer.await) }
     });
     let builder = builder(limits);
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(tls), service));
+    let mut connection = pin!(builder.serve_connection_with_upgrades(TokioIo::new(tls), service));
     let served = tokio::select! {
         served = connection.as_mut() => served,
         () = wait(stopped) => {
@@ -146,6 +151,29 @@ async fn serve(
     };
     if let Err(error) = served {
         debug!(%from, %error, "HTTP over TCP");
+    }
+    // It keeps its seat, and the server waits for it as for a request.
+    if let Some(carrying) = upgraded.take() {
+        carrying.await;
+    }
+}
+
+/// Where the end of a connection's last request leaves what is carried over the connection after
+/// it.
+#[derive(Clone, Default)]
+pub(super) struct Upgraded(Arc<Mutex<Option<Carrying>>>);
+
+/// Bytes on their way.
+type Carrying = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Upgraded {
+    /// Carries them once the response has been sent.
+    pub(super) fn leave(&self, carrying: impl Future<Output = ()> + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(carrying));
+    }
+
+    fn take(&self) -> Option<Carrying> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 

@@ -95,3 +95,18 @@ fn what_it_does_is_shown() {
     assert!(get(admin, "/nowhere").starts_with("HTTP/1.1 404"));
     end(server);
 }
+
+#[test]
+fn its_status_is_told() {
+    let runtime = tempfile::tempdir().unwrap();
+    let place = format!("export XDG_RUNTIME_DIR='{}'", runtime.path().display());
+    let root = runtime.path().to_str().unwrap();
+    let server = Process::start_after(&place, &["serve", "--root", root, "--listen=127.0.0.1:0"]);
+    let address = server.address_after("HTTP/3 on UDP ");
+    let socket = runtime.path().join(format!("mendpath/web-{}.sock", server.id()));
+    let status = Process::start(&["status", &format!("--socket={}", socket.display())]);
+    let told = status.line_with("server on");
+    assert!(told.contains(&address.to_string()), "{told}");
+    end(server);
+    assert!(!socket.exists(), "it is left behind");
+}

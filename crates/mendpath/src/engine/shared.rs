@@ -38,8 +38,8 @@ pub(crate) struct Shared {
     /// The peer allows more streams, by direction.
     pub(crate) available: [Arc<Notify>; 2],
     pub(crate) datagram_received: Arc<Notify>,
-    pub(crate) datagrams_unblocked: Notify,
-    pub(crate) closed: Notify,
+    pub(crate) datagrams_unblocked: Arc<Notify>,
+    pub(crate) closed: Arc<Notify>,
     /// Packets have been processed: what was not possible for lack of connection ids may be now.
     pub(crate) progress: Notify,
 }
@@ -130,8 +130,8 @@ impl Shared {
             opened: Default::default(),
             available: Default::default(),
             datagram_received: Arc::default(),
-            datagrams_unblocked: Notify::new(),
-            closed: Notify::new(),
+            datagrams_unblocked: Arc::default(),
+            closed: Arc::default(),
             progress: Notify::new(),
         };
         (Arc::new(shared), handshake)
@@ -189,12 +189,11 @@ impl Shared {
         state.connected = None;
         state.path_events = PathEvents::Over;
         state.receivers.values_mut().filter_map(Option::take).for_each(Waker::wake);
-        for notify in self.opened.iter().chain(&self.available).chain([&self.datagram_received]) {
+        let datagrams = [&self.datagram_received, &self.datagrams_unblocked];
+        for notify in self.opened.iter().chain(&self.available).chain(datagrams).chain([&self.closed]) {
             notify.notify_waiters();
         }
-        for notify in [&self.datagrams_unblocked, &self.closed, &self.progress] {
-            notify.notify_waiters();
-        }
+        self.progress.notify_waiters();
     }
 
     /// Tells whom it concerns.

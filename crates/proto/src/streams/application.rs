@@ -1,6 +1,6 @@
 //! What the application does with streams.
 
-use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, Streams, WriteError};
+use super::{Chunk, CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, Streams, WriteError};
 use super::{outgoing::ControlKey, recv::RecvHalf};
 use crate::wire::{Dir, StreamId, VarInt};
 
@@ -181,6 +181,17 @@ impl Streams {
         let chunk = chunk.ok_or(ReadError::Unknown)?;
         self.note_read(id, chunk.bytes.len());
         Ok(ReadChunk::Data(chunk))
+    }
+
+    /// What has arrived of the end of a stream, without reading: a `Readable` event announces it
+    /// after `None`. A half that was read to its end is unknown.
+    pub fn receive_end(&self, id: StreamId) -> Result<Option<ReceiveEnd>, ReadError> {
+        let half = self.recv.get(&id).ok_or(ReadError::Unknown)?;
+        if half.stopped.is_some() {
+            return Err(ReadError::Closed);
+        }
+        let complete = half.is_complete().then_some(ReceiveEnd::Complete);
+        Ok(half.reset.map(ReceiveEnd::Reset).or(complete))
     }
 
     /// Whether all was read, after which the half is forgotten; if not, there is something to read.

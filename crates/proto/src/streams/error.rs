@@ -68,6 +68,16 @@ pub enum ReadChunk {
     Finished,
 }
 
+/// What has arrived of the end of a stream, as
+/// [`Connection::receive_end`](crate::Connection::receive_end) tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReceiveEnd {
+    /// The peer reset the stream, with this application error code; the rest will not come.
+    Reset(VarInt),
+    /// All of it is here, read or not.
+    Complete,
+}
+
 /// Why [`Connection::read`](crate::Connection::read) has nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReadError {

@@ -1,0 +1,155 @@
+//! The sides of a stream.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::{BufMut, Bytes};
+use mendpath::{StoppedError, VarInt};
+
+use crate::{StreamError, error, session::Link};
+
+type Ending = Pin<Box<dyn Future<Output = Result<Option<VarInt>, StoppedError>> + Send + Sync>>;
+
+/// The sending side of a stream. Dropped without `finish`, it is reset with code 0.
+pub struct SendStream {
+    /// Kept from poll to poll; goes before the stream, which looks whether somebody waits.
+    ending: Option<Ending>,
+    stream: mendpath::SendStream,
+    link: Arc<Link>,
+}
+
+impl SendStream {
+    pub(crate) fn new(stream: mendpath::SendStream, link: Arc<Link>) -> Self {
+        Self { ending: None, stream, link }
+    }
+
+    /// The stream below.
+    pub fn get_ref(&self) -> &mendpath::SendStream {
+        &self.stream
+    }
+
+    pub(crate) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, StreamError>> {
+        if data.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let taken = ready!(self.stream.poll_write(cx, data));
+        Poll::Ready(
+            taken.map_err(|error| error::write(error, self.link.codes(), |lost| self.link.lost(lost))),
+        )
+    }
+
+    pub(crate) fn order(&self, order: i32) {
+        self.stream.set_priority(order);
+    }
+
+    pub(crate) fn finish(&mut self) -> Result<(), StreamError> {
+        self.stream.finish().map_err(|_| StreamError::Ended)
+    }
+
+    pub(crate) fn reset(&mut self, code: u32) {
+        // Refused once all of it was acknowledged, or it was reset before.
+        let _ = self.stream.reset(self.link.codes().encode(code));
+    }
+
+    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        let ending = self.ending.get_or_insert_with(|| Box::pin(self.stream.stopped()));
+        let end = ready!(ending.as_mut().poll(cx));
+        self.ending = None;
+        Poll::Ready(match end {
+            Ok(None) => Ok(()),
+            Ok(Some(code)) => Err(error::stopped(code, self.link.codes())),
+            Err(error) => Err(error::ending(error, |lost| self.link.lost(lost))),
+        })
+    }
+}
+
+impl fmt::Debug for SendStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendStream").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}
+
+/// The receiving side of a stream. Dropped before its end was read, it stops with code 0.
+pub struct RecvStream {
+    stream: mendpath::RecvStream,
+    link: Arc<Link>,
+}
+
+impl RecvStream {
+    pub(crate) fn new(stream: mendpath::RecvStream, link: Arc<Link>) -> Self {
+        Self { stream, link }
+    }
+
+    /// The stream below.
+    pub fn get_ref(&self) -> &mendpath::RecvStream {
+        &self.stream
+    }
+
+    pub(crate) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<Result<Option<usize>, StreamError>> {
+        let read = ready!(self.stream.poll_read(cx, buffer));
+        Poll::Ready(read.map_err(|error| self.error(error)))
+    }
+
+    pub(crate) fn poll_read_buf<B: BufMut>(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut B,
+    ) -> Poll<Result<Option<usize>, StreamError>> {
+        let chunk = ready!(self.poll_read_chunk(cx, buffer.remaining_mut()))?;
+        Poll::Ready(Ok(chunk.map(|bytes| {
+            let length = bytes.len();
+            buffer.put(bytes);
+            length
+        })))
+    }
+
+    /// Asking for nothing is not the end.
+    pub(crate) fn poll_read_chunk(
+        &mut self,
+        cx: &mut Context<'_>,
+        max: usize,
+    ) -> Poll<Result<Option<Bytes>, StreamError>> {
+        if max == 0 {
+            return Poll::Ready(Ok(Some(Bytes::new())));
+        }
+        let chunk = ready!(self.stream.poll_read_chunk(cx, max));
+        Poll::Ready(chunk.map(|chunk| chunk.map(|chunk| chunk.bytes)).map_err(|error| self.error(error)))
+    }
+
+    pub(crate) fn stop(&mut self, code: u32) {
+        // Refused once it has come to its end.
+        let _ = self.stream.stop(self.link.codes().encode(code));
+    }
+
+    /// Also once all has arrived and is yet to be read: after that, nothing can close it.
+    pub(crate) fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        match ready!(self.stream.poll_received_reset(cx)) {
+            Ok(None) => Poll::Ready(Ok(())),
+            Ok(Some(code)) => Poll::Ready(Err(self.error(mendpath::ReadError::Reset(code)))),
+            Err(error) => Poll::Ready(Err(self.error(error))),
+        }
+    }
+
+    fn error(&self, error: mendpath::ReadError) -> StreamError {
+        error::read(error, self.link.codes(), |lost| self.link.lost(lost))
+    }
+}
+
+impl fmt::Debug for RecvStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecvStream").field("stream", &self.stream).finish_non_exhaustive()
+    }
+}

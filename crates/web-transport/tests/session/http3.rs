@@ -1,0 +1,155 @@
+//! What is particular to sessions over HTTP/3: how they begin, and what else a peer may send.
+
+use bytes::Bytes;
+use http::StatusCode;
+use mendpath::{Connection, VarInt};
+use mendpath_web_transport::{
+    Session,
+    http3::{ConnectRequest, HandshakeError, Request, connect},
+};
+use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _};
+
+use crate::common::{Kind, PROTOCOL, Pair, watchdog};
+
+fn request() -> ConnectRequest {
+    ConnectRequest::new("https://localhost:4443/room?key=1".parse::<url::Url>().unwrap())
+        .with_protocol("other")
+        .with_protocol(PROTOCOL)
+}
+
+pub(crate) async fn session(client: Connection, server: Connection) -> (Session, Session) {
+    let (client, server) = tokio::join!(connect(client, request()), async {
+        Request::accept(server).await.unwrap().ok(Some(PROTOCOL)).await
+    });
+    (client.unwrap(), server.unwrap())
+}
+
+#[tokio::test]
+async fn a_server_sees_what_is_asked_for() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    let (client, ()) = tokio::join!(connect(client, request()), async {
+        let asked = Request::accept(server).await.unwrap();
+        assert_eq!(asked.request().url.path(), "/room");
+        assert_eq!(asked.request().url.query(), Some("key=1"));
+        assert_eq!(asked.request().protocols, ["other", PROTOCOL]);
+        asked.refuse(StatusCode::FORBIDDEN).await.unwrap();
+    });
+    assert!(matches!(client, Err(HandshakeError::Refused(StatusCode::FORBIDDEN))), "{client:?}");
+}
+
+#[tokio::test]
+async fn only_what_was_offered_is_chosen() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    let (_client, server) = tokio::join!(tokio::spawn(connect(client, request())), async {
+        Request::accept(server).await.unwrap().ok(Some("a third")).await
+    });
+    assert!(matches!(server, Err(HandshakeError::Protocol(name)) if name == "a third"));
+}
+
+/// A client that speaks HTTP/3 alone says so in its SETTINGS.
+#[tokio::test]
+async fn others_are_told_apart() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    let mut control = client.open_uni().await.unwrap();
+    // The stream's type, SETTINGS, no bytes.
+    control.write_all(&[0x00, 0x04, 0x00]).await.unwrap();
+    let refused = watchdog(Request::accept(server)).await;
+    assert!(matches!(refused, Err(HandshakeError::Unsupported)), "{refused:?}");
+}
+
+/// Beside a session there may be streams of QPACK, of nothing, of another session, and requests.
+#[tokio::test]
+async fn what_belongs_to_no_session_is_left_out() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.session()).await;
+    watchdog(async {
+        let wire = client.connection();
+        let mut kept = Vec::new();
+        for words in [&[0x02][..], &[0x03], &[0x21, 1], &[0x40, 0x54, 0x04, 1], &[0x40]] {
+            let mut send = wire.open_uni().await.unwrap();
+            send.write_all(words).await.unwrap();
+            kept.push(send);
+        }
+        let (mut asking, mut answer) = wire.open_bi().await.unwrap();
+        // HEADERS, no bytes: not a request, but it begins as one.
+        asking.write_all(&[0x01, 0x00]).await.unwrap();
+        let rejected = answer.read_to_end(100).await.unwrap_err();
+        let code = VarInt::from_u32(0x10b);
+        assert!(
+            matches!(rejected, mendpath::ReadToEndError::Read(mendpath::ReadError::Reset(reset)) if reset == code),
+            "{rejected:?}"
+        );
+        wire.send_datagram(Bytes::from_static(&[1, b'x'])).unwrap();
+
+        let mut send = client.open_uni().await.unwrap();
+        send.write_all(b"ours").await.unwrap();
+        send.finish().unwrap();
+        client.send_datagram("ours".into()).unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        assert_eq!(recv.read_all().await.unwrap(), "ours");
+        assert_eq!(server.recv_datagram().await.unwrap(), "ours");
+    })
+    .await;
+}
+
+/// Codes outside the range of sessions reach nobody as if they were inside.
+#[tokio::test]
+async fn codes_of_others_have_no_meaning() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.session()).await;
+    watchdog(async {
+        let (send, _recv) = client.open_bi().await.unwrap();
+        let (mut theirs, _heard) = server.accept_bi().await.unwrap();
+        let _ = send;
+        // Over the connection itself, as a browser that cancels would.
+        let raw = client.connection().clone();
+        let mut beside = raw.open_uni().await.unwrap();
+        beside.write_all(&[0x40, 0x54, 0x00, 1]).await.unwrap();
+        let mut recv = server.accept_uni().await.unwrap();
+        beside.reset(VarInt::from_u32(0x10c)).unwrap();
+        let foreign = recv.closed().await.unwrap_err();
+        assert_eq!(foreign.stream_error(), None, "{foreign:?}");
+        theirs.finish().unwrap();
+    })
+    .await;
+}
+
+/// The capsule that ends a session, too short for what it says, and then data for ever: after
+/// 64 kB the session is over, and nothing more is kept.
+#[tokio::test]
+async fn capsules_without_end_end_the_session() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    // The client is written by hand from here on: its request, then the capsules.
+    let (asked, server) = tokio::join!(handmade(client), async {
+        Request::accept(server).await.unwrap().ok(None).await.unwrap()
+    });
+    let (mut capsules, _rest) = asked;
+    let flood = async {
+        capsules.write_all(&[0x00, 0x03, 0x68, 0x43, 0x02]).await.unwrap();
+        let frame = [&[0x00, 0x44, 0x00][..], &[0; 1024]].concat();
+        let mut sent = 0_u64;
+        while capsules.write_all(&frame).await.is_ok() {
+            sent += frame.len() as u64;
+        }
+        sent
+    };
+    let (sent, why) = watchdog(async { tokio::join!(flood, server.closed()) }).await;
+    assert_eq!(why.session_error(), Some((0, String::new())), "{why:?}");
+    assert!(sent >= 60 << 10, "over after {sent} bytes");
+}
+
+/// SETTINGS and a CONNECT; what remains open.
+async fn handmade(
+    client: Connection,
+) -> (mendpath::SendStream, (mendpath::SendStream, mendpath::RecvStream, Connection)) {
+    let mut control = client.open_uni().await.unwrap();
+    // H3_DATAGRAM (0x33) and the switch of the older drafts (0x2b603742).
+    control.write_all(&[0x00, 0x04, 0x07, 0x33, 0x01, 0xab, 0x60, 0x37, 0x42, 0x01]).await.unwrap();
+    let (mut send, recv) = client.open_bi().await.unwrap();
+    request().write(&mut send).await.unwrap();
+    (send, (control, recv, client))
+}

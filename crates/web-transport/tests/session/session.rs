@@ -1,0 +1,82 @@
+//! Sessions as a whole: how they end, and what they tell.
+
+use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _, Stats as _};
+
+use crate::common::{Kind, PROTOCOL, Pair, watchdog};
+
+#[tokio::test]
+async fn a_close_says_why() {
+    for &kind in Kind::ALL {
+        for client_closes in [true, false] {
+            let pair = Pair::new(kind);
+            let (client, server) = watchdog(pair.session()).await;
+            let (closes, hears) = if client_closes { (client, server) } else { (server, client) };
+            watchdog(async {
+                let mut send = closes.open_uni().await.unwrap();
+                send.write_all(b"x").await.unwrap();
+                let mut recv = hears.accept_uni().await.unwrap();
+
+                closes.close(42, "that is all");
+                let why = hears.closed().await.session_error();
+                assert_eq!(why, Some((42, "that is all".to_owned())), "{kind:?}");
+                // Whatever is done next is told the same.
+                let errors = [
+                    hears.accept_bi().await.err().unwrap().session_error(),
+                    hears.open_uni().await.err().unwrap().session_error(),
+                    hears.send_datagram("late".into()).err().unwrap().session_error(),
+                    recv.read_all().await.err().unwrap().session_error(),
+                ];
+                assert!(errors.iter().all(|error| *error == why), "{kind:?}: {errors:?}");
+                assert_eq!(closes.closed().await.session_error(), None, "nobody closed it there");
+            })
+            .await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_close_counts_and_the_last_handle_closes() {
+    for &kind in Kind::ALL {
+        let pair = Pair::new(kind);
+        let (client, server) = watchdog(pair.session()).await;
+        client.close(1, "first");
+        client.close(2, "second");
+        let why = watchdog(server.closed()).await.session_error();
+        assert_eq!(why, Some((1, "first".to_owned())), "{kind:?}");
+
+        let (client, server) = watchdog(pair.session()).await;
+        let copy = client.clone();
+        drop(client);
+        copy.open_uni().await.unwrap();
+        drop(copy);
+        watchdog(server.closed()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_session_tells_its_protocol_and_statistics() {
+    for &kind in Kind::ALL {
+        let pair = Pair::new(kind);
+        let (client, server) = watchdog(pair.session()).await;
+        assert_eq!(client.protocol(), Some(PROTOCOL), "{kind:?}");
+        assert_eq!(server.protocol(), Some(PROTOCOL), "{kind:?}");
+        let stats = client.stats();
+        assert!(stats.bytes_sent > 1_000 && stats.bytes_received > 1_000, "{stats:?}");
+        assert!(stats.rtt().is_some() && stats.estimated_send_rate().is_some(), "{stats:?}");
+    }
+}
+
+#[tokio::test]
+async fn datagrams_arrive_as_they_were_sent() {
+    for &kind in Kind::ALL {
+        let pair = Pair::new(kind);
+        let (client, server) = watchdog(pair.session()).await;
+        let longest = vec![7; client.max_datagram_size()];
+        client.send_datagram(longest.clone().into()).unwrap();
+        assert_eq!(watchdog(server.recv_datagram()).await.unwrap(), longest, "{kind:?}");
+        server.send_datagram("".into()).unwrap();
+        assert_eq!(watchdog(client.recv_datagram()).await.unwrap(), "");
+        let long = vec![7; client.max_datagram_size() + 1_000];
+        assert!(client.send_datagram(long.into()).is_err());
+    }
+}
