@@ -88,6 +88,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "idleness is measured by the clock")]
 async fn server(args: &Args) -> Outcome<()> {
     let identity = Identity::self_signed(["localhost"])?;
     let config = ServerConfig::with_identity(&identity)?.idle_timeout(TIMEOUT).max_connections(args.count);
@@ -260,7 +261,8 @@ async fn connect(endpoint: &Endpoint, server: SocketAddr, count: usize) -> Outco
 
 async fn fetch(connections: &[Connection], bytes: u64) -> Outcome<()> {
     let mut transfers = JoinSet::new();
-    for connection in connections.iter().cloned() {
+    for connection in connections {
+        let connection = connection.clone();
         transfers.spawn(async move {
             let (mut send, mut receive) = connection.open_bi().await?;
             send.write_all(&bytes.to_be_bytes()).await?;

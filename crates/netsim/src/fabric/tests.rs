@@ -10,7 +10,7 @@ use crate::{Loss, Seed};
 /// Records what arrives, and answers timers by sending one packet from host 0 to the last one.
 #[derive(Default)]
 struct Sink {
-    got: Vec<(u64, u32, u32, Ecn)>,
+    got: Vec<Arrival>,
     timers: Vec<(u64, u32)>,
 }
 
@@ -39,7 +39,10 @@ fn two_hosts(queue: QueueLimit, mark: Option<Mark>, faults: Vec<Fault>) -> Fabri
     Fabric::new(&topology, &Options { faults, ..Options::default() }).unwrap()
 }
 
-fn arrivals(fabric: &mut Fabric<u32>, count: u32) -> Vec<(u64, u32, u32, Ecn)> {
+/// When a packet came, where, its number and its mark.
+type Arrival = (u64, u32, u32, Ecn);
+
+fn arrivals(fabric: &mut Fabric<u32>, count: u32) -> Vec<Arrival> {
     for n in 0..count {
         let sent = Packet { ecn: Ecn::Capable, ..packet(0, 1, n) };
         fabric.send(sent);
@@ -275,7 +278,7 @@ fn a_watcher_sees_what_is_sent_and_what_does_not_arrive() {
 }
 
 /// 300 packets at once, through a port that CoDel manages: what arrives, and marks.
-fn through_codel(codel: Codel) -> (Fabric<u32>, Vec<(u64, u32, u32, Ecn)>) {
+fn through_codel(codel: Codel) -> (Fabric<u32>, Vec<Arrival>) {
     let line = Line::new(BitRate::from_mbps(10), Duration::from_millis(5), 1_000);
     let mut topology = Topology::new(2, 1);
     topology.attach(0, 0, Line { rate: BitRate::from_mbps(1_000), ..line }, line);
