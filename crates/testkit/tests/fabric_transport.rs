@@ -69,7 +69,9 @@ fn what_repair_costs_and_what_was_lost_is_in_the_books() {
         (sim.totals(), sim.fabric().trace_hash())
     };
     let (none, hash) = totals(RecoveryKind::None);
-    assert_eq!((none.copies, none.parities, none.extra_bytes), (0, 0, 0));
+    assert_eq!(none.parities, 0);
+    // What one path is late with goes again on another, whatever the scheme (decision 0012).
+    assert!(none.extra_bytes * 100 < none.bytes, "{none:?}");
     assert!(none.retransmissions > 0 && none.bytes > 30 * 60_000, "{none:?}");
     assert_eq!(totals(RecoveryKind::None), (none, hash), "equal runs are equal");
     let (auto, _) = totals(RecoveryKind::Auto);

@@ -42,7 +42,7 @@ fn sample(arg: &Arg) -> &'static str {
             .first()
             .is_some_and(|value| value.to_str().unwrap().parse::<u64>().is_ok()) =>
         {
-            "77"
+            "33"
         }
         "ADDR" => "127.0.0.9:9",
         "ADDR[:PORT]" => "192.0.2.53",
