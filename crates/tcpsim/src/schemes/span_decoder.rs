@@ -121,7 +121,7 @@ impl SpanDecoder {
     /// Equations with one unknown segment say what it is.
     fn take_determined(&mut self, rebuilt: &mut Vec<u32>) {
         self.equations.retain(|equation| {
-            let only = equation.keys().next().filter(|_| equation.len() == 1);
+            let only = if equation.len() == 1 { equation.keys().next() } else { None };
             rebuilt.extend(only);
             only.is_none()
         });

@@ -90,14 +90,14 @@ impl Connection {
             _ => None,
         });
         let decodes = self.repair.decodable().contains(CodeScheme::Window) && !packet.payload.is_empty();
-        match streamed.filter(|_| decodes) {
-            Some(latest) => {
+        match streamed {
+            Some(latest) if decodes => {
                 let (priority, len) = (packet.priority, packet.payload.len());
                 self.repair.in_time.insert(name, packet, None);
                 let stream = self.repair.in_time.streams.get_or_default(name.0);
                 stream.on_packet(now, priority, Member { number: name.1, len, latest });
             }
-            None => self.repair.in_time.insert(name, packet, attend.map(|(attend, _)| attend.as_block())),
+            _ => self.repair.in_time.insert(name, packet, attend.map(|(attend, _)| attend.as_block())),
         }
     }
 
