@@ -22,8 +22,7 @@
 //! a departure that costs bandwidth, not time).
 //!
 //! # Bounds
-//! [`MAX_DUE`] runs whose coded packets wait for room; the receiver as
-//! [`span_decoder`](super::span_decoder).
+//! `MAX_DUE` runs whose coded packets wait for room; the receiver as `span_decoder`.
 
 use std::collections::VecDeque;
 

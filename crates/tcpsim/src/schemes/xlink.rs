@@ -7,7 +7,7 @@
 //!
 //! | paper                                   | here                                          |
 //! |-----------------------------------------|-----------------------------------------------|
-//! | play-time left, reported by the client  | [`State::left`], from what acknowledgements say |
+//! | play-time left, reported by the client  | `State::left`, from what acknowledgements say |
 //! | thresholds T_th1, T_th2                 | [`Xlink::always_below`], [`Xlink::never_above`] |
 //! | between them: play-time left against the longest expected delivery | [`wants`]  |
 //! | un-acknowledged packets, earliest in the stream first, over the fastest path with room | [`Scheme::on_opportunity`] |

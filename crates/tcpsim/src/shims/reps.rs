@@ -10,15 +10,15 @@
 //! | entropy value                | the label of a packet, which switches hash               |
 //! | echo of the entropy          | the label of the acknowledgement                         |
 //! | echo of the mark             | the ECN field of the acknowledgement, which is not marked otherwise |
-//! | circular buffer of 8 entropies | [`Cache`]                                              |
+//! | circular buffer of 8 entropies | `Cache`                                              |
 //! | exploration of the first packets | the buffer is empty: a new entropy each               |
-//! | freezing mode                | [`FREEZE`] after a retransmission out of silence         |
+//! | freezing mode                | `FREEZE` after a retransmission out of silence         |
 //!
 //! TCP above sees packets in another order and must not take that for loss: give it RACK instead of
 //! three duplicate acknowledgements ([`tcp`]).
 //!
 //! # Departures
-//! - A timeout is noticed as a retransmission after a [`SILENCE`] without acknowledgements, as a
+//! - A timeout is noticed as a retransmission after a `SILENCE` without acknowledgements, as a
 //!   layer sees no timers.
 //! - Where one acknowledgement answers two segments, the entropy of the last comes back.
 
