@@ -55,7 +55,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// What a path's controller says of it when it takes an ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Its window in bytes, without a hold.
+    /// Its window in bytes; while the path is held, what it is held to.
     pub window: u64,
     /// Whether it is past slow start, tries nothing itself, and has enough to send.
     pub steady: bool,

@@ -1,8 +1,8 @@
 //! Erasure codes over symbols of different length.
 //!
-//! Three code blocks, the last one a stream of sources without end. A block has K *source symbols* (any bytes, 0 to 65,535 of them) and any number of *repair
-//! symbols*, each of which can stand in for a lost source symbol. All codes are systematic: source
-//! symbols travel as they are.
+//! Three code blocks, the last one a stream of sources without end. A block has K *source symbols*
+//! (any bytes, 0 to 65,535 of them) and any number of *repair symbols*, each of which can stand in
+//! for a lost source symbol. All codes are systematic: source symbols travel as they are.
 //!
 //! | module            | repair symbols       | recovers                                   | used for             |
 //! |-------------------|----------------------|--------------------------------------------|----------------------|

@@ -370,6 +370,7 @@ impl Path {
             packets_sent: c.packets_sent,
             packets_received: c.packets_received,
             packets_missing: self.space.received.missing(),
+            gaps_forgotten: self.space.received.gaps_forgotten(),
             bytes_sent: c.bytes_sent,
             bytes_received: c.bytes_received,
             packets_lost: c.packets_lost,

@@ -69,6 +69,10 @@ pub struct PathStats {
     /// that it skipped on purpose, which are one in some hundreds. What was rebuilt counts, since
     /// the network lost it.
     pub packets_missing: u64,
+    /// Gaps in the peer's packet numbers that were forgotten, the oldest first, because there were
+    /// more than 4,096 below what ACKs still name. Packets of theirs that come after all are taken
+    /// for duplicates.
+    pub gaps_forgotten: u64,
     /// Bytes sent.
     pub bytes_sent: u64,
     /// Bytes received.

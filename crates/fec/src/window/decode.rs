@@ -5,13 +5,17 @@ use gf256::{Kernels, field};
 use super::{SPAN, coefficient};
 use crate::{DecodeError, MAX_SOURCES, PREFIX, random_linear::Innovation, symbol};
 
+/// Most sources of an equation: so many a window can have. Windows that overlap like the links of a
+/// chain would make equations of any length.
+const MAX_TERMS: usize = SPAN as usize;
+
 /// What several symbols say about sources that are not known, for a receiver that keeps the known
 /// ones itself.
 ///
 /// Equations are always fully reduced, so a source is known as soon as the symbols determine it. At
 /// most so many equations are held as its maker says; the one whose sources are the oldest gives way
 /// to another. An equation about a source that lies [`SPAN`] behind a window is forgotten: no later
-/// window reaches back to it.
+/// window reaches back to it. So is one that comes to have more than [`SPAN`] sources.
 ///
 /// Cost of a symbol: one pass over the known sources of its window, and two multiplications of a
 /// symbol for every equation held. Of a source: as many for those that have it.
@@ -97,6 +101,9 @@ impl Decoder {
         self.equations.retain(|held| held.pivot + SPAN > last);
         for held in &self.equations {
             equation.add(held, equation.factor(held.pivot)); // held ones are zero at each other's pivots
+            if equation.terms.len() > MAX_TERMS {
+                return Ok(Innovation::Redundant);
+            }
         }
         let innovation =
             if equation.terms.is_empty() { Innovation::Redundant } else { Innovation::Innovative };
@@ -195,6 +202,7 @@ impl Decoder {
         for held in &mut self.equations {
             held.add(&equation, held.factor(pivot));
         }
+        self.equations.retain(|held| held.terms.len() <= MAX_TERMS);
         if self.equations.len() >= self.most {
             self.drop_oldest();
         }

@@ -249,6 +249,19 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
+/// Windows from the top down, each of which ends where the one before began: every one lengthens all
+/// that are held.
+#[test]
+fn a_chain_of_windows_makes_no_equation_longer_than_a_window() {
+    let mut decoder = Decoder::new(32);
+    for link in (0..40).rev() {
+        let members: Vec<u64> = (link * (SPAN - 1)..=(link + 1) * (SPAN - 1)).collect();
+        decoder.add_repair(&members, link, &[1; 10], |_| None).unwrap();
+        assert!(decoder.equations() > 0);
+        assert!(decoder.memory() <= decoder.equations() * (10 + SPAN as usize * 16), "{}", decoder.memory());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 

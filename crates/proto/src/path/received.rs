@@ -40,6 +40,7 @@ pub(crate) struct ReceivedPackets {
     floor: u64,
     /// Below the floor, but never arrived.
     gaps: RangeSet,
+    gaps_forgotten: u64,
     late: LateArrivals,
     largest: Option<u64>,
     largest_at: Instant,
@@ -122,6 +123,7 @@ impl ReceivedPackets {
         self.count += 1;
         self.arrived.insert(number..number + 1);
         self.rebuilt.remove(number..number + 1);
+        self.bound_rebuilt();
         if self.largest.is_none_or(|largest| number > largest) {
             self.largest = Some(number);
             self.largest_at = now;
@@ -143,6 +145,8 @@ impl ReceivedPackets {
     /// A packet was overtaken by a larger number.
     fn on_late(&mut self, number: u64) {
         self.gaps.remove(number..number + 1);
+        // In the middle of a gap it has made two of one.
+        self.bound_gaps();
         if let Some(told) = self.late.push(number, self.count) {
             self.forget_late(told);
         }
@@ -162,6 +166,10 @@ impl ReceivedPackets {
 
     pub(crate) fn on_rebuilt(&mut self, number: u64) {
         self.rebuilt.insert(number..number + 1);
+        self.bound_rebuilt();
+    }
+
+    fn bound_rebuilt(&mut self) {
         while self.rebuilt.len() > MAX_RANGES {
             self.rebuilt.pop_first();
         }
@@ -196,14 +204,24 @@ impl ReceivedPackets {
         for gap in self.arrived.missing_within(self.floor..end) {
             self.gaps.insert(gap);
         }
-        while self.gaps.len() > MAX_GAPS {
-            self.gaps.pop_first();
-        }
+        self.bound_gaps();
         self.arrived.remove(0..end);
         self.floor = end;
         for number in self.late.below(end) {
             self.arrived.insert_one(number);
         }
+    }
+
+    fn bound_gaps(&mut self) {
+        while self.gaps.len() > MAX_GAPS {
+            self.gaps.pop_first();
+            self.gaps_forgotten += 1;
+        }
+    }
+
+    /// How many gaps were forgotten because there were more than [`MAX_GAPS`].
+    pub(crate) fn gaps_forgotten(&self) -> u64 {
+        self.gaps_forgotten
     }
 
     /// When an ACK must leave at the latest, if one is owed.
@@ -434,5 +452,29 @@ mod tests {
         assert_eq!(received.gaps.len(), MAX_GAPS);
         assert!(received.is_settled(1) && !received.is_settled(4 * MAX_GAPS as u64 - 1));
         assert_eq!(received.classify(1), Arrival::Duplicate, "whether it came is forgotten");
+    }
+
+    /// One gap of millions of numbers, of which every second one comes late: each splits it.
+    #[test]
+    fn late_packets_do_not_split_a_gap_without_end() {
+        let far = 1 << 24;
+        let mut received = ReceivedPackets::default();
+        receive(&mut received, [0, far, far + 2]);
+        let told = received.on_ack_sent().unwrap();
+        received.on_ack_acknowledged(told);
+        let split = MAX_GAPS as u64 + 100;
+        receive(&mut received, (1..=split).map(|n| 2 * n));
+        assert_eq!((received.gaps.len(), received.gaps_forgotten()), (MAX_GAPS, 102));
+        assert_eq!(received.classify(1), Arrival::Duplicate, "the oldest is forgotten");
+        assert_eq!(received.classify(2 * split + 1), Arrival::New);
+    }
+
+    #[test]
+    fn arrivals_do_not_split_what_was_rebuilt_without_end() {
+        let mut received = ReceivedPackets::default();
+        let many = 2 * MAX_RANGES as u64 + 100;
+        (0..2 * many).for_each(|n| received.on_rebuilt(n));
+        receive(&mut received, (0..many).map(|n| 2 * n));
+        assert_eq!(received.rebuilt.len(), MAX_RANGES);
     }
 }

@@ -2,7 +2,8 @@
 //! what the peer's bytes pay for.
 //!
 //! Repair symbols over the packets of a path wait in [`WaitingBlocks`], combinations of blocks in
-//! [`LinearBlocks`], symbols over windows of a path's packets in [`Windows`]. All rebuild from the plaintexts that are kept here.
+//! [`LinearBlocks`], symbols over windows of a path's packets in [`Windows`]. All rebuild from the
+//! plaintexts that are kept here.
 //!
 //! # Bounds
 //! Plaintexts and repair symbols together never exceed the budget. What a hostile peer can make us
