@@ -6,7 +6,7 @@ mod body;
 mod metrics;
 mod page;
 
-pub(crate) use metrics::{METRICS_KIND, Metric, encode_counters, metrics_text, sentence};
+pub(crate) use metrics::{METRICS_KIND, Metric, encode_counters, encode_workers, metrics_text, sentence};
 
 use std::{
     convert::Infallible,

@@ -244,6 +244,8 @@ where
             called = &mut called => break called,
         }
     };
+    // Of what comes from now on, whoever sends it is told.
+    interims.close();
     while let Ok(interim) = interims.try_recv() {
         say_before(send, interim, patience).await?;
     }

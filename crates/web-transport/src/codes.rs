@@ -30,6 +30,16 @@ impl Codes {
             Self::Http3 => web_transport_proto::error_from_http3(code.into_inner()),
         }
     }
+
+    /// The same of the code that a connection was closed with. Over HTTP/3, one closed without an
+    /// error, or with the last handle, ends its session as code 0 does.
+    pub(crate) fn decode_end(self, code: VarInt) -> Option<u32> {
+        #[cfg(feature = "http3")]
+        if self == Self::Http3 && [0, crate::http3::NO_ERROR.into_inner()].contains(&code.into_inner()) {
+            return Some(0);
+        }
+        self.decode(code)
+    }
 }
 
 #[cfg(test)]
@@ -49,6 +59,9 @@ mod tests {
         {
             assert_eq!(Codes::Http3.encode(0), VarInt::saturating(0x52e4_a40f_a8db));
             assert_eq!(Codes::Http3.decode(VarInt::from_u32(0x10c)), None, "H3_REQUEST_CANCELLED");
+            for (code, end) in [(0, Some(0)), (0x100, Some(0)), (0x102, None)] {
+                assert_eq!(Codes::Http3.decode_end(VarInt::from_u32(code)), end);
+            }
         }
     }
 }

@@ -28,12 +28,10 @@ pub enum SessionError {
 impl SessionError {
     pub(crate) fn of_connection(error: ConnectionError, codes: Codes) -> Self {
         match error {
-            ConnectionError::ApplicationClosed { code, reason } if codes.decode(code).is_some() => {
-                Self::Closed {
-                    code: codes.decode(code).unwrap_or_default(),
-                    reason: String::from_utf8_lossy(&reason).into_owned(),
-                }
-            }
+            ConnectionError::ApplicationClosed { code, reason } => match codes.decode_end(code) {
+                Some(code) => Self::Closed { code, reason: String::from_utf8_lossy(&reason).into_owned() },
+                None => Self::Connection(ConnectionError::ApplicationClosed { code, reason }),
+            },
             other => Self::Connection(other),
         }
     }

@@ -40,7 +40,7 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 const MAX_CAPSULES: u64 = 64 << 10;
 
 /// H3_NO_ERROR (RFC 9114 section 8.1).
-const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 /// H3_REQUEST_REJECTED.
 const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
 
@@ -86,6 +86,9 @@ impl Http3 {
             return;
         }
         let connect = self.connect.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Kept to the end, as the control stream is in it: a peer that sees that close first takes
+        // it for an error of the connection (RFC 9114 section 6.2.1).
+        let link = link.clone();
         let (connection, reason) = (connection.clone(), reason.to_owned());
         let Some((mut connect, runtime)) = connect.zip(tokio::runtime::Handle::try_current().ok()) else {
             return connection.close(Codes::Http3.encode(code), reason.as_bytes());
@@ -99,6 +102,7 @@ impl Http3 {
             };
             let _ = tokio::time::timeout(LAST_WORDS, say).await;
             connection.close(Codes::Http3.encode(code), reason.as_bytes());
+            drop(link);
         });
     }
 }
@@ -143,6 +147,13 @@ fn session(
                 None => (NO_ERROR, String::new()),
             };
             let Some(link) = link.upgrade() else { return };
+            if end.is_none()
+                && let Some(lost) = connection.close_reason()
+            {
+                // Nobody ended the session: the connection is gone.
+                link.end(SessionError::of_connection(lost, Codes::Http3));
+                return;
+            }
             // Without a capsule it is the same as code 0 without words (section 6).
             let (said, words) = end.unwrap_or_default();
             if link.end(SessionError::Closed { code: said, reason: words }) {

@@ -117,6 +117,21 @@ pub(crate) fn encode_counters(counters: &Counters, encoder: &mut DescriptorEncod
     Metric { name: "recovery_reasons", help }.counters(values, encoder)
 }
 
+/// The workers of a server, by number: `connections` of each, and packets that came to another one
+/// than theirs.
+pub(crate) fn encode_workers(
+    connections: &[usize],
+    misdirected: u64,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let values = connections.iter().enumerate();
+    let values = values.map(|(worker, count)| ([("worker", worker.to_string())], *count as f64));
+    let help = "QUIC connections of the worker, those that are closing included";
+    Metric { name: "worker_connections", help }.gauges(values, encoder)?;
+    let help = "Packets that came to another worker than theirs, which handed them on";
+    Metric { name: "packets_misdirected", help }.counter(misdirected, encoder)
+}
+
 /// A description without its full stop, as [`Metric`] has it.
 pub(crate) fn sentence(help: &'static str) -> &'static str {
     help.trim_end_matches('.')

@@ -60,6 +60,12 @@ impl Scrape {
             let values = self.newest().map(|path| ([("path", path.name.as_str())], value(path)));
             Metric { name, help }.gauges(values, encoder)?;
         }
+        let values = self.newest().filter_map(|path| {
+            let group = f64::from(path.bottleneck?);
+            Some(([("path", path.name.as_str())], group))
+        });
+        let help = "Which bottleneck it meets others in: paths with the same number share one";
+        Metric { name: "path_bottleneck", help }.gauges(values, encoder)?;
         for (index, counter) in PATH_COUNTERS.iter().enumerate() {
             let values =
                 self.counted.iter().map(|(name, counts)| ([("path", name.as_str())], counts.value(index)));
@@ -225,7 +231,8 @@ mod tests {
     async fn names_have_units_and_totals() {
         let mut stats = ConnectionStats::default();
         (stats.packets_rebuilt, stats.packets_mended, stats.reasons.block) = (5, 7, 2);
-        let open = vec![path(1, "wlan0 (192.0.2.1)", "active"), path(0, "wlan0 (192.0.2.1)", "closing")];
+        let newest = PathRow { bottleneck: Some(0), ..path(1, "wlan0 (192.0.2.1)", "active") };
+        let open = vec![newest, path(0, "wlan0 (192.0.2.1)", "closing"), path(2, "eth0", "active")];
         let counted = ["usb0 (203.0.113.9)", "wlan0 (192.0.2.1)", "wwan0 (198.51.100.7)"];
         let text = Scrape {
             connected: true,
@@ -257,6 +264,8 @@ mod tests {
                 "mendpath_path_sent_bytes_total{path=\"usb0 (203.0.113.9)\"} 0",
             ],
         );
+        let groups = text.lines().filter(|line| line.starts_with("mendpath_path_bottleneck{"));
+        assert_eq!(groups.collect::<Vec<_>>(), ["mendpath_path_bottleneck{path=\"wlan0 (192.0.2.1)\"} 0.0"]);
         assert!(!text.contains("mendpath_path_up{path=\"usb0"), "an interface that is gone alarms nobody");
     }
 }

@@ -16,7 +16,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use tokio::{net::TcpStream, time::Instant};
 
 use crate::{
-    admin::{self, Answer, METRICS_KIND, Metric, encode_counters, metrics_text},
+    admin::{self, Answer, METRICS_KIND, Metric, encode_counters, encode_workers, metrics_text},
     listener::Place,
     status::{Counters, Feed, Live, PathRow, PeerRow, Role, ServerRow, Snapshot, peer},
 };
@@ -143,6 +143,7 @@ impl Books {
             http3: pages.open.len(),
             tcp: self.tcp.load(Ordering::Relaxed),
             door: self.endpoint.stats(),
+            workers: self.endpoint.connections_by_worker(),
             responses: pages.responses.clone(),
             counters,
         };
@@ -200,6 +201,8 @@ struct Scrape {
     http3: usize,
     tcp: usize,
     door: EndpointStats,
+    /// QUIC connections of each worker.
+    workers: Vec<usize>,
     responses: BTreeMap<Kind, Responses>,
     counters: Counters,
 }
@@ -212,6 +215,7 @@ impl Collector for Scrape {
         Metric { name: "web_connections", help }.gauges(open, encoder)?;
         let help = "QUIC connections refused because there were too many";
         Metric { name: "web_refused", help }.counter(self.door.refused, encoder)?;
+        encode_workers(&self.workers, self.door.misdirected, encoder)?;
         let all = |value: fn(&Responses) -> u64| {
             let labelled = self.responses.iter();
             labelled.map(move |((protocol, class), responses)| {
@@ -264,6 +268,7 @@ mod tests {
         let metrics = statistics.books.metrics();
         for line in [
             "mendpath_web_connections{transport=\"tcp\"} 3",
+            "mendpath_worker_connections{worker=\"0\"} 0",
             "mendpath_web_responses_total{protocol=\"http3\",status=\"2xx\"} 2",
             "mendpath_web_response_bytes_total{protocol=\"http3\",status=\"2xx\"} 10",
             "mendpath_web_responses_total{protocol=\"http2\",status=\"4xx\"} 1",

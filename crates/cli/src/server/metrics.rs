@@ -8,7 +8,7 @@ use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use super::{account_books::AccountTotals, tally::Sum};
 use crate::{
     accounts::Row,
-    admin::{Metric, encode_counters, metrics_text, sentence},
+    admin::{Metric, encode_counters, encode_workers, metrics_text, sentence},
     packet_row::TunnelRow,
     status::{Live, PATH_COUNTERS},
 };
@@ -19,6 +19,8 @@ pub(super) struct Scrape {
     pub(super) draining: bool,
     pub(super) sum: Sum,
     pub(super) door: EndpointStats,
+    /// Connections of each worker.
+    pub(super) workers: Vec<usize>,
     pub(super) accounts: BTreeMap<Arc<str>, AccountTotals>,
     pub(super) tunnel: Option<TunnelRow>,
 }
@@ -97,6 +99,7 @@ impl Collector for Scrape {
         let dropped = self.sum.association_packets_dropped;
         Metric { name: "association_packets_dropped", help }.counter(dropped, encoder)?;
         self.encode_door(encoder)?;
+        encode_workers(&self.workers, self.door.misdirected, encoder)?;
         self.tunnel.as_ref().map_or(Ok(()), |tunnel| tunnel.encode(encoder))?;
         encode_counters(&self.sum.counters, encoder)?;
         self.encode_accounts(encoder)?;
@@ -144,9 +147,10 @@ mod tests {
             BTreeMap::from([("alice".into(), totals(1, 5)), ("bob@example.org".into(), totals(0, 6))]);
         let sum = Sum { clients: 1, turned_away: 2, ..Sum::default() };
         let tunnel = TunnelRow { clients: 3, dropped: [("spoofed", 4)].into(), ..TunnelRow::default() };
-        let door = EndpointStats::default();
-        let text =
-            Scrape { draining: false, sum, door, accounts, tunnel: Some(tunnel) }.text(&Live::new(true));
+        let mut door = EndpointStats::default();
+        door.misdirected = 9;
+        let (workers, tunnel) = (vec![2, 0], Some(tunnel));
+        let text = Scrape { draining: false, sum, door, workers, accounts, tunnel }.text(&Live::new(true));
         for line in [
             "mendpath_up 1",
             "mendpath_clients 1",
@@ -159,6 +163,9 @@ mod tests {
             "mendpath_account_sent_bytes_total{account=\"alice\"} 0",
             "mendpath_account_path_sent_bytes_total{account=\"alice\",path=\"1\"} 0",
             "mendpath_door_waiting 0",
+            "mendpath_worker_connections{worker=\"0\"} 2.0",
+            "mendpath_worker_connections{worker=\"1\"} 0.0",
+            "mendpath_packets_misdirected_total 9",
             "mendpath_tunnel_clients 3",
             "mendpath_tunnel_dropped_total{reason=\"spoofed\"} 4",
             "mendpath_tunnel_received_bytes_total 0",

@@ -108,6 +108,7 @@ impl Statistics {
             draining: self.drain.is_on(),
             sum: self.tally.sum(),
             door: self.endpoint.stats(),
+            workers: self.endpoint.connections_by_worker(),
             accounts: self.tally.by_account(used),
             tunnel: self.tunnel(),
         };

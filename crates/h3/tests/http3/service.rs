@@ -5,7 +5,7 @@ use std::{convert::Infallible, future::pending};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, combinators::BoxBody};
-use mendpath_h3::{Body, Limits, Server};
+use mendpath_h3::{Body, Interim, Limits, Server};
 use tokio::sync::oneshot;
 use tower::service_fn;
 
@@ -65,6 +65,37 @@ async fn a_service_that_fails_is_answered_for() {
         fails.finish().await.unwrap();
         assert_eq!(fails.recv_response().await.unwrap().status(), StatusCode::INTERNAL_SERVER_ERROR);
         drop((panics, fails, requests));
+        serving.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// Who sends an interim response is told whether it will be sent: not once the response has begun,
+/// nor if it is not one.
+#[tokio::test]
+async fn interim_responses_are_refused_when_they_are_too_late() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel::<Interim>();
+        let hint = service_fn(move |request: Request<Body>| {
+            let interim = request.extensions().get::<Interim>().unwrap().clone();
+            assert!(interim.send(StatusCode::EARLY_HINTS, HeaderMap::new()));
+            assert!(!interim.send(StatusCode::OK, HeaderMap::new()));
+            keep.send(interim).unwrap();
+            // Its trailers never come, so that it is not over.
+            let body = Full::new(pattern(1_000)).with_trailers(pending());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let serving = tokio::spawn(async move { Server::default().serve(server, hint, pending()).await });
+        let mut requests = requests(client).await;
+        let mut stream = requests.send_request(get("/")).await.unwrap();
+        stream.finish().await.unwrap();
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::EARLY_HINTS);
+        assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+        let interim = kept.recv().await.unwrap();
+        assert!(!interim.send(StatusCode::EARLY_HINTS, HeaderMap::new()), "the response has begun");
+        drop((stream, requests));
         serving.await.unwrap().unwrap();
     })
     .await;

@@ -2,14 +2,18 @@
 
 use bytes::Bytes;
 use http::StatusCode;
-use mendpath::{Connection, VarInt};
+use mendpath::{Connection, ConnectionError, VarInt};
 use mendpath_web_transport::{
-    Session,
-    http3::{ConnectRequest, HandshakeError, Request, connect},
+    Session, SessionError,
+    http3::{ConnectRequest, ConnectResponse, HandshakeError, Request, connect},
 };
 use web_transport_trait::{Error as _, RecvStream as _, SendStream as _, Session as _};
 
 use crate::common::{Kind, PROTOCOL, Pair, watchdog};
+
+/// The control stream's type and SETTINGS: H3_DATAGRAM (0x33) and the switch of the older drafts
+/// (0x2b603742).
+const SETTINGS: [u8; 10] = [0x00, 0x04, 0x07, 0x33, 0x01, 0xab, 0x60, 0x37, 0x42, 0x01];
 
 fn request() -> ConnectRequest {
     ConnectRequest::new("https://localhost:4443/room?key=1".parse::<url::Url>().unwrap())
@@ -142,13 +146,64 @@ async fn capsules_without_end_end_the_session() {
     assert!(sent >= 60 << 10, "over after {sent} bytes");
 }
 
+/// A session that is closed and let go at once still says so: its control stream stays open until
+/// the peer has heard, who would take the end of that for an error.
+#[tokio::test]
+async fn the_control_stream_outlives_the_last_handle() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.connect()).await;
+    watchdog(async {
+        let by_hand = async {
+            let mut ours = server.open_uni().await.unwrap();
+            ours.write_all(&SETTINGS).await.unwrap();
+            let theirs = server.accept_uni().await.unwrap();
+            let (mut send, mut recv) = server.accept_bi().await.unwrap();
+            ConnectRequest::read(&mut recv).await.unwrap();
+            ConnectResponse::OK.write(&mut send).await.unwrap();
+            (ours, theirs, send, recv)
+        };
+        let (session, (_ours, mut theirs, _send, mut capsules)) =
+            tokio::join!(connect(client, request()), by_hand);
+        let session = session.unwrap();
+        session.close(7, "bye");
+        drop(session);
+        let words = capsules.read_to_end(100).await.unwrap();
+        assert!(words.ends_with(b"\x07bye"), "{words:?}");
+        let reset = tokio::time::timeout(std::time::Duration::ZERO, theirs.received_reset()).await;
+        assert!(reset.is_err(), "{reset:?}");
+    })
+    .await;
+}
+
+/// Whoever asks, and when: a connection that is lost is not a peer that closed its session.
+#[tokio::test]
+async fn the_end_of_the_connection_is_not_that_of_the_session() {
+    let pair = Pair::new(Kind::Http3);
+    let (client, server) = watchdog(pair.session()).await;
+    watchdog(async {
+        let mut waiting = client.open_uni().await.unwrap();
+        client.connection().close(VarInt::from_u32(0x102), b"");
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+            let end = client.closed().await;
+            assert!(matches!(&end, SessionError::Connection(ConnectionError::LocallyClosed)), "{end:?}");
+        }
+        assert_eq!(waiting.write(b"more").await.unwrap_err().session_error(), None);
+        for _ in 0..20 {
+            let end = server.closed().await;
+            assert_eq!(end.session_error(), None, "H3_INTERNAL_ERROR: {end:?}");
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
 /// SETTINGS and a CONNECT; what remains open.
 async fn handmade(
     client: Connection,
 ) -> (mendpath::SendStream, (mendpath::SendStream, mendpath::RecvStream, Connection)) {
     let mut control = client.open_uni().await.unwrap();
-    // H3_DATAGRAM (0x33) and the switch of the older drafts (0x2b603742).
-    control.write_all(&[0x00, 0x04, 0x07, 0x33, 0x01, 0xab, 0x60, 0x37, 0x42, 0x01]).await.unwrap();
+    control.write_all(&SETTINGS).await.unwrap();
     let (mut send, recv) = client.open_bi().await.unwrap();
     request().write(&mut send).await.unwrap();
     (send, (control, recv, client))
