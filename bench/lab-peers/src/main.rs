@@ -13,11 +13,18 @@
 //! lab-peers web --root public --listen 0.0.0.0:443 --cert certificate.pem --key key.pem
 //! ```
 //!
+//! Both, asked by one client in turn:
+//!
+//! ```text
+//! lab-peers load --program target/release/mendpath
+//! ```
+//!
 //! Both ends of a forwarder share a directory, in which the server leaves its certificate for the client.
 
 mod certificate;
 mod forward;
 mod h3_quinn;
+mod load;
 mod noq_stack;
 mod quinn_stack;
 
@@ -44,8 +51,10 @@ enum What {
         #[command(subcommand)]
         end: End,
     },
-    /// Serves files by HTTP/3 with h3-quinn.
+    /// Serves files by HTTP/3 with h3-quinn, or the same over mendpath.
     Web(h3_quinn::Web),
+    /// Requests per second, CPU time and memory of web servers by HTTP/3, side by side.
+    Load(load::Load),
 }
 
 #[derive(Clone, Subcommand)]
@@ -85,5 +94,6 @@ async fn main() -> anyhow::Result<()> {
         What::Quinn { end } => quinn_stack::run(end).await,
         What::Noq { end } => noq_stack::run(end).await,
         What::Web(web) => h3_quinn::run(web).await,
+        What::Load(load) => load::run(&load).await,
     }
 }
