@@ -7,7 +7,7 @@ mod server;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
 use self::{
@@ -101,6 +101,7 @@ async fn measure(load: &Load, server: Server, site: &Site, case: Case) -> Result
     let (received, seconds) = client.run(time).await?;
     let (cpu, memory) = (process.cpu_seconds()? - cpu_before, process.peak_bytes()?);
     client.close().await;
+    ensure!(received > 0, "nothing came within {time:?}; more --milliseconds may help");
     // Parts of a file count as parts of a request: with large ones, many are under way at the end.
     let requests = received as f64 / bytes as f64;
     Ok(Figures {

@@ -3,8 +3,7 @@
 //! A [`Plan`] is a TOML file: a network, what is broken, traffic, schemes, a sweep, seeds at two
 //! scales, metrics, figures. A [`Campaign`] runs it over the cores, keeps every finished row, and
 //! does none twice. [`write_all`] makes Parquet files, summaries with confidence intervals over the
-//! seeds, and figures. The command line's `mendpath experiment` and the example `run` are thin
-//! layers over these.
+//! seeds, and figures. The command line's `mendpath experiment` is a thin layer over these.
 //!
 //! Rows depend on plan and seed only: not on the number of threads, the order of completion, the
 //! machine or the optimisation level. Nothing here reads a clock.

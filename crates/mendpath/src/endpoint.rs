@@ -159,7 +159,8 @@ impl Endpoint {
     /// Replaces the sockets of this address family that were not bound for single paths by one that
     /// the caller has bound, and returns its address. The paths of clients that ran over them move
     /// there (RFC 9000 section 9); those of servers, and connections whose handshake is not
-    /// complete, lose theirs.
+    /// complete, lose theirs. With several workers the first one takes what arrives there, and hands
+    /// on what is the others'.
     ///
     /// # Errors
     /// If the socket cannot be used with the runtime.

@@ -103,7 +103,6 @@ impl Client {
             () = sleep(time) => {}
         }
         let received = self.received.load(Ordering::Relaxed) - before;
-        ensure!(received > 0, "nothing came within {time:?}");
         Ok((received, begun.elapsed().as_secs_f64()))
     }
 

@@ -9,6 +9,7 @@ use crate::{
     datagrams::TimedDatagram,
     path::{
         Path,
+        received::Told,
         sending::NewPacket,
         sent::{ControlFrame, SentFrames},
         space::Space,
@@ -275,8 +276,12 @@ impl Connection {
         };
         let room = builder.limit.saturating_sub(out.len());
         let ranges = received.ranges(now, rtt);
-        if encode_ack(path, delay, received.ecn_counts(), ranges.iter().cloned(), room, out) > 0 {
-            builder.frames.told = received.on_ack_sent().map(|told| (of, told));
+        let named = encode_ack(path, delay, received.ecn_counts(), ranges.iter().cloned(), room, out);
+        if named > 0 {
+            let told = received.on_ack_sent();
+            // What came late comes last, and is what did not fit.
+            let told = if named < ranges.len() { told.map(Told::without_late) } else { told };
+            builder.frames.told = told.map(|told| (of, told));
             if builder.level == Level::OneRtt && follows_update {
                 self.note_update_acknowledged();
             }

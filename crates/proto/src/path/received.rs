@@ -69,6 +69,13 @@ pub(crate) struct Told {
     pub(crate) count: u64,
 }
 
+impl Told {
+    /// The same of an ACK that had no room for what came late.
+    pub(crate) fn without_late(self) -> Self {
+        Self { count: 0, ..self }
+    }
+}
+
 /// What the space knew about a packet number when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
@@ -410,6 +417,8 @@ mod tests {
         received.on_ack_acknowledged(told);
         assert_eq!(ranges(&received), [9..=9, 5..=5, 3..=3], "it heard of neither");
         assert_eq!(received.classify(3), Arrival::Duplicate);
+        received.on_ack_acknowledged(told_later.without_late());
+        assert_eq!(ranges(&received), [9..=9, 5..=5, 3..=3], "there was no room for them");
         received.on_ack_acknowledged(told_later);
         assert_eq!(ranges(&received), [9..=9, 5..=5]);
         assert!(received.is_settled(3) && !received.is_settled(7));

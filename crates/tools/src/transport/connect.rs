@@ -64,8 +64,7 @@ impl Row {
         let mut at = |q: f64, of: fn(&mut Self) -> &mut Vec<f64>| {
             let times = of(&mut self);
             times.sort_by(f64::total_cmp);
-            let last = times.len().saturating_sub(1);
-            times.get(((q * times.len() as f64) as usize).min(last)).copied().unwrap_or(f64::NAN)
+            units::percentile(times, q).unwrap_or(f64::NAN)
         };
         let [c50, c99, c100] = [0.5, 0.99, 1.0].map(|q| at(q, |row| &mut row.connect));
         let [b50, b99, b100] = [0.5, 0.99, 1.0].map(|q| at(q, |row| &mut row.both));

@@ -22,9 +22,15 @@ pub struct Arguments {
     /// Runs of each row, with different losses and starts.
     #[arg(long, default_value_t = 2)]
     seeds: u64,
-    /// Virtual time of a run.
-    #[arg(long, default_value = "40s")]
+    /// Virtual time of a run, more than 20 s.
+    #[arg(long, default_value = "40s", value_parser = span)]
     span: Duration,
+}
+
+/// What is found out within 20 s is told apart from what follows.
+fn span(text: &str) -> Result<Duration, String> {
+    let span: Duration = text.parse().map_err(|error| format!("{error}"))?;
+    if span > Duration::from_secs(20) { Ok(span) } else { Err("more than 20s is needed".to_owned()) }
 }
 
 /// Mbit/s, round-trip time in ms, and buffer in bandwidth-delay products of both.
