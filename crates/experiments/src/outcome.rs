@@ -3,7 +3,16 @@
 use tcpsim::{FlowId, FlowRecord, Totals};
 use units::{Duration, Instant};
 
-use crate::{player::Playback, workloads::Surge};
+use crate::player::Playback;
+
+/// A time of more traffic than usual.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Surge {
+    /// When it begins.
+    pub from: Instant,
+    /// When it is over.
+    pub until: Instant,
+}
 
 /// What a flow of the simulation stands for. A response names its request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

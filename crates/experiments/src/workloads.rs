@@ -22,7 +22,11 @@ use tcpsim::{ConnectionId, FlowId, ProfileId, Sim, SimError};
 use thiserror::Error;
 use units::{Duration, Instant};
 
-use crate::{outcome::Role, player::Player, topologies::Network};
+use crate::{
+    outcome::{Role, Surge},
+    player::Player,
+    topologies::Network,
+};
 
 /// Reads a workload's parameters.
 pub type Read = fn(&mut Keys<'_>, &Network) -> Result<Box<dyn Workload>, PlanError>;
@@ -58,15 +62,6 @@ pub trait Workload: fmt::Debug + Send + Sync {
     fn surge(&self) -> Option<Surge> {
         None
     }
-}
-
-/// A time of more traffic than usual.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Surge {
-    /// When it begins.
-    pub from: Instant,
-    /// When it is over.
-    pub until: Instant,
 }
 
 /// Why a run cannot go on.

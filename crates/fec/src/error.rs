@@ -1,6 +1,6 @@
 //! What can be wrong with a block.
 
-use crate::{MAX_BLOCK, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, window::SPAN};
+use crate::{MAX_BLOCK, MAX_SOURCE_LEN, MAX_SOURCES, PREFIX, WINDOW_SPAN};
 
 /// Why no repair symbol was made. Always the caller's mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -46,8 +46,8 @@ pub enum EncodeError {
         /// Length of the output in bytes.
         given: usize,
     },
-    /// The numbers of a window ascend, and lie less than [`SPAN`] apart.
-    #[error("the sources of a window ascend, within {SPAN} numbers")]
+    /// The numbers of a window ascend, and lie less than [`WINDOW_SPAN`] apart.
+    #[error("the sources of a window ascend, within {WINDOW_SPAN} numbers")]
     WindowTooWide,
     /// There must be one output for each index.
     #[error("{outputs} outputs for {indices} repair symbols")]
@@ -102,8 +102,8 @@ pub enum DecodeError {
         /// Length of this one in bytes.
         given: usize,
     },
-    /// The numbers of a window ascend, and lie less than [`SPAN`] apart.
-    #[error("the sources of a window ascend, within {SPAN} numbers")]
+    /// The numbers of a window ascend, and lie less than [`WINDOW_SPAN`] apart.
+    #[error("the sources of a window ascend, within {WINDOW_SPAN} numbers")]
     WindowTooWide,
     /// A repair symbol has [`PREFIX`] to [`PREFIX`] + [`MAX_SOURCE_LEN`] bytes.
     #[error("a repair symbol has {PREFIX} to {} bytes, not {given}", PREFIX + MAX_SOURCE_LEN)]

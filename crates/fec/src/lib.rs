@@ -63,6 +63,9 @@ pub const MAX_BLOCK: usize = 256;
 /// The most source symbols of a block; leaves room for one repair symbol.
 pub const MAX_SOURCES: usize = MAX_BLOCK - 1;
 
+/// The numbers of the sources of one symbol of a streaming code ([`window`]) lie less than this apart.
+pub const WINDOW_SPAN: u64 = 192;
+
 /// The longest source symbol in bytes.
 pub const MAX_SOURCE_LEN: usize = u16::MAX as usize;
 

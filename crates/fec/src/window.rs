@@ -37,11 +37,10 @@ mod tests;
 use arrayvec::ArrayVec;
 use gf256::field;
 
+pub use crate::WINDOW_SPAN as SPAN;
 use crate::{EncodeError, MAX_SOURCES, symbol};
 pub use decode::Decoder;
 
-/// The numbers of the sources of one symbol lie less than this apart.
-pub const SPAN: u64 = 192;
 /// So many symbols in a row have different coefficients.
 pub const DISTINCT: u64 = 64;
 

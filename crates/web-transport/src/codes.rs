@@ -2,6 +2,10 @@
 
 use mendpath::VarInt;
 
+/// H3_NO_ERROR (RFC 9114 section 8.1).
+#[cfg(feature = "http3")]
+pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
+
 /// How the codes of a session's streams, and that of its end, are carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Codes {
@@ -35,7 +39,7 @@ impl Codes {
     /// error, or with the last handle, ends its session as code 0 does.
     pub(crate) fn decode_end(self, code: VarInt) -> Option<u32> {
         #[cfg(feature = "http3")]
-        if self == Self::Http3 && [0, crate::http3::NO_ERROR.into_inner()].contains(&code.into_inner()) {
+        if self == Self::Http3 && [0, NO_ERROR.into_inner()].contains(&code.into_inner()) {
             return Some(0);
         }
         self.decode(code)

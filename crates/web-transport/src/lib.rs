@@ -25,17 +25,15 @@
 
 mod codes;
 mod error;
-#[cfg(feature = "http3")]
-pub mod http3;
 mod session;
 mod stats;
-mod stream;
 mod traits;
 
 pub use error::{SessionError, StreamError};
-pub use session::Session;
+#[cfg(feature = "http3")]
+pub use session::http3;
+pub use session::{RecvStream, SendStream, Session};
 pub use stats::SessionStats;
-pub use stream::{RecvStream, SendStream};
 #[cfg(feature = "trait-0-4")]
 pub use trait_0_4;
 pub use web_transport_trait;

@@ -1,5 +1,9 @@
 //! A session.
 
+#[cfg(feature = "http3")]
+pub mod http3;
+mod stream;
+
 use std::{
     fmt,
     future::poll_fn,
@@ -11,8 +15,9 @@ use bytes::Bytes;
 use mendpath::{Connection, ConnectionError, DatagramOptions};
 
 #[cfg(feature = "http3")]
-use crate::http3::{Accepting, Http3};
-use crate::{RecvStream, SendStream, SessionError, SessionStats, codes::Codes};
+use self::http3::{Accepting, Http3};
+pub use self::stream::{RecvStream, SendStream};
+use crate::{SessionError, SessionStats, codes::Codes};
 
 /// A WebTransport session over a connection of [`mendpath`]. Clones are handles of the same one;
 /// with the last, streams included, it closes with code 0.

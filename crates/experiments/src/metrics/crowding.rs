@@ -45,7 +45,7 @@ mod tests {
     use units::Instant;
 
     use super::*;
-    use crate::{outcome::Outcome, workloads::Surge};
+    use crate::outcome::{Outcome, Surge};
 
     fn at(ms: u64) -> Instant {
         Instant::ORIGIN + Duration::from_millis(ms)

@@ -25,7 +25,7 @@ pub use web_transport_proto::{ConnectRequest, ConnectResponse};
 
 use crate::{
     SessionError,
-    codes::Codes,
+    codes::{Codes, NO_ERROR},
     session::{Dir, Link, Session},
 };
 
@@ -39,8 +39,6 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// cannot make anything of yet. Beyond, the session is over.
 const MAX_CAPSULES: u64 = 64 << 10;
 
-/// H3_NO_ERROR (RFC 9114 section 8.1).
-pub(crate) const NO_ERROR: VarInt = VarInt::from_u32(0x100);
 /// H3_REQUEST_REJECTED.
 const REQUEST_REJECTED: VarInt = VarInt::from_u32(0x10b);
 
