@@ -36,6 +36,7 @@ use crate::{
     base_rtt::BaseRtt,
     chance::Chance,
     cubic::BETA,
+    delay_at_loss::DelayAtLoss,
     group::Group,
     half_load::HalfLoad,
     loss_floor::LossFloor,
@@ -65,6 +66,7 @@ pub struct Auto {
     floor: LossFloor,
     half: HalfLoad,
     chance: Chance,
+    delays: DelayAtLoss,
     trial: Option<Trial>,
     /// How often slow start may still go on although a small window was lost twice.
     pardons: u8,
@@ -90,6 +92,7 @@ impl Auto {
             floor: LossFloor::default(),
             half: HalfLoad::default(),
             chance: Chance::default(),
+            delays: DelayAtLoss::default(),
             trial: None,
             pardons: PARDONS,
             flight: [0; 2],
@@ -210,7 +213,7 @@ impl Auto {
         }
     }
 
-    fn on_gap(&mut self, now: Instant, sent_at: Instant) {
+    fn on_gap(&mut self, now: Instant, sent_at: Instant, by_load: bool) {
         if self.cubic.covers(sent_at) {
             return;
         }
@@ -218,6 +221,10 @@ impl Auto {
         let Some(queue) = self.queue(self.longest()) else {
             return self.answer(now, sent_at, BETA);
         };
+        if by_load {
+            self.rounds.confirm();
+            return self.answer(now, sent_at, BETA);
+        }
         if self.is_congestion(queue) {
             if self.needs_trial(queue) {
                 self.base.on_idle_loss();
@@ -283,7 +290,7 @@ impl Auto {
     fn learn(&mut self, ended: Round) {
         let Some(queue) = self.queue(self.longest()) else { return };
         self.peak = self.peak.mul_f64(PEAK_DECAY).max(queue);
-        if !self.is_quiet(queue) {
+        if !self.is_quiet(queue) || self.delays.is_load() {
             return;
         }
         let (delivered, lost) = (self.packets(ended.delivered), self.packets(ended.lost));
@@ -354,6 +361,7 @@ impl Controller for Auto {
         self.base.on_ack(ack, may_probe);
         self.half.watch(ack.now, self.base.is_probing(), self.packets(self.window()));
         self.half.count(ack.largest_sent_at, self.packets(ack.bytes), 0.0);
+        self.delays.on_ack(ack);
         let ended = self.queueing.on_ack(ack);
         self.rounds.on_ack(&Ack { app_limited: ack.app_limited || self.trial.is_some(), ..*ack });
         if ended {
@@ -372,11 +380,12 @@ impl Controller for Auto {
         self.couple(loss.now, group);
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
+        let by_load = self.delays.on_loss(loss.largest_sent_at);
         let lost = self.packets(loss.bytes);
         if let Some(trial) = &mut self.trial {
             trial.on_loss(loss.largest_sent_at, lost);
         }
-        self.on_gap(loss.now, loss.largest_sent_at);
+        self.on_gap(loss.now, loss.largest_sent_at, by_load);
     }
 
     fn on_persistent_congestion(&mut self, now: Instant) {
@@ -385,6 +394,7 @@ impl Controller for Auto {
         self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.chance, self.trial) = (Chance::default(), None);
+        self.delays = DelayAtLoss::default();
         self.rounds = SlowStartRounds::default();
     }
 
@@ -429,6 +439,10 @@ impl Controller for Auto {
 
     fn congested_at(&self) -> Option<Instant> {
         self.group.congested_at()
+    }
+
+    fn suspects_load(&self) -> bool {
+        self.delays.is_load()
     }
 
     fn is_steady(&self) -> bool {

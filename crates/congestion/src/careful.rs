@@ -299,6 +299,10 @@ impl Controller for Careful {
         self.inner.congested_at()
     }
 
+    fn suspects_load(&self) -> bool {
+        self.inner.suspects_load()
+    }
+
     fn is_steady(&self) -> bool {
         matches!(self.phase, Phase::Settled) && self.inner.is_steady()
     }

@@ -72,6 +72,12 @@ pub trait Controller: Send + fmt::Debug {
         None
     }
 
+    /// Whether what is lost now is thought to be lost for the load that the path has, so that it
+    /// says nothing of what the path loses by chance. Never by those that do not ask.
+    fn suspects_load(&self) -> bool {
+        false
+    }
+
     /// Whether the path could be held: it is past slow start, and the window is as large as the
     /// controller thinks right. Those that do not couple by bottleneck never are.
     fn is_steady(&self) -> bool {

@@ -36,6 +36,7 @@ mod ctcp;
 mod ctcp_printed;
 mod cubic;
 mod dctcp;
+mod delay_at_loss;
 mod dispersion;
 mod events;
 mod group;

@@ -25,7 +25,7 @@ pub use crate::{
     wire::{CodeScheme, CodeSchemes},
 };
 use crate::{stats::RecoveryReasons, wire::PathId};
-pub use event::{BlockSource, Carried, LostPacket, RecoveryEvent, SentData};
+pub use event::{BlockSource, Carried, Flight, LostPacket, RecoveryEvent, SentData};
 pub use limits::RepairConfig;
 pub use recovery::{Exposed, PacketNumber, SourceRun, UnackedView, cofuso::Block, slp_arbiter::Marks};
 pub use scheme::{Built, Scheme, Terms};
@@ -188,10 +188,10 @@ pub trait RecoveryPolicy: Send + core::fmt::Debug {
         let _ = (action, sent);
     }
 
-    /// After what time the `bytes` of the handshake's flight that have just left are to leave once
-    /// more, if at all; a loss of theirs would cost `timeout`. Asked about each flight once.
-    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
-        let _ = (bytes, timeout);
+    /// After what time a flight of the handshake that has just left is to leave once more, unless it
+    /// has been answered by then; `None` if not at all. Asked about each flight once.
+    fn on_flight(&mut self, flight: &Flight) -> Option<Duration> {
+        let _ = flight;
         None
     }
 

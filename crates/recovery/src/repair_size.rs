@@ -111,6 +111,10 @@ pub fn plan(exposure: &Exposure, means: &Means, target: f64) -> Protection {
         return again(exposure, means.affordable, target);
     }
     if !means.decodes {
+        // A copy costs a packet and saves one: each of them has to be worth it.
+        if exposure.incomplete(0) <= target * f64::from(unacked) {
+            return Protection::Nothing;
+        }
         return Protection::Copies(unacked.min(means.affordable));
     }
     let enough = exposure.repairs_needed(target, means.affordable);

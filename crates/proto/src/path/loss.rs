@@ -169,7 +169,7 @@ impl LossRecovery {
         let mut losses = Losses::default();
         for &number in &lost.numbers {
             let Some(packet) = space.remove(number, Removed::Lost) else { continue };
-            let kind = self.judge_loss(round, number, &packet);
+            let kind = self.judge_loss(round, &packet);
             if kind == LossKind::OnPath {
                 losses.full |= self.measured.mtu.is_full(packet.size);
                 losses.base |= mtu::is_base(packet.size);
@@ -183,6 +183,9 @@ impl LossRecovery {
         }
         let Some(newest) = losses.newest else { return false };
         let (event, narrow) = self.on_packets_lost(round, lost.on_path, newest, &losses);
+        if round.data {
+            self.learn_losses(round.now, lost);
+        }
         if persistent {
             self.measured.controller.on_persistent_congestion(round.now);
         }
@@ -191,7 +194,7 @@ impl LossRecovery {
     }
 
     /// Notes what the loss of a single packet says of the path.
-    fn judge_loss(&mut self, round: &Round<'_>, number: u64, packet: &SentPacket) -> LossKind {
+    fn judge_loss(&mut self, round: &Round<'_>, packet: &SentPacket) -> LossKind {
         let measured = &mut self.measured;
         if packet.is_marked() {
             measured.ecn.on_lost(packet.sent_at);
@@ -209,13 +212,21 @@ impl LossRecovery {
             self.counters.untracked += 1;
             return LossKind::Elsewhere;
         }
-        if round.data && measured.rtt.shows_queue() {
-            measured.history.on_dropped();
-        } else if round.data {
-            measured.history.on_lost(PacketNumber(number));
-            measured.steadiness.on_lost(round.now, number);
-        }
         LossKind::OnPath
+    }
+
+    /// Remembers how the path loses, unless a queue has overflowed.
+    fn learn_losses(&mut self, now: Instant, lost: &LossOutcome) {
+        let measured = &mut self.measured;
+        let dropped = measured.rtt.shows_queue() || measured.controller.suspects_load();
+        for packet in lost.packets.iter().filter(|packet| packet.kind == LossKind::OnPath) {
+            if dropped {
+                measured.history.on_dropped();
+            } else {
+                measured.history.on_lost(PacketNumber(packet.number));
+                measured.steadiness.on_lost(now, packet.number);
+            }
+        }
     }
 
     /// Packets of the path are lost (RFC 9002 appendix B.8). Returns the number of the loss event,

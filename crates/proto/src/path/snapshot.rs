@@ -20,6 +20,11 @@ pub(crate) enum View {
 }
 
 impl Path {
+    /// The share that the path is known to have lost by chance, in this connection or earlier ones.
+    pub(crate) fn known_loss(&self) -> f64 {
+        self.recovery.measured.history.observed()
+    }
+
     /// What policies see of the path. `usable`: new data may use it.
     pub(crate) fn snapshot(
         &mut self,

@@ -18,7 +18,8 @@
 //! would cost ([`arrival`]). That is another path than the packets' own unless the others are much
 //! slower or worse.
 //!
-//! The flights of the handshake are duplicated if SLP's arbiter says so: nobody knows the path yet.
+//! The flights of the handshake leave twice if SLP's arbiter says so: at once where the path is known to
+//! lose packets, else as soon as an answer is late, which is long before a probe timeout.
 //!
 //! # Invariants
 //! Repair never exceeds the budget ([`RepairBudget`]: 1 % of the data on a path without loss, and
@@ -37,7 +38,7 @@ use smallvec::SmallVec;
 use units::{Duration, Instant};
 
 use super::{
-    Built, Carried, CodeScheme, Coding, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
+    Built, Carried, CodeScheme, Coding, Flight, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy,
     RepairConfig, Scheme, SentData, StreamCode, Terms, paced,
 };
 use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
@@ -64,6 +65,14 @@ const MAX_SYMBOLS: u16 = 32;
 /// How much more probably repair is lost on the path of what it repairs than elsewhere: losses come
 /// together.
 const SAME_PATH: f64 = 2.0;
+
+/// The loss rate from which on a path is known to lose packets: each flight of a handshake leaves
+/// twice. On others a flight leaves again when no answer has come.
+const KNOWN_LOSS: f64 = 0.002;
+/// How long an answer may take where nothing is known of the path, and how much longer than the
+/// round-trip time at least where it has been measured.
+const UNANSWERED: Duration = Duration::from_millis(100);
+const LATE: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 struct Auto {
@@ -289,9 +298,14 @@ impl RecoveryPolicy for Auto {
         }
     }
 
-    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
-        let conditions = Conditions { timeout, ..Conditions::default() };
-        conditions.worth_duplicating(bytes, 1.0).then_some(HANDSHAKE_GAP)
+    fn on_flight(&mut self, flight: &Flight) -> Option<Duration> {
+        let conditions = Conditions { timeout: flight.timeout, ..Conditions::default() };
+        let gap = if flight.known_loss >= KNOWN_LOSS {
+            HANDSHAKE_GAP
+        } else {
+            flight.rtt.map_or(UNANSWERED, |rtt| rtt + (rtt / 4).max(LATE))
+        };
+        conditions.worth_duplicating(flight.bytes, 1.0).then_some(gap)
     }
 
     fn on_data(&mut self, _now: Instant, packet: &SentData, paths: &[PathSnapshot]) {

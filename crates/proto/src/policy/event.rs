@@ -5,6 +5,20 @@ use units::Duration;
 
 use crate::wire::PathId;
 
+/// A flight of the handshake that has just left.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Flight {
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What its loss would cost: the probe timeout.
+    pub timeout: Duration,
+    /// Smoothed round-trip time; `None` before any sample.
+    pub rtt: Option<Duration>,
+    /// The share that the path is known to have lost by chance, to this connection or to earlier
+    /// ones, 0 to 1: 0 as long as nothing is known of it.
+    pub known_loss: f64,
+}
+
 /// A packet with data of an application that has just left, new data or again, but never a recovery
 /// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,7 @@ use recovery::{
 use units::{BitRate, Duration, Instant};
 
 use super::{
-    Built, Carried, LostPacket, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy, Scheme,
+    Built, Carried, Flight, LostPacket, PathSnapshot, RecoveryAction, RecoveryEvent, RecoveryPolicy, Scheme,
     SentData, paced, samples,
 };
 use crate::{by_path::ByPath, stats::RecoveryReasons, wire::PathId};
@@ -157,10 +157,10 @@ impl RecoveryPolicy for Slp {
         *reason += 1;
     }
 
-    fn on_flight(&mut self, bytes: u64, timeout: Duration) -> Option<Duration> {
+    fn on_flight(&mut self, flight: &Flight) -> Option<Duration> {
         let marks = Marks { handshake: true, ..Marks::default() };
-        let conditions = Conditions { timeout, ..Conditions::default() };
-        conditions.worth_duplicating(bytes, self.odds.of(marks)).then_some(HANDSHAKE_GAP)
+        let conditions = Conditions { timeout: flight.timeout, ..Conditions::default() };
+        conditions.worth_duplicating(flight.bytes, self.odds.of(marks)).then_some(HANDSHAKE_GAP)
     }
 
     fn on_data(&mut self, now: Instant, packet: &SentData, paths: &[PathSnapshot]) {

@@ -6,7 +6,7 @@
 
 use units::Instant;
 
-use crate::{connection::Connection, crypto::Level};
+use crate::{connection::Connection, crypto::Level, policy::Flight};
 
 /// Room that a copy leaves of the amplification limit, for what comes next.
 const RESERVE: u64 = 1_200;
@@ -26,9 +26,15 @@ impl Connection {
     pub(in crate::connection) fn note_flight(&mut self, now: Instant, fresh: bool, bytes: u64) {
         if fresh {
             let path = self.path_zero();
-            let timeout = path.rtt().pto_base();
+            let (rtt, known_loss) = (path.rtt(), path.known_loss());
+            let flight = Flight {
+                bytes,
+                timeout: rtt.pto_base(),
+                rtt: rtt.first_sample_at().map(|_| rtt.smoothed()),
+                known_loss,
+            };
             self.repair.flight_copy.leaving = false;
-            self.repair.flight_copy.due = self.repair.policy.on_flight(bytes, timeout).map(|gap| now + gap);
+            self.repair.flight_copy.due = self.repair.policy.on_flight(&flight).map(|gap| now + gap);
         } else if self.repair.flight_copy.leaving {
             self.stats.reasons.handshake += 1;
             self.stats.copies_sent += 1;

@@ -107,16 +107,39 @@ fn small_packets_are_copied_as_often_as_it_takes() {
 
 #[test]
 fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
+    let paths = [known(0, 100, 99), path(1)];
     let mut coding = auto(Coding::Unacked);
-    let actions = drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200));
+    let actions = drain(&mut coding, &paths, &mut Packets::new(40, 1_200));
     assert!((3..8).contains(&actions.len()), "{actions:?}");
     assert!(actions.iter().all(|a| matches!(a, RecoveryAction::Repair { on: PathId(1), .. })));
     assert_eq!(coding.reasons().block, actions.len() as u64);
     let mut copying = auto(Coding::Nothing);
-    let actions = drain(&mut copying, &[path(0), path(1)], &mut Packets::new(40, 1_200));
+    let actions = drain(&mut copying, &paths, &mut Packets::new(40, 1_200));
     assert_eq!(actions.len(), 16, "the allowance");
     assert_eq!((copying.reasons().uncoded, copying.reasons().no_budget), (16, 0));
-    assert!(drain(&mut copying, &[path(0)], &mut Packets::new(3, 1_200)).is_empty());
+    assert!(drain(&mut copying, &paths[..1], &mut Packets::new(3, 1_200)).is_empty());
+}
+
+#[test]
+fn a_path_of_which_little_is_known_is_protected_little() {
+    let mut coding = auto(Coding::Unacked);
+    assert_eq!(drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200)).len(), 2);
+    let mut copying = auto(Coding::Nothing);
+    let quiet = [known(0, 20, u64::MAX), path(1)];
+    assert!(drain(&mut copying, &quiet, &mut Packets::new(40, 1_200)).is_empty(), "copies are not worth it");
+}
+
+#[test]
+fn flights_leave_again_at_once_on_lossy_paths_and_without_an_answer_on_others() {
+    let mut auto = auto(Coding::Unacked);
+    let flight = Flight { bytes: 1_200, timeout: Duration::from_millis(999), rtt: None, known_loss: 0.0 };
+    assert_eq!(auto.on_flight(&flight), Some(UNANSWERED));
+    let measured = Flight { rtt: Some(Duration::from_millis(80)), ..flight };
+    assert_eq!(auto.on_flight(&measured), Some(Duration::from_millis(100)));
+    let lossy = Flight { known_loss: 0.01, ..flight };
+    assert_eq!(auto.on_flight(&lossy), Some(HANDSHAKE_GAP));
+    let quick = Flight { timeout: Duration::from_millis(10), ..lossy };
+    assert_eq!(auto.on_flight(&quick), None, "such a timeout costs less");
 }
 
 #[test]

@@ -108,8 +108,10 @@ fn neither_without_window_nor_for_data_sent_again() {
 #[test]
 fn flights_of_the_handshake_are_worth_it() {
     let mut slp = Slp::default();
-    assert_eq!(slp.on_flight(1_200, ms(999)), Some(HANDSHAKE_GAP));
-    assert_eq!(slp.on_flight(1_200, ms(10)), None, "such a timeout costs less");
+    let flight = Flight { bytes: 1_200, timeout: ms(999), rtt: None, known_loss: 0.0 };
+    assert_eq!(slp.on_flight(&flight), Some(HANDSHAKE_GAP));
+    let quick = Flight { timeout: ms(10), ..flight };
+    assert_eq!(slp.on_flight(&quick), None, "such a timeout costs less");
 }
 
 #[test]

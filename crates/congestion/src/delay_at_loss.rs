@@ -1,0 +1,206 @@
+//! Whether packets are lost when the delay is at its highest.
+//!
+//! A queue that overflows is full at that moment, whoever has filled it: the packet that comes
+//! through next has waited for all of it. Chance picks packets whatever their delay. So each loss
+//! has a *rank*: the share of the latest round-trip times that lie below that of the first packet
+//! sent after the lost one. It needs no idea of the route's own delay, so it tells in a crowd, whose
+//! short flows have never seen the queue empty, where a queue that is short against the round-trip
+//! time lies within what counts as none, and behind jitter that is not much larger than the queue.
+//!
+//! Ranks r of losses by chance are uniform; those of overflowing queues are taken for distributed
+//! like the largest of four, with a tenth of uniform ones among them, so that no single loss decides.
+//! The sum of the logarithms of the odds `0.1 + 0.9 * 4 r^3` is the evidence, as in a sequential
+//! test. It is bounded: [`MOST_FOR_CHANCE`] is what many losses by chance are worth before a streak
+//! of high ranks makes them congestion, [`MOST_FOR_LOAD`] the same the other way.
+//!
+//! Round-trip times that differ by less than a 64th of the smallest count as equal. Where nothing
+//! else is noise a queue that grows by a packet a round trip would rank each loss highest, since what
+//! follows it is the latest.
+//!
+//! Ours; that losses and delay go together under congestion alone is an old idea (Biaz and Vaidya,
+//! "Discriminating congestion losses from wireless losses using inter-arrival times at the
+//! receiver", 1999).
+//!
+//! # Invariants
+//! The evidence stays within its bounds; the rank of a loss is above 0 and below 1; losses before
+//! the same packet count once.
+
+use units::{Duration, Instant};
+
+use crate::Ack;
+
+/// Round-trip times that a loss is compared with.
+const SAMPLES: usize = 32;
+/// Part of the smallest round-trip time below which two count as equal.
+const EQUAL: u32 = 64;
+/// Bounds of the evidence.
+const MOST_FOR_LOAD: f32 = 4.0;
+const MOST_FOR_CHANCE: f32 = 8.0;
+/// Share of the losses under load that may have any rank.
+const ANY_RANK: f32 = 0.1;
+
+/// A round-trip time, and when its packet was sent. In microseconds, the latter modulo 2^32: every
+/// path of every connection keeps these.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    sent_at: u32,
+    delay: u32,
+}
+
+/// The evidence for losses being the load's doing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DelayAtLoss {
+    /// The latest samples, in a ring.
+    latest: [Sample; SAMPLES],
+    taken: usize,
+    /// The sample that the latest loss was judged by: losses before one packet are one overflow.
+    judged_by: Option<u32>,
+    evidence: f32,
+}
+
+impl DelayAtLoss {
+    /// Takes an ACK's sample, if it has one.
+    pub(crate) fn on_ack(&mut self, ack: &Ack) {
+        let delay = if ack.adjusted_rtt.is_zero() { ack.rtt.latest } else { ack.adjusted_rtt };
+        if delay.is_zero() {
+            return;
+        }
+        let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
+        self.latest[self.taken % SAMPLES] = Sample { sent_at: micros(ack.largest_sent_at), delay };
+        self.taken += 1;
+    }
+
+    /// Packets were lost, the last of which was sent at `sent_at`. Returns whether that is the load's
+    /// doing, as far as delays tell: not if nothing has come through since.
+    pub(crate) fn on_loss(&mut self, sent_at: Instant) -> bool {
+        let Some(next) = self.next(micros(sent_at)) else { return false };
+        if self.judged_by.replace(next.sent_at) != Some(next.sent_at) {
+            let odds = ANY_RANK + (1.0 - ANY_RANK) * 4.0 * self.rank(next).powi(3);
+            self.evidence = (self.evidence + odds.ln()).clamp(-MOST_FOR_CHANCE, MOST_FOR_LOAD);
+        }
+        self.is_load()
+    }
+
+    /// Whether losses come with the load, as far as they have shown it.
+    pub(crate) fn is_load(&self) -> bool {
+        self.evidence > 0.0
+    }
+
+    fn samples(&self) -> &[Sample] {
+        &self.latest[..self.taken.min(SAMPLES)]
+    }
+
+    /// What was sent first from `lost_at` on and came through.
+    fn next(&self, lost_at: u32) -> Option<Sample> {
+        let since = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at);
+        self.samples().iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
+    }
+
+    /// The share of the samples that lie below one of them.
+    fn rank(&self, next: Sample) -> f32 {
+        let samples = self.samples();
+        let equal = samples.iter().map(|sample| sample.delay).min().unwrap_or(0) / EQUAL;
+        let (mut below, mut above) = (0.0, 0.0);
+        for sample in samples {
+            if sample.delay.saturating_add(equal) < next.delay {
+                below += 1.0;
+            } else if sample.delay > next.delay.saturating_add(equal) {
+                above += 1.0;
+            }
+        }
+        let all = samples.len() as f32;
+        // Half of the equal ones, and half a sample more that is either.
+        (below + (all - below - above) / 2.0 + 0.25) / (all + 0.5)
+    }
+}
+
+/// Microseconds modulo 2^32, which is more than an hour.
+fn micros(at: Instant) -> u32 {
+    (at.saturating_duration_since(Instant::ORIGIN)).as_micros() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rtt;
+
+    fn at(ms: u64) -> Instant {
+        // Close to where 32 bits of microseconds end.
+        Instant::ORIGIN + Duration::from_millis(4_294_900 + ms)
+    }
+
+    fn ack(delays: &mut DelayAtLoss, sent_ms: u64, delay_us: u64) {
+        let rtt = Rtt { latest: Duration::from_micros(delay_us), ..Rtt::default() };
+        delays.on_ack(&Ack { largest_sent_at: at(sent_ms), rtt, ..Ack::default() });
+    }
+
+    /// A packet a millisecond whose delay is `delay(n)`; each for which `is_lost(n)` holds is lost,
+    /// and that is known three packets later.
+    fn run(delays: &mut DelayAtLoss, delay: impl Fn(u64) -> u64, is_lost: impl Fn(u64) -> bool) {
+        for n in 0..400 {
+            if !is_lost(n) {
+                ack(delays, n, delay(n));
+            }
+            if n >= 3 && is_lost(n - 3) {
+                delays.on_loss(at(n - 3));
+            }
+        }
+    }
+
+    /// A queue of up to 4 ms that fills and empties.
+    fn saw(n: u64) -> u64 {
+        40_000 + n % 40 * 100
+    }
+
+    #[test]
+    fn losses_at_the_top_are_the_loads() {
+        let mut delays = DelayAtLoss::default();
+        run(&mut delays, saw, |n| n % 40 == 37);
+        assert!(delays.is_load() && delays.evidence == MOST_FOR_LOAD, "{}", delays.evidence);
+    }
+
+    #[test]
+    fn losses_anywhere_are_chance() {
+        let mut delays = DelayAtLoss::default();
+        run(&mut delays, saw, |n| n * 2_654_435_761 % 23 == 5);
+        assert!(!delays.is_load() && delays.evidence < -MOST_FOR_CHANCE / 2.0, "{}", delays.evidence);
+    }
+
+    #[test]
+    fn without_a_queue_every_loss_is_chance() {
+        let mut delays = DelayAtLoss::default();
+        run(&mut delays, |_| 40_000, |n| n == 100);
+        assert!(!delays.is_load() && (-0.7..-0.5).contains(&delays.evidence), "{}", delays.evidence);
+    }
+
+    #[test]
+    fn a_delay_that_creeps_up_is_no_queue_that_overflows() {
+        let mut delays = DelayAtLoss::default();
+        run(&mut delays, |n| 40_000 + 10 * n, |n| n % 20 == 7);
+        assert!(!delays.is_load(), "{}", delays.evidence);
+    }
+
+    #[test]
+    fn what_was_chance_becomes_load_after_a_streak_and_back() {
+        let mut delays = DelayAtLoss::default();
+        run(&mut delays, saw, |n| n * 2_654_435_761 % 23 == 5);
+        run(&mut delays, saw, |n| n % 40 == 37 && n < 120);
+        assert!(!delays.is_load(), "three losses are no streak: {}", delays.evidence);
+        run(&mut delays, saw, |n| n % 40 == 37);
+        assert!(delays.is_load());
+        run(&mut delays, saw, |n| n * 2_654_435_761 % 23 == 5);
+        assert!(!delays.is_load());
+    }
+
+    #[test]
+    fn losses_that_nothing_followed_and_those_counted_before_do_not_count() {
+        let mut delays = DelayAtLoss::default();
+        assert!(!delays.on_loss(at(5)) && delays.evidence == 0.0);
+        (0..9).for_each(|n| ack(&mut delays, n, 40_000 + n * 1_000));
+        assert!(delays.on_loss(at(7)));
+        let once = delays.evidence;
+        assert!(once > 0.5, "{once}");
+        assert!(delays.on_loss(at(7)) && !delays.on_loss(at(9)), "nothing has come through since");
+        assert_eq!(delays.evidence, once);
+    }
+}
