@@ -25,7 +25,7 @@
 //! The evidence stays within its bounds; the rank of a loss is above 0 and below 1; losses before
 //! the same packet count once.
 
-use units::{Duration, Instant};
+use units::Instant;
 
 use crate::Ack;
 
@@ -121,6 +121,8 @@ fn micros(at: Instant) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use units::Duration;
+
     use super::*;
     use crate::Rtt;
 

@@ -47,7 +47,8 @@ pub struct TransportConfig {
     pub max_paths: u32,
     /// Initial congestion window of each path in packets (RFC 9002 section 7.2). Default 10.
     pub initial_window_packets: u64,
-    /// Round-trip time assumed before the first sample (RFC 9002 section 6.2.2). Default 333 ms.
+    /// Round-trip time assumed before the first sample where the path store knows of none (RFC 9002
+    /// section 6.2.2). Default 333 ms.
     pub initial_rtt: Duration,
     /// UDP payload that every path starts with, in bytes, 1,200 to 65,527: the network must carry
     /// it. Default 1,200.

@@ -169,7 +169,11 @@ impl Path {
     /// What was learnt of the network between its addresses.
     pub(crate) fn learnt(&self) -> Remembered {
         let measured = &self.recovery.measured;
-        Remembered { history: measured.history, carried: measured.controller.resumption().carried }
+        Remembered {
+            history: measured.history,
+            carried: measured.controller.resumption().carried,
+            rtt: measured.rtt.first_sample_at().map(|_| measured.rtt.smoothed()),
+        }
     }
 
     /// Bytes of the largest datagram.

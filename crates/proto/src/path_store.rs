@@ -13,6 +13,7 @@ use std::{
 
 use congestion::Carried;
 use recovery::loss_history::LossHistory;
+use units::Duration;
 
 use crate::NetworkPath;
 
@@ -34,6 +35,16 @@ pub struct PathStore {
 pub(crate) struct Remembered {
     pub(crate) history: LossHistory,
     pub(crate) carried: Option<Carried>,
+    /// Smoothed round-trip time: what a connection may assume before its first sample (RFC 9002
+    /// section 6.2.2).
+    pub(crate) rtt: Option<Duration>,
+}
+
+impl Remembered {
+    /// Nothing.
+    pub(crate) fn new() -> Self {
+        Self { history: LossHistory::new(), carried: None, rtt: None }
+    }
 }
 
 /// Ours and the peer's.
@@ -69,10 +80,7 @@ impl PathStore {
         let addresses = key(network);
         let paths = self.lock();
         let known = paths.iter().rfind(|(of, _)| *of == addresses);
-        known.map_or(Remembered { history: LossHistory::new(), carried: None }, |(_, path)| Remembered {
-            history: path.history.shared(),
-            ..*path
-        })
+        known.map_or(Remembered::new(), |(_, path)| Remembered { history: path.history.shared(), ..*path })
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Addresses, Remembered)>> {
@@ -112,7 +120,7 @@ mod tests {
                 history.on_lost(recovery::PacketNumber(number));
             }
         }
-        Remembered { history, carried: None }
+        Remembered { history, ..Remembered::new() }
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! Of D bytes sent without being idle, on a path that loses nothing, at most
 //! `share * D + allowance` bytes are repair. With the defaults that is less than 2 % of anything
 //! longer than 2 MB, and less than 1.1 % of 20 MB. The estimated loss rate of such a path is not
-//! quite 0 ([`LossHistory`](crate::loss_history::LossHistory) begins with 0.12 %), so loss rates below
+//! quite 0 ([`LossHistory`](crate::loss_history::LossHistory) begins with 1 %), so loss rates below
 //! [`Limits::free_loss`] give no more.
 //!
 //! # Invariants

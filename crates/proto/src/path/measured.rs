@@ -3,12 +3,16 @@
 
 use congestion::{Careful, Controller};
 use recovery::loss_history::LossHistory;
-use units::Instant;
+use units::{Duration, Instant};
 
 use super::{
     Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch, steadiness::Steadiness,
 };
 use crate::{NetworkPath, config::TransportConfig, path_store::Remembered};
+
+/// Least round-trip time that is assumed of a path which an earlier connection knew: ends need time
+/// for the handshake, too, and a probe timeout of three of these is soon enough.
+const LEAST_INITIAL_RTT: Duration = Duration::from_millis(50);
 
 /// Round-trip time, window and datagram size between two addresses, and what is in flight there.
 #[derive(Debug)]
@@ -31,7 +35,7 @@ impl Measured {
     pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
         let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
         let size = u64::from(mtu.current());
-        let Remembered { history, carried } = config.path_store.recall(network);
+        let Remembered { history, carried, rtt } = config.path_store.recall(network);
         let limits = congestion::Config {
             initial_window_packets: config.initial_window_packets,
             max_datagram_size: size,
@@ -42,7 +46,8 @@ impl Measured {
             false => config.controller.build(&limits),
         };
         let pacer = Pacer::new(now, config.initial_window_packets, size);
-        let (rtt, ecn) = (RttEstimator::new(config.initial_rtt.into()), PathEcn::new(config.ecn));
+        let initial_rtt = rtt.map_or(config.initial_rtt.into(), |rtt| rtt.max(LEAST_INITIAL_RTT));
+        let (rtt, ecn) = (RttEstimator::new(initial_rtt), PathEcn::new(config.ecn));
         Self {
             epoch,
             in_flight: 0,

@@ -121,12 +121,12 @@ fn a_block_gets_symbols_and_a_peer_without_decoder_copies() {
 }
 
 #[test]
-fn a_path_of_which_little_is_known_is_protected_little() {
-    let mut coding = auto(Coding::Unacked);
-    assert_eq!(drain(&mut coding, &[path(0), path(1)], &mut Packets::new(40, 1_200)).len(), 2);
+fn copies_of_a_block_have_to_be_worth_it_each() {
     let mut copying = auto(Coding::Nothing);
-    let quiet = [known(0, 20, u64::MAX), path(1)];
-    assert!(drain(&mut copying, &quiet, &mut Packets::new(40, 1_200)).is_empty(), "copies are not worth it");
+    let quiet = [known(0, 600, u64::MAX), path(1)];
+    assert!(drain(&mut copying, &quiet, &mut Packets::new(40, 1_200)).is_empty());
+    let mut coding = auto(Coding::Unacked);
+    assert_eq!(drain(&mut coding, &quiet, &mut Packets::new(40, 1_200)).len(), 1, "symbols are cheaper");
 }
 
 #[test]
