@@ -17,7 +17,7 @@
 //! [`DATAGRAMS`] under way per connection; the oldest gives way, as if lost, and
 //! [`Carried::displaced`] counts it.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use netsim::{
     Seed,
@@ -46,7 +46,8 @@ pub const COUNT_EVERY: u64 = 64;
 /// The timer of the first end, of the second, and the one that ends the wait for paths.
 const TIMERS: [Timer; 3] = [Timer::Subflow(0), Timer::Subflow(1), Timer::Subflow(2)];
 
-/// The transport that ships, as a protocol of the simulator.
+/// The transport that ships, as a protocol of the simulator. A connection knows nothing of those
+/// before it: what flows learn from each other would hang on the order in which runs are made.
 ///
 /// ```
 /// use mendpath_testkit::fabric_host::Mendpath;
@@ -85,7 +86,8 @@ impl Protocol for Mendpath {
     fn connect(&self, ends: Endpoints) -> Box<dyn Transport> {
         // What differs between runs is what happens to a connection; its identifiers need not.
         let seed = Seed(u64::from(ends.conn)).child("fabric transport", 0);
-        let mut pair = Pair::new(ends.from, ends.to, &self.config, self.paths.clamp(1, MAX_PATHS), seed);
+        let config = TransportConfig { path_store: Arc::default(), ..self.config.clone() };
+        let mut pair = Pair::new(ends.from, ends.to, &config, self.paths.clamp(1, MAX_PATHS), seed);
         pair.one_shot = ends.ends_with_its_flow();
         Box::new(Carried {
             ends,
