@@ -105,50 +105,30 @@ impl Columns {
 
     /// Comma-separated values with a header line (RFC 4180). What is missing is empty.
     pub fn csv(&self) -> String {
-        let quoted = |text: &str| match text.contains([',', '"', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_owned(),
-        };
-        let line = |cells: Vec<String>| cells.join(",") + "\n";
-        let mut out = line(self.columns.iter().map(|(name, _)| quoted(name)).collect());
-        for row in 0..self.rows() {
-            let cell = |(_, data): &(String, Data)| match data {
+        let mut out = csv::Writer::from_writer(Vec::new());
+        let names = self.columns.iter().map(|(name, _)| name.clone()).collect();
+        let cell = |row: usize| {
+            move |(_, data): &(String, Data)| match data {
                 Data::Numbers(values) => values[row].map_or(String::new(), |value| value.to_string()),
                 Data::Whole(values) => values[row].to_string(),
                 Data::Counts(values) => values[row].map_or(String::new(), |value| value.to_string()),
-                Data::Texts(values) => quoted(&values[row]),
-            };
-            out += &line(self.columns.iter().map(cell).collect());
+                Data::Texts(values) => values[row].clone(),
+            }
+        };
+        let rows = (0..self.rows()).map(|row| self.columns.iter().map(cell(row)).collect());
+        for line in std::iter::once::<Vec<String>>(names).chain(rows) {
+            let written = out.write_record(line);
+            debug_assert!(written.is_ok(), "lines are of one length, and memory cannot fail: {written:?}");
         }
-        out
+        out.into_inner().ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }
 }
 
-/// The fields of each line of comma-separated values (RFC 4180).
-pub(crate) fn parse_csv(text: &str) -> Vec<Vec<String>> {
-    let (mut lines, mut line, mut field) = (Vec::new(), Vec::new(), String::new());
-    let (mut quoted, mut letters) = (false, text.chars().peekable());
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.peek() == Some(&'"') => {
-                letters.next();
-                field.push('"');
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => line.push(std::mem::take(&mut field)),
-            '\n' if !quoted => {
-                line.push(std::mem::take(&mut field));
-                lines.push(std::mem::take(&mut line));
-            }
-            '\r' if !quoted => {}
-            letter => field.push(letter),
-        }
-    }
-    if !field.is_empty() || !line.is_empty() {
-        line.push(field);
-        lines.push(line);
-    }
-    lines
+/// The fields of each line of comma-separated values (RFC 4180), the header's as well.
+pub(crate) fn parse_csv(text: &str) -> Vec<csv::StringRecord> {
+    let mut lines = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(text.as_bytes());
+    // Text is UTF-8, and lines of any length are taken: nothing is left to fail.
+    lines.records().map_while(Result::ok).collect()
 }
 
 /// Which of them are there, as Parquet has it.
@@ -194,7 +174,7 @@ mod tests {
     fn commas_and_quotes_are_quoted() {
         assert_eq!(columns().csv(), "scheme,seed,x,n\ntcp,1,0.5,\n\"a,\"\"b\"\"\",2,,-7\n");
         let fields = [["scheme", "seed", "x", "n"], ["tcp", "1", "0.5", ""], ["a,\"b\"", "2", "", "-7"]];
-        assert_eq!(parse_csv(&columns().csv()), fields);
+        assert_eq!(parse_csv(&columns().csv()), fields.map(|line| line.to_vec()));
         assert_eq!(parse_csv("a,\"b\nc\"\r\nd"), [vec!["a", "b\nc"], vec!["d"]]);
         assert!(parse_csv("").is_empty());
     }

@@ -108,12 +108,13 @@ pub(crate) fn table(curves: &[Curve]) -> Columns {
 pub(crate) fn read(csv: &str) -> Vec<Curve> {
     let mut curves: Vec<Curve> = Vec::new();
     for fields in parse_csv(csv).into_iter().skip(1) {
-        let [panel, series, x, y] = fields.as_slice() else { continue };
+        let fields: Vec<&str> = fields.iter().collect();
+        let [panel, series, x, y] = fields[..] else { continue };
         let (Ok(panel), Ok(x), Ok(y)) = (panel.parse::<usize>(), x.parse(), y.parse()) else { continue };
         let panel = panel.saturating_sub(1);
         match curves.last_mut() {
-            Some(last) if last.panel == panel && last.series == *series => last.points.push((x, y)),
-            _ => curves.push(Curve { panel, series: series.clone(), points: vec![(x, y)] }),
+            Some(last) if last.panel == panel && last.series == series => last.points.push((x, y)),
+            _ => curves.push(Curve { panel, series: series.to_owned(), points: vec![(x, y)] }),
         }
     }
     curves

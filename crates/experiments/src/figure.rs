@@ -1,13 +1,13 @@
 //! Figures of a plan, drawn from the summary.
 
-use figures::{Axis, Bars, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
+use figures::{Axis, Bars, Blank, Chart, ErrorBar, Layer, NamedBar, Picture, Sheet, percent, short};
 
 use crate::{
     curves::Curve,
     figure_plan::{FigurePlan, Kind, Panel, Spacing, Unit},
     plan::Plan,
     point::{Point, Setting},
-    summary::{Cell, Shown, Summary},
+    summary::{Cell, Shown, Summary, TooFew},
 };
 
 /// Where the range of an axis begins.
@@ -52,10 +52,22 @@ impl FigurePlan {
             names.iter().map(|name| if lines && wanted(name) { *name } else { "" }).collect();
         let own: Vec<&str> = self.key.iter().map(String::as_str).collect();
         let key = if own.is_empty() { key } else { own };
-        let about = self.about(plan, summary);
+        let (about, few) = (self.about(plan, summary), self.what_is_missing(&series, plan, summary));
         let mut notes: Vec<&str> = vec![&about];
+        notes.extend(few.as_deref());
         notes.extend(plan.notes.iter().map(String::as_str));
         Sheet { title: &self.title, notes: &notes, panels: &panels, key: &key }.svg()
+    }
+
+    /// That some panels lack percentiles of too few flows; those without any say so themselves.
+    fn what_is_missing(&self, series: &[(usize, &str)], plan: &Plan, summary: &Summary) -> Option<String> {
+        let in_part = |panel: &&Panel| {
+            let points = panel.points(plan);
+            panel.cells(series, &points, summary).next().is_some()
+        };
+        let few = self.panels.iter().filter(in_part).filter_map(|panel| panel.too_few(series, plan, summary));
+        let few = few.max_by_key(|few| few.least)?;
+        Some(format!("Percentiles of fewer than {} flows are not drawn.", few.least))
     }
 
     /// How much was simulated, for people.
@@ -97,6 +109,10 @@ impl Panel {
         curves: &[&Curve],
     ) -> Box<dyn Picture + 'a> {
         let points = self.points(plan);
+        let has_cells = matches!(self.kind, Kind::Lines | Kind::Bars);
+        if has_cells && self.cells(series, &points, summary).next().is_none() {
+            return Box::new(self.blank(self.too_few(series, plan, summary)));
+        }
         match self.kind {
             Kind::Lines => Box::new(self.lines(series, &points, summary)),
             Kind::Cdf => Box::new(self.cdf(series, curves)),
@@ -105,9 +121,37 @@ impl Panel {
         }
     }
 
+    /// What lines and bars show.
+    fn cells<'a>(
+        &'a self,
+        series: &'a [(usize, &'a str)],
+        points: &'a [Point],
+        summary: &'a Summary,
+    ) -> impl Iterator<Item = &'a Cell> {
+        let of = move |point: &'a Point, name| summary.find(name, &self.metric, &point.values);
+        points.iter().flat_map(move |point| series.iter().filter_map(move |(_, name)| of(point, name)))
+    }
+
+    /// The largest of the percentiles that it does not show, as too few flows are behind them.
+    fn too_few<'a>(&self, series: &[(usize, &str)], plan: &Plan, summary: &'a Summary) -> Option<&'a TooFew> {
+        let of = |point: &Point, name| summary.find_too_few(name, &self.metric, &point.values);
+        let points = self.points(plan);
+        let all = points.iter().flat_map(|point| series.iter().filter_map(move |(_, name)| of(point, name)));
+        all.max_by_key(|few| few.samples)
+    }
+
+    /// Why there is nothing to draw.
+    fn blank(&self, few: Option<&TooFew>) -> Blank<'_> {
+        let words = few.map_or(vec!["nothing to show".to_owned()], |few| {
+            let (samples, least) = (few.samples, few.least);
+            vec!["too few flows".to_owned(), format!("at most {samples} of the {least} that are needed")]
+        });
+        Blank { label: &self.heading, words }
+    }
+
     fn lines(&self, series: &[(usize, &str)], points: &[Point], summary: &Summary) -> Chart<'_> {
         let mut layers = Vec::new();
-        let (mut xs, mut ys, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ys, mut ends) = (Vec::new(), Vec::new());
         for &(series, name) in series {
             let cell = |point: &Point| {
                 let Some(Setting::Number(x)) = point.get(&self.x) else { return None };
@@ -115,7 +159,6 @@ impl Panel {
             };
             let cells: Vec<(f64, &Cell)> = points.iter().filter_map(cell).collect();
             let line: Vec<(f64, f64)> = cells.iter().map(|(x, cell)| (*x, cell.shown().value)).collect();
-            xs.extend(line.iter().map(|point| point.0));
             ys.extend(line.iter().map(|point| point.1));
             let bar = |(x, cell): &(f64, &Cell)| {
                 let (low, high) = cell.shown().between?;
@@ -124,8 +167,17 @@ impl Panel {
             let bars: Vec<ErrorBar> = cells.iter().filter_map(bar).collect();
             ends.extend(bars.iter().map(|bar| bar.high));
             layers.push(Layer::ErrorBars { series, bars });
-            layers.push(Layer::Line { series, points: line });
+            layers.push(match line.len() {
+                1 => Layer::Dots { series, points: line },
+                _ => Layer::Line { series, points: line },
+            });
         }
+        // The whole sweep, also where nothing is known of some of its points.
+        let x = |point: &Point| match point.get(&self.x) {
+            Some(Setting::Number(x)) => Some(*x),
+            _ => None,
+        };
+        let xs: Vec<f64> = points.iter().filter_map(x).collect();
         // Intervals are shown whole unless they would press the values together.
         let most = ys.iter().copied().fold(0.0, f64::max) * INTERVAL_ROOM;
         ys.extend(ends.into_iter().map(|end| end.min(most)));
@@ -172,7 +224,8 @@ impl Panel {
         };
         let bars: Vec<_> = series.iter().filter_map(value).collect();
         let ends = bars.iter().map(|bar| bar.between.map_or(bar.value, |(_, high)| high));
-        let most = ends.fold(0.0, f64::max).max(1e-9) * 1.05;
+        let most = ends.fold(0.0, f64::max);
+        let most = if most > 0.0 { most * 1.05 } else { 1.0 };
         let longest = bars.iter().map(|bar| bar.name.chars().count()).max().unwrap_or(0) as u32;
         let x = axis(&self.y_title, (0.0, most), Spacing::Linear, self.y_unit);
         Bars { label: &self.heading, x, names: 24 + 8 * longest, bars }
@@ -212,9 +265,15 @@ fn range(values: &[f64], spacing: Spacing, origin: Origin) -> (f64, f64) {
     if !least.is_finite() {
         return (0.1, 1.0);
     }
-    let linear_room = |from: f64| (most - from).abs().max(1e-9) * 0.05;
+    // Around a single value there is as much room as it takes to write it beside the axis.
+    let linear_room = |from: f64| match most - from {
+        0.0 if most == 0.0 => 1.0,
+        0.0 => most.abs() * 0.5,
+        span => span * 0.05,
+    };
     match (spacing, origin) {
         (Spacing::Logarithmic, Origin::Zero) => (least / 1.25, most * 1.25),
+        (Spacing::Logarithmic, Origin::Least) if least == most => (least / 2.0, most * 2.0),
         (Spacing::Logarithmic, Origin::Least) => (least / 1.05, most * 1.05),
         (Spacing::Linear, Origin::Zero) => {
             let from = least.min(0.0);
@@ -223,3 +282,6 @@ fn range(values: &[f64], spacing: Spacing, origin: Origin) -> (f64, f64) {
         (Spacing::Linear, Origin::Least) => (least - linear_room(least), most + linear_room(least)),
     }
 }
+
+#[cfg(test)]
+mod tests;

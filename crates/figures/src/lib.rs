@@ -2,9 +2,9 @@
 //! and summaries of numbers.
 //!
 //! [`Chart`] draws lines, dots, error bars and histograms over axes that may be logarithmic,
-//! [`Bars`] horizontal bars with names. Both come in two dresses: for a [`page`], where styles give
-//! the colours and light and dark backgrounds work, and on a [`Sheet`], a file of its own with
-//! title, panels and key.
+//! [`Bars`] horizontal bars with names; a [`Blank`] says why there is neither. All come in two
+//! dresses: for a [`page`], where styles give the colours and light and dark backgrounds work, and
+//! on a [`Sheet`], a file of its own with title, panels and key.
 //!
 //! A [`page`] needs nothing from elsewhere; a [`TextTable`] is for a terminal; a [`Summary`] is
 //! what a set of times comes to.
@@ -27,6 +27,7 @@
 //! ```
 
 mod bars;
+mod blank;
 mod chart;
 mod dress;
 mod labels;
@@ -37,6 +38,7 @@ mod summary;
 mod text_table;
 
 pub use bars::{Bars, NamedBar};
+pub use blank::Blank;
 pub use chart::{Axis, Chart, ErrorBar, Layer, steps};
 pub use dress::{COLOURS, DASHES};
 pub use labels::{percent, short, whole};

@@ -1,6 +1,7 @@
 //! The transport that ships, instead of TCP: `recovery` and `congestion` (its names, by default what
 //! ships), `scheduler` of paths, `paths` (1), `datagram_bytes` (UDP payload from the start; without
-//! it the search of what ships), `ecn` (its own, not TCP's). Of TCP's keys it has none.
+//! it the search of what ships), `ecn` (its own, not TCP's), `m_max` (most repair symbols of one of
+//! CoFUSO's blocks). Of TCP's keys it has none.
 
 use proto::{SchedulerKind, TransportConfig};
 use tcpsim::{Profile, SchemeKind, Tcp};
@@ -36,6 +37,9 @@ pub(super) fn read(keys: &mut Keys<'_>, tcp: Tcp) -> Result<Profile, PlanError> 
     }
     if let Some(bytes) = keys.count("datagram_bytes", 1_200..=65_527)? {
         (config.initial_datagram_size, config.max_datagram_size) = (bytes as u16, bytes as u16);
+    }
+    if let Some(m_max) = keys.count("m_max", 1..=32)? {
+        config.repair.m_max = m_max as u8;
     }
     config.ecn = keys.flag("ecn")?.unwrap_or(config.ecn);
     let paths = keys.count("paths", 1..=MAX_PATHS as u32)?.unwrap_or(1) as usize;

@@ -1,5 +1,6 @@
 //! A summary that was written before: figures are drawn from it again, and pages quote it.
 
+use ::csv::StringRecord;
 use plans::{PlanError, Scale};
 
 use super::{Cell, Summary, TooFew};
@@ -27,8 +28,8 @@ impl Summary {
 
 /// A line of the file.
 struct Fields<'a> {
-    head: &'a [String],
-    fields: &'a [String],
+    head: &'a StringRecord,
+    fields: &'a StringRecord,
     line: usize,
 }
 
@@ -39,7 +40,7 @@ impl Fields<'_> {
 
     fn find(&self, column: &str) -> Option<&str> {
         let place = self.head.iter().position(|name| name == column)?;
-        self.fields.get(place).map(String::as_str)
+        self.fields.get(place)
     }
 
     fn text(&self, column: &str) -> Result<&str, PlanError> {
@@ -69,7 +70,9 @@ impl Fields<'_> {
         let seeds = self.number("seeds")?.unwrap_or(0.0) as usize;
         let Some(mean) = self.number("mean")? else {
             let samples = samples.unwrap_or(0);
-            summary.too_few.push(TooFew { scheme, point, metric, seeds, samples, least: 0 });
+            let used = plan.metrics.iter().find(|used| used.name == metric);
+            let least = used.map_or(0, |used| used.least_samples(plan.min_samples));
+            summary.too_few.push(TooFew { scheme, point, metric, seeds, samples, least });
             return Ok(());
         };
         summary.cells.push(Cell {
@@ -143,6 +146,7 @@ mod tests {
         assert_eq!((few.too_few[0].samples, few.too_few[0].least), (120, 10_000));
         assert!(few.columns(&plan).csv().contains("0,ecmp,fuso,fct_p99_ms,6,,,,,120,,,,,,,,"), "{few:?}");
         assert!(few.find("fuso", "timeout_share", &few.too_few[0].point).is_some());
+        assert_eq!(Summary::read_csv(&plan, &few.columns(&plan).csv()).unwrap(), few);
     }
 
     #[test]
