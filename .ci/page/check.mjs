@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import http from "node:http";
 
-import { Browser, sleep, until } from "./chromium.mjs";
+import { Browser, sleep, until } from "../../crates/lab/browser/chromium.mjs";
 import { Pair } from "./pair.mjs";
 
 const DESKTOP = { width: 1280, height: 900 };

@@ -1,6 +1,6 @@
 // The pictures of docs/: the page after a minute and a half, with a path that loses 5 % and another that is cut.
 
-import { Browser, sleep, until } from "./chromium.mjs";
+import { Browser, sleep, until } from "../../crates/lab/browser/chromium.mjs";
 import { Pair } from "./pair.mjs";
 
 const [, , program, programs] = process.argv;

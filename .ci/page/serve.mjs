@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-import { Browser, until } from "./chromium.mjs";
+import { Browser, until } from "../../crates/lab/browser/chromium.mjs";
 
 const [program, directory] = process.argv.slice(2);
 const IMAGES = 12;

@@ -6,7 +6,7 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-import { Browser, sleep, until } from "./chromium.mjs";
+import { Browser, sleep, until } from "../../crates/lab/browser/chromium.mjs";
 import { Pair } from "./pair.mjs";
 
 const [, , program, programs] = process.argv;

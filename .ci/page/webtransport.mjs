@@ -4,7 +4,7 @@ import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import { createInterface } from "node:readline";
 
-import { Browser, until } from "./chromium.mjs";
+import { Browser, until } from "../../crates/lab/browser/chromium.mjs";
 
 const [program, directory] = process.argv.slice(2);
 

@@ -538,6 +538,14 @@ def test_datagrams_and_their_deadlines():
             ours.send_datagram(b"in time", within=30.0, priority=2)
             assert await theirs.receive_datagram() == b"in time"
             assert ours.stats()["timed"]["sent"] == 1
+            # What goes apart shares no packet with what was sent before it.
+            before = ours.stats()["packets_sent"]
+            for _ in range(20):
+                ours.send_datagram(b"first")
+                ours.send_datagram(b"again", apart=True, steady=True)
+            assert sorted([await theirs.receive_datagram() for _ in range(40)])[20] == b"first"
+            assert ours.stats()["packets_sent"] - before >= 20
+            assert theirs.path_stats()[0].gaps_forgotten == 0
             # Of no use any more when it is sent.
             ours.send_datagram(b"too late", within=0.0)
             ours.send_datagram(b"after it")

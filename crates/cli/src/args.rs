@@ -27,7 +27,7 @@ use units::Bytes;
 #[cfg(feature = "experiment")]
 pub use self::experiment::{ExperimentCommand, ListArgs, MergeArgs, RunArgs};
 #[cfg(feature = "lab")]
-pub use self::lab::{LabArgs, LabCommand, LabRunArgs, RelayArgs};
+pub use self::lab::{AppProtection, CallArgs, LabArgs, LabCommand, LabRunArgs, RelayArgs};
 #[cfg(feature = "trace")]
 pub use self::qlog::{QlogCommand, ViewArgs};
 #[cfg(feature = "trace")]

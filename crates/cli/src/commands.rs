@@ -200,7 +200,7 @@ impl Signals {
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Prints a result on stdout. A closed pipe is the reader's choice, not a failure.
-fn print(text: &str) {
+pub(crate) fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -126,6 +126,6 @@ async fn carry(
     Some(())
 }
 
-fn choice(args: &RelayArgs) -> Choice {
+pub(crate) fn choice(args: &RelayArgs) -> Choice {
     Choice { recovery: args.recovery, congestion: args.congestion, scheduler: args.scheduler, qlog: None }
 }

@@ -30,6 +30,8 @@ pub mod identity;
 mod interfaces;
 pub mod invitation;
 #[cfg(feature = "lab")]
+pub mod lab_call;
+#[cfg(feature = "lab")]
 pub mod lab_relay;
 mod listener;
 mod packet_row;

@@ -16,7 +16,9 @@ mod websocket;
 use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use hyper::Uri;
-use mendpath::{Connection, ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig};
+use mendpath::{
+    Connection, ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig, ZeroRttAccepted,
+};
 use mendpath_h3::ALPN;
 use tokio::{
     net::TcpListener,
@@ -187,18 +189,41 @@ impl WebServer {
 }
 
 impl Http3 {
-    /// A connection that can be served.
-    async fn accept(&self, incoming: Incoming) -> Result<Connection, ConnectionError> {
+    /// A connection that can be served, and the end of its handshake where that is still to come.
+    async fn accept(
+        &self,
+        incoming: Incoming,
+    ) -> Result<(Connection, Option<ZeroRttAccepted>), ConnectionError> {
         let connecting = incoming.accept()?;
         if !self.early {
-            return connecting.await;
+            return Ok((connecting.await?, None));
         }
         match connecting.into_0rtt() {
-            // What comes of the handshake, the connection tells itself.
-            Ok((connection, _handshake)) => Ok(connection),
-            Err(connecting) => connecting.await,
+            Ok((connection, handshake)) => Ok((connection, Some(handshake))),
+            Err(connecting) => Ok((connecting.await?, None)),
         }
     }
+}
+
+/// Serves a client, who counts from the end of the handshake on: what comes before may be a replay
+/// that somebody sends in the name of whatever address.
+async fn counted<T, S>(
+    serving: impl Future<Output = T>,
+    handshake: Option<impl Future<Output = bool>>,
+    enter: impl FnOnce() -> S,
+) -> T {
+    tokio::pin!(serving);
+    if let Some(handshake) = handshake {
+        tokio::select! {
+            biased;
+            served = &mut serving => return served,
+            complete = handshake => if !complete {
+                return serving.await;
+            },
+        }
+    }
+    let _seen = enter();
+    serving.await
 }
 
 /// Resolves once the server is to stop.
@@ -250,9 +275,11 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         let serve = async move {
             let from = incoming.remote_address();
             let served = match http3.accept(incoming).await {
-                Ok(connection) => {
-                    let _seen = site.statistics().enter(connection.clone());
-                    http3.server.serve(connection, site.for_http3(from), wait(stopped)).await
+                Ok((connection, handshake)) => {
+                    let enter = || site.statistics().enter(connection.clone());
+                    let answers = site.for_http3(from);
+                    let serving = http3.server.serve(connection.clone(), answers, wait(stopped));
+                    counted(serving, handshake, enter).await
                 }
                 Err(error) => return debug!(%from, %error, "no connection"),
             };
@@ -263,4 +290,42 @@ async fn serve_http3(endpoint: Endpoint, http3: Http3, site: Arc<Site>, stopped:
         connections.spawn_on(serve, &runtime);
     }
     while connections.join_next().await.is_some() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        cell::Cell,
+        pin::{Pin, pin},
+        task::{Context, Poll, Waker},
+    };
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    fn poll<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn an_early_client_counts_once_its_handshake_is_complete() {
+        for complete in [true, false] {
+            let entered = Cell::new(false);
+            let (over, serving) = oneshot::channel::<()>();
+            let (end, handshake) = oneshot::channel::<bool>();
+            let handshake = async { handshake.await.unwrap_or(false) };
+            let mut counted = pin!(counted(serving, Some(handshake), || entered.set(true)));
+            assert!(poll(counted.as_mut()).is_pending() && !entered.get());
+            end.send(complete).unwrap();
+            assert!(poll(counted.as_mut()).is_pending());
+            assert_eq!(entered.get(), complete);
+            over.send(()).unwrap();
+            assert_eq!(poll(counted.as_mut()), Poll::Ready(Ok(())));
+        }
+        let never: Option<std::future::Pending<bool>> = None;
+        let entered = Cell::new(false);
+        assert!(poll(pin!(counted(async {}, never, || entered.set(true)))).is_ready());
+        assert!(entered.get(), "its handshake was over before");
+    }
 }

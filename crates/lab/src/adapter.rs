@@ -20,6 +20,8 @@ use serde::Deserialize;
 /// | `{origin_ip}` | the origin's address: one behind the server if it is a tunnel |
 /// | `{device}` | the client's device on the contender's path |
 /// | `{dir}` | a directory that both ends may use, removed afterwards |
+/// | `{root}`, `{cert}`, `{key}` | of a web server: the directory to serve, and files in PEM |
+/// | `{{`, `}}` | braces themselves |
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Adapter {
@@ -29,8 +31,15 @@ pub struct Adapter {
     pub install: String,
     /// The server's end.
     pub server: Vec<String>,
-    /// The client's end.
+    /// The client's end; a web server has none.
+    #[serde(default)]
     pub client: Vec<String>,
+    /// It is a web server that a browser asks by this protocol, for a `[[page]]`.
+    #[serde(default)]
+    pub web: Option<Web>,
+    /// The congestion controller of the kernel's TCP at the server's side, if not cubic.
+    #[serde(default)]
+    pub congestion: Option<String>,
     /// Whether it is a tunnel: then it must lead to `{origin_ip}`, which the client connects to as
     /// if nothing were between, and nothing listens at `{listen_port}`.
     #[serde(default)]
@@ -40,9 +49,33 @@ pub struct Adapter {
     pub files: BTreeMap<String, String>,
 }
 
+/// What a browser speaks to a web server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Web {
+    /// HTTP/3.
+    H3,
+    /// HTTP/2 over TLS and TCP.
+    H2,
+}
+
+impl Web {
+    /// As browsers call it (`nextHopProtocol`).
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::H3 => "h3",
+            Self::H2 => "h2",
+        }
+    }
+}
+
 /// The adapters that the lab comes with: name and TOML text.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 10] = [
+    ("caddy", include_str!("../adapters/caddy.toml")),
+    ("h3-quinn", include_str!("../adapters/h3-quinn.toml")),
     ("kcptun", include_str!("../adapters/kcptun.toml")),
+    ("nginx-bbr", include_str!("../adapters/nginx-bbr.toml")),
+    ("nginx-cubic", include_str!("../adapters/nginx-cubic.toml")),
     ("noq", include_str!("../adapters/noq.toml")),
     ("quinn", include_str!("../adapters/quinn.toml")),
     ("shadowsocks", include_str!("../adapters/shadowsocks.toml")),
@@ -50,8 +83,19 @@ const BUILT_IN: [(&str, &str); 6] = [
     ("wireguard-go", include_str!("../adapters/wireguard-go.toml")),
 ];
 
-const NAMES: [&str; 8] =
-    ["server_ip", "client_ip", "port", "origin_ip", "origin_port", "listen_port", "device", "dir"];
+const NAMES: [&str; 11] = [
+    "server_ip",
+    "client_ip",
+    "port",
+    "origin_ip",
+    "origin_port",
+    "listen_port",
+    "device",
+    "dir",
+    "root",
+    "cert",
+    "key",
+];
 
 impl Adapter {
     /// The adapters that the lab comes with, by name.
@@ -80,7 +124,8 @@ impl Adapter {
             ));
         }
         let unknown = |word: &String| {
-            let rest = NAMES.iter().fold(word.clone(), |word, name| word.replace(&format!("{{{name}}}"), ""));
+            let rest = word.replace("{{", "").replace("}}", "");
+            let rest = NAMES.iter().fold(rest, |word, name| word.replace(&format!("{{{name}}}"), ""));
             rest.contains(['{', '}'])
         };
         if let Some(file) = self.files.keys().find(|file| !crate::contender::is_name(file)) {
@@ -93,8 +138,29 @@ impl Adapter {
                 NAMES.join(", ")
             ));
         }
-        if self.server.is_empty() || self.client.is_empty() {
+        if self.web.is_some() && (self.tunnel || !self.client.is_empty()) {
+            return Err(format!("adapter `{name}` is a web server: a browser is its client"));
+        }
+        if self.server.is_empty() || (self.client.is_empty() && self.web.is_none()) {
             return Err(format!("adapter `{name}` needs a `server` and a `client` command"));
+        }
+        if self.congestion.as_ref().is_some_and(|name| !crate::contender::is_name(name)) {
+            return Err(format!("adapter `{name}`: `congestion` is a name such as bbr"));
+        }
+        Ok(())
+    }
+
+    /// Writes its files into `directory`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn write_files(
+        &self,
+        directory: &std::path::Path,
+        values: &[(&str, String)],
+    ) -> Result<(), crate::LabError> {
+        for (name, content) in &self.files {
+            let file = directory.join(name);
+            let written = std::fs::write(&file, fill_in(content, values));
+            written.map_err(crate::LabError::system(format!("write {}", file.display())))?;
         }
         Ok(())
     }
@@ -108,7 +174,7 @@ pub(crate) fn fill(words: &[String], values: &[(&str, String)]) -> Vec<String> {
 /// Puts values in place of names in braces of a text.
 pub(crate) fn fill_in(text: &str, values: &[(&str, String)]) -> String {
     let fill = |text: String, (name, value): &(&str, String)| text.replace(&format!("{{{name}}}"), value);
-    values.iter().fold(text.to_owned(), fill)
+    values.iter().fold(text.to_owned(), fill).replace("{{", "{").replace("}}", "}")
 }
 
 #[cfg(test)]
@@ -123,7 +189,9 @@ mod tests {
             adapter.check(name).unwrap();
             let words = || adapter.server.iter().chain(&adapter.client).chain(adapter.files.values());
             let names = |name: &str| words().any(|word| word.contains(name));
-            let leads = if adapter.tunnel {
+            let leads = if adapter.web.is_some() {
+                names("{root}") && names("{cert}") && names("{key}")
+            } else if adapter.tunnel {
                 names("{origin_ip}")
             } else {
                 names("{origin_port}") && names("{listen_port}")
@@ -142,9 +210,15 @@ mod tests {
         assert!(Adapter::parse("x", &text).is_ok());
         let with = |file: &str| Adapter::parse("x", &format!("{text}\n[files]\n{file}"));
         assert!(with("'x.conf' = 'at {port}'").is_ok());
+        assert!(with("'x.conf' = 'at {{ {port} }}'").is_ok());
+        let braces = ["{{ listen {port}; }}".to_owned()];
+        assert_eq!(fill(&braces, &[("port", "4000".to_owned())]), ["{ listen 4000; }"]);
         assert!(with("'x.conf' = 'at {prot}'").unwrap_err().contains("`at {prot}` has a name"));
         assert!(with("'../x' = ''").unwrap_err().contains("is no file's name"));
         assert!(Adapter::parse("tcp", &text).unwrap_err().contains("another name"));
+        let web = text.replace("client=['y']", "web='h3'");
+        assert!(Adapter::parse("x", &web).is_ok_and(|adapter| adapter.web == Some(Web::H3)));
+        assert!(Adapter::parse("x", &format!("{web}\nclient=['y']")).unwrap_err().contains("a browser is"));
         assert!(Adapter::parse("x", "about='a'").unwrap_err().contains("missing field"));
     }
 }

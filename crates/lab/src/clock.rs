@@ -25,6 +25,13 @@ impl Moment {
     }
 }
 
+/// The system's monotonic clock, which programs in other namespaces read as well.
+pub(crate) fn monotonic() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+        .map_or(core::time::Duration::ZERO, Into::into);
+    time.into()
+}
+
 /// Waits a short time.
 #[allow(clippy::disallowed_methods, reason = "programs under test tell nobody when they are ready")]
 pub(crate) fn pause(time: Duration) {

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 /// The names of contenders that need no adapter.
-pub(crate) const BUILT_IN: [&str; 10] = [
+pub(crate) const BUILT_IN: [&str; 14] = [
     "tcp",
     "mptcp",
     "mendpath",
@@ -14,6 +14,10 @@ pub(crate) const BUILT_IN: [&str; 10] = [
     "mendpath-tunnel-raw-none",
     "mendpath-tunnel-raw-slp",
     "mendpath-tunnel-raw-htpc",
+    "mendpath-copies",
+    "mendpath-fec",
+    "mendpath-serve",
+    "mendpath-serve-tcp",
 ];
 
 /// A contender.
@@ -40,7 +44,9 @@ pub enum Contender {
     /// proxy instead, `mendpath-tunnel` by `mendpath tunnel` and the kernel's own TCP,
     /// `mendpath-tunnel-raw` the same with `--tcp raw` (and `-none`, `-slp`, `-htpc` with that
     /// `--coding`), and `mendpath-new` makes a new QUIC
-    /// connection for every fetch.
+    /// connection for every fetch. In calls `mendpath-copies` and `mendpath-fec` are applications that
+    /// protect their datagrams themselves. `mendpath-serve` is a web server, asked by HTTP/3, and
+    /// `mendpath-serve-tcp[:CONGESTION]` the same by HTTP/2 over the kernel's TCP.
     Mendpath {
         /// The recovery scheme of both ends; the program's default if there is none.
         recovery: Option<String>,
@@ -78,10 +84,29 @@ pub enum Entry {
     },
     /// By a connection of its own.
     New,
+    /// Not at all: a call's application sends every datagram twice.
+    Copies,
+    /// Not at all: a call's application sends a parity for five datagrams.
+    Fec,
+    /// Not at all: a web server, by HTTP/3.
+    Serve,
+    /// Not at all: a web server, by HTTP/2 over the kernel's TCP.
+    ServeTcp,
+}
+
+/// What a contender can be measured in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Task {
+    /// Fetches and transfers.
+    Carry,
+    /// Calls.
+    Call,
+    /// Loads of a page.
+    Page,
 }
 
 impl Entry {
-    const ALL: [(Self, &str); 8] = [
+    const ALL: [(Self, &str); 12] = [
         (Self::Forward, "mendpath"),
         (Self::Socks, "mendpath-socks"),
         (Self::Tunnel, "mendpath-tunnel"),
@@ -90,7 +115,20 @@ impl Entry {
         (Self::RawTunnel { coding: Some("slp") }, "mendpath-tunnel-raw-slp"),
         (Self::RawTunnel { coding: Some("htpc") }, "mendpath-tunnel-raw-htpc"),
         (Self::New, "mendpath-new"),
+        (Self::Copies, "mendpath-copies"),
+        (Self::Fec, "mendpath-fec"),
+        (Self::Serve, "mendpath-serve"),
+        (Self::ServeTcp, "mendpath-serve-tcp"),
     ];
+
+    fn can(self, task: Task) -> bool {
+        match self {
+            Self::Copies | Self::Fec => task == Task::Call,
+            Self::Serve | Self::ServeTcp => task == Task::Page,
+            Self::Forward => task != Task::Page,
+            _ => task == Task::Carry,
+        }
+    }
 }
 
 /// The path of a single-path contender.
@@ -155,6 +193,12 @@ impl FromStr for Contender {
                 let [recovery, congestion, scheduler] = [0, 1, 2].map(|at| words.get(at).cloned());
                 let entry = Entry::ALL.iter().find(|(_, name)| *name == kind);
                 let entry = entry.map_or(Entry::Forward, |(entry, _)| *entry);
+                if entry == Entry::ServeTcp {
+                    most(1)?;
+                    // Nothing of the transport's is in it: the word is the kernel's.
+                    let (recovery, congestion, scheduler) = (None, recovery, None);
+                    return Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry });
+                }
                 Ok(Self::Mendpath { recovery, congestion, scheduler, paths, entry })
             }
             name if is_name(name) => {
@@ -178,6 +222,15 @@ impl Contender {
             Self::Tcp { path: PathChoice::Fixed(path), .. } | Self::Peer { path, .. } => vec![*path],
             Self::Mendpath { paths, .. } if !paths.is_empty() => paths.clone(),
             _ => (0..count).collect(),
+        }
+    }
+
+    /// Whether it can be measured so. What another program is for its adapter says, when it starts.
+    pub(crate) fn can(&self, task: Task) -> bool {
+        match self {
+            Self::Mendpath { entry, .. } => entry.can(task),
+            Self::Peer { .. } => task != Task::Call,
+            Self::Tcp { .. } | Self::Mptcp { .. } => task == Task::Carry,
         }
     }
 
@@ -261,6 +314,10 @@ mod tests {
             "mendpath-tunnel:auto",
             "mendpath-tunnel-raw:none@1",
             "mendpath-tunnel-raw-htpc:auto",
+            "mendpath-copies",
+            "mendpath-fec:none",
+            "mendpath-serve:auto:cubic",
+            "mendpath-serve-tcp:bbr",
             "kcptun",
             "quinn@1",
         ] {
@@ -278,6 +335,7 @@ mod tests {
             ("mptcp@random", "a path's number"),
             ("mendpath:auto@0,1", "paths' numbers"),
             ("kcptun:fast", "too many colons"),
+            ("mendpath-serve-tcp:auto:bbr", "too many colons"),
             ("a b", "it has no name"),
             ("mendpath:$(rm)", "characters that no scheme has"),
         ] {

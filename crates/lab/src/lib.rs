@@ -42,6 +42,8 @@ mod report;
 #[cfg(target_os = "linux")]
 mod bed;
 #[cfg(target_os = "linux")]
+mod browser;
+#[cfg(target_os = "linux")]
 mod clock;
 #[cfg(target_os = "linux")]
 mod fetch;
@@ -59,16 +61,16 @@ mod running;
 use std::{collections::BTreeMap, path::PathBuf};
 
 pub use self::plans::PLANS;
-pub use adapter::Adapter;
+pub use adapter::{Adapter, Web};
 pub use cancel::Cancel;
 pub use contender::{Contender, Entry, ParseContenderError, PathChoice};
 pub use error::LabError;
 pub use path::{ParsePathError, PathSpec, SMALL_PACKET};
 pub use plan::{
-    Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, MAX_PATHS, Network, NetworkTemplate,
-    PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
+    Bulk, Call, CallOutcome, Connection, Cut, Cuts, DropEach, DropOrder, Fetch, LogNormal, MAX_PATHS,
+    Network, NetworkTemplate, Page, PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
 };
-pub use report::{Kind, Machine, PathUse, Repair, Report, Row, Sharing, html, json, table};
+pub use report::{Kind, Loads, Machine, PathUse, Repair, Report, Row, Sharing, html, json, table};
 
 #[cfg(target_os = "linux")]
 pub use bed::Namespace;
@@ -88,6 +90,8 @@ pub struct Options {
     pub mendpath: PathBuf,
     /// Other programs, in addition to the lab's own adapters and the plan's.
     pub adapters: BTreeMap<String, Adapter>,
+    /// The browser that loads pages; one that is on the `PATH` if there is none.
+    pub browser: Option<PathBuf>,
     /// Who asks for the end.
     pub cancel: Cancel,
 }
@@ -100,6 +104,7 @@ impl Options {
             count: None,
             mendpath,
             adapters: BTreeMap::new(),
+            browser: None,
             cancel: Cancel::default(),
         }
     }

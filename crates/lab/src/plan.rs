@@ -1,6 +1,8 @@
 //! What is measured: a TOML file, or flags that say the same.
 
+mod call;
 mod measure;
+mod page;
 mod text;
 mod vary;
 
@@ -8,13 +10,15 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::Deserialize;
 
+pub use call::{Call, CallOutcome, Cuts};
 pub use measure::{
     Bulk, Connection, Cut, DropEach, DropOrder, Fetch, LogNormal, PathOrEach, SetUp, Share, Sizes, TimeRange,
 };
+pub use page::Page;
 pub use plans::Scale;
 pub use vary::Network;
 
-use crate::{Adapter, Contender, LabError};
+use crate::{Adapter, Contender, LabError, contender::Task};
 use text::texts;
 
 /// Most emulated paths of one network.
@@ -61,6 +65,12 @@ pub struct Plan {
     /// Long transfers of two contenders at once over the same links.
     #[serde(default, rename = "share")]
     pub shares: Vec<Share>,
+    /// Calls: datagrams with a deadline.
+    #[serde(default, rename = "call")]
+    pub calls: Vec<Call>,
+    /// Loads of a page in a browser.
+    #[serde(default, rename = "page")]
+    pub pages: Vec<Page>,
     /// Other programs, in addition to those that the lab knows.
     #[serde(default)]
     pub adapters: BTreeMap<String, Adapter>,
@@ -107,6 +117,8 @@ impl Plan {
             fetches: Vec::new(),
             bulks: Vec::new(),
             shares: Vec::new(),
+            calls: Vec::new(),
+            pages: Vec::new(),
             adapters: BTreeMap::new(),
             tcp_metrics: false,
         }
@@ -138,8 +150,10 @@ impl Plan {
     /// # Errors
     /// What is wrong, in words.
     pub fn check(&self) -> Result<(), String> {
-        if self.fetches.is_empty() && self.bulks.is_empty() && self.shares.is_empty() {
-            return Err("it measures nothing: add a [[fetch]], a [[bulk]] or a [[share]]".to_owned());
+        if self.tasks().is_empty() && self.shares.is_empty() {
+            return Err(
+                "it measures nothing: add a [[fetch]], [[bulk]], [[share]], [[call]] or [[page]]".to_owned()
+            );
         }
         for scale in [Scale::Quick, Scale::Paper] {
             let networks = self.networks(scale)?;
@@ -151,7 +165,43 @@ impl Plan {
         self.adapters.iter().try_for_each(|(name, adapter)| adapter.check(name))?;
         self.fetches.iter().try_for_each(Fetch::check)?;
         self.bulks.iter().try_for_each(Bulk::check)?;
-        self.shares.iter().try_for_each(Share::check)
+        self.shares.iter().try_for_each(Share::check)?;
+        self.calls.iter().try_for_each(Call::check)?;
+        self.pages.iter().try_for_each(Page::check)
+    }
+
+    /// What the contenders of its networks have to do.
+    fn tasks(&self) -> Vec<Task> {
+        let tasks = [
+            (Task::Carry, self.fetches.is_empty() && self.bulks.is_empty()),
+            (Task::Call, self.calls.is_empty()),
+            (Task::Page, self.pages.is_empty()),
+        ];
+        tasks.into_iter().filter(|(_, absent)| !absent).map(|(task, _)| task).collect()
+    }
+
+    /// Whether everybody can do what is asked of them.
+    fn check_tasks(&self, network: &Network) -> Result<(), String> {
+        let asked = self.tasks();
+        if network.contenders.is_empty() && !asked.is_empty() {
+            return Err(
+                "it has no contenders: write contenders = [\"tcp:cubic\", \"mendpath:auto\"]".to_owned()
+            );
+        }
+        let pairs = self.shares.iter().flat_map(|share| share.pairs.iter().flatten());
+        let shared = pairs.map(|contender| (contender, Task::Carry));
+        let own =
+            network.contenders.iter().flat_map(|contender| asked.iter().map(move |task| (contender, *task)));
+        match own.chain(shared).find(|(contender, task)| !contender.can(*task)) {
+            None => Ok(()),
+            Some((contender, Task::Carry)) => Err(format!("`{contender}` carries no fetches and transfers")),
+            Some((contender, Task::Call)) => Err(format!(
+                "`{contender}` makes no calls: mendpath:SCHEME, mendpath-copies and mendpath-fec do"
+            )),
+            Some((contender, Task::Page)) => {
+                Err(format!("`{contender}` is no web server: mendpath-serve, h3-quinn or nginx-cubic are"))
+            }
+        }
     }
 
     fn check_network(&self, network: &Network) -> Result<(), String> {
@@ -165,6 +215,7 @@ impl Plan {
             return Err(format!("`{contender}` names a path that network `{}` does not have", network.name));
         }
         let touched = self.bulks.iter().any(|bulk| bulk.cut.is_some())
+            || self.calls.iter().any(|call| call.cuts.is_some())
             || self.fetches.iter().any(|fetch| fetch.drop.is_some());
         if touched && network.paths.iter().any(|path| path.direct) {
             return Err(format!(
@@ -176,18 +227,14 @@ impl Plan {
         let drop = |fetch: &Fetch| {
             fetch.drop.as_ref().is_some_and(|drop| drop.paths.iter().any(|path| *path >= count))
         };
-        if self.bulks.iter().any(cut) || self.fetches.iter().any(drop) {
+        let cuts = |call: &Call| call.cuts.as_ref().is_some_and(|cuts| cuts.path >= count);
+        if self.bulks.iter().any(cut) || self.fetches.iter().any(drop) || self.calls.iter().any(cuts) {
             return Err(format!(
                 "a `cut` or `drop` names a path that network `{}` does not have",
                 network.name
             ));
         }
-        if network.contenders.is_empty() && !(self.fetches.is_empty() && self.bulks.is_empty()) {
-            return Err(
-                "it has no contenders: write contenders = [\"tcp:cubic\", \"mendpath:auto\"]".to_owned()
-            );
-        }
-        Ok(())
+        self.check_tasks(network)
     }
 
     /// The networks at a scale, names in braces filled in.
@@ -277,6 +324,27 @@ mod tests {
         ] {
             let text = error(from, to);
             assert!(text.contains(part), "{to}: {text}");
+        }
+        for (measure, contender, part) in [
+            ("call = [{ time = '9s' }]", "tcp:cubic", "`tcp:cubic` makes no calls"),
+            (
+                "call = [{ time = '9s', cuts = { path = 1, every = '3s', time = '1s' } }]",
+                "mendpath",
+                "names a path",
+            ),
+            (
+                "call = [{ time = '9s', cuts = { path = 0, every = '1s', time = '3s' } }]",
+                "mendpath",
+                "less than",
+            ),
+            ("page = [{ count = 9 }]", "mendpath:auto", "`mendpath:auto` is no web server"),
+            ("fetch = [{ size = '9kB' }]", "mendpath-serve", "`mendpath-serve` carries no fetches"),
+        ] {
+            let text = format!(
+                "title = 'x'\ncontenders = ['{contender}']\nnetwork = [{{ paths = [''] }}]\n{measure}"
+            );
+            let error = Plan::parse("x", &text).unwrap_err().to_string();
+            assert!(error.contains(part), "{measure}: {error}");
         }
         let nothing = "title = \"x\"\ncontenders=[\"tcp\"]\n[[network]]\npaths=[\"\"]";
         assert!(Plan::parse("x", nothing).unwrap_err().to_string().contains("it measures nothing"));

@@ -9,6 +9,8 @@ macro_rules! plan {
 /// Name and TOML text of each.
 pub const PLANS: &[(&str, &str)] = &[
     plan!("bursty-loss"),
+    plan!("call"),
+    plan!("call-cut"),
     plan!("cofuso-drops"),
     plan!("cofuso-sizes"),
     plan!("ctcp-fig7"),
@@ -19,6 +21,7 @@ pub const PLANS: &[(&str, &str)] = &[
     plan!("kernel-goodput"),
     plan!("never-worse"),
     plan!("one-lossy-path"),
+    plan!("page"),
     plan!("robust-cut"),
     plan!("slp-emulation"),
     plan!("slp-tunnel"),

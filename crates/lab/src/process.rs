@@ -91,6 +91,17 @@ impl Process {
         }
     }
 
+    /// Whether it has ended well, once it has ended.
+    ///
+    /// # Errors
+    /// [`LabError::Contender`] if that cannot be found out.
+    pub(crate) fn ended(&mut self) -> Result<Option<bool>, LabError> {
+        match self.child.try_wait() {
+            Ok(status) => Ok(status.map(|status| status.success())),
+            Err(error) => Err(self.failure(&format!("it cannot be watched: {error}"))),
+        }
+    }
+
     /// An error about this program, with its last words.
     pub(crate) fn failure(&self, what: &str) -> LabError {
         let lines = self.output.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -11,6 +11,8 @@ use serde::Serialize;
 pub use html::html;
 pub use table::table;
 
+use crate::CallOutcome;
+
 /// Everything that a run found. Its JSON form is described in `docs/lab.md`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -56,6 +58,10 @@ pub enum Kind {
     Bulk,
     /// Two contenders at once.
     Share,
+    /// Calls: datagrams with a deadline.
+    Call,
+    /// Loads of a page.
+    Page,
 }
 
 /// What one contender did in one measurement on one network.
@@ -136,6 +142,23 @@ pub struct Row {
     pub sharing: Option<Sharing>,
     /// What the transfers beside fetches brought.
     pub beside: Option<Beside>,
+    /// What became of calls.
+    pub call: Option<CallOutcome>,
+    /// How a page was loaded.
+    pub loads: Option<Loads>,
+}
+
+/// How a browser loaded a page; how long that took is in `times_ms`.
+#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+pub struct Loads {
+    /// By which protocol everything came, as the browser says (`nextHopProtocol`).
+    pub protocol: &'static str,
+    /// Times from the start of each load to the first byte of its page.
+    pub first_byte_ms: Vec<f64>,
+    /// Median of these.
+    pub first_byte_p50_ms: Option<f64>,
+    /// Bytes that reached the browser's side in each load, headers included.
+    pub received_bytes: Vec<u64>,
 }
 
 /// What came of the transfers that went on beside fetches.
@@ -268,6 +291,9 @@ impl Row {
             self.p99_ms = Some(p99);
             self.max_ms = Some(max);
         }
+        if let Some(loads) = &mut self.loads {
+            loads.first_byte_p50_ms = Summary::of(&loads.first_byte_ms).map(|summary| summary.p50);
+        }
         self.goodput_mbps = Summary::of(&self.goodputs_mbps).map(|summary| summary.mean);
         let sent: u64 = self.paths.iter().map(|path| path.down_bytes).sum();
         self.repair = Repair::of(&self.server_statistics);
@@ -330,6 +356,29 @@ pub(crate) mod tests {
             sharing: Some(sharing),
             ..fetch("mendpath:ctcp", 1.0)
         };
+        let call = CallOutcome {
+            frames: 4_000,
+            frames_in_time: 3_998,
+            audio: 2_500,
+            audio_in_time: 2_500,
+            media_bytes: 6_000_000,
+            ..CallOutcome::default()
+        };
+        let call = Row {
+            kind: Kind::Call,
+            measure: "calls".to_owned(),
+            call: Some(call),
+            times_ms: Vec::new(),
+            ..fetch("mendpath:streaming", 1.0)
+        };
+        let loads = Loads { protocol: "h3", first_byte_ms: vec![101.0, 103.0], ..Loads::default() };
+        let mut page = Row {
+            kind: Kind::Page,
+            measure: "loads".to_owned(),
+            loads: Some(loads),
+            ..fetch("mendpath-serve:auto", 600.0)
+        };
+        page.summarise();
         let failed = Row { error: Some("there is no such program".to_owned()), ..fetch("quinn", 0.0) };
         Report {
             schema: "mendpath-lab/1",
@@ -339,7 +388,15 @@ pub(crate) mod tests {
             scale: "quick",
             seed: 1,
             machine: Machine::default(),
-            rows: vec![fetch("tcp:cubic", 150.0), fetch("mendpath:auto", 100.0), failed, bulk, share],
+            rows: vec![
+                fetch("tcp:cubic", 150.0),
+                fetch("mendpath:auto", 100.0),
+                failed,
+                bulk,
+                share,
+                call,
+                page,
+            ],
         }
     }
 
@@ -379,5 +436,9 @@ pub(crate) mod tests {
         }
         assert!(row["error"].is_null() && row["cpu_ms"].is_null());
         assert_eq!(value["rows"][4]["sharing"]["with"], "tcp:cubic");
+        let (call, page) = (&value["rows"][5], &value["rows"][6]);
+        assert_eq!((&call["kind"], &call["call"]["frames_in_time"]), (&"call".into(), &3_998.into()));
+        assert_eq!((&page["kind"], &page["loads"]["protocol"]), (&"page".into(), &"h3".into()));
+        assert_eq!(page["loads"]["first_byte_p50_ms"], 101.0);
     }
 }

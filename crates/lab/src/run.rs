@@ -1,9 +1,11 @@
 //! Runs a plan: one contender after the other, over the same losses.
 
 mod bulk;
+mod calls;
 mod crowd;
 mod fetches;
 mod field;
+mod pages;
 mod share;
 
 use std::{collections::BTreeMap, path::Path};
@@ -53,6 +55,7 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
         adapters: &adapters,
         directory: &directory,
         pattern: origin::pattern(),
+        browser: options.browser.as_deref(),
         cancel: &options.cancel,
     };
     let load_before = load();
@@ -150,6 +153,12 @@ impl Lab<'_> {
                 rows.extend(self.bulks(network, &mut fields, bulk)?);
             }
         }
+        for call in &self.plan.calls {
+            rows.extend(self.calls(network, call)?);
+        }
+        for page in &self.plan.pages {
+            rows.extend(self.pages(network, page)?);
+        }
         for share in &self.plan.shares {
             for pair in &share.pairs {
                 rows.extend(self.share(network, share, pair)?);
@@ -204,8 +213,12 @@ fn total(plan: &Plan, options: &Options, networks: &[Network]) -> u64 {
         .map(|fetch| fetch.measurements().len() as u64 * u64::from(fetch_count(fetch, options)))
         .sum();
     let bulks: u64 = plan.bulks.iter().map(|bulk| u64::from(bulk.count(options.scale))).sum();
+    let of = |count: u32| u64::from(options.count.unwrap_or(count));
+    let calls: u64 = plan.calls.iter().map(|call| of(call.count(options.scale))).sum();
+    let pages: u64 = plan.pages.iter().map(|page| of(page.count(options.scale))).sum();
+    let own = fetches + bulks + calls + pages;
     let shares: u64 = plan.shares.iter().map(|share| share.pairs.len() as u64).sum();
-    networks.iter().map(|network| network.contenders.len() as u64 * (fetches + bulks) + shares).sum()
+    networks.iter().map(|network| network.contenders.len() as u64 * own + shares).sum()
 }
 
 fn fetch_count(fetch: &crate::Fetch, options: &Options) -> u32 {

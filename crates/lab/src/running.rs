@@ -1,7 +1,10 @@
 //! A contender that is up: whatever had to be started for it, and where to connect.
 
+mod call;
 mod mendpath;
 mod peer;
+mod programs;
+mod web;
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +24,9 @@ use crate::{
     origin::{Origin, Transport},
     process::Process,
 };
+pub(crate) use call::Caller;
+use programs::Admin;
+pub(crate) use programs::Programs;
 
 /// How long programs may take to start.
 const START: Duration = Duration::from_secs(15);
@@ -31,6 +37,7 @@ pub(crate) struct Starter<'a> {
     pub(crate) adapters: &'a BTreeMap<String, Adapter>,
     pub(crate) directory: &'a RunDirectory,
     pub(crate) pattern: Arc<[u8]>,
+    pub(crate) browser: Option<&'a Path>,
     pub(crate) cancel: &'a Cancel,
 }
 
@@ -38,16 +45,7 @@ pub(crate) struct Starter<'a> {
 pub(crate) struct Running {
     pub(crate) target: Target,
     pub(crate) origin: Origin,
-    processes: Vec<Process>,
-    /// Where its ends show statistics, each within its own namespace.
-    admin: Admin,
-}
-
-/// Where mendpath's ends show statistics; others have no such places.
-#[derive(Clone, Copy, Default)]
-struct Admin {
-    client: Option<SocketAddr>,
-    server: Option<SocketAddr>,
+    pub(crate) programs: Programs,
 }
 
 impl Starter<'_> {
@@ -71,11 +69,22 @@ impl Starter<'_> {
         }
     }
 
+    /// The adapter of this name.
+    fn adapter(&self, name: &str) -> Result<&Adapter, LabError> {
+        self.adapters.get(name).ok_or_else(|| LabError::Contender {
+            contender: name.to_owned(),
+            reason: format!(
+                "there is no adapter of this name; there are {}, and --adapter takes a file",
+                self.adapters.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+            ),
+        })
+    }
+
     /// The kernel needs nothing but an origin.
     fn kernel(&self, bed: &TestBed, transport: Transport, from: Vec<Ipv4Addr>) -> Result<Running, LabError> {
         let origin = Origin::start(&bed.server, SERVER, &transport, Arc::clone(&self.pattern))?;
         let target = Target { addr: origin.addr, transport, from, behind: None };
-        Ok(Running { target, origin, processes: Vec::new(), admin: Admin::default() })
+        Ok(Running { target, origin, programs: Programs::default() })
     }
 
     /// An origin that a program on the server's side connects to.
@@ -106,36 +115,5 @@ impl Starter<'_> {
             (None, Some(client)) => Err(client.failure(&format!("nothing listens at {addr} after {START}"))),
             _ => Ok(()),
         }
-    }
-}
-
-impl Running {
-    /// # Errors
-    /// [`LabError::Contender`] if one of its programs has ended.
-    pub(crate) fn check(&mut self) -> Result<(), LabError> {
-        self.processes.iter_mut().try_for_each(Process::check)
-    }
-
-    /// Processor time of its programs; `None` for the kernel.
-    pub(crate) fn cpu(&self) -> Option<Duration> {
-        if self.processes.is_empty() {
-            return None;
-        }
-        Some(self.processes.iter().fold(Duration::ZERO, |sum, process| sum + process.cpu()))
-    }
-
-    /// The most memory in bytes that each of its programs has had so far, the server's first.
-    pub(crate) fn peak_memory(&self) -> Vec<u64> {
-        self.processes.iter().map(Process::peak_memory).collect()
-    }
-
-    /// What `mendpath client` counts, as it tells it; `None` for others.
-    pub(crate) fn statistics(&self, bed: &TestBed) -> Option<serde_json::Value> {
-        mendpath::admin(&bed.client, self.admin.client?, "/stats")
-    }
-
-    /// What `mendpath server` counts, as it tells it; `None` for others.
-    pub(crate) fn server_statistics(&self, bed: &TestBed) -> Option<serde_json::Value> {
-        mendpath::admin(&bed.server, self.admin.server?, "/stats")
     }
 }

@@ -65,3 +65,28 @@ fn a_run_that_is_cancelled_ends_at_once_and_says_so() {
     let Some(report) = run(&options) else { return };
     assert!(matches!(report, Err(LabError::Interrupted)));
 }
+
+/// Neither a program nor a browser is there: every row says so, and what to do.
+#[test]
+fn calls_and_pages_name_what_is_missing() {
+    let plan = |contender: &str, measure: &str| {
+        let text = format!(
+            "title = 't'\ncontenders = ['{contender}']\nnetwork = [{{ paths = ['delay=4ms'] }}]\n{measure}"
+        );
+        Plan::parse("test", &text).unwrap()
+    };
+    let mut options = Options::new("/nowhere/mendpath".into());
+    if let Err(reason) = mendpath_lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return;
+    }
+    let mut error = |plan: &Plan| {
+        let report = mendpath_lab::run(plan, &options, &mut |_| {}).unwrap();
+        options.browser = Some("/nowhere/chromium".into());
+        report.rows[0].error.clone().unwrap()
+    };
+    let call = error(&plan("mendpath:auto", "call = [{ time = '1s' }]"));
+    assert!(call.contains("there is no such program"), "{call}");
+    let page = error(&plan("mendpath-serve", "page = [{ count = 1 }]"));
+    assert!(page.contains("there is no Chromium to load pages with"), "{page}");
+}

@@ -1,84 +1,26 @@
 //! A call over datagrams in virtual time: audio and video whose frames are of use for 150 ms, sent
-//! by the code that ships, over paths that lose.
-//!
-//! | stream | frames | bytes of a frame |
-//! | --- | --- | --- |
-//! | audio | 50 per second | 120 |
-//! | video | 30 per second | about 6,500; a key frame, every 3 s, about five times that |
-//!
-//! A frame is cut into datagrams of at most [`PIECE`] bytes, and is in time if enough of them have
-//! been read at the other end within the deadline. Audio has the higher priority.
+//! by the code that ships, over paths that lose. [`traffic`] says what is sent.
 
-use std::collections::BTreeMap;
+pub mod traffic;
 
 use netsim::{
-    LinkConfig, Loss, Rng, Seed,
+    LinkConfig, Loss, Seed,
     link::{OutageKind, QueueSize},
     loss::GilbertElliott,
     network::Direction,
 };
-use proto::{Connection, DatagramOptions, RecoveryKind, TimedStats, TransportConfig};
+use proto::{Connection, DatagramOptions, TimedStats, TransportConfig};
 use units::{BitRate, Duration, Instant, LossRate};
 
 use crate::{
     response::{Exchange, PathPlan},
     world::Step,
 };
-
-/// Payload bytes of a datagram, at most.
-pub const PIECE: usize = 1_050;
-/// Bytes in front of them: stream, frame, piece, sources.
-const HEADER: usize = 10;
-/// Audio frames, of which fixed FEC protects so many together.
-const AUDIO_GROUP: u32 = 5;
-/// Time between audio frames, between video frames, and how many of these from key frame to key
-/// frame.
-const AUDIO_EVERY: Duration = Duration::from_millis(20);
-const VIDEO_EVERY: Duration = Duration::from_micros(33_333);
-const KEY_EVERY: u64 = 90;
+use traffic::{Arrivals, Frame, Sent, Traffic, Verdict};
+pub use traffic::{Frames, Protection};
 
 /// How long the ends are given to find out what became of the last frames.
 const SETTLE: Duration = Duration::from_secs(5);
-
-/// What is done about loss.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protection {
-    /// The transport's recovery scheme.
-    Scheme(RecoveryKind),
-    /// Every datagram twice, by the application.
-    Copies,
-    /// One parity for five datagrams, by the application: of a video frame's pieces (rounded up), of
-    /// five audio frames.
-    Fec,
-}
-
-impl Protection {
-    /// All that are compared.
-    pub const ALL: [Self; 6] = [
-        Self::Scheme(RecoveryKind::Auto),
-        Self::Scheme(RecoveryKind::Streaming),
-        Self::Scheme(RecoveryKind::Cofuso),
-        Self::Copies,
-        Self::Fec,
-        Self::Scheme(RecoveryKind::None),
-    ];
-
-    /// What it is called in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Scheme(kind) => kind.name(),
-            Self::Copies => "copies",
-            Self::Fec => "fec 20 %",
-        }
-    }
-
-    fn recovery(self) -> RecoveryKind {
-        match self {
-            Self::Scheme(kind) => kind,
-            Self::Copies | Self::Fec => RecoveryKind::None,
-        }
-    }
-}
 
 /// A path that is cut, again and again.
 #[derive(Clone, Copy, Debug)]
@@ -121,27 +63,6 @@ pub fn path(rate: BitRate, rtt: Duration, loss: f64, burst: f64) -> PathPlan {
     PathPlan { up: link.clone(), down: link, loss }
 }
 
-/// How many frames of a kind there were, and how many in time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Frames {
-    /// All.
-    pub all: u64,
-    /// Those that were complete in time.
-    pub in_time: u64,
-}
-
-impl Frames {
-    /// The share of frames in time, 0 to 1.
-    pub fn share(&self) -> f64 {
-        self.in_time as f64 / self.all.max(1) as f64
-    }
-
-    fn count(&mut self, in_time: bool) {
-        self.all += 1;
-        self.in_time += u64::from(in_time);
-    }
-}
-
 /// What became of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -161,22 +82,10 @@ pub struct Outcome {
     pub trace_hash: u64,
 }
 
-/// A frame on its way: stream 0 is audio.
-type Name = (u8, u32);
-
-struct Frame {
-    taken_at: Instant,
-    /// Datagrams that are enough.
-    needed: usize,
-    got: Vec<u8>,
-    done_at: Option<Instant>,
-    while_cut: bool,
-}
-
 struct Ends {
-    frames: BTreeMap<Name, Frame>,
-    sizes: Rng,
-    protection: Protection,
+    traffic: Traffic,
+    sent: Vec<Sent>,
+    arrivals: Arrivals,
     deadline: Duration,
 }
 
@@ -197,18 +106,15 @@ impl Call {
         let start = exchange.world.now();
         let sent_before = exchange.world.connection(exchange.server).stats().bytes_sent;
         let mut ends = Ends {
-            frames: BTreeMap::new(),
-            sizes: Rng::new(seed.child("frame sizes", 0)),
-            protection: self.protection,
+            traffic: Traffic::new(seed, self.protection),
+            sent: Vec::new(),
+            arrivals: Arrivals::new(self.time),
             deadline: self.deadline,
         };
-        let (mut audio, mut video) = (0_u32, 0_u32);
         let mut cut = false;
         let (end, mut next_change) = (start + self.time, self.cuts.map(|cuts| start + cuts.every));
         loop {
-            let (audio_at, video_at) =
-                (start + AUDIO_EVERY * u64::from(audio), start + VIDEO_EVERY * u64::from(video));
-            let next = audio_at.min(video_at);
+            let next = start + ends.traffic.next_at();
             let over = next >= end;
             let until = if over { end + SETTLE } else { next };
             let until = next_change.map_or(until, |at| at.min(until));
@@ -225,13 +131,7 @@ impl Call {
             if over {
                 break;
             }
-            if audio_at <= video_at {
-                ends.send_audio(&mut exchange, audio, cut);
-                audio += 1;
-            } else {
-                ends.send_video(&mut exchange, video, cut);
-                video += 1;
-            }
+            ends.send(&mut exchange, cut);
         }
         ends.outcome(&exchange, sent_before)
     }
@@ -261,104 +161,26 @@ impl Call {
 }
 
 impl Ends {
-    fn send_audio(&mut self, exchange: &mut Exchange, number: u32, while_cut: bool) {
-        self.send(exchange, (0, number), &[120], while_cut);
-        if self.protection == Protection::Fec && number % AUDIO_GROUP == AUDIO_GROUP - 1 {
-            // Parity over the last five: a datagram of "stream 2" stands for it.
-            self.post(exchange, (2, number / AUDIO_GROUP), 0, 120, 1);
-        }
-    }
-
-    fn send_video(&mut self, exchange: &mut Exchange, number: u32, while_cut: bool) {
-        let key = u64::from(number) % KEY_EVERY == 0;
-        // 0.7 to 1.3 of the mean.
-        let spread = 0.7 + 0.6 * (self.sizes.next_u64() % 1_000) as f64 / 1_000.0;
-        let bytes = (6_500.0 * spread * if key { 5.0 } else { 1.0 }) as usize;
-        let mut pieces = vec![PIECE; bytes / PIECE];
-        pieces.push(bytes % PIECE + 1);
-        self.send(exchange, (1, number), &pieces, while_cut);
-    }
-
-    fn send(&mut self, exchange: &mut Exchange, name: Name, pieces: &[usize], while_cut: bool) {
-        let frame = Frame {
-            taken_at: exchange.world.now(),
-            needed: pieces.len(),
-            got: Vec::new(),
-            done_at: None,
-            while_cut,
-        };
-        self.frames.insert(name, frame);
-        for (piece, len) in pieces.iter().enumerate() {
-            self.post(exchange, name, piece as u8, *len, pieces.len());
-            if self.protection == Protection::Copies {
-                self.post(exchange, name, piece as u8, *len, pieces.len());
-            }
-        }
-        if self.protection == Protection::Fec && name.0 == 1 {
-            for parity in 0..pieces.len().div_ceil(5) {
-                self.post(exchange, name, (pieces.len() + parity) as u8, PIECE, pieces.len());
-            }
-        }
-    }
-
-    fn post(&self, exchange: &mut Exchange, name: Name, piece: u8, len: usize, sources: usize) {
-        let mut data = vec![0; HEADER + len];
-        data[0] = name.0;
-        data[1..5].copy_from_slice(&name.1.to_be_bytes());
-        (data[5], data[6]) = (piece, sources as u8);
-        let options = DatagramOptions::new().within(self.deadline.into()).priority(i32::from(name.0 != 1));
-        // A full queue or a path that is too narrow loses it, which the frame shows.
+    fn send(&mut self, exchange: &mut Exchange, while_cut: bool) {
+        let Frame { name, needed, datagrams, priority, .. } = self.traffic.take();
+        self.sent.push(Sent { name, at: exchange.world.now(), needed, while_cut });
+        let options = DatagramOptions::new().within(self.deadline.into()).priority(priority);
         let server = exchange.server;
-        exchange.world.with(server, |c, now| _ = c.send_datagram_with(now, data.into(), options));
+        for data in datagrams {
+            // A full queue or a path that is too narrow loses it, which the frame shows.
+            exchange.world.with(server, |c, now| _ = c.send_datagram_with(now, data.into(), options));
+        }
     }
 
     fn read(&mut self, c: &mut Connection, now: Instant) {
         while let Some(data) = c.receive_datagram() {
-            let number = u32::from_be_bytes([data[1], data[2], data[3], data[4]]);
-            if data[0] == 2 {
-                self.mend_audio(number, now);
-                continue;
-            }
-            let Some(frame) = self.frames.get_mut(&(data[0], number)) else { continue };
-            if !frame.got.contains(&data[5]) {
-                frame.got.push(data[5]);
-            }
-            if frame.got.len() >= frame.needed && frame.done_at.is_none() {
-                frame.done_at = Some(now);
-            }
-        }
-    }
-
-    /// A parity has come: it stands for one frame of its five, if the others are there by now.
-    fn mend_audio(&mut self, group: u32, now: Instant) {
-        let numbers = group * AUDIO_GROUP..(group + 1) * AUDIO_GROUP;
-        let missing: Vec<u32> = numbers
-            .filter(|number| self.frames.get(&(0, *number)).is_none_or(|frame| frame.done_at.is_none()))
-            .collect();
-        if let [number] = missing[..]
-            && let Some(frame) = self.frames.get_mut(&(0, number))
-        {
-            frame.done_at = Some(now);
+            self.arrivals.read(&data, now);
         }
     }
 
     fn outcome(self, exchange: &Exchange, sent_before: u64) -> Outcome {
-        let [mut frames, mut audio, mut while_cut] = [Frames::default(); 3];
-        let mut missed = Vec::new();
-        for ((stream, _), frame) in &self.frames {
-            let in_time = frame.done_at.is_some_and(|at| at - frame.taken_at <= self.deadline);
-            frames.count(in_time);
-            if *stream == 0 {
-                audio.count(in_time);
-            }
-            if frame.while_cut {
-                while_cut.count(in_time);
-            }
-            if !in_time {
-                missed.push((frame.taken_at, frame.needed.saturating_sub(frame.got.len())));
-            }
-        }
-        missed.sort();
+        let Verdict { frames, audio, while_cut, missed } =
+            Verdict::of(&self.sent, &self.arrivals, self.deadline);
         let stats = exchange.world.connection(exchange.server).stats();
         Outcome {
             frames,

@@ -117,12 +117,16 @@ fn both(py: Python<'_>, (send, recv): (mendpath::SendStream, mendpath::RecvStrea
     Ok((NativeReader::new(recv), NativeWriter::new(send)).into_pyobject(py)?.into_any().unbind())
 }
 
-fn datagram_options(within: Option<f64>, priority: i32, room: Option<usize>) -> PyResult<DatagramOptions> {
+/// How a datagram is sent: seconds for which it is of use, priority, bytes that may wait with it,
+/// whether it goes apart from those before it, and whether it keeps to steady paths.
+type DatagramWish = (Option<f64>, i32, Option<usize>, bool, bool);
+
+fn datagram_options(&(within, priority, room, apart, steady): &DatagramWish) -> PyResult<DatagramOptions> {
     let mut options = DatagramOptions::new().priority(priority);
     if let Some(within) = within {
         options = options.within(seconds("within", within)?);
     }
-    options.room = room;
+    (options.room, options.apart, options.steady) = (room, apart, steady);
     Ok(options)
 }
 
@@ -150,28 +154,15 @@ impl NativeConnection {
         )
     }
 
-    fn send_datagram(
-        &self,
-        py: Python<'_>,
-        data: PyBackedBytes,
-        within: Option<f64>,
-        priority: i32,
-        room: Option<usize>,
-    ) -> PyResult<()> {
-        let options = datagram_options(within, priority, room)?;
+    fn send_datagram(&self, py: Python<'_>, data: PyBackedBytes, wish: DatagramWish) -> PyResult<()> {
+        let options = datagram_options(&wish)?;
         let data = Bytes::copy_from_slice(&data);
         let sent = self.with(py, |connection| connection.send_datagram_with(data, options))?;
         sent.map_err(|error| errors::datagram(py, &error))
     }
 
-    fn send_datagram_wait(
-        &self,
-        data: PyBackedBytes,
-        within: Option<f64>,
-        priority: i32,
-        room: Option<usize>,
-    ) -> PyResult<Operation> {
-        let options = datagram_options(within, priority, room)?;
+    fn send_datagram_wait(&self, data: PyBackedBytes, wish: DatagramWish) -> PyResult<Operation> {
+        let options = datagram_options(&wish)?;
         let (connection, data) = (self.0.get()?.clone(), Bytes::copy_from_slice(&data));
         Ok(Operation::new(async move {
             let sent = connection.send_datagram_with_wait(data, options).await;
@@ -340,8 +331,8 @@ fn path_dict<'py>(py: Python<'py>, path: &PathStats) -> PyResult<Bound<'py, PyDi
     }
     dict.set_item("carries", path.limits.carries.to_string())?;
     dict.set_item("rate_limit", path.limits.rate.map(|rate| rate.0))?;
-    fields!(dict, path: window, in_flight, mtu, packets_sent, packets_received, packets_missing, bytes_sent,
-        bytes_received, packets_lost, bytes_lost, spurious_losses, packets_acknowledged, packets_outstanding,
+    fields!(dict, path: window, in_flight, mtu, packets_sent, packets_received, packets_missing,
+        gaps_forgotten, bytes_sent, bytes_received, packets_lost, bytes_lost, spurious_losses, packets_acknowledged, packets_outstanding,
         pto_count, ecn_ce, loss_estimate, packets_mended, copies_sent, repair_symbols_sent,
         packets_rebuilt_by_peer, packets_unprotected);
     Ok(dict)

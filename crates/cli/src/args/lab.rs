@@ -22,6 +22,10 @@ use crate::transport::{parse_congestion, parse_recovery, parse_scheduler};
                   mendpath-new:cofuso                       the same with a new connection for every fetch\n  \
                   mendpath-tunnel:auto                      the kernel's TCP through mendpath tunnel\n  \
                   mendpath-tunnel-raw:auto                  the same with --tcp raw\n  \
+                  mendpath-copies, mendpath-fec             in calls: an application that protects its datagrams itself\n  \
+                  mendpath-serve:auto                       of pages: mendpath serve by HTTP/3\n  \
+                  mendpath-serve-tcp:bbr                    the same by HTTP/2 over the kernel's TCP\n  \
+                  h3-quinn, nginx-cubic, caddy              other web servers\n  \
                   kcptun, quinn, noq, or a name of yours    other programs, see --adapter\n\n\
                   Examples:\n  \
                   mendpath lab list\n  \
@@ -73,7 +77,7 @@ pub struct LabRunArgs {
     /// Who takes part, several times for several [default: the plan's].
     #[arg(long = "contender", value_name = "NAME", value_delimiter = ',')]
     pub contenders: Vec<lab::Contender>,
-    /// Fetches per contender [default: the plan's, or 200].
+    /// Fetches, calls or loads per contender [default: the plan's, or 200].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub count: Option<u32>,
     /// Number from which all losses derive [default: the plan's, or 1].
@@ -82,6 +86,9 @@ pub struct LabRunArgs {
     /// The program that `mendpath` contenders run [default: this one].
     #[arg(long, value_name = "PROGRAM")]
     pub mendpath: Option<PathBuf>,
+    /// The Chromium that loads pages [default: one on the PATH].
+    #[arg(long, value_name = "PROGRAM")]
+    pub browser: Option<PathBuf>,
     /// A file that says how to start another program; its name without .toml becomes a contender.
     #[arg(long = "adapter", value_name = "FILE")]
     pub adapters: Vec<PathBuf>,
@@ -140,6 +147,32 @@ pub enum LabCommand {
         #[command(flatten)]
         relay: RelayArgs,
     },
+    /// The sender's end of calls.
+    #[command(hide = true)]
+    CallServer {
+        /// Where to listen for connections of the other end.
+        #[arg(long)]
+        listen: SocketAddr,
+        /// Where to show statistics.
+        #[arg(long)]
+        admin: Option<SocketAddr>,
+        /// What the application does about loss.
+        #[arg(long, value_enum)]
+        protection: AppProtection,
+        /// What both ends have in common.
+        #[command(flatten)]
+        relay: RelayArgs,
+    },
+    /// The receiver's end of a call.
+    #[command(hide = true)]
+    CallClient {
+        /// The call.
+        #[command(flatten)]
+        call: CallArgs,
+        /// What both ends have in common.
+        #[command(flatten)]
+        relay: RelayArgs,
+    },
     /// The client's end of `mendpath-new` contenders.
     #[command(hide = true)]
     RelayClient {
@@ -156,6 +189,43 @@ pub enum LabCommand {
         #[command(flatten)]
         relay: RelayArgs,
     },
+}
+
+/// What the receiver's end of a call is told.
+#[derive(Debug, Args)]
+pub struct CallArgs {
+    /// The sender's end.
+    #[arg(long)]
+    pub server: SocketAddr,
+    /// The local address of each path.
+    #[arg(long, required = true)]
+    pub from: Vec<std::net::IpAddr>,
+    /// How long the call takes.
+    #[arg(long)]
+    pub time: units::Duration,
+    /// For how long a frame is of use.
+    #[arg(long)]
+    pub deadline: units::Duration,
+    /// Decides over the sizes of frames.
+    #[arg(long)]
+    pub seed: u64,
+    /// Where to write what became of it, as JSON.
+    #[arg(long)]
+    pub result: PathBuf,
+    /// When a path was cut, if the file is there: lines of two times of the monotonic clock, in ns.
+    #[arg(long)]
+    pub cuts: PathBuf,
+}
+
+/// What an application does about loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum AppProtection {
+    /// Nothing: the recovery scheme does.
+    Scheme,
+    /// Every datagram twice.
+    Copies,
+    /// A parity for five.
+    Fec,
 }
 
 /// What both ends of a relay have in common.

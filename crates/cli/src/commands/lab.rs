@@ -12,7 +12,7 @@ use crate::{
     args::{LabArgs, LabCommand, LabRunArgs},
     console,
     failure::{Failure, io_reason},
-    lab_relay,
+    lab_call, lab_relay,
 };
 
 pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
@@ -39,6 +39,10 @@ pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
         Some(LabCommand::RelayServer { listen, origin, admin, relay }) => {
             lab_relay::server(listen, origin, admin, &relay).await
         }
+        Some(LabCommand::CallServer { listen, admin, protection, relay }) => {
+            lab_call::server(listen, admin, protection, &relay).await
+        }
+        Some(LabCommand::CallClient { call, relay }) => lab_call::client(&call, &relay).await,
         Some(LabCommand::RelayClient { listen, server, from, relay }) => {
             lab_relay::client(listen, server, &from, &relay).await
         }
@@ -107,6 +111,7 @@ async fn measure(mut plan: Plan, scale: Scale, args: LabRunArgs) -> Result<(), F
     let mut options = Options::new(program(&args)?);
     options.scale = scale;
     options.count = args.count;
+    options.browser.clone_from(&args.browser);
     for file in &args.adapters {
         let (name, adapter) = adapter(file)?;
         options.adapters.insert(name, adapter);

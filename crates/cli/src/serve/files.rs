@@ -8,6 +8,8 @@ use percent_encoding::percent_decode_str;
 const WELL_KNOWN: &str = ".well-known";
 /// What is sent instead of a file or a directory, which must be allowed as well.
 const INSTEAD: [&str; 2] = [".gz", ".br"];
+/// What stands for its directory.
+const INDEX: &str = "index.html";
 
 /// Says what of a directory is shown.
 #[derive(Clone, Debug)]
@@ -32,23 +34,69 @@ impl Files {
         }
     }
 
-    /// Whether nothing that may be sent for this path lies elsewhere.
+    /// Whether nothing that may be sent for this path lies elsewhere. Only what is a link, or below
+    /// one, has to be followed to know; there are none on the way to most files.
     fn holds_all(&self, relative: &Path) -> bool {
-        let file = self.root.join(relative);
-        let index = file.join("index.html");
-        let beside = |base: &Path, ending: &str| {
-            let mut name = base.as_os_str().to_owned();
-            name.push(ending);
-            self.holds(Path::new(&name))
-        };
-        [&file, &index]
-            .iter()
-            .all(|base| self.holds(base) && INSTEAD.iter().all(|ending| beside(base, ending)))
+        let mut file = self.root.clone();
+        let (above, name) = (relative.parent().unwrap_or(relative), relative.file_name());
+        for part in above {
+            file.push(part);
+            match Kind::of(&file) {
+                Kind::Link => return self.really_holds_all(&self.root.join(relative)),
+                Kind::Directory => {}
+                Kind::Other => return true,
+            }
+        }
+        file.extend(name);
+        let unlinked = |base: &Path| INSTEAD.iter().all(|ending| Kind::of(&with(base, ending)) != Kind::Link);
+        let is_simple = unlinked(&file)
+            && match Kind::of(&file) {
+                Kind::Link => false,
+                Kind::Other => true,
+                Kind::Directory => {
+                    let index = file.join(INDEX);
+                    Kind::of(&index) != Kind::Link && unlinked(&index)
+                }
+            };
+        is_simple || self.really_holds_all(&file)
+    }
+
+    /// The same by following whatever links there are.
+    fn really_holds_all(&self, file: &Path) -> bool {
+        let all =
+            |base: &Path| self.holds(base) && INSTEAD.iter().all(|ending| self.holds(&with(base, ending)));
+        all(file) && all(&file.join(INDEX))
     }
 
     fn holds(&self, file: &Path) -> bool {
         file.canonicalize().map_or(true, |real| real.starts_with(&self.root))
     }
+}
+
+/// What stands at a place, links not followed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Link,
+    Directory,
+    /// A file, or nothing at all: nothing is below it.
+    Other,
+}
+
+impl Kind {
+    fn of(place: &Path) -> Self {
+        match place.symlink_metadata() {
+            Ok(found) if found.is_symlink() => Self::Link,
+            Ok(found) if found.is_dir() => Self::Directory,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// The file's name with this ending.
+fn with(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
 }
 
 /// The path below the root; `None` if it names what is not shown.
@@ -100,6 +148,13 @@ mod tests {
         link(&root.path().join("page"), "in");
         link(&outside.path().join("secret"), "page2.gz");
         link(&outside.path().join("secret"), "dir/index.html");
+        for dir in ["real", "real/deep", "gone"] {
+            std::fs::create_dir(root.path().join(dir)).unwrap();
+        }
+        std::fs::write(root.path().join("real/deep/page"), "").unwrap();
+        link(&root.path().join("real"), "also");
+        link(&outside.path().join("secret"), "real/page.br");
+        link(&outside.path().join("secret"), "gone/index.html.gz");
         let mut files = Files { root: root.path().canonicalize().unwrap(), follow_symlinks: false };
         for (path, allowed) in [
             ("/page", true),
@@ -109,6 +164,14 @@ mod tests {
             ("/away/secret", false),
             ("/page2", false),
             ("/dir/", false),
+            ("/gone/", false),
+            ("/real/", true),
+            ("/real/page", false),
+            ("/real/deep/page", true),
+            ("/also/deep/page", true),
+            ("/also/page", false),
+            ("/page/below", true),
+            ("/none/page.gz", true),
         ] {
             assert_eq!(files.allow(path).await, allowed, "{path}");
         }

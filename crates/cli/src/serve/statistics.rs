@@ -122,11 +122,12 @@ impl Statistics {
     /// Answers one request.
     pub(crate) async fn serve(tcp: TcpStream, place: Place, statistics: Arc<Self>) {
         let answer = |path: &str| match path {
+            "/stats" => Some(admin::json(&statistics.books.pages().counters())),
             "/metrics" => Some(Answer::Text(200, METRICS_KIND, statistics.books.metrics())),
             "/events" => Some(Answer::Events(statistics.feed.clone())),
             _ => None,
         };
-        admin::serve(tcp, place, "GET / or /metrics", answer).await;
+        admin::serve(tcp, place, "GET /, /stats or /metrics", answer).await;
     }
 }
 
@@ -137,8 +138,7 @@ impl Books {
 
     fn metrics(&self) -> String {
         let pages = self.pages();
-        let mut counters = pages.ended;
-        pages.open.values().for_each(|client| counters += (&client.connection.stats()).into());
+        let counters = pages.counters();
         let scrape = Scrape {
             http3: pages.open.len(),
             tcp: self.tcp.load(Ordering::Relaxed),
@@ -175,6 +175,15 @@ impl Books {
             ..ServerRow::default()
         };
         self.live.snapshot(Role::Server(role), Some(&counters), Duration::ZERO, paths)
+    }
+}
+
+impl Pages {
+    /// What all connections by HTTP/3 have done.
+    fn counters(&self) -> Counters {
+        let mut counters = self.ended;
+        self.open.values().for_each(|client| counters += (&client.connection.stats()).into());
+        counters
     }
 }
 

@@ -27,7 +27,7 @@ macro_rules! counter {
 }
 
 /// All counters, in the order in which they are shown.
-pub(crate) static PATH_COUNTERS: [PathCounter; 10] = [
+pub(crate) static PATH_COUNTERS: [PathCounter; 11] = [
     counter!(bytes_sent, "UDP payload bytes sent."),
     counter!(bytes_received, "UDP payload bytes received."),
     counter!(packets_sent, "Packets sent."),
@@ -38,6 +38,10 @@ pub(crate) static PATH_COUNTERS: [PathCounter; 10] = [
     counter!(copies_sent, "Copies of packets sent."),
     counter!(repair_symbols_sent, "Repair symbols sent."),
     counter!(spurious_losses, "Packets declared lost that were acknowledged after all."),
+    counter!(
+        gaps_forgotten,
+        "Gaps in the peer's packet numbers remembered no more, because there were too many."
+    ),
 ];
 
 /// The values of the counters.

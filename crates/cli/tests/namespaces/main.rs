@@ -12,6 +12,7 @@ mod doctor;
 mod download;
 #[cfg(feature = "tunnel")]
 mod echo;
+mod laboratory;
 mod program;
 #[cfg(feature = "tunnel")]
 mod raw;

@@ -216,7 +216,7 @@ pub struct Share {
     pub stagger: Duration,
 }
 
-fn one() -> u32 {
+pub(super) fn one() -> u32 {
     1
 }
 
@@ -224,7 +224,7 @@ fn two_hundred() -> u32 {
     200
 }
 
-fn a_minute() -> Duration {
+pub(super) fn a_minute() -> Duration {
     Duration::from_secs(60)
 }
 
@@ -387,7 +387,7 @@ fn check_size(size: Bytes) -> Result<(), String> {
     }
 }
 
-fn check_count(count: u32, time: Duration) -> Result<(), String> {
+pub(super) fn check_count(count: u32, time: Duration) -> Result<(), String> {
     if count == 0 || time < Duration::from_millis(10) {
         return Err("counts begin at 1, and limits and times at 10 ms".to_owned());
     }

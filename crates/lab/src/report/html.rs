@@ -36,9 +36,9 @@ impl<'a> Section<'a> {
     fn new(rows: &'a [Row]) -> Self {
         let first = &rows[0];
         let chart = match first.kind {
-            Kind::Fetch => distribution(rows),
+            Kind::Fetch | Kind::Page => distribution(rows),
             Kind::Share => over_time(rows),
-            Kind::Bulk => Html::default(),
+            Kind::Bulk | Kind::Call => Html::default(),
         };
         Self { first, rows, chart, table: table(&headings(first), rows.iter().map(cells)) }
     }
@@ -125,11 +125,12 @@ mod tests {
         for row in &report.rows {
             assert!(page.contains(&format!("<th scope=\"row\">{}</th>", row.contender)), "{}", row.contender);
         }
-        // The one distribution has a line for each of its rows, at both sizes and in the key.
+        // The distribution of fetches has a line for each of its rows, at both sizes and in the key.
         for series in 0..3 {
-            assert_eq!(page.matches(&format!("class=\"line s{series}\"")).count(), 3, "{series}");
+            let lines = if series == 0 { 6 } else { 3 };
+            assert_eq!(page.matches(&format!("class=\"line s{series}\"")).count(), lines, "{series}");
         }
-        assert_eq!(page.matches("<figure>").count(), 1);
+        assert_eq!(page.matches("<figure>").count(), 2);
         assert!(page.contains("share of responses (%)") && page.ends_with("</html>\n"));
     }
 }

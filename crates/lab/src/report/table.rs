@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use figures::TextTable;
 
 use super::{Kind, Report, Row};
+use crate::CallOutcome;
 
 /// One table for each network and measurement, with a line above that says what its numbers are.
 pub fn table(report: &Report) -> String {
@@ -34,7 +35,8 @@ pub fn table(report: &Report) -> String {
 
 const LEGEND: &str = "times in ms; sent: bytes that the server's side sent, by bytes that arrived as responses; extra: copies and repair symbols \
                       of mendpath, in % of these,\nused: those that brought what was lost, wasted: the others; lost: packets that links took; full: packets that \
-                      found a queue full;\nlate: mean lateness of the emulator in ms; cpu: ms of the contender's programs + the lab's \
+                      found a queue full;\nlate: mean lateness of the emulator in ms; of calls: frames, shares of them, of audio and of \
+                      those taken while a path was cut that came in time, then datagrams; first: median time to the first byte; by: protocol; cpu: ms of the contender's programs + the lab's \
                       ends, per MB; paths: parts in what was sent to the client";
 
 /// Rows of one network and measurement.
@@ -51,6 +53,8 @@ pub(super) fn headings(row: &Row) -> Vec<&'static str> {
         Kind::Fetch => ["mean", "p50", "p90", "p99", "max", "failed"].as_slice(),
         Kind::Bulk => &["Mbit/s", "least", "most", "gap", "stopped", "back"],
         Kind::Share => &["with", "Mbit/s", "share", "even after"],
+        Kind::Call => &["frames", "in time", "audio", "while cut", "mended", "late", "expired"],
+        Kind::Page => &["mean", "p50", "p90", "p99", "max", "failed", "first", "by"],
     });
     headings.extend(["sent", "extra", "used", "wasted", "lost", "full", "late", "cpu", "paths", "notes"]);
     headings
@@ -78,9 +82,34 @@ pub(super) fn cells(row: &Row) -> Vec<String> {
             let even = sharing.and_then(|it| it.converged_s);
             cells.push(even.map_or_else(|| "-".to_owned(), |seconds| format!("{seconds} s")));
         }
+        Kind::Call => cells.extend(call(row.call.unwrap_or_default())),
+        Kind::Page => {
+            cells.extend([row.mean_ms, row.p50_ms, row.p90_ms, row.p99_ms, row.max_ms].map(number));
+            let loads = row.loads.as_ref();
+            cells.push(row.failed.to_string());
+            cells.push(number(loads.and_then(|loads| loads.first_byte_p50_ms)));
+            cells.push(loads.map_or("-", |loads| loads.protocol).to_owned());
+        }
     }
     cells.extend(common(row));
     cells
+}
+
+/// Frames and the shares of them that were in time, in percent; then datagrams.
+fn call(call: CallOutcome) -> [String; 7] {
+    let share = |in_time: u64, all: u64| match all {
+        0 => "-".to_owned(),
+        all => format!("{:.2}%", in_time as f64 / all as f64 * 100.0),
+    };
+    [
+        call.frames.to_string(),
+        share(call.frames_in_time, call.frames),
+        share(call.audio_in_time, call.audio),
+        share(call.while_cut_in_time, call.while_cut),
+        call.datagrams_mended.to_string(),
+        call.datagrams_late.to_string(),
+        call.datagrams_expired.to_string(),
+    ]
 }
 
 fn common(row: &Row) -> Vec<String> {
@@ -171,6 +200,8 @@ mod tests {
             "91.0",
             "300",
             "50%",
+            "99.95%",
+            "101.0  h3",
         ] {
             assert!(text.contains(word), "{word}\n{text}");
         }

@@ -90,7 +90,7 @@ impl Lab<'_> {
         row.goodputs_mbps.push(transfer.bytes as f64 * 8.0 / transfer.time.as_secs_f64().max(1e-9) / 1e6);
         add_transfer(row, &transfer, limit);
         drop(connection);
-        field.running.check()
+        field.running.programs.check()
     }
 }
 

@@ -83,7 +83,7 @@ impl Lab<'_> {
         }
         if series.fetch.at_once > 1 || series.fetch.beside > 0 {
             self.crowd(field, series, turn, contender, row)?;
-            return own_error(field.running.check());
+            return own_error(field.running.programs.check());
         }
         for n in turn {
             clock::wait(series.fetch.idle, &self.options.cancel)?;
@@ -94,7 +94,7 @@ impl Lab<'_> {
                 row.sizes_bytes.push(size);
             }
             self.count(&now);
-            if let Err(error) = own_error(field.running.check())? {
+            if let Err(error) = own_error(field.running.programs.check())? {
                 return Ok(Err(error));
             }
             if kept.is_some() && !transfer.complete {

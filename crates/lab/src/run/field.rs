@@ -11,7 +11,7 @@ use crate::{
     bed::{MptcpCounters, TestBed, counters},
     fetch::Transfer,
     report::{Mptcp, PathUse, Row},
-    running::Running,
+    running::{Programs, Running},
 };
 
 /// Fields are dropped in this order: the programs end before their networks.
@@ -20,25 +20,60 @@ pub(super) struct Field {
     pub(super) bed: TestBed,
 }
 
-/// Counters before something.
+/// Counters of a field before something.
 pub(super) struct Before {
-    paths: Vec<PathStats>,
-    cpu: Option<Duration>,
+    counts: Counts,
     origin_cpu: Duration,
     mptcp: MptcpCounters,
+}
+
+/// Counters of links and programs.
+pub(super) struct Counts {
+    paths: Vec<PathStats>,
+    cpu: Option<Duration>,
     statistics: BTreeMap<String, f64>,
     server_statistics: BTreeMap<String, f64>,
+}
+
+impl Counts {
+    pub(super) fn of(bed: &TestBed, programs: &Programs) -> Result<Self, LabError> {
+        Ok(Self {
+            paths: bed.stats()?,
+            cpu: programs.cpu(),
+            statistics: numbers(programs.statistics(bed)),
+            server_statistics: numbers(programs.server_statistics(bed)),
+        })
+    }
+
+    /// Adds to `row` what has happened since.
+    pub(super) fn add_since(
+        &self,
+        bed: &TestBed,
+        programs: &Programs,
+        row: &mut Row,
+    ) -> Result<(), LabError> {
+        row.paths.resize(bed.paths.len(), PathUse::default());
+        for ((total, then), now) in row.paths.iter_mut().zip(&self.paths).zip(bed.stats()?) {
+            add_path(total, then, &now);
+        }
+        if let (Some(then), Some(now)) = (self.cpu, programs.cpu()) {
+            row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
+        }
+        row.peak_memory_bytes = programs.peak_memory();
+        let now = numbers(programs.statistics(bed));
+        add_growth(&mut row.statistics, &self.statistics, now);
+        let now = numbers(programs.server_statistics(bed));
+        add_growth(&mut row.server_statistics, &self.server_statistics, now);
+        Ok(())
+    }
 }
 
 impl Field {
     pub(super) fn before(&self) -> Result<Before, LabError> {
         Ok(Before {
-            paths: self.bed.stats()?,
-            cpu: self.running.cpu(),
+            counts: Counts::of(&self.bed, &self.running.programs)?,
             origin_cpu: self.running.origin.cpu(),
             mptcp: self.bed.server.run(counters)?,
-            statistics: numbers(self.running.statistics(&self.bed)),
-            server_statistics: numbers(self.running.server_statistics(&self.bed)),
         })
     }
 
@@ -49,14 +84,7 @@ impl Field {
         contender: &Contender,
         row: &mut Row,
     ) -> Result<(), LabError> {
-        row.paths.resize(self.bed.paths.len(), PathUse::default());
-        for ((total, then), now) in row.paths.iter_mut().zip(&before.paths).zip(self.bed.stats()?) {
-            add_path(total, then, &now);
-        }
-        if let (Some(then), Some(now)) = (before.cpu, self.running.cpu()) {
-            row.cpu_ms = Some(row.cpu_ms.unwrap_or(0.0) + (now - then).as_millis_f64());
-        }
-        row.peak_memory_bytes = self.running.peak_memory();
+        before.counts.add_since(&self.bed, &self.running.programs, row)?;
         row.endpoint_cpu_ms += (self.running.origin.cpu() - before.origin_cpu).as_millis_f64();
         if matches!(contender, Contender::Mptcp { .. }) {
             let now = self.bed.server.run(counters)?;
@@ -65,10 +93,6 @@ impl Field {
             total.joins += now.joins - before.mptcp.joins;
             total.fallbacks += now.fallbacks - before.mptcp.fallbacks;
         }
-        let now = numbers(self.running.statistics(&self.bed));
-        add_growth(&mut row.statistics, &before.statistics, now);
-        let now = numbers(self.running.server_statistics(&self.bed));
-        add_growth(&mut row.server_statistics, &before.server_statistics, now);
         Ok(())
     }
 }

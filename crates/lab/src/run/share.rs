@@ -73,7 +73,7 @@ impl Lab<'_> {
         let running = self.starter.start(&pair[0], &bed, 0)?;
         let field = Field { running, bed };
         let before = field.before()?;
-        let second_before = (second.cpu(), numbers(second.server_statistics(&field.bed)));
+        let second_before = (second.programs.cpu(), numbers(second.programs.server_statistics(&field.bed)));
         field.bed.reseed(0)?;
         let start = Moment::now();
         let whole = share.stagger + time;
@@ -89,10 +89,10 @@ impl Lab<'_> {
         let ((one, first_bins), (two, second_bins)) = (one?, two?);
         // What the links carried belongs to both; it stands in the first one's row.
         field.add_since(&before, &pair[0], &mut rows[0])?;
-        if let (Some(then), Some(now)) = (second_before.0, second.cpu()) {
+        if let (Some(then), Some(now)) = (second_before.0, second.programs.cpu()) {
             rows[1].cpu_ms = Some((now - then).as_millis_f64());
         }
-        let now = numbers(second.server_statistics(&field.bed));
+        let now = numbers(second.programs.server_statistics(&field.bed));
         add_growth(&mut rows[1].server_statistics, &second_before.1, now);
         add_transfer(&mut rows[0], &one, whole);
         add_transfer(&mut rows[1], &two, time);

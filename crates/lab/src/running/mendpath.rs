@@ -8,7 +8,7 @@ use std::{
 
 use units::Duration;
 
-use super::{Admin, Running, START, Starter};
+use super::{Admin, Programs, Running, START, Starter};
 use crate::{
     Contender, Entry, LabError,
     bed::{Namespace, SERVER, TestBed, client_address},
@@ -21,7 +21,7 @@ use crate::{
 /// How long all paths may take to be there; without them it starts with those that are.
 const PATHS: Duration = Duration::from_secs(5);
 
-const INSTALL: &str = "Name the program with --mendpath";
+pub(super) const INSTALL: &str = "Name the program with --mendpath";
 
 pub(super) fn start(
     starter: &Starter<'_>,
@@ -29,23 +29,24 @@ pub(super) fn start(
     bed: &TestBed,
     slot: u16,
 ) -> Result<Running, LabError> {
-    let Contender::Mendpath { recovery, congestion, scheduler, entry, .. } = contender else {
-        return Err(LabError::Contender {
-            contender: contender.to_string(),
-            reason: "it is not mendpath".to_owned(),
-        });
-    };
-    let mut schemes = Vec::new();
-    let chosen = [("--recovery", recovery), ("--congestion", congestion), ("--scheduler", scheduler)];
-    for (flag, value) in chosen {
-        schemes.extend(value.iter().flat_map(|value| [flag.to_owned(), value.clone()]));
-    }
+    let wrong =
+        |reason: &str| LabError::Contender { contender: contender.to_string(), reason: reason.to_owned() };
+    let Contender::Mendpath { entry, .. } = contender else { return Err(wrong("it is not mendpath")) };
+    let schemes = schemes(contender);
     let ends = Ends { starter, bed, slot, paths: contender.paths(bed.paths.len()), schemes };
     match entry {
         Entry::Forward | Entry::Socks => ends.proxy(starter.origin_behind(bed)?, *entry),
         Entry::Tunnel | Entry::RawTunnel { .. } => ends.proxy(starter.origin_behind_tunnel(bed)?, *entry),
         Entry::New => ends.relay(starter.origin_behind(bed)?),
+        Entry::Copies | Entry::Fec | Entry::Serve | Entry::ServeTcp => Err(wrong("it carries no fetches")),
     }
+}
+
+/// The flags of what a contender's name says about the transport.
+pub(super) fn schemes(contender: &Contender) -> Vec<String> {
+    let Contender::Mendpath { recovery, congestion, scheduler, .. } = contender else { return Vec::new() };
+    let chosen = [("--recovery", recovery), ("--congestion", congestion), ("--scheduler", scheduler)];
+    chosen.into_iter().filter_map(|(flag, value)| Some(format!("{flag}={}", value.as_ref()?))).collect()
 }
 
 struct Ends<'a> {
@@ -110,7 +111,7 @@ impl Ends<'_> {
         let behind = (entry == Entry::Socks).then_some(origin.addr);
         let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind };
         let admin = Admin { client: Some(admin), server: Some(admin) };
-        Ok(Running { target, origin, processes, admin })
+        Ok(Running { target, origin, programs: Programs { processes, admin } })
     }
 
     fn relay(&self, origin: Origin) -> Result<Running, LabError> {
@@ -141,7 +142,7 @@ impl Ends<'_> {
         self.starter.wait_for_listener(self.bed, &mut processes, listen)?;
         let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind: None };
         let admin = Admin { client: None, server: Some(admin) };
-        Ok(Running { target, origin, processes, admin })
+        Ok(Running { target, origin, programs: Programs { processes, admin } })
     }
 
     fn program(&self, namespace: &Namespace, mut words: Vec<String>) -> Result<Process, LabError> {
@@ -179,7 +180,7 @@ impl Ends<'_> {
     }
 }
 
-fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+pub(super) fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 

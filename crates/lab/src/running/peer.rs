@@ -2,10 +2,10 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::{Admin, Running, Starter};
+use super::{Admin, Programs, Running, Starter};
 use crate::{
     LabError,
-    adapter::{fill, fill_in},
+    adapter::fill,
     bed::{SERVER, TestBed, client_address},
     fetch::Target,
     origin::Transport,
@@ -19,13 +19,13 @@ pub(super) fn start(
     bed: &TestBed,
     slot: u16,
 ) -> Result<Running, LabError> {
-    let adapter = starter.adapters.get(name).ok_or_else(|| LabError::Contender {
-        contender: name.to_owned(),
-        reason: format!(
-            "there is no adapter of this name; there are {}, and --adapter takes a file",
-            starter.adapters.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
-        ),
-    })?;
+    let adapter = starter.adapter(name)?;
+    if adapter.web.is_some() {
+        return Err(LabError::Contender {
+            contender: name.to_owned(),
+            reason: "it is a web server, for a [[page]] alone".to_owned(),
+        });
+    }
     let (origin, listen) = if adapter.tunnel {
         let origin = starter.origin_behind_tunnel(bed)?;
         let addr = origin.addr;
@@ -45,16 +45,12 @@ pub(super) fn start(
         ("device", format!("path{path}")),
         ("dir", directory.display().to_string()),
     ];
-    for (name, content) in &adapter.files {
-        let file = directory.join(name);
-        let written = std::fs::write(&file, fill_in(content, &values));
-        written.map_err(LabError::system(format!("write {}", file.display())))?;
-    }
+    adapter.write_files(&directory, &values)?;
     let start = |namespace, words| {
         Process::start(namespace, &fill(words, &values), &adapter.install, starter.directory)
     };
     let mut processes = vec![start(&bed.server, &adapter.server)?, start(&bed.client, &adapter.client)?];
     starter.wait_for_listener(bed, &mut processes, listen)?;
     let target = Target { addr: listen, transport: Transport::PLAIN, from: Vec::new(), behind: None };
-    Ok(Running { target, origin, processes, admin: Admin::default() })
+    Ok(Running { target, origin, programs: Programs { processes, admin: Admin::default() } })
 }

@@ -35,6 +35,8 @@ class PathStats:
     packets_sent: int
     packets_received: int
     packets_missing: int
+    #: Gaps in the peer's packet numbers that were remembered no more, because there were too many.
+    gaps_forgotten: int
     bytes_sent: int
     bytes_received: int
     packets_lost: int
@@ -159,7 +161,14 @@ class Connection:
         return StreamReader(await done(self._native.accept_uni()))
 
     def send_datagram(
-        self, data: bytes, *, within: Optional[float] = None, priority: int = 0, room: Optional[int] = None
+        self,
+        data: bytes,
+        *,
+        within: Optional[float] = None,
+        priority: int = 0,
+        room: Optional[int] = None,
+        apart: bool = False,
+        steady: bool = False,
     ) -> None:
         """Sends a datagram: it may be lost or overtaken. Never waits.
 
@@ -167,17 +176,28 @@ class Connection:
             while it can be; ``stats()["timed"]`` counts what became of them.
         :param priority: of those that wait, higher ones leave first.
         :param room: how many bytes may wait together with it: a short queue for what is of little use when it is late.
+        :param apart: it repeats what the datagrams before it carry, so that it shares no packet with them and leaves over
+            another path than the last of them if one has room.
+        :param steady: each loss costs it much, so that it leaves out paths that lose packets by chance while others are
+            good enough.
         :raises DatagramTooLarge: when it fits no packet.
         :raises DatagramsBlocked: when there is no room.
         :raises DatagramsUnsupported: when the peer takes none.
         """
-        self._native.send_datagram(data, within, priority, room)
+        self._native.send_datagram(data, (within, priority, room, apart, steady))
 
     async def send_datagram_wait(
-        self, data: bytes, *, within: Optional[float] = None, priority: int = 0, room: Optional[int] = None
+        self,
+        data: bytes,
+        *,
+        within: Optional[float] = None,
+        priority: int = 0,
+        room: Optional[int] = None,
+        apart: bool = False,
+        steady: bool = False,
     ) -> None:
         """The same, but waits for room; ``within`` counts from then on."""
-        await done(self._native.send_datagram_wait(data, within, priority, room))
+        await done(self._native.send_datagram_wait(data, (within, priority, room, apart, steady)))
 
     async def receive_datagram(self) -> bytes:
         """The next datagram."""

@@ -1,0 +1,86 @@
+//! `mendpath lab` with real programs: calls and loads of a page.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs a plan with this program, or says why it cannot be.
+fn run(plan: &str, more: &[&str]) -> Option<Vec<Value>> {
+    use std::io::Write as _;
+    if let Err(reason) = lab::available() {
+        let _ = writeln!(std::io::stderr(), "skipped: {reason}");
+        return None;
+    }
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), plan).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mendpath"));
+    command.args(["lab", "run"]).arg(file.path()).args(["--json", "-"]).args(more);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    Some(report["rows"].as_array().unwrap().clone())
+}
+
+/// How many frames are in time is the machine's affair as well, so only counts are looked at.
+#[test]
+fn calls_are_made_over_real_paths() {
+    let plan = r#"
+        title = "calls"
+        contenders = ["mendpath:auto", "mendpath-copies", "mendpath-fec", "mendpath:none"]
+        [[network]]
+        paths = ["rate=10mbit,delay=20ms,loss=5%", "rate=10mbit,delay=20ms"]
+        [[call]]
+        time = "2s"
+        quick_time = "2s"
+        cuts = { path = 0, every = "800ms", time = "400ms" }
+    "#;
+    let Some(rows) = run(plan, &[]) else { return };
+    assert_eq!(rows.len(), 4);
+    for row in &rows {
+        assert_eq!((&row["error"], &row["kind"]), (&Value::Null, &"call".into()), "{row}");
+        let call = &row["call"];
+        let count = |name: &str| call[name].as_u64().unwrap();
+        // 50 frames of audio and 30 of video a second, and one of video that 33.333 ms leave room for.
+        assert_eq!((count("frames"), count("audio")), (161, 100), "{call}");
+        assert!(count("frames_in_time") <= 161 && count("while_cut") > 0, "{call}");
+        assert_eq!(call["media_bytes"], rows[0]["call"]["media_bytes"], "everybody's frames are the same");
+        let known = ["datagrams_in_time", "datagrams_mended", "datagrams_late"].map(count);
+        assert_eq!(count("datagrams"), known.iter().sum::<u64>(), "{call}");
+    }
+    let sent = |row: usize| rows[row]["sent_ratio"].as_f64().unwrap();
+    assert!(sent(1) > 1.8 && sent(3) < 1.5 && sent(2) > sent(3), "{} {} {}", sent(1), sent(2), sent(3));
+}
+
+/// Of one server by HTTP/3 and by HTTP/2, and of one that is not there.
+#[test]
+fn pages_are_loaded_in_a_browser() {
+    let plan = r#"
+        title = "page"
+        contenders = ["mendpath-serve:auto", "mendpath-serve-tcp:cubic", "nobody"]
+        [[network]]
+        paths = ["rate=50mbit,delay=10ms"]
+        [[page]]
+        count = 1
+    "#;
+    let Some(rows) = run(plan, &["--browser", "/nowhere/chromium"]) else { return };
+    for row in &rows {
+        assert!(row["error"].as_str().unwrap().contains("there is no Chromium"), "{row}");
+    }
+    let Some(rows) = run(plan, &[]) else { return };
+    if let Some(reason) = rows[0]["error"].as_str().filter(|reason| reason.starts_with("skipped")) {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "{reason}");
+        return;
+    }
+    for (row, protocol) in rows.iter().zip(["h3", "h2"]) {
+        assert_eq!(
+            (&row["error"], &row["count"], &row["failed"]),
+            (&Value::Null, &1.into(), &0.into()),
+            "{row}"
+        );
+        assert_eq!(row["loads"]["protocol"], protocol);
+        // All of the page, with headers.
+        assert!(row["loads"]["received_bytes"][0].as_u64() > row["payload_bytes"].as_u64(), "{row}");
+    }
+    assert!(rows[2]["error"].as_str().unwrap().contains("there is no adapter of this name"), "{}", rows[2]);
+}
