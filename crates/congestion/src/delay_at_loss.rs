@@ -50,9 +50,10 @@ struct Sample {
 /// The evidence for losses being the load's doing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DelayAtLoss {
-    /// The latest samples, in a ring.
-    latest: [Sample; SAMPLES],
-    taken: usize,
+    /// The latest samples, in a ring that grows to [`SAMPLES`]: an idle connection has few.
+    latest: Vec<Sample>,
+    /// Where the next one goes once there are so many.
+    oldest: u8,
     /// The sample that the latest loss was judged by: losses before one packet are one overflow.
     judged_by: Option<u32>,
     evidence: f32,
@@ -66,8 +67,12 @@ impl DelayAtLoss {
             return;
         }
         let delay = u32::try_from(delay.as_micros()).unwrap_or(u32::MAX);
-        self.latest[self.taken % SAMPLES] = Sample { sent_at: micros(ack.largest_sent_at), delay };
-        self.taken += 1;
+        let sample = Sample { sent_at: micros(ack.largest_sent_at), delay };
+        if self.latest.len() < SAMPLES {
+            return self.latest.push(sample);
+        }
+        self.latest[usize::from(self.oldest)] = sample;
+        self.oldest = (self.oldest + 1) % SAMPLES as u8;
     }
 
     /// Packets were lost, the last of which was sent at `sent_at`. Returns whether that is the load's
@@ -86,19 +91,15 @@ impl DelayAtLoss {
         self.evidence > 0.0
     }
 
-    fn samples(&self) -> &[Sample] {
-        &self.latest[..self.taken.min(SAMPLES)]
-    }
-
     /// What was sent first from `lost_at` on and came through.
     fn next(&self, lost_at: u32) -> Option<Sample> {
         let since = |sample: &Sample| sample.sent_at.wrapping_sub(lost_at);
-        self.samples().iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
+        self.latest.iter().copied().filter(|s| since(s) <= u32::MAX / 2).min_by_key(|s| since(s))
     }
 
     /// The share of the samples that lie below one of them.
     fn rank(&self, next: Sample) -> f32 {
-        let samples = self.samples();
+        let samples = &self.latest;
         let equal = samples.iter().map(|sample| sample.delay).min().unwrap_or(0) / EQUAL;
         let (mut below, mut above) = (0.0, 0.0);
         for sample in samples {

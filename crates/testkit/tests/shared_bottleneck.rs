@@ -23,7 +23,7 @@ fn link() -> Bottleneck {
 #[test]
 fn paths_over_one_link_are_a_group_that_fills_it_and_part_when_one_moves() {
     let mut run = meeting(&[link()], &[auto(&[Route::new(0, 30), Route::new(0, 30)])]);
-    let found = (1..=12).find(|second| {
+    let found = (1..=40).find(|second| {
         run.run_until(Duration::from_secs(*second));
         run.is_one_group(0)
     });

@@ -59,14 +59,15 @@ fn a_lost_flight_of_the_handshake_costs_no_timeout() {
         (path.up.loss, path.down.loss) = (up, down);
         Exchange::fetch(Seed(1), &path, &transport(recovery), 200).unwrap().0
     };
-    for recovery in [RecoveryKind::Slp, RecoveryKind::Auto] {
+    // `auto` waits for an answer where nothing is known of the path.
+    for (recovery, most) in [(RecoveryKind::Slp, ms(25)), (RecoveryKind::Auto, ms(105))] {
         let clean = total(recovery, Loss::None, Loss::None);
         assert!(clean < ms(45), "{clean}");
         for lost in [(Loss::nth([0]), Loss::None), (Loss::None, Loss::nth([0]))] {
             let with = total(recovery, lost.0.clone(), lost.1.clone());
-            assert!(with <= clean + ms(25), "{recovery}: {with} after {clean}");
+            assert!(with <= clean + most, "{recovery}: {with} after {clean}");
             let without = total(RecoveryKind::None, lost.0, lost.1);
-            assert!(without >= ms(100), "none: {without}");
+            assert!(without >= ms(200), "none: {without}");
         }
     }
 }
