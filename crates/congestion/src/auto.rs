@@ -7,6 +7,7 @@
 //! - *congestion* if there is a queue and more is lost than round trips without one lose, or if far
 //!   more is lost than that even though no queue is seen and the same load goes on losing: the
 //!   window is multiplied by CUBIC's 0.7;
+//! - congestion, too, if losses come when delays are longest, whether or not a queue is known of;
 //! - congestion, too, if round trips with half the window, which are made now and then on a lossy
 //!   path, do not lose as much;
 //! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and
@@ -14,8 +15,8 @@
 //!
 //! Losses are counted in bursts, as far as the path is known to lose in bursts by chance.
 //!
-//! docs/decisions/0011-auto-congestion.md and 0014-bursty-loss.md have what else was tried, and the
-//! figures.
+//! docs/decisions/0011-auto-congestion.md, 0014-bursty-loss.md and 0027-losses-come-with-delay.md have
+//! what else was tried, and the figures.
 //!
 //! | symbol            | here                 | unit    |
 //! |-------------------|----------------------|---------|

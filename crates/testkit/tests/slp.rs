@@ -72,6 +72,21 @@ fn a_lost_flight_of_the_handshake_costs_no_timeout() {
     }
 }
 
+#[test]
+fn a_lost_flight_waits_for_the_round_trip_time_that_the_last_connection_had() {
+    let transport = transport(RecoveryKind::None);
+    let total = |up: Loss| {
+        let mut path = path(100, 20);
+        path.up.loss = up;
+        Exchange::fetch(Seed(1), &path, &transport, 200).unwrap().0
+    };
+    let anew = total(Loss::nth([0]));
+    assert!(anew > ms(999), "three times 333 ms: {anew}");
+    let clean = total(Loss::None);
+    let known = total(Loss::nth([0]));
+    assert!(known < clean + ms(151), "three times 50 ms: {known} after {clean}");
+}
+
 /// SLP section III, figure 7: a new connection for each file, and the client's packets are lost
 /// (SLP-A15: 20 ms, 100 Mbit/s).
 #[test]
