@@ -9,7 +9,7 @@ use mendpath::{ClientConfig, Connection, DatagramOptions, Endpoint, Incoming, Pa
 use netsim::Seed;
 use serde::{Deserialize, Serialize};
 use testkit::call::traffic::{Arrivals, Frame, Name, Protection, Sent, Traffic, Verdict};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
     admin,
@@ -117,7 +117,7 @@ async fn talk(connection: &Connection, mut traffic: Traffic, request: &Request) 
             let _ = connection.send_datagram_with(data.into(), options);
         }
     }
-    sleep(SETTLE).await;
+    sleep_until(start + Duration::from(traffic.next_at()) + SETTLE).await;
     let known = connection.stats().timed;
     Books {
         datagrams: known.sent,
