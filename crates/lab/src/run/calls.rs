@@ -65,7 +65,7 @@ impl Lab<'_> {
         let outcomes: Vec<Result<(), LabError>> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (ends, row) in ends.iter_mut().zip(rows.iter_mut()) {
-                let Some(ends) = ends.as_mut().filter(|_| row.error.is_none()) else { continue };
+                let (None, Some(ends)) = (&row.error, ends) else { continue };
                 let one = &one;
                 threads.push(scope.spawn(move || {
                     let outcome = own_error(one.make(ends, row))?;

@@ -51,7 +51,7 @@ impl Lab<'_> {
         let count = self.options.count.unwrap_or_else(|| page.count(self.options.scale));
         for n in 0..u64::from(count) {
             for (ends, row) in all.iter_mut().zip(&mut rows) {
-                let Some(ends) = ends.as_mut().filter(|_| row.error.is_none()) else { continue };
+                let (None, Some(ends)) = (&row.error, ends) else { continue };
                 row.error = own_error(self.load(ends, page, &site, n, row))?.err();
                 self.count(&format!("{}: {name}: {}", network.name, row.contender));
             }
