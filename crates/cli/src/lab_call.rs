@@ -2,7 +2,7 @@
 //! as in the simulator (`testkit::call::traffic`), over real paths. Without tokens and proxy protocol,
 //! so only for the lab's namespaces.
 
-use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{io::Write as _, net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use lab::CallOutcome;
 use mendpath::{ClientConfig, Connection, DatagramOptions, Endpoint, Incoming, PathOptions, ServerConfig};
@@ -14,7 +14,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::{
     admin,
     args::{AppProtection, CallArgs, RelayArgs},
-    commands::print,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
     lab_relay::choice,
@@ -79,13 +78,19 @@ pub async fn server(
         AppProtection::Copies => Protection::Copies,
         AppProtection::Fec => Protection::Fec,
     };
-    print("listening\n");
+    say("listening\n");
     // The lab makes one call at a time.
     while let Some(incoming) = endpoint.accept().await {
         // What goes wrong shows at the receiver's end.
         let _ = call(incoming, protection, &tally).await;
     }
     Err(failed(&"the endpoint was closed"))
+}
+
+/// Tells the lab, which reads it; one that is gone needs to hear nothing.
+fn say(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 async fn call(incoming: Incoming, protection: Protection, tally: &Arc<Tally>) -> Option<()> {
@@ -148,7 +153,7 @@ pub async fn client(call: &CallArgs, args: &RelayArgs) -> Result<(), Failure> {
         let _ = timeout(PATHS, connection.add_path(path)).await;
     }
     let (mut send, mut receive) = connection.open_bi().await.map_err(|error| failed(&error))?;
-    print("begins\n");
+    say("begins\n");
     let request =
         Request { time_ns: call.time.as_nanos(), deadline_ns: call.deadline.as_nanos(), seed: call.seed };
     let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;
