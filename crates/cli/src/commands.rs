@@ -40,6 +40,7 @@ use crate::{
     args::{Cli, Command, DialArgs, SessionArgs},
     client::{ClientOptions, DialOptions},
     config::Reload,
+    console::print,
     failure::{Failure, io_reason},
     identity::default_state_dir,
     invitation::Invitation,
@@ -198,13 +199,6 @@ impl Signals {
 
 /// For connections to say goodbye at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
-
-/// Prints a result on stdout. A closed pipe is the reader's choice, not a failure.
-pub(crate) fn print(text: &str) {
-    use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
 
 /// A file that cannot be written should show before the work, not after it.
 fn check_writable(file: &Path) -> Result<(), Failure> {

@@ -1,4 +1,5 @@
-//! What long-running commands tell their user on stderr, and where progress may be drawn.
+//! What commands print on stdout, what long-running ones tell their user on stderr, and where progress
+//! may be drawn.
 
 use std::{
     fmt,
@@ -117,6 +118,13 @@ pub fn init_logs(verbose: u8, format: LogFormat) {
             }
         }
     }
+}
+
+/// Prints a result on stdout. A closed pipe is the reader's choice, not a failure.
+pub(crate) fn print(text: &str) {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Logs more or less from now on, as [`init_logs`] does from the start.

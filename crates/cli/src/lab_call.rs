@@ -2,24 +2,23 @@
 //! as in the simulator (`testkit::call::traffic`), over real paths. Without tokens and proxy protocol,
 //! so only for the lab's namespaces.
 
-use std::{io::Write as _, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::Arc, time::Duration};
 
 use lab::CallOutcome;
-use mendpath::{ClientConfig, Connection, DatagramOptions, Endpoint, Incoming, PathOptions, ServerConfig};
+use mendpath::{ClientConfig, Connection, DatagramOptions, Endpoint, Incoming, PathOptions};
 use netsim::Seed;
 use serde::{Deserialize, Serialize};
 use testkit::call::traffic::{Arrivals, Frame, Name, Protection, Sent, Traffic, Verdict};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::{
-    admin,
     args::{AppProtection, CallArgs, RelayArgs},
+    console::print,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
-    lab_relay::choice,
+    lab_end::{self, choice},
     protocol::CloseCode,
-    server::{Drain, Statistics, Tally},
-    status::Live,
+    server::Tally,
 };
 
 /// Without a packet for this long, a connection is given up.
@@ -63,34 +62,19 @@ pub async fn server(
     protection: AppProtection,
     args: &RelayArgs,
 ) -> Result<(), Failure> {
-    let failed = |wrong: &dyn std::fmt::Display| Failure::new("cannot serve the lab", wrong, "Report this");
-    let identity = Identity::load_or_create(&args.dir)?;
-    let config = ServerConfig::with_identity(&identity.server).map_err(|error| failed(&error))?;
-    let config = config.transport(choice(args).config(IDLE, 1));
-    let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
-    let tally = Tally::new(Arc::new(Live::new(false)));
-    if let Some(listener) = admin::bind(admin).await? {
-        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone(), None, Drain::new());
-        tokio::spawn(listener.serve(statistics, Statistics::serve));
-    }
+    let (endpoint, tally) = lab_end::listen(listen, admin, args, IDLE).await?;
     let protection = match protection {
         AppProtection::Scheme => Protection::Scheme(args.recovery),
         AppProtection::Copies => Protection::Copies,
         AppProtection::Fec => Protection::Fec,
     };
-    say("listening\n");
+    print("listening\n");
     // The lab makes one call at a time.
     while let Some(incoming) = endpoint.accept().await {
         // What goes wrong shows at the receiver's end.
         let _ = call(incoming, protection, &tally).await;
     }
-    Err(failed(&"the endpoint was closed"))
-}
-
-/// Tells the lab, which reads it; one that is gone needs to hear nothing.
-fn say(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    Err(lab_end::closed())
 }
 
 async fn call(incoming: Incoming, protection: Protection, tally: &Arc<Tally>) -> Option<()> {
@@ -153,7 +137,7 @@ pub async fn client(call: &CallArgs, args: &RelayArgs) -> Result<(), Failure> {
         let _ = timeout(PATHS, connection.add_path(path)).await;
     }
     let (mut send, mut receive) = connection.open_bi().await.map_err(|error| failed(&error))?;
-    say("begins\n");
+    print("begins\n");
     let request =
         Request { time_ns: call.time.as_nanos(), deadline_ns: call.deadline.as_nanos(), seed: call.seed };
     let request = serde_json::to_vec(&request).map_err(|error| failed(&error))?;

@@ -8,22 +8,20 @@ use std::{
     time::Duration,
 };
 
-use mendpath::{ClientConfig, Endpoint, Incoming, PathOptions, ServerConfig};
+use mendpath::{ClientConfig, Endpoint, Incoming, PathOptions};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
 
 use crate::{
-    admin,
     args::RelayArgs,
     failure::{Failure, io_reason},
     identity::{CERTIFICATE_NAME, Identity},
+    lab_end::{self, choice},
     protocol::CloseCode,
-    server::{Drain, Statistics, Tally},
+    server::Tally,
     splice::splice_tcp,
-    status::Live,
-    transport::Choice,
 };
 
 /// Without a byte for this long, a connection is given up.
@@ -41,16 +39,7 @@ pub async fn server(
     admin: Option<SocketAddr>,
     args: &RelayArgs,
 ) -> Result<(), Failure> {
-    let failed = |wrong: &dyn std::fmt::Display| Failure::new("cannot serve the lab", wrong, "Report this");
-    let identity = Identity::load_or_create(&args.dir)?;
-    let config = ServerConfig::with_identity(&identity.server).map_err(|error| failed(&error))?;
-    let config = config.transport(choice(args).config(IDLE, 1));
-    let endpoint = Endpoint::server(config, listen).map_err(|error| failed(&error))?;
-    let tally = Tally::new(Arc::new(Live::new(false)));
-    if let Some(listener) = admin::bind(admin).await? {
-        let statistics = Statistics::new(Arc::clone(&tally), endpoint.clone(), None, Drain::new());
-        tokio::spawn(listener.serve(statistics, Statistics::serve));
-    }
+    let (endpoint, tally) = lab_end::listen(listen, admin, args, IDLE).await?;
     let places = Arc::new(Semaphore::new(MOST));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { break };
@@ -61,7 +50,7 @@ pub async fn server(
             drop(place);
         });
     }
-    Err(failed(&"the endpoint was closed"))
+    Err(lab_end::closed())
 }
 
 async fn serve(incoming: Incoming, origin: SocketAddr, tally: &Arc<Tally>) -> Option<()> {
@@ -124,8 +113,4 @@ async fn carry(
     splice_tcp(tcp, (receive, send), IDLE, &()).await;
     connection.close(CloseCode::Done.into(), b"");
     Some(())
-}
-
-pub(crate) fn choice(args: &RelayArgs) -> Choice {
-    Choice { recovery: args.recovery, congestion: args.congestion, scheduler: args.scheduler, qlog: None }
 }

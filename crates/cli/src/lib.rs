@@ -32,6 +32,8 @@ pub mod invitation;
 #[cfg(feature = "lab")]
 pub mod lab_call;
 #[cfg(feature = "lab")]
+mod lab_end;
+#[cfg(feature = "lab")]
 pub mod lab_relay;
 mod listener;
 mod packet_row;

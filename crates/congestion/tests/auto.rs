@@ -123,6 +123,22 @@ fn a_queue_that_bursts_hide_is_found_out() {
     }
 }
 
+/// Jitter hides a quarter of a bandwidth-delay product from whoever looks at delays alone; that losses
+/// come when they are longest it does not hide.
+#[test]
+fn a_queue_that_jitter_hides_hardly_overflows() {
+    for jitter in [5, 8] {
+        let share = (1..=3).map(|seed| {
+            let mut network = lab(1, seed);
+            network.flow(Auto, &[Path::new(25).jitter(jitter, false)], Duration::ZERO);
+            let delivered = network.goodput(0, 30)[0][0] * 30.0 * 125_000.0 / network::SIZE as f64;
+            network.links[0].overflows as f64 / delivered
+        });
+        let share = share.sum::<f64>() / 3.0;
+        assert!(share < 0.004, "{jitter} ms: {share}");
+    }
+}
+
 #[test]
 fn jitter_does_not_end_slow_start() {
     for (rate, rtt, jitter) in [(100, 50, 2), (100, 50, 5), (300, 8, 2)] {

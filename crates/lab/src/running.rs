@@ -25,8 +25,8 @@ use crate::{
     process::Process,
 };
 pub(crate) use call::Caller;
-use programs::Admin;
 pub(crate) use programs::Programs;
+use programs::{ADMIN, Admin};
 
 /// How long programs may take to start.
 const START: Duration = Duration::from_secs(15);

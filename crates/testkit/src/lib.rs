@@ -19,6 +19,7 @@ pub mod checks;
 pub mod content;
 pub mod fabric_host;
 pub mod faults;
+mod forgetful;
 mod generate;
 pub mod meeting;
 mod names;

@@ -8,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     panic,
-    sync::Arc,
 };
 
 use netsim::{
@@ -16,8 +15,7 @@ use netsim::{
     network::{Direction, PathId as LinkId},
 };
 use proto::{
-    ConnectionError, ConnectionStats, Event, NetworkPath, PathEvent, PathStats, Side, TransportConfig,
-    TransportErrorCode,
+    ConnectionError, ConnectionStats, Event, NetworkPath, PathEvent, PathStats, Side, TransportErrorCode,
 };
 use units::{Duration, Instant};
 
@@ -25,6 +23,7 @@ use self::operations::{arm_from_the_start, is_armed_from_the_start, operation_si
 use crate::{
     application::{Agreement, Application},
     checks::bytes::Wrong,
+    forgetful::forgetful,
     scenario::{Fault, Operation, Scenario},
     world::{ConnectionId, Step, World},
 };
@@ -125,11 +124,6 @@ fn path_event_name(event: PathEvent) -> &'static str {
         PathEvent::Closed { by_peer: true, .. } => "~ path closed by the peer",
         _ => "~ something else about a path",
     }
-}
-
-/// The same without what connections of other runs have learnt.
-fn forgetful(transport: &TransportConfig) -> TransportConfig {
-    TransportConfig { path_store: Arc::default(), ..transport.clone() }
 }
 
 fn is_for_want_of_a_path(error: &ConnectionError) -> bool {

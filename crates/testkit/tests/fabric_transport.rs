@@ -79,6 +79,26 @@ fn what_repair_costs_and_what_was_lost_is_in_the_books() {
     assert!((0.001..0.3).contains(&auto.extra_load()), "{}", auto.extra_load());
 }
 
+/// Runs of one plan have one configuration, and are made in any order.
+#[test]
+fn a_connection_knows_nothing_of_those_before_it() {
+    let topology = Dumbbell::new(1, BitRate::from_mbps(10), Duration::from_millis(20), 100).build();
+    let run = |seed, mendpath| {
+        let lossy = Failure::random(LossRate::new(0.3).unwrap());
+        let faults = vec![Fault::both(Dumbbell::BOTTLENECK, lossy)];
+        let mut sim =
+            Sim::new(&topology, &Options { seed: Seed(seed), faults, ..Options::default() }).unwrap();
+        let mendpath = add(&mut sim, mendpath);
+        sim.add_flow(mendpath, 0, 1, 60_000, Instant::ORIGIN).unwrap();
+        sim.run_until_done(after(100)).unwrap();
+        sim.fabric().trace_hash()
+    };
+    let shared = with(RecoveryKind::Auto, 1);
+    for seed in 1..=8 {
+        assert_eq!(run(seed, shared.clone()), run(seed, with(RecoveryKind::Auto, 1)), "{seed}");
+    }
+}
+
 #[test]
 fn a_long_lived_connection_says_what_it_has_delivered() {
     let topology = Dumbbell::new(1, BitRate::from_mbps(10), Duration::from_millis(20), 100).build();

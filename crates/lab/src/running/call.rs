@@ -2,14 +2,13 @@
 
 use std::{
     fs,
-    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use units::Duration;
 
 use super::{
-    Admin, Programs, START, Starter,
+    ADMIN, Admin, Programs, START, Starter,
     mendpath::{INSTALL, schemes, words},
 };
 use crate::{
@@ -21,7 +20,6 @@ use crate::{
 
 /// Where the sender listens.
 const PORT: u16 = 4_433;
-const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
 /// How much longer than the call itself its ends may take, to connect and to find out what became of
 /// the last frames.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,11 +1,14 @@
 //! The programs of a contender, and what they and the system say about them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use units::Duration;
 
 use super::mendpath;
 use crate::{LabError, bed::TestBed, process::Process};
+
+/// Where a server shows statistics that is the only one of its namespace.
+pub(super) const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
 
 /// Programs that end when this is dropped; the kernel's own contenders have none.
 #[derive(Default)]

@@ -1,12 +1,9 @@
 //! A web server as a contender: `mendpath serve`, or another as its adapter says.
 
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    process::Command,
-};
+use std::process::Command;
 
 use super::{
-    Admin, Programs, Starter,
+    ADMIN, Admin, Programs, Starter,
     mendpath::{INSTALL, schemes, words},
 };
 use crate::{
@@ -19,7 +16,6 @@ use crate::{
 
 /// Browsers ask there without being told.
 const PORT: u16 = 443;
-const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 9_000);
 
 impl Starter<'_> {
     /// Starts the server of a page, and says by what it is asked. Whether it listens shows when a

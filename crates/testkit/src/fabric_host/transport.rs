@@ -17,7 +17,7 @@
 //! [`DATAGRAMS`] under way per connection; the oldest gives way, as if lost, and
 //! [`Carried::displaced`] counts it.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::collections::VecDeque;
 
 use netsim::{
     Seed,
@@ -36,7 +36,7 @@ use super::{
     datagrams::Datagrams,
     pair::{End, Outgoing, Pair},
 };
-use crate::world::IP_UDP_HEADERS;
+use crate::{forgetful::forgetful, world::IP_UDP_HEADERS};
 
 /// Most datagrams of one connection that are under way, lost ones included until they are the
 /// oldest.
@@ -86,7 +86,7 @@ impl Protocol for Mendpath {
     fn connect(&self, ends: Endpoints) -> Box<dyn Transport> {
         // What differs between runs is what happens to a connection; its identifiers need not.
         let seed = Seed(u64::from(ends.conn)).child("fabric transport", 0);
-        let config = TransportConfig { path_store: Arc::default(), ..self.config.clone() };
+        let config = forgetful(&self.config);
         let mut pair = Pair::new(ends.from, ends.to, &config, self.paths.clamp(1, MAX_PATHS), seed);
         pair.one_shot = ends.ends_with_its_flow();
         Box::new(Carried {

@@ -14,7 +14,7 @@ use units::{BitRate, Bytes};
 use super::Office;
 use crate::{
     accounts::{self, AccountId, LATEST, Name, Record, Terms, Usage},
-    commands::print,
+    console::print,
     console::say,
     failure::{Failure, io_reason},
 };
