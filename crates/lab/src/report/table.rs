@@ -53,7 +53,7 @@ pub(super) fn headings(row: &Row) -> Vec<&'static str> {
         Kind::Fetch => ["mean", "p50", "p90", "p99", "max", "failed"].as_slice(),
         Kind::Bulk => &["Mbit/s", "least", "most", "gap", "stopped", "back"],
         Kind::Share => &["with", "Mbit/s", "share", "even after"],
-        Kind::Call => &["frames", "in time", "audio", "while cut", "mended", "late", "expired"],
+        Kind::Call => &["frames", "in time", "audio", "while cut", "mended", "too late", "expired"],
         Kind::Page => &["mean", "p50", "p90", "p99", "max", "failed", "first", "by"],
     });
     headings.extend(["sent", "extra", "used", "wasted", "lost", "full", "late", "cpu", "paths", "notes"]);
