@@ -1,95 +1,185 @@
-//! Which file a path may name.
+//! The files of a directory.
 
-use std::path::{Path, PathBuf};
+mod body;
+mod conditions;
+mod open;
 
+use std::{
+    convert::Infallible,
+    fs::{File, Metadata},
+    future::Future,
+    ops::Range,
+    path::{Path, PathBuf},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use headers::{AcceptRanges, ContentLength, ContentRange, HeaderMap, HeaderMapExt as _};
+use http_body_util::BodyExt as _;
+use hyper::{
+    Method, Request, Response, StatusCode, Uri,
+    header::{
+        ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, LOCATION, VARY,
+        X_CONTENT_TYPE_OPTIONS,
+    },
+};
 use percent_encoding::percent_decode_str;
+use tower::Service;
+
+use self::{
+    body::FileBody,
+    conditions::{Answer, Validators},
+    open::{Place, Root},
+};
+use super::site::{BoxError, SiteBody, text};
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
-/// What is sent instead of a file or a directory, which must be allowed as well.
-const INSTEAD: [&str; 2] = [".gz", ".br"];
 /// What stands for its directory.
 const INDEX: &str = "index.html";
+/// How a file's name ends that is sent instead of another, and the coding; the better ones first.
+const CODINGS: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
 
-/// Says what of a directory is shown.
+/// Answers requests for files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
-    /// Without links.
-    pub(super) root: PathBuf,
-    pub(super) follow_symlinks: bool,
+    root: Root,
+}
+
+/// A file that answers a request.
+struct Found {
+    file: File,
+    metadata: Metadata,
+    kind: HeaderValue,
+    coding: Option<&'static str>,
 }
 
 impl Files {
-    /// Whether the path of a request may be looked for: it stays within the root, also through
-    /// links, and names nothing hidden. What does not exist may.
-    pub(super) fn allow(&self, path: &str) -> impl Future<Output = bool> + Send + 'static {
-        let (relative, files) = (relative(path), self.clone());
-        async move {
-            let Some(relative) = relative else { return false };
-            if files.follow_symlinks {
-                return true;
-            }
-            let looking = tokio::task::spawn_blocking(move || files.holds_all(&relative));
-            looking.await.unwrap_or(false)
+    /// The files of the directory at `root`. Links that lead out of it are followed only on demand.
+    ///
+    /// # Errors
+    /// If it is no directory, or cannot be read.
+    pub(super) fn new(root: &Path, follow_symlinks: bool) -> std::io::Result<Self> {
+        Ok(Self { root: Root::new(root, follow_symlinks)? })
+    }
+
+    async fn answer(&self, method: &Method, uri: &Uri, fields: &HeaderMap) -> Response<SiteBody> {
+        if !matches!(*method, Method::GET | Method::HEAD) {
+            let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "Files can be read only.\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        match self.find(uri.path(), fields).await {
+            Some(Ok(found)) => found.answer(method, fields),
+            Some(Err(Directory)) => redirect(uri),
+            None => text(StatusCode::NOT_FOUND, "There is no such page.\n"),
         }
     }
 
-    /// Whether nothing that may be sent for this path lies elsewhere. Only what is a link, or below
-    /// one, has to be followed to know; there are none on the way to most files.
-    fn holds_all(&self, relative: &Path) -> bool {
-        let mut file = self.root.clone();
-        let (above, name) = (relative.parent().unwrap_or(relative), relative.file_name());
-        for part in above {
-            file.push(part);
-            match Kind::of(&file) {
-                Kind::Link => return self.really_holds_all(&self.root.join(relative)),
-                Kind::Directory => {}
-                Kind::Other => return true,
+    /// The file that answers a request for this path; what is wrong with the disk is nobody's
+    /// business.
+    async fn find(&self, path: &str, fields: &HeaderMap) -> Option<Result<Found, Directory>> {
+        let mut relative = relative(path)?;
+        let mut place = self.root.open(&relative).await.ok()?;
+        if path.ends_with('/') {
+            // A name that ends so is no file's.
+            let Place::Directory = place else { return None };
+            relative.push(INDEX);
+            place = self.root.open(&relative).await.ok()?;
+        }
+        let Place::File(file, metadata) = place else { return Some(Err(Directory)) };
+        let kind = mime_guess::from_path(&relative).first_or_octet_stream();
+        let kind = HeaderValue::try_from(kind.essence_str()).ok()?;
+        for (ending, coding) in CODINGS {
+            if takes(fields, coding)
+                && let Ok(Place::File(file, metadata)) = self.root.open(&with(&relative, ending)).await
+            {
+                return Some(Ok(Found { file, metadata, kind, coding: Some(coding) }));
             }
         }
-        file.extend(name);
-        let unlinked = |base: &Path| INSTEAD.iter().all(|ending| Kind::of(&with(base, ending)) != Kind::Link);
-        let is_simple = unlinked(&file)
-            && match Kind::of(&file) {
-                Kind::Link => false,
-                Kind::Other => true,
-                Kind::Directory => {
-                    let index = file.join(INDEX);
-                    Kind::of(&index) != Kind::Link && unlinked(&index)
+        Some(Ok(Found { file, metadata, kind, coding: None }))
+    }
+}
+
+/// A directory was asked for as if it was a file.
+struct Directory;
+
+impl Found {
+    fn answer(self, method: &Method, fields: &HeaderMap) -> Response<SiteBody> {
+        let len = self.metadata.len();
+        let validators = Validators::new(&self.metadata);
+        let answer = validators.answer(fields, len);
+        let (status, sent) = match answer {
+            Answer::Whole => (StatusCode::OK, 0..len),
+            Answer::Part(ref part) => (StatusCode::PARTIAL_CONTENT, part.clone()),
+            Answer::NotModified => (StatusCode::NOT_MODIFIED, 0..0),
+            Answer::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, 0..0),
+            Answer::NotSatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0),
+        };
+        let body = if *method == Method::HEAD { 0..0 } else { sent.clone() };
+        let mut response =
+            Response::new(FileBody::new(self.file, body).map_err(BoxError::from).boxed_unsync());
+        *response.status_mut() = status;
+        let said = response.headers_mut();
+        if let Some(tag) = validators.tag {
+            said.typed_insert(tag);
+        }
+        if let Some(modified) = validators.modified {
+            said.typed_insert(modified);
+        }
+        said.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        said.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        match answer {
+            Answer::Whole | Answer::Part(_) => {
+                describe(said, &sent, self.kind, self.coding);
+                if status == StatusCode::PARTIAL_CONTENT
+                    && let Ok(range) = ContentRange::bytes(sent, len)
+                {
+                    said.typed_insert(range);
                 }
-            };
-        is_simple || self.really_holds_all(&file)
-    }
-
-    /// The same by following whatever links there are.
-    fn really_holds_all(&self, file: &Path) -> bool {
-        let all =
-            |base: &Path| self.holds(base) && INSTEAD.iter().all(|ending| self.holds(&with(base, ending)));
-        all(file) && all(&file.join(INDEX))
-    }
-
-    fn holds(&self, file: &Path) -> bool {
-        file.canonicalize().map_or(true, |real| real.starts_with(&self.root))
-    }
-}
-
-/// What stands at a place, links not followed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Link,
-    Directory,
-    /// A file, or nothing at all: nothing is below it.
-    Other,
-}
-
-impl Kind {
-    fn of(place: &Path) -> Self {
-        match place.symlink_metadata() {
-            Ok(found) if found.is_symlink() => Self::Link,
-            Ok(found) if found.is_dir() => Self::Directory,
-            _ => Self::Other,
+            }
+            Answer::NotSatisfiable => said.typed_insert(ContentRange::unsatisfied_bytes(len)),
+            Answer::NotModified | Answer::PreconditionFailed => {}
         }
+        response
     }
+}
+
+/// Says what a response carries.
+fn describe(said: &mut HeaderMap, sent: &Range<u64>, kind: HeaderValue, coding: Option<&'static str>) {
+    said.typed_insert(AcceptRanges::bytes());
+    said.typed_insert(ContentLength(sent.end - sent.start));
+    said.insert(CONTENT_TYPE, kind);
+    if let Some(coding) = coding {
+        said.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+    }
+}
+
+/// Sends a browser to the directory's own name, below which its links are right.
+fn redirect(uri: &Uri) -> Response<SiteBody> {
+    // With two slashes the first name would be a host's.
+    let path = uri.path().trim_start_matches('/');
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    let mut response = text(StatusCode::TEMPORARY_REDIRECT, "It is a directory.\n");
+    if let Ok(location) = HeaderValue::try_from(format!("/{path}/{query}")) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// Whether a client takes a coding (RFC 9110 section 12.5.3).
+fn takes(fields: &HeaderMap, coding: &str) -> bool {
+    let named = |name: &str| {
+        let all = fields.get_all(ACCEPT_ENCODING).into_iter().filter_map(|field| field.to_str().ok());
+        all.flat_map(|field| field.split(',')).find_map(|one| {
+            let mut parts = one.split(';').map(str::trim);
+            parts.next().is_some_and(|it| it.eq_ignore_ascii_case(name)).then(|| {
+                let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+                weight.is_none_or(|weight| weight.parse().is_ok_and(|weight: f32| weight > 0.0))
+            })
+        })
+    };
+    named(coding).or_else(|| named("*")).unwrap_or(false)
 }
 
 /// The file's name with this ending.
@@ -110,8 +200,29 @@ fn relative(path: &str) -> Option<PathBuf> {
     parts.iter().all(|part| shown(part)).then(|| parts.iter().collect())
 }
 
+impl<B: Send + 'static> Service<Request<B>> for Files {
+    type Response = Response<SiteBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let files = self.clone();
+        // Nobody reads a body for a file.
+        let (parts, _) = request.into_parts();
+        Box::pin(async move { Ok(files.answer(&parts.method, &parts.uri, &parts.headers).await) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
+    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE};
+
     use super::*;
 
     #[test]
@@ -135,48 +246,100 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn links_stay_within_unless_they_may_leave() {
-        let outside = tempfile::tempdir().unwrap();
+    #[test]
+    fn codings_are_taken_as_they_are_weighed() {
+        let takes = |field: &'static str, coding| {
+            takes(&HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(field))]), coding)
+        };
+        assert!(takes("gzip, deflate, br", "br") && takes("gzip;q=0.5", "gzip") && takes("GZIP", "gzip"));
+        assert!(takes("*", "br") && takes("gzip;q=0, *", "br"));
+        assert!(!takes("gzip;q=0, *", "gzip") && !takes("identity", "br") && !takes("br; q=0.0", "br"));
+        assert!(!super::takes(&HeaderMap::new(), "gzip"));
+    }
+
+    fn site() -> (tempfile::TempDir, Files) {
         let root = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("secret"), "").unwrap();
-        std::fs::create_dir(root.path().join("dir")).unwrap();
-        std::fs::write(root.path().join("page"), "").unwrap();
-        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, root.path().join(name)).unwrap();
-        link(&outside.path().join("secret"), "out");
-        link(outside.path(), "away");
-        link(&root.path().join("page"), "in");
-        link(&outside.path().join("secret"), "page2.gz");
-        link(&outside.path().join("secret"), "dir/index.html");
-        for dir in ["real", "real/deep", "gone"] {
-            std::fs::create_dir(root.path().join(dir)).unwrap();
-        }
-        std::fs::write(root.path().join("real/deep/page"), "").unwrap();
-        link(&root.path().join("real"), "also");
-        link(&outside.path().join("secret"), "real/page.br");
-        link(&outside.path().join("secret"), "gone/index.html.gz");
-        let mut files = Files { root: root.path().canonicalize().unwrap(), follow_symlinks: false };
-        for (path, allowed) in [
-            ("/page", true),
-            ("/in", true),
-            ("/none", true),
-            ("/out", false),
-            ("/away/secret", false),
-            ("/page2", false),
-            ("/dir/", false),
-            ("/gone/", false),
-            ("/real/", true),
-            ("/real/page", false),
-            ("/real/deep/page", true),
-            ("/also/deep/page", true),
-            ("/also/page", false),
-            ("/page/below", true),
-            ("/none/page.gz", true),
+        let outside = std::fs::canonicalize(std::env::current_exe().unwrap()).unwrap();
+        let at = |name: &str| root.path().join(name);
+        std::fs::create_dir(at("dir")).unwrap();
+        std::fs::create_dir(at("empty")).unwrap();
+        for (name, words) in [
+            ("page.html", "a page"),
+            ("page.html.gz", "gzip"),
+            ("page.html.br", "brotli"),
+            ("dir/index.html", "index"),
+            ("data", "0123456789"),
         ] {
-            assert_eq!(files.allow(path).await, allowed, "{path}");
+            std::fs::write(at(name), words).unwrap();
         }
-        files.follow_symlinks = true;
-        assert!(files.allow("/out").await);
-        assert!(!files.allow("/../out").await);
+        symlink(&outside, at("data.gz")).unwrap();
+        symlink(&outside, at("empty/index.html")).unwrap();
+        let files = Files::new(root.path(), false).unwrap();
+        (root, files)
+    }
+
+    async fn ask(files: &Files, method: Method, path: &str, fields: HeaderMap) -> (Response<()>, String) {
+        let answer = files.answer(&method, &path.parse().unwrap(), &fields).await;
+        let (parts, body) = answer.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        (Response::from_parts(parts, ()), String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    async fn get(files: &Files, path: &str, takes: &'static str) -> (StatusCode, String) {
+        let fields = HeaderMap::from_iter([(ACCEPT_ENCODING, HeaderValue::from_static(takes))]);
+        let (answer, body) = ask(files, Method::GET, path, fields).await;
+        (answer.status(), body)
+    }
+
+    #[tokio::test]
+    async fn what_is_stored_in_a_coding_is_sent_to_who_takes_it() {
+        let (_root, files) = site();
+        for (path, takes, words) in [
+            ("/page.html", "", "a page"),
+            ("/page.html", "gzip", "gzip"),
+            ("/page.html", "gzip, br", "brotli"),
+            ("/dir/", "gzip, br", "index"),
+            ("/data", "gzip", "0123456789"),
+        ] {
+            assert_eq!(get(&files, path, takes).await, (StatusCode::OK, words.into()), "{path} {takes}");
+        }
+        for path in ["/none", "/empty/", "/data/", "/.git", "/data.gz"] {
+            assert_eq!(get(&files, path, "").await.0, StatusCode::NOT_FOUND, "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_directory_has_a_slash() {
+        let (_root, files) = site();
+        for (asked, location) in [("/dir", "/dir/"), ("//dir?a=b", "/dir/?a=b"), ("/%64ir", "/%64ir/")] {
+            let (answer, _) = ask(&files, Method::GET, asked, HeaderMap::new()).await;
+            assert_eq!(answer.status(), StatusCode::TEMPORARY_REDIRECT);
+            assert_eq!(answer.headers()[LOCATION], location);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_response_says_what_it_carries() {
+        let (_root, files) = site();
+        let (whole, body) = ask(&files, Method::GET, "/data", HeaderMap::new()).await;
+        assert_eq!((whole.headers()[CONTENT_LENGTH].as_bytes(), &*body), (&b"10"[..], "0123456789"));
+        assert_eq!(whole.headers()[CONTENT_TYPE], "application/octet-stream");
+        let (head, body) = ask(&files, Method::HEAD, "/data", HeaderMap::new()).await;
+        assert_eq!((head.headers(), &*body), (whole.headers(), ""));
+        let known = HeaderMap::from_iter([(IF_NONE_MATCH, whole.headers()[ETAG].clone())]);
+        let (same, body) = ask(&files, Method::GET, "/data", known).await;
+        assert_eq!((same.status(), &*body), (StatusCode::NOT_MODIFIED, ""));
+        assert_eq!(same.headers()[ETAG], whole.headers()[ETAG]);
+        let range = |range| HeaderMap::from_iter([(RANGE, HeaderValue::from_static(range))]);
+        let (part, body) = ask(&files, Method::GET, "/data", range("bytes=3-5")).await;
+        assert_eq!((part.status(), &*body), (StatusCode::PARTIAL_CONTENT, "345"));
+        assert_eq!(part.headers()[CONTENT_RANGE], "bytes 3-5/10");
+        assert_eq!(part.headers()[CONTENT_LENGTH], "3");
+        let (beyond, body) = ask(&files, Method::GET, "/data", range("bytes=10-")).await;
+        assert_eq!((beyond.status(), &*body), (StatusCode::RANGE_NOT_SATISFIABLE, ""));
+        assert_eq!(beyond.headers()[CONTENT_RANGE], "bytes */10");
+        let (refused, _) = ask(&files, Method::POST, "/data", HeaderMap::new()).await;
+        assert_eq!(refused.status(), StatusCode::METHOD_NOT_ALLOWED);
+        assert_eq!(refused.headers()[ALLOW], "GET, HEAD");
     }
 }

@@ -13,14 +13,14 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::{
-    Method, Request, Response, StatusCode, Version,
+    Request, Response, StatusCode, Version,
     body::Body,
-    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue, X_CONTENT_TYPE_OPTIONS},
+    header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue},
 };
 use mendpath_h3::EarlyData;
 use tokio::time::Instant;
 use tower::Service;
-use tower_http::{compression::Compression, services::ServeDir};
+use tower_http::compression::Compression;
 
 use super::{
     Content, ServeOptions, Statistics,
@@ -52,7 +52,7 @@ pub(super) struct Site {
 }
 
 enum Source {
-    Files(Files, Compression<ServeDir>),
+    Files(Compression<Files>),
     Backend(Backend),
 }
 
@@ -64,17 +64,11 @@ impl Site {
     ) -> Result<Self, Failure> {
         let source = match &options.content {
             Content::Files { root, follow_symlinks } => {
-                let failed = |wrong: String| {
+                let files = Files::new(root, *follow_symlinks).map_err(|error| {
                     let tried = format!("cannot serve {}", root.display());
-                    Failure::new(tried, wrong, "Name a directory with --root")
-                };
-                let root = root.canonicalize().map_err(|error| failed(io_reason(&error)))?;
-                if !root.is_dir() {
-                    return Err(failed("it is no directory".into()));
-                }
-                let directory = ServeDir::new(&root).precompressed_br().precompressed_gzip();
-                let files = Files { root, follow_symlinks: *follow_symlinks };
-                Source::Files(files, Compression::new(directory))
+                    Failure::new(tried, io_reason(&error), "Name a directory with --root")
+                })?;
+                Source::Files(Compression::new(files))
             }
             Content::Proxy(url) => Source::Backend(Backend::new(url.clone())),
         };
@@ -115,12 +109,7 @@ impl Site {
                 Box::pin(std::future::ready(text(too_early, "Not before the handshake is complete.\n")))
             }
             Source::Backend(backend) => backend.answer(request, from),
-            Source::Files(files, directory) => {
-                let allowed = Box::pin(files.allow(request.uri().path()));
-                // Nobody reads a body for a file.
-                let request = request.map(|_| Empty::new());
-                Box::pin(from_files(allowed, directory.clone(), request))
-            }
+            Source::Files(files) => Box::pin(from_files(files.clone(), request.map(|_| Empty::new()))),
         };
         Box::pin(async move { finish(source.await, alternative, entry) })
     }
@@ -147,24 +136,10 @@ fn finish(
     response.map(|body| Logged::new(body, status, entry).boxed_unsync())
 }
 
-async fn from_files(
-    allowed: Pin<Box<dyn Future<Output = bool> + Send>>,
-    mut directory: Compression<ServeDir>,
-    request: Request<Empty<Bytes>>,
-) -> Response<SiteBody> {
-    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-    if reads && !allowed.await {
-        return text(StatusCode::NOT_FOUND, "There is no such page.\n");
-    }
-    // It is always ready.
-    match directory.call(request).await {
-        Ok(response) if response.status() == StatusCode::NOT_FOUND => {
-            text(StatusCode::NOT_FOUND, "There is no such page.\n")
-        }
-        Ok(mut response) => {
-            response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-            response.map(|body| body.map_err(BoxError::from).boxed_unsync())
-        }
+async fn from_files(mut files: Compression<Files>, request: Request<Empty<Bytes>>) -> Response<SiteBody> {
+    // They are always ready.
+    match files.call(request).await {
+        Ok(response) => response.map(|body| body.boxed_unsync()),
         Err(error) => match error {},
     }
 }

@@ -1,0 +1,148 @@
+//! A file as a response's body.
+
+use std::{
+    fs::File,
+    future::Future,
+    io::{ErrorKind, Result},
+    ops::Range,
+    os::unix::fs::FileExt,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::task::JoinHandle;
+
+/// What is read at a time.
+const PIECE: u64 = 64 << 10;
+
+/// A part of a file. What the system has in memory is read at once, everything else by a thread that
+/// may wait for the disk.
+pub(super) struct FileBody {
+    file: Arc<File>,
+    /// Still to be sent.
+    range: Range<u64>,
+    reading: Option<JoinHandle<Result<Bytes>>>,
+}
+
+impl FileBody {
+    /// These bytes of the file.
+    pub(super) fn new(file: File, range: Range<u64>) -> Self {
+        Self { file: Arc::new(file), range, reading: None }
+    }
+
+    /// Bytes still to be sent.
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+}
+
+impl Body for FileBody {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>>>> {
+        if self.len() == 0 {
+            return Poll::Ready(None);
+        }
+        let (start, size) = (self.range.start, self.len().min(PIECE) as usize);
+        let at_hand = if self.reading.is_none() { read_at_hand(&self.file, start, size) } else { None };
+        let piece = match at_hand {
+            Some(piece) => piece,
+            None => {
+                let file = self.file.clone();
+                let read = move || read_from_disk(&file, start, size);
+                let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(read));
+                let read = ready!(Pin::new(reading).poll(cx));
+                self.reading = None;
+                read.map_err(std::io::Error::other)?
+            }
+        };
+        Poll::Ready(Some(piece.and_then(|piece| {
+            if piece.is_empty() {
+                // It was longer when its length was said.
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            self.range.start += piece.len() as u64;
+            Ok(Frame::data(piece))
+        })))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.len())
+    }
+}
+
+/// Reads what the system has in memory; `None` where the disk has to be asked (preadv2(2)).
+#[cfg(target_os = "linux")]
+fn read_at_hand(file: &File, start: u64, size: usize) -> Option<Result<Bytes>> {
+    use std::io::IoSliceMut;
+
+    use rustix::io::{ReadWriteFlags, preadv2};
+    let mut piece = vec![0; size];
+    let read = preadv2(file, &mut [IoSliceMut::new(&mut piece)], start, ReadWriteFlags::NOWAIT);
+    // Whatever else is wrong, the disk says it again.
+    let read = read.ok()?;
+    piece.truncate(read);
+    Some(Ok(piece.into()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_at_hand(_file: &File, _start: u64, _size: usize) -> Option<Result<Bytes>> {
+    None
+}
+
+fn read_from_disk(file: &File, start: u64, size: usize) -> Result<Bytes> {
+    let mut piece = vec![0; size];
+    let read = file.read_at(&mut piece, start)?;
+    piece.truncate(read);
+    Ok(piece.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use super::*;
+
+    fn file(bytes: &[u8]) -> File {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(bytes, 0).unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn a_part_comes_whole_and_nothing_beyond() {
+        let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        for range in [0..200_000, 1..199_999, 65_535..65_537, 7..7, 0..1] {
+            let body = FileBody::new(file(&bytes), range.clone());
+            assert_eq!(body.size_hint().exact(), Some(range.end - range.start));
+            let read = body.collect().await.unwrap().to_bytes();
+            assert_eq!(read, bytes[range.start as usize..range.end as usize], "{range:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_became_shorter_is_an_error() {
+        let body = FileBody::new(file(b"short"), 0..10);
+        assert_eq!(body.collect().await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    }
+
+    #[test]
+    fn disk_and_memory_say_the_same() {
+        let file = file(b"0123456789");
+        for (start, size) in [(0, 10), (3, 4), (8, 10), (10, 5)] {
+            let read = read_from_disk(&file, start, size).unwrap();
+            assert_eq!(read.len(), size.min(10 - start as usize));
+            if let Some(at_hand) = read_at_hand(&file, start, size) {
+                assert_eq!(at_hand.unwrap(), read);
+            }
+        }
+    }
+}

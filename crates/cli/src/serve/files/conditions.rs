@@ -1,0 +1,166 @@
+//! Conditions and ranges of requests for files (RFC 9110 sections 13 and 14).
+
+use std::{fs::Metadata, ops::Range, time::UNIX_EPOCH};
+
+use headers::{
+    ETag, HeaderMap, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
+    LastModified,
+};
+use http_range::{HttpRange, HttpRangeParseError};
+use hyper::header::{IF_RANGE, RANGE};
+
+/// What tells a file's states apart.
+pub(super) struct Validators {
+    /// A weak one: files may change twice within what their time can say, and what is compressed on
+    /// the way has the same.
+    pub(super) tag: Option<ETag>,
+    /// When it was changed last.
+    pub(super) modified: Option<LastModified>,
+}
+
+/// How a request for a file is answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// With all of it.
+    Whole,
+    /// With these bytes.
+    Part(Range<u64>),
+    /// That the client has it already.
+    NotModified,
+    /// That it is no longer what the client thinks.
+    PreconditionFailed,
+    /// That it is not as long.
+    NotSatisfiable,
+}
+
+impl Validators {
+    pub(super) fn new(file: &Metadata) -> Self {
+        let modified = file.modified().ok();
+        let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let tag = since.and_then(|since| {
+            format!("W/\"{:x}-{:x}.{:x}\"", file.len(), since.as_secs(), since.subsec_nanos()).parse().ok()
+        });
+        Self { tag, modified: since.and(modified).map(LastModified::from) }
+    }
+
+    /// What these fields of a request ask of a file with so many bytes, in the order of RFC 9110
+    /// section 13.2.2.
+    pub(super) fn answer(&self, fields: &HeaderMap, len: u64) -> Answer {
+        if !self.is_expected(fields) {
+            Answer::PreconditionFailed
+        } else if self.is_known(fields) {
+            Answer::NotModified
+        } else if self.is_range_of_this(fields) {
+            part(fields, len)
+        } else {
+            Answer::Whole
+        }
+    }
+
+    fn is_expected(&self, fields: &HeaderMap) -> bool {
+        if let Some(tags) = fields.typed_get::<IfMatch>() {
+            return tags.is_any() || self.tag.as_ref().is_some_and(|tag| tags.precondition_passes(tag));
+        }
+        let since = fields.typed_get::<IfUnmodifiedSince>();
+        since.is_none_or(|since| self.modified.is_none_or(|time| since.precondition_passes(time.into())))
+    }
+
+    fn is_known(&self, fields: &HeaderMap) -> bool {
+        if let Some(tags) = fields.typed_get::<IfNoneMatch>() {
+            return self.tag.as_ref().is_some_and(|tag| !tags.precondition_passes(tag));
+        }
+        let since = fields.typed_get::<IfModifiedSince>();
+        since.is_some_and(|since| self.modified.is_some_and(|time| !since.is_modified(time.into())))
+    }
+
+    fn is_range_of_this(&self, fields: &HeaderMap) -> bool {
+        match fields.typed_get::<IfRange>() {
+            Some(state) => !state.is_modified(self.tag.as_ref(), self.modified.as_ref()),
+            None => !fields.contains_key(IF_RANGE),
+        }
+    }
+}
+
+/// One range is answered with it; who asks for several gets all (RFC 9110 section 14.2 allows it).
+fn part(fields: &HeaderMap, len: u64) -> Answer {
+    let asked = fields.get(RANGE).map(|field| HttpRange::parse_bytes(field.as_bytes(), len));
+    match asked {
+        Some(Ok(ranges)) => match ranges[..] {
+            [HttpRange { start, length }] => Answer::Part(start..start + length),
+            _ => Answer::Whole,
+        },
+        Some(Err(HttpRangeParseError::NoOverlap)) => Answer::NotSatisfiable,
+        // What is no range counts as none.
+        _ => Answer::Whole,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use hyper::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    const THEN: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+    const BEFORE: &str = "Tue, 14 Nov 2023 22:13:19 GMT";
+
+    fn answer(fields: &[(&'static str, &'static str)]) -> Answer {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(1_000).unwrap();
+        file.set_modified(UNIX_EPOCH + Duration::from_millis(1_700_000_000_500)).unwrap();
+        let named = |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        Validators::new(&file.metadata().unwrap()).answer(&fields.iter().map(named).collect(), 1_000)
+    }
+
+    #[test]
+    fn who_has_it_is_told_so() {
+        const TAG: &str = "W/\"3e8-6553f100.1dcd6500\"";
+        assert_eq!(answer(&[]), Answer::Whole);
+        assert_eq!(answer(&[("if-none-match", TAG)]), Answer::NotModified);
+        assert_eq!(answer(&[("if-none-match", "\"3e8-6553f100.1dcd6500\"")]), Answer::NotModified);
+        assert_eq!(answer(&[("if-none-match", "*")]), Answer::NotModified);
+        assert_eq!(answer(&[("if-modified-since", THEN)]), Answer::NotModified);
+        assert_eq!(answer(&[("if-modified-since", BEFORE)]), Answer::Whole);
+        assert_eq!(answer(&[("if-modified-since", "yesterday")]), Answer::Whole);
+        let other = ("if-none-match", "\"other\"");
+        assert_eq!(answer(&[other, ("if-modified-since", THEN)]), Answer::Whole, "tags count more");
+    }
+
+    #[test]
+    fn who_expects_another_state_is_told_so() {
+        assert_eq!(answer(&[("if-match", "*")]), Answer::Whole);
+        assert_eq!(answer(&[("if-match", "\"other\"")]), Answer::PreconditionFailed);
+        assert_eq!(answer(&[("if-unmodified-since", BEFORE)]), Answer::PreconditionFailed);
+        assert_eq!(answer(&[("if-unmodified-since", THEN)]), Answer::Whole);
+    }
+
+    #[test]
+    fn ranges_are_cut_at_the_end() {
+        for (range, expected) in [
+            ("bytes=0-99", Answer::Part(0..100)),
+            ("bytes=900-", Answer::Part(900..1_000)),
+            ("bytes=900-5000", Answer::Part(900..1_000)),
+            ("bytes=-10", Answer::Part(990..1_000)),
+            ("bytes=-2000", Answer::Part(0..1_000)),
+            ("bytes=1000-", Answer::NotSatisfiable),
+            ("bytes=0-0,5-5", Answer::Whole),
+            ("bytes=9-1", Answer::Whole),
+            ("pages=1-2", Answer::Whole),
+            ("bytes=", Answer::Whole),
+        ] {
+            assert_eq!(answer(&[("range", range)]), expected, "{range}");
+        }
+    }
+
+    #[test]
+    fn a_range_of_another_state_is_not_sent() {
+        let range = ("range", "bytes=0-9");
+        assert_eq!(answer(&[range, ("if-range", THEN)]), Answer::Part(0..10));
+        assert_eq!(answer(&[range, ("if-range", BEFORE)]), Answer::Whole);
+        assert_eq!(answer(&[range, ("if-range", "W/\"3e8-6553f100.1dcd6500\"")]), Answer::Whole, "weak");
+        assert_eq!(answer(&[range, ("if-range", "nonsense")]), Answer::Whole);
+        assert_eq!(answer(&[("if-none-match", "*"), range]), Answer::NotModified, "conditions come first");
+    }
+}

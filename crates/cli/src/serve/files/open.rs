@@ -1,0 +1,191 @@
+//! Files of a directory, opened.
+
+use std::{
+    fs::{File, Metadata},
+    io::{Error, ErrorKind, Result},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A directory whose files are shown.
+#[derive(Clone, Debug)]
+pub(super) struct Root {
+    /// Without links.
+    path: Arc<Path>,
+    #[cfg(target_os = "linux")]
+    directory: Arc<File>,
+    follow_symlinks: bool,
+}
+
+/// What stands at a path.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// A file and what the system says about it.
+    File(File, Metadata),
+    /// A directory.
+    Directory,
+}
+
+impl Root {
+    /// The directory at this path.
+    ///
+    /// # Errors
+    /// If it is no directory, or cannot be read.
+    pub(super) fn new(path: &Path, follow_symlinks: bool) -> Result<Self> {
+        let path = path.canonicalize()?;
+        if !path.is_dir() {
+            return Err(ErrorKind::NotADirectory.into());
+        }
+        Ok(Self {
+            #[cfg(target_os = "linux")]
+            directory: Arc::new(File::open(&path)?),
+            path: path.into(),
+            follow_symlinks,
+        })
+    }
+
+    /// Opens what is at a path below the root, which names nothing above itself. Nothing is there
+    /// where a link leads out of the root, unless those are followed.
+    ///
+    /// Nobody waits for a disk: what the system has at hand is opened at once, everything else by a
+    /// thread that may wait.
+    ///
+    /// # Errors
+    /// If nothing is there that may be shown.
+    pub(super) async fn open(&self, relative: &Path) -> Result<Place> {
+        if let Some(place) = self.open_at_hand(relative) {
+            return place;
+        }
+        let (root, relative) = (self.clone(), relative.to_owned());
+        let opening = tokio::task::spawn_blocking(move || root.open_on_disk(&relative));
+        opening.await.map_err(Error::other)?
+    }
+
+    /// The same of what the system has in memory; `None` where it has to look (openat2(2)).
+    #[cfg(target_os = "linux")]
+    fn open_at_hand(&self, relative: &Path) -> Option<Result<Place>> {
+        use rustix::{
+            fs::{Mode, OFlags, ResolveFlags, openat2},
+            io::Errno,
+        };
+        let mut resolve = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
+        resolve.set(ResolveFlags::BENEATH, !self.follow_symlinks);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // The root itself is no name below it.
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        match openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
+            Ok(file) => Some(place(file.into())),
+            Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) => Some(Err(error.into())),
+            // Not at hand; a link that may come back; a kernel before 5.12, or a sandbox.
+            Err(_) => None,
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn open_at_hand(&self, _relative: &Path) -> Option<Result<Place>> {
+        None
+    }
+
+    fn open_on_disk(&self, relative: &Path) -> Result<Place> {
+        let real = self.path.join(relative).canonicalize()?;
+        if !self.follow_symlinks && !real.starts_with(&self.path) {
+            return Err(ErrorKind::NotFound.into());
+        }
+        place(open_without_waiting(&real)?)
+    }
+}
+
+/// Opens a file; where a pipe has nobody at its other end, that is not waited for.
+fn open_without_waiting(path: &PathBuf) -> Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
+    File::options().read(true).custom_flags(nonblocking.cast_signed()).open(path)
+}
+
+fn place(file: File) -> Result<Place> {
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        Ok(Place::Directory)
+    } else if metadata.is_file() {
+        Ok(Place::File(file, metadata))
+    } else {
+        // Pipes, devices and sockets have no end to send.
+        Err(ErrorKind::NotFound.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn is_there(root: &Root, path: &str) -> bool {
+        root.open(Path::new(path)).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn links_stay_within_unless_they_may_leave() {
+        let outside = tempfile::tempdir().unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        let link = |to: &Path, name: &str| std::os::unix::fs::symlink(to, at(name)).unwrap();
+        std::fs::write(outside.path().join("secret"), "").unwrap();
+        std::fs::create_dir_all(at("real/deep")).unwrap();
+        std::fs::write(at("page"), "").unwrap();
+        std::fs::write(at("real/deep/page"), "").unwrap();
+        link(&outside.path().join("secret"), "out");
+        link(outside.path(), "away");
+        link(&at("page"), "in");
+        link(Path::new("page"), "beside");
+        link(&at("real"), "also");
+        link(Path::new("loop"), "loop");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            at("pipe"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        for (path, there, followed) in [
+            ("", true, true),
+            ("page", true, true),
+            ("in", true, true),
+            ("beside", true, true),
+            ("real", true, true),
+            ("real/deep/page", true, true),
+            ("also/deep/page", true, true),
+            ("out", false, true),
+            ("away", false, true),
+            ("away/secret", false, true),
+            ("none", false, false),
+            ("page/below", false, false),
+            ("loop", false, false),
+            ("pipe", false, false),
+        ] {
+            for (follow, expected) in [(false, there), (true, followed)] {
+                let root = Root::new(root.path(), follow).unwrap();
+                // The second time it is at hand.
+                assert_eq!(is_there(&root, path).await, expected, "{path}, followed: {follow}");
+                assert_eq!(is_there(&root, path).await, expected, "{path} again, followed: {follow}");
+                assert_eq!(root.open_on_disk(Path::new(path)).is_ok(), expected, "{path} on disk");
+            }
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_was_opened_lately_is_at_hand() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("page"), "here").unwrap();
+        let root = Root::new(directory.path(), false).unwrap();
+        root.open_on_disk(Path::new("page")).unwrap();
+        assert!(matches!(root.open_at_hand(Path::new("page")), Some(Ok(Place::File(..)))));
+        assert!(matches!(root.open_at_hand(Path::new("")), Some(Ok(Place::Directory))));
+    }
+
+    #[test]
+    fn a_file_is_no_root() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(Root::new(file.path(), false).unwrap_err().kind(), ErrorKind::NotADirectory);
+    }
+}
