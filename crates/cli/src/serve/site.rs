@@ -102,16 +102,22 @@ impl Site {
         };
         let alternative = (version < Version::HTTP_3).then(|| self.alternative.clone());
         let early = request.extensions().get::<EarlyData>().is_some();
-        let source: Answer = match &self.source {
+        match &self.source {
             // It may be a replay, and the browser asks again once the handshake is complete.
             _ if early && !request.method().is_safe() => {
                 let too_early = StatusCode::from_u16(425).expect("Too Early, RFC 8470");
-                Box::pin(std::future::ready(text(too_early, "Not before the handshake is complete.\n")))
+                let refused = text(too_early, "Not before the handshake is complete.\n");
+                Box::pin(std::future::ready(finish(refused, alternative, entry)))
             }
-            Source::Backend(backend) => backend.answer(request, from),
-            Source::Files(files) => Box::pin(from_files(files.clone(), request.map(|_| Empty::new()))),
-        };
-        Box::pin(async move { finish(source.await, alternative, entry) })
+            Source::Backend(backend) => {
+                let answer = backend.answer(request, from);
+                Box::pin(async move { finish(answer.await, alternative, entry) })
+            }
+            Source::Files(files) => {
+                let answer = from_files(files.clone(), request.map(|_| Empty::new()));
+                Box::pin(async move { finish(answer.await, alternative, entry) })
+            }
+        }
     }
 }
 

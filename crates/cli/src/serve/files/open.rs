@@ -61,24 +61,10 @@ impl Root {
         opening.await.map_err(Error::other)?
     }
 
-    /// The same of what the system has in memory; `None` where it has to look (openat2(2)).
+    /// The same of what the system has in memory; `None` where it has to look.
     #[cfg(target_os = "linux")]
     fn open_at_hand(&self, relative: &Path) -> Option<Result<Place>> {
-        use rustix::{
-            fs::{Mode, OFlags, ResolveFlags, openat2},
-            io::Errno,
-        };
-        let mut resolve = ResolveFlags::CACHED | ResolveFlags::NO_MAGICLINKS;
-        resolve.set(ResolveFlags::BENEATH, !self.follow_symlinks);
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        // The root itself is no name below it.
-        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        match openat2(&self.directory, relative, flags, Mode::empty(), resolve) {
-            Ok(file) => Some(place(file.into())),
-            Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) => Some(Err(error.into())),
-            // Not at hand; a link that may come back; a kernel before 5.12, or a sandbox.
-            Err(_) => None,
-        }
+        self.resolve(relative, rustix::fs::ResolveFlags::CACHED)
     }
 
     #[cfg(not(target_os = "linux"))]
@@ -87,11 +73,36 @@ impl Root {
     }
 
     fn open_on_disk(&self, relative: &Path) -> Result<Place> {
+        #[cfg(target_os = "linux")]
+        if let Some(place) = self.resolve(relative, rustix::fs::ResolveFlags::empty()) {
+            return place;
+        }
         let real = self.path.join(relative).canonicalize()?;
         if !self.follow_symlinks && !real.starts_with(&self.path) {
             return Err(ErrorKind::NotFound.into());
         }
         place(open_without_waiting(&real)?)
+    }
+
+    /// What is there as the kernel says, which follows links only within the root (openat2(2)).
+    /// `None` where it does not say: something is not at hand, a link leads out and may come back,
+    /// or it is older than Linux 5.6.
+    #[cfg(target_os = "linux")]
+    fn resolve(&self, relative: &Path, how: rustix::fs::ResolveFlags) -> Option<Result<Place>> {
+        use rustix::{
+            fs::{Mode, OFlags, ResolveFlags, openat2},
+            io::Errno,
+        };
+        let mut how = how | ResolveFlags::NO_MAGICLINKS;
+        how.set(ResolveFlags::BENEATH, !self.follow_symlinks);
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // The root itself is no name below it.
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
+        match openat2(&self.directory, relative, flags, Mode::empty(), how) {
+            Ok(file) => Some(place(file.into())),
+            Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) => Some(Err(error.into())),
+            Err(_) => None,
+        }
     }
 }
 
