@@ -37,6 +37,7 @@ pub mod workload;
 mod engine;
 mod event_heap;
 mod pool;
+mod ports;
 mod routes;
 #[cfg(test)]
 mod tests;

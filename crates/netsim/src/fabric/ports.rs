@@ -1,0 +1,71 @@
+//! All ports of a fabric, apart by what is looked at together.
+
+use std::{collections::BTreeMap, hint::black_box};
+
+use super::{
+    Line,
+    port::{Port, PortMut, PortStats, SendTimes, Terms},
+};
+
+/// A hop takes from one port and gives to another, whose counters it moves: three cache lines. What
+/// ports have in common stays in the first-level cache, however many there are.
+#[derive(Debug)]
+pub(super) struct Ports {
+    ports: Vec<Port>,
+    terms: Vec<(Terms, SendTimes)>,
+    stats: Vec<Counters>,
+}
+
+/// In a cache line of its own.
+#[derive(Default, Debug)]
+#[repr(align(64))]
+struct Counters(PortStats);
+
+impl Ports {
+    /// Ports with these lines that lead to these ends.
+    pub(super) fn new<'a>(lines: impl Iterator<Item = (&'a Line, u32)>) -> Self {
+        let mut known: BTreeMap<Terms, u32> = BTreeMap::new();
+        let mut ports = Self { ports: Vec::new(), terms: Vec::new(), stats: Vec::new() };
+        for (line, end) in lines {
+            let terms = Terms::from(line);
+            let index = *known.entry(terms).or_insert_with(|| {
+                ports.terms.push((terms, SendTimes::default()));
+                ports.terms.len() as u32 - 1
+            });
+            ports.ports.push(Port::new(line, index, end));
+            ports.stats.push(Counters::default());
+        }
+        ports
+    }
+
+    /// A port with all that belongs to it.
+    #[inline]
+    pub(super) fn at(&mut self, port: u32) -> PortMut<'_> {
+        let stats = &mut self.stats[port as usize].0;
+        let port = &mut self.ports[port as usize];
+        let (terms, times) = &mut self.terms[port.terms as usize];
+        PortMut { port, terms, times, stats }
+    }
+
+    /// A port's own record.
+    #[inline]
+    pub(super) fn get(&mut self, port: u32) -> &mut Port {
+        &mut self.ports[port as usize]
+    }
+
+    /// Reads a port's record, for an event to come.
+    #[inline]
+    pub(super) fn read_ahead(&self, port: u32) {
+        black_box(self.ports[port as usize].end);
+    }
+
+    /// What a port has done so far.
+    pub(super) fn stats(&self, port: u32) -> Option<PortStats> {
+        self.stats.get(port as usize).map(|stats| stats.0)
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> u32 {
+        self.ports.len() as u32
+    }
+}
