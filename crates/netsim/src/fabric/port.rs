@@ -369,3 +369,16 @@ pub(super) enum Fate {
     /// Lost behind the rate limit: it was sent and does not arrive.
     LostOnTheWire,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_share_a_place_have_times_of_their_own() {
+        let (rate, mut times) = (BitRate::from_mbps(8), SendTimes::default());
+        for size in [1_500, 1_500 + 128, 40, 1_500, 40, 0] {
+            assert_eq!(times.of(rate, size), u64::from(size) * 1_000);
+        }
+    }
+}

@@ -69,3 +69,25 @@ impl Ports {
         self.ports.len() as u32
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use units::{BitRate, Duration, Instant};
+
+    use super::*;
+    use crate::fabric::{Codel, pool::Pool};
+
+    #[test]
+    fn equal_lines_are_kept_once() {
+        let line = Line::new(BitRate::from_mbps(8), Duration::from_micros(5), 10);
+        let slow = Line { rate: BitRate::from_mbps(1), ..line };
+        let managed = line.with_codel(Codel::default());
+        let lines = [&line, &slow, &line, &managed, &slow];
+        let mut ports = Ports::new((0..).zip(lines).map(|(end, line)| (line, end)));
+        assert_eq!((ports.len(), ports.terms.len()), (5, 2));
+        assert_eq!(*ports.at(4).terms, Terms::from(&slow));
+        assert_eq!(ports.get(4).end, 4);
+        assert_eq!(ports.at(3).waiting(Instant::ORIGIN, &mut Pool::<u32>::new(1)), (0, 0));
+        assert_eq!(ports.stats(5), None);
+    }
+}
