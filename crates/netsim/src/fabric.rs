@@ -17,6 +17,11 @@
 //! Only the first packet under way of each port is in the event queue: one event per hop, and as
 //! many entries as busy ports, not packets. Packets lie in a pool and move by number.
 //!
+//! A large fabric waits for memory more than it computes. So a hop touches few cache lines (a port
+//! is one, a packet half of one), learns their places without waiting for one another (an event
+//! names its packet, a packet knows when the one behind it leaves), and reads ahead what the next
+//! events need.
+//!
 //! # Determinism
 //! Events are ordered by time, then by the element's number. Every random element has its own
 //! stream from one seed. [`Fabric::trace_hash`] covers every event.
@@ -37,6 +42,7 @@ pub mod workload;
 mod engine;
 mod event_heap;
 mod pool;
+mod ports;
 mod routes;
 #[cfg(test)]
 mod tests;

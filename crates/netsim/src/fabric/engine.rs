@@ -8,23 +8,38 @@ use units::Instant;
 use super::{
     Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
     balance::{Choice, Chooser, flow_hash},
-    failure::Faults,
     packet::Head,
     pool::Pool,
-    port::{Offered, Port},
+    port::Offered,
+    ports::Ports,
     routes::{Next, Routes},
 };
 use crate::{Seed, TraceHash};
 
-/// Event ids from here on are timers.
-const TIMERS: u64 = 1 << 32;
+/// Events with this bit are timers, with their token in the low half. The others are arrivals: the
+/// port in the high half, then the packet's slot, then [`DELIVERY`]. A port has one at a time, so
+/// they are in the order of the ports.
+const TIMER: u64 = 1 << 63;
+/// Arrivals at hosts have this bit.
+const DELIVERY: u64 = 1;
 /// Destinations of ports: switches have this bit.
 const SWITCH: u32 = 1 << 31;
+
+/// With more packets than this, some 100 bytes each, what an event needs is no longer in the
+/// second-level cache: only then looking ahead is worth its instructions.
+const MANY_PACKETS: usize = 16_384;
+
+/// The port of an arrival, and the slot of the packet that arrives.
+#[inline]
+fn port_and_slot(event: u64) -> (u32, u32) {
+    ((event >> 32) as u32, event as u32 >> 1)
+}
 
 /// How much a fabric may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Packets under way at once. One more is dropped, and counted as [`FabricStats::no_room`].
+    /// Packets under way at once, at most 2^31 - 1. One more is dropped, and counted as
+    /// [`FabricStats::no_room`].
     pub packets: u32,
     /// Timers waiting at once. One more ends the run with [`RunError::TooManyTimers`].
     pub timers: usize,
@@ -67,6 +82,10 @@ pub enum RunError {
 pub trait Hosts<B> {
     /// A packet reached the host that it was for.
     fn receive(&mut self, fabric: &mut Fabric<B>, host: HostId, packet: Packet<B>);
+
+    /// A packet with this body will probably be received soon: a protocol may read what it will
+    /// need then, so that memory has answered by the time. Called any number of times.
+    fn expect(&self, _body: &B) {}
 
     /// A timer that [`Fabric::set_timer`] set. There is no way to take one back: who moved a
     /// deadline ignores it.
@@ -120,9 +139,7 @@ pub struct Fabric<B> {
     timers: usize,
     limits: Limits,
     error: Option<RunError>,
-    ports: Vec<Port>,
-    /// Where each port leads: a host, or a switch with [`SWITCH`].
-    ends: Vec<u32>,
+    ports: Ports,
     /// Each host's port.
     uplinks: Vec<u32>,
     routes: Routes,
@@ -149,15 +166,19 @@ impl<B: Default> Fabric<B> {
     /// If the topology is not sound ([`Topology::check`]), or a failure names a link that it lacks.
     pub fn new(topology: &Topology, options: &Options) -> Result<Self, TopologyError> {
         topology.check()?;
-        let mut ports: Vec<Port> = topology.ports().map(|(line, _)| Port::new(line)).collect();
+        let end = |node| match node {
+            Node::Host(host) => host.0,
+            Node::Switch(switch) => switch.0 | SWITCH,
+        };
+        let mut ports = Ports::new(topology.ports().map(|(line, node)| (line, end(node))));
         let links = topology.links() as u32;
         for fault in &options.faults {
             if fault.link.0 >= links {
                 return Err(TopologyError::UnknownLink { link: fault.link.0, links });
             }
             for port in fault.ports() {
-                let faults = ports[port.0 as usize].faults.get_or_insert_with(|| Box::new(Faults::new()));
-                faults.add(&fault.failure, options.seed.child("port", u64::from(port.0)));
+                let seed = options.seed.child("port", u64::from(port.0));
+                ports.get(port.0).faults().add(&fault.failure, seed);
             }
         }
         let mut uplinks = vec![0; topology.hosts() as usize];
@@ -175,13 +196,6 @@ impl<B: Default> Fabric<B> {
             timers: 0,
             limits: options.limits,
             error: None,
-            ends: topology
-                .ports()
-                .map(|(_, end)| match end {
-                    Node::Host(host) => host.0,
-                    Node::Switch(switch) => switch.0 | SWITCH,
-                })
-                .collect(),
             ports,
             uplinks,
             routes: Routes::new(topology),
@@ -200,15 +214,21 @@ impl<B: Default> Fabric<B> {
     /// # Errors
     /// If a limit ends the run; the clock stays where it was reached.
     pub fn run<H: Hosts<B>>(&mut self, hosts: &mut H, until: Instant) -> Result<(), RunError> {
-        while let Some((at, id)) = self.events.pop_until(until) {
+        while let Some((at, event)) = self.events.pop_until(until) {
             self.now = at;
-            self.trace.record(at.as_nanos() ^ (id << 44));
-            if id >= TIMERS {
+            if self.pool.most() > MANY_PACKETS {
+                self.look_ahead(hosts);
+            }
+            if event & TIMER != 0 {
+                let token = event as u32;
+                self.trace.record(at.as_nanos() ^ (u64::from(token) << 44));
                 self.timers -= 1;
                 self.stats.timers += 1;
-                hosts.timer(self, id as u32);
+                hosts.timer(self, token);
             } else {
-                self.arrive(hosts, id as usize);
+                let (port, slot) = port_and_slot(event);
+                self.trace.record(at.as_nanos() ^ (u64::from(port) << 44));
+                self.arrive(hosts, port, slot);
             }
             if let Some(error) = self.error {
                 return Err(error);
@@ -218,13 +238,34 @@ impl<B: Default> Fabric<B> {
         Ok(())
     }
 
-    /// The first packet under way of a port reaches the other end.
+    /// Reads what the events that may come next will need, and does nothing with it: memory answers
+    /// while this event is handled, and answers to several at a time.
+    #[inline(never)] // the loop of small fabrics stays small
+    fn look_ahead<H: Hosts<B>>(&self, hosts: &H) {
+        for event in self.events.soon().filter(|event| event & TIMER == 0) {
+            let (port, slot) = port_and_slot(event);
+            self.ports.read_ahead(port);
+            self.pool.read_ahead(slot);
+            if event & DELIVERY != 0 {
+                hosts.expect(self.pool.body(slot));
+            }
+        }
+    }
+
+    /// Plans the arrival of the first packet under way of a port.
     #[inline]
-    fn arrive<H: Hosts<B>>(&mut self, hosts: &mut H, port: usize) {
-        let Some((slot, next)) = self.ports[port].arrive(self.now, &mut self.pool) else { return };
+    fn plan(&mut self, at: Instant, port: u32, slot: u32) {
+        let delivery = if self.ports.get(port).end & SWITCH == 0 { DELIVERY } else { 0 };
+        self.events.push(at, u64::from(port) << 32 | u64::from(slot) << 1 | delivery);
+    }
+
+    /// The first packet under way of a port, which is `slot`, reaches the other end.
+    #[inline]
+    fn arrive<H: Hosts<B>>(&mut self, hosts: &mut H, port: u32, slot: u32) {
+        let next = self.ports.at(port).arrive(self.now, slot, &mut self.pool);
         self.clear_dropped(port);
-        if let Some(next) = next {
-            self.events.push(next, port as u64);
+        if let Some((next, at)) = next {
+            self.plan(at, port, next);
         }
         let head = self.pool.flight(slot).head;
         if head.lost {
@@ -232,7 +273,7 @@ impl<B: Default> Fabric<B> {
             return;
         }
         self.stats.hops += 1;
-        let end = self.ends[port];
+        let end = self.ports.get(port).end;
         if end & SWITCH != 0 {
             self.forward(end & !SWITCH, slot, &head);
         } else {
@@ -267,7 +308,7 @@ impl<B: Default> Fabric<B> {
             Chooser::Custom(balancer) => {
                 self.waiting.clear();
                 for port in ports {
-                    let (_, bytes) = self.ports[port.0 as usize].waiting(self.now, &mut self.pool);
+                    let (_, bytes) = self.ports.at(port.0).waiting(self.now, &mut self.pool);
                     self.waiting.push(bytes);
                 }
                 let Head { src, dst, label, size, class, .. } = *head;
@@ -281,13 +322,13 @@ impl<B: Default> Fabric<B> {
     /// A packet joins a port's queue, if there is room.
     #[inline]
     fn offer(&mut self, port: u32, slot: u32) -> bool {
-        let (offered, lost) = self.ports[port as usize].offer(self.now, slot, &mut self.pool);
-        self.clear_dropped(port as usize);
+        let (offered, lost) = self.ports.at(port).offer(self.now, slot, &mut self.pool);
+        self.clear_dropped(port);
         if !self.taps.is_empty() && offered != Offered::Gone {
             self.tap(port, slot);
         }
         if let Offered::First(at) = offered {
-            self.events.push(at, u64::from(port));
+            self.plan(at, port, slot);
             self.stats.most_events = self.stats.most_events.max(self.events.len());
         }
         if lost {
@@ -308,13 +349,13 @@ impl<B: Default> Fabric<B> {
 
     /// Takes out what a managed queue has dropped, now that it is known.
     #[inline]
-    fn clear_dropped(&mut self, port: usize) {
-        if !self.ports[port].has_dropped() {
+    fn clear_dropped(&mut self, port: u32) {
+        if !self.ports.get(port).has_dropped() {
             return;
         }
-        for slot in self.ports[port].take_dropped() {
+        for slot in self.ports.get(port).take_dropped() {
             self.stats.dropped += 1;
-            self.see(PacketEvent::Dropped(PortId(port as u32)), slot);
+            self.see(PacketEvent::Dropped(PortId(port)), slot);
             self.pool.remove(slot);
         }
     }
@@ -368,7 +409,7 @@ impl<B: Default> Fabric<B> {
             return;
         }
         self.timers += 1;
-        self.events.push(at.max(self.now), TIMERS | u64::from(token));
+        self.events.push(at.max(self.now), TIMER | u64::from(token));
         self.stats.most_events = self.stats.most_events.max(self.events.len());
     }
 
@@ -402,14 +443,14 @@ impl<B: Default> Fabric<B> {
 
     /// What a port has done so far.
     pub fn port_stats(&self, port: PortId) -> Option<PortStats> {
-        self.ports.get(port.0 as usize).map(|port| port.stats)
+        self.ports.stats(port.0)
     }
 
     /// Packets and bytes that wait at a port now, without the packet that is being sent.
     pub fn waiting(&mut self, port: PortId) -> Option<(u32, u64)> {
         let now = self.now;
         let pool = &mut self.pool;
-        self.ports.get_mut(port.0 as usize).map(|port| port.waiting(now, pool))
+        (port.0 < self.ports.len()).then(|| self.ports.at(port.0).waiting(now, pool))
     }
 
     /// Totals so far.

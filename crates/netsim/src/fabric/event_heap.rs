@@ -60,6 +60,12 @@ impl EventHeap {
         Some((at, first as u64))
     }
 
+    /// Ids of up to four events, one of which is the first of those that wait after one was taken.
+    #[inline]
+    pub fn soon(&self) -> impl Iterator<Item = u64> {
+        self.keys.iter().take(1 + ARITY).skip(1).map(|key| *key as u64)
+    }
+
     /// Time of the first event.
     pub fn next_time(&mut self) -> Option<Instant> {
         if self.hole {
@@ -159,6 +165,19 @@ mod tests {
         }
         assert_eq!(heap.pop_until(Instant::MAX), None);
         assert!(heap.is_empty());
+    }
+
+    #[test]
+    fn the_next_event_is_among_those_that_come_soon() {
+        let mut rng = Rng::new(Seed(5));
+        let mut heap = EventHeap::new();
+        (0..2_000).for_each(|id| heap.push(Instant::from_nanos(rng.below(5_000)), id));
+        while heap.pop_until(Instant::MAX).is_some() {
+            let soon: Vec<u64> = heap.soon().collect();
+            let next = heap.clone().pop_until(Instant::MAX);
+            assert!(next.is_none_or(|(_, id)| soon.contains(&id)));
+            assert_eq!(soon.is_empty(), next.is_none());
+        }
     }
 
     #[test]

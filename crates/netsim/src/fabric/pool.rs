@@ -1,21 +1,29 @@
 //! Packets under way, in slots that are used again.
 
+use std::hint::black_box;
+
 use super::packet::Head;
 
 /// No slot.
 pub(super) const NONE: u32 = u32::MAX;
+
+/// Slots are numbers of 31 bits.
+const MOST: u32 = (1 << 31) - 1;
 
 /// A packet at a port: it waits, is being sent, or is on the wire. A port's packets are a list
 /// through the slots, so that queues take no memory of their own that nobody has touched for long.
 /// 32 bytes: two in a cache line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    /// When its last bit leaves the port.
-    pub(super) leaves: u64,
+    /// When the last bit of the one behind it leaves the port: kept here, so that nobody has to look
+    /// at that one before its turn.
+    pub(super) next_leaves: u64,
     /// The one behind it at the same port, or [`NONE`].
     pub(super) next: u32,
     pub(super) head: Head,
 }
+
+const _: () = assert!(size_of::<Flight>() == 32);
 
 /// Holds packets by number; slots are taken again, last freed first, so that the pool stays in the
 /// cache.
@@ -35,13 +43,13 @@ struct Body<B>(B);
 impl<B: Default> Pool<B> {
     /// A pool of at most `limit` packets.
     pub(super) fn new(limit: u32) -> Self {
-        Self { flights: Vec::new(), bodies: Vec::new(), free: Vec::new(), limit: limit.min(NONE - 1) }
+        Self { flights: Vec::new(), bodies: Vec::new(), free: Vec::new(), limit: limit.min(MOST) }
     }
 
     /// Keeps a packet; `None` when the pool is full.
     #[inline]
     pub(super) fn insert(&mut self, head: Head, body: B) -> Option<u32> {
-        let flight = Flight { leaves: 0, next: NONE, head };
+        let flight = Flight { next_leaves: 0, next: NONE, head };
         if let Some(slot) = self.free.pop() {
             self.flights[slot as usize] = flight;
             self.bodies[slot as usize] = Body(body);
@@ -74,6 +82,24 @@ impl<B: Default> Pool<B> {
     pub(super) fn remove(&mut self, slot: u32) -> B {
         self.free.push(slot);
         self.take(slot)
+    }
+
+    /// Reads a flight, for an event to come.
+    #[inline]
+    pub(super) fn read_ahead(&self, slot: u32) {
+        black_box(self.flights[slot as usize].next);
+    }
+
+    /// The body of a packet that it holds.
+    #[inline]
+    pub(super) fn body(&self, slot: u32) -> &B {
+        &self.bodies[slot as usize].0
+    }
+
+    /// Most packets that it has held at once.
+    #[inline]
+    pub(super) fn most(&self) -> usize {
+        self.flights.len()
     }
 
     /// Packets that it holds.

@@ -10,7 +10,8 @@ use super::{
     Ecn,
     codel::{Codel, State},
     failure::Faults,
-    pool::{NONE, Pool},
+    packet::Head,
+    pool::{Flight, NONE, Pool},
 };
 
 /// How much may wait at a port; the packet that is being sent does not wait.
@@ -103,37 +104,19 @@ pub(super) enum Offered {
     Gone,
 }
 
-/// In three cache lines: what an arrival needs, what else an offer needs, and the counters.
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Port {
-    /// First and last of the packets that are queued and under way, or [`NONE`].
-    first: u32,
-    last: u32,
-    /// First of those that had not started at the last look, or [`NONE`].
-    waiting: u32,
-    waiting_packets: u32,
-    waiting_bytes: u64,
-    /// When `waiting` starts, which is when the one before it has left.
-    waiting_starts: u64,
-    /// When the last accepted packet's last bit leaves.
-    free_at: u64,
-    delay: u64,
-    rate: u64,
-    /// The time that the last size took: packets come in few sizes, and a division is slow.
-    last_time: u64,
-    last_size: u32,
+/// What is the same for many ports: where a port's [`Line`] comes down to numbers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Terms {
+    rate: BitRate,
+    delay: Duration,
     limit_packets: u32,
     limit_bytes: u64,
-    mark_bytes: u64,
     mark_packets: u32,
-    pub(super) faults: Option<Box<Faults>>,
-    managed: Option<Box<Managed>>,
-    pub(super) stats: PortStats,
+    mark_bytes: u64,
 }
 
-impl Port {
-    pub(super) fn new(line: &Line) -> Self {
+impl From<&Line> for Terms {
+    fn from(line: &Line) -> Self {
         let (limit_packets, limit_bytes) = match line.queue {
             QueueLimit::Packets(n) => (n, u64::MAX),
             QueueLimit::Bytes(n) => (u32::MAX, n),
@@ -143,48 +126,85 @@ impl Port {
             Some(Mark::Packets(n)) => (n, u64::MAX),
             Some(Mark::Bytes(n)) => (u32::MAX, n),
         };
+        Self { rate: line.rate, delay: line.delay, limit_packets, limit_bytes, mark_packets, mark_bytes }
+    }
+}
+
+/// How long sizes take at a rate: packets come in few sizes, and a division is slow.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct SendTimes {
+    /// By some bits of the size: the last such size, and its time in ns.
+    known: [(u32, u64); 4],
+}
+
+impl SendTimes {
+    #[inline]
+    fn of(&mut self, rate: BitRate, size: u32) -> u64 {
+        let known = &mut self.known[(size / 32 % 4) as usize];
+        if known.0 != size {
+            *known = (size, rate.time_to_send(u64::from(size)).as_nanos());
+        }
+        known.1
+    }
+}
+
+/// What changes with every packet, in one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Port {
+    /// The last of the packets that are queued and under way, or [`NONE`]. The first one is named by
+    /// the event of its arrival.
+    last: u32,
+    /// First of those that had not started at the last look, or [`NONE`].
+    waiting: u32,
+    waiting_packets: u32,
+    /// Which of the fabric's [`Terms`] it has.
+    pub(super) terms: u32,
+    waiting_bytes: u64,
+    /// When `waiting` starts, which is when the one before it has left, and when it will have left.
+    waiting_starts: u64,
+    waiting_leaves: u64,
+    /// When the last accepted packet's last bit leaves.
+    free_at: u64,
+    apart: Option<Box<Apart>>,
+    /// Where it leads, in the engine's words.
+    pub(super) end: u32,
+}
+
+const _: () = assert!(size_of::<Port>() == 64);
+
+/// What few ports have.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    pub(super) faults: Option<Faults>,
+    managed: Option<Box<Managed>>,
+}
+
+impl Port {
+    pub(super) fn new(line: &Line, terms: u32, end: u32) -> Self {
+        let managed = line.codel.map(|codel| Box::new(Managed::new(State::new(codel))));
         Self {
-            first: NONE,
             last: NONE,
             waiting: NONE,
             waiting_packets: 0,
+            terms,
             waiting_bytes: 0,
             waiting_starts: 0,
+            waiting_leaves: 0,
             free_at: 0,
-            delay: line.delay.as_nanos(),
-            rate: line.rate.bits_per_second(),
-            last_time: 0,
-            last_size: 0,
-            limit_packets,
-            limit_bytes,
-            mark_bytes,
-            mark_packets,
-            faults: None,
-            managed: line.codel.map(|codel| Box::new(Managed::new(State::new(codel)))),
-            stats: PortStats::default(),
+            apart: managed.map(|managed| Box::new(Apart { faults: None, managed: Some(managed) })),
+            end,
         }
     }
 
-    /// Time to send `size` bytes, rounded up to ns.
-    #[inline]
-    fn time_to_send(&mut self, size: u32) -> u64 {
-        if size != self.last_size {
-            self.last_size = size;
-            self.last_time = BitRate(self.rate).time_to_send(u64::from(size)).as_nanos();
-        }
-        self.last_time
+    /// Its failures, for more of them.
+    pub(super) fn faults(&mut self) -> &mut Faults {
+        self.apart.get_or_insert_default().faults.get_or_insert_with(Faults::new)
     }
 
-    /// Packets and bytes that wait at `now`.
     #[inline]
-    pub(super) fn waiting<B: Default>(&mut self, now: Instant, pool: &mut Pool<B>) -> (u32, u64) {
-        if self.managed.is_some() {
-            self.begin_due(now, pool);
-        }
-        while self.waiting != NONE && self.waiting_starts <= now.as_nanos() {
-            self.start(pool);
-        }
-        (self.waiting_packets, self.waiting_bytes)
+    fn is_managed(&self) -> bool {
+        self.apart.as_ref().is_some_and(|apart| apart.managed.is_some())
     }
 
     /// The first of those that wait does so no more.
@@ -193,8 +213,31 @@ impl Port {
         let flight = *pool.flight(self.waiting);
         self.waiting_packets -= 1;
         self.waiting_bytes -= u64::from(flight.head.size);
-        self.waiting_starts = flight.leaves;
+        self.waiting_starts = self.waiting_leaves;
+        self.waiting_leaves = flight.next_leaves;
         self.waiting = flight.next;
+    }
+}
+
+/// A port, with what is kept elsewhere of it.
+pub(super) struct PortMut<'a> {
+    pub(super) port: &'a mut Port,
+    pub(super) terms: &'a Terms,
+    pub(super) times: &'a mut SendTimes,
+    pub(super) stats: &'a mut PortStats,
+}
+
+impl PortMut<'_> {
+    /// Packets and bytes that wait at `now`.
+    #[inline]
+    pub(super) fn waiting<B: Default>(&mut self, now: Instant, pool: &mut Pool<B>) -> (u32, u64) {
+        if self.port.is_managed() {
+            self.begin_due(now, pool);
+        }
+        while self.port.waiting != NONE && self.port.waiting_starts <= now.as_nanos() {
+            self.port.start(pool);
+        }
+        (self.port.waiting_packets, self.port.waiting_bytes)
     }
 
     /// A packet arrives at the queue, which may mark it.
@@ -206,110 +249,114 @@ impl Port {
         pool: &mut Pool<B>,
     ) -> (Offered, bool) {
         let head = pool.flight(slot).head;
-        let fate = match &mut self.faults {
-            None => Fate::Passes,
-            Some(faults) => {
-                let starts = Instant::from_nanos(self.free_at).max(now);
-                faults.fate(now, starts, u64::from(head.size), head.class)
-            }
-        };
+        let fate = self.fate(now, &head);
         if fate == Fate::NeverSent {
             self.stats.lost += 1;
             return (Offered::Gone, true);
         }
         let (packets, bytes) = self.waiting(now, pool);
-        let busy = self.free_at > now.as_nanos();
-        if self.rate == 0
-            || (busy && (packets >= self.limit_packets || bytes + u64::from(head.size) > self.limit_bytes))
-        {
+        let (busy, terms) = (self.port.free_at > now.as_nanos(), self.terms);
+        let has_room = packets < terms.limit_packets && bytes + u64::from(head.size) <= terms.limit_bytes;
+        if terms.rate == BitRate(0) || (busy && !has_room) {
             self.stats.dropped += 1;
             return (Offered::Gone, false);
         }
-        if head.ecn == Ecn::Capable && (packets >= self.mark_packets || bytes >= self.mark_bytes) {
+        if head.ecn == Ecn::Capable && (packets >= terms.mark_packets || bytes >= terms.mark_bytes) {
             pool.flight(slot).head.ecn = Ecn::Marked;
             self.stats.marked += 1;
         }
         let lost = fate == Fate::LostOnTheWire;
         self.stats.lost += u64::from(lost);
-        if self.managed.is_some() {
+        if self.port.is_managed() {
             return (self.accept_managed(now, slot, head.size, pool), lost);
         }
         (self.accept(now, slot, head.size, pool), lost)
     }
 
+    /// What the port's failures do to a packet that is offered.
+    #[inline]
+    fn fate(&mut self, now: Instant, head: &Head) -> Fate {
+        let starts = Instant::from_nanos(self.port.free_at).max(now);
+        let faults = self.port.apart.as_mut().and_then(|apart| apart.faults.as_mut());
+        faults.map_or(Fate::Passes, |faults| faults.fate(now, starts, u64::from(head.size), head.class))
+    }
+
     /// When a packet whose transmission begins at `starts` has left.
     #[inline]
     fn leaves(&mut self, starts: u64, size: u32) -> u64 {
-        let by_trace = self.faults.as_mut().and_then(|faults| faults.leaves(starts, u64::from(size)));
-        by_trace.unwrap_or_else(|| starts.saturating_add(self.time_to_send(size)))
+        let faults = self.port.apart.as_mut().and_then(|apart| apart.faults.as_mut());
+        let by_trace = faults.and_then(|faults| faults.leaves(starts, u64::from(size)));
+        by_trace.unwrap_or_else(|| starts.saturating_add(self.times.of(self.terms.rate, size)))
     }
 
+    #[inline]
     fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
-        let starts = self.free_at.max(now.as_nanos());
-        self.free_at = self.leaves(starts, size);
+        let starts = self.port.free_at.max(now.as_nanos());
+        self.port.free_at = self.leaves(starts, size);
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
-        self.stats.met_bytes += self.waiting_bytes;
-        pool.flight(slot).leaves = self.free_at;
+        self.stats.met_bytes += self.port.waiting_bytes;
         if starts > now.as_nanos() {
             self.wait(slot, starts, size);
+        }
+        if self.port.last != NONE {
+            pool.flight(self.port.last).next_leaves = self.port.free_at;
         }
         self.append(slot, pool)
     }
 
     /// A packet goes behind all others; the port needs an event if there are none.
+    #[inline]
     fn append<B: Default>(&mut self, slot: u32, pool: &mut Pool<B>) -> Offered {
         pool.flight(slot).next = NONE;
-        let before = std::mem::replace(&mut self.last, slot);
+        let before = std::mem::replace(&mut self.port.last, slot);
         if before == NONE {
-            self.first = slot;
-            return Offered::First(self.arrival(self.free_at));
+            return Offered::First(self.arrival(self.port.free_at));
         }
         pool.flight(before).next = slot;
         Offered::Queued
     }
 
     /// A packet that will start at `starts` waits, behind all others.
+    #[inline]
     fn wait(&mut self, slot: u32, starts: u64, size: u32) {
-        if self.waiting == NONE {
-            (self.waiting, self.waiting_starts) = (slot, starts);
+        let Port { waiting, waiting_starts, waiting_leaves, free_at, .. } = self.port;
+        if *waiting == NONE {
+            (*waiting, *waiting_starts, *waiting_leaves) = (slot, starts, *free_at);
         }
-        self.waiting_packets += 1;
-        self.waiting_bytes += u64::from(size);
-        self.stats.deepest_packets = self.stats.deepest_packets.max(self.waiting_packets);
-        self.stats.deepest_bytes = self.stats.deepest_bytes.max(self.waiting_bytes);
+        self.port.waiting_packets += 1;
+        self.port.waiting_bytes += u64::from(size);
+        self.stats.deepest_packets = self.stats.deepest_packets.max(self.port.waiting_packets);
+        self.stats.deepest_bytes = self.stats.deepest_bytes.max(self.port.waiting_bytes);
     }
 
     /// When a packet whose last bit leaves at `leaves` arrives at the other end.
     #[inline]
     fn arrival(&self, leaves: u64) -> Instant {
-        Instant::from_nanos(leaves.saturating_add(self.delay))
+        Instant::from_nanos(leaves.saturating_add(self.terms.delay.as_nanos()))
     }
 
-    /// The first packet under way arrives: its slot, and when the next one does.
+    /// The first packet under way, which is `slot`, arrives: the one behind it, and when that one
+    /// does.
     #[inline]
     pub(super) fn arrive<B: Default>(
         &mut self,
         now: Instant,
+        slot: u32,
         pool: &mut Pool<B>,
-    ) -> Option<(u32, Option<Instant>)> {
-        let slot = self.first;
-        if slot == NONE {
+    ) -> Option<(u32, Instant)> {
+        if self.port.is_managed() {
+            self.begin_due(now, pool);
+        } else if self.port.waiting == slot {
+            self.port.start(pool);
+        }
+        let &mut Flight { next, next_leaves, .. } = pool.flight(slot);
+        if next == NONE {
+            self.port.last = NONE;
+            self.on_nothing_under_way();
             return None;
         }
-        if self.managed.is_some() {
-            self.begin_due(now, pool);
-        } else if self.waiting == slot {
-            self.start(pool);
-        }
-        self.first = pool.flight(slot).next;
-        if self.first == NONE {
-            self.last = NONE;
-            self.on_nothing_under_way();
-            return Some((slot, None));
-        }
-        let next = pool.flight(self.first).leaves;
-        Some((slot, Some(self.arrival(next))))
+        Some((next, self.arrival(next_leaves)))
     }
 }
 
@@ -321,4 +368,17 @@ pub(super) enum Fate {
     NeverSent,
     /// Lost behind the rate limit: it was sent and does not arrive.
     LostOnTheWire,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_that_share_a_place_have_times_of_their_own() {
+        let (rate, mut times) = (BitRate::from_mbps(8), SendTimes::default());
+        for size in [1_500, 1_500 + 128, 40, 1_500, 40, 0] {
+            assert_eq!(times.of(rate, size), u64::from(size) * 1_000);
+        }
+    }
 }

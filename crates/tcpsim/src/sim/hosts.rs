@@ -1,5 +1,7 @@
 //! Packets and timers go to the connection that they are for.
 
+use std::hint::black_box;
+
 use netsim::fabric::{Fabric, HostId, Hosts, Packet};
 
 use super::world::World;
@@ -23,6 +25,10 @@ impl<H: Hosts<Segment>> Hosts<Segment> for Beside<'_, H> {
         }
     }
 
+    fn expect(&self, body: &Segment) {
+        self.world.expect(body);
+    }
+
     fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {
         if Token::unpack(token) == Token::Foreign {
             self.other.timer(fabric, token);
@@ -39,6 +45,11 @@ impl Hosts<Segment> for World {
             return self.receive_watched(fabric, &packet);
         }
         self.with(fabric, packet.body.conn, |transport, io| transport.on_packet(io, &packet));
+    }
+
+    #[inline]
+    fn expect(&self, body: &Segment) {
+        black_box(self.transport(body.conn).is_some());
     }
 
     fn timer(&mut self, fabric: &mut Fabric<Segment>, token: u32) {

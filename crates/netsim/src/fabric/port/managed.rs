@@ -13,7 +13,7 @@ use super::{
         packet::Ecn,
         pool::{NONE, Pool},
     },
-    Offered, Port,
+    Offered, Port, PortMut,
 };
 
 /// What such a port remembers besides.
@@ -32,29 +32,37 @@ impl Managed {
     }
 }
 
-impl Port {
+impl PortMut<'_> {
     /// Begins every transmission that is due by `now`.
     pub(super) fn begin_due<B: Default>(&mut self, now: Instant, pool: &mut Pool<B>) {
-        let Some(mut managed) = self.managed.take() else { return };
-        while self.waiting != NONE && self.waiting_starts <= now.as_nanos() {
+        let Some(mut managed) = self.take_managed() else { return };
+        while self.port.waiting != NONE && self.port.waiting_starts <= now.as_nanos() {
             self.begin_or_drop(&mut managed, pool);
         }
-        self.managed = Some(managed);
+        self.put_back(managed);
+    }
+
+    fn take_managed(&mut self) -> Option<Box<Managed>> {
+        self.port.apart.as_mut()?.managed.take()
+    }
+
+    fn put_back(&mut self, managed: Box<Managed>) {
+        self.port.apart.get_or_insert_default().managed = Some(managed);
     }
 
     /// The first of those that wait is sent, or dropped.
     fn begin_or_drop<B: Default>(&mut self, managed: &mut Managed, pool: &mut Pool<B>) {
-        let (slot, starts) = (self.waiting, self.waiting_starts);
+        let (slot, starts) = (self.port.waiting, self.port.waiting_starts);
         let flight = *pool.flight(slot);
         let size = flight.head.size;
-        self.waiting = flight.next;
-        self.waiting_packets -= 1;
-        self.waiting_bytes -= u64::from(size);
-        // While a packet waits, `leaves` is when it came.
-        let waited = Duration::from_nanos(starts.saturating_sub(flight.leaves));
+        self.port.waiting = flight.next;
+        self.port.waiting_packets -= 1;
+        self.port.waiting_bytes -= u64::from(size);
+        // While a packet waits, nothing behind it has begun: the field has when it came.
+        let waited = Duration::from_nanos(starts.saturating_sub(flight.next_leaves));
         let markable = flight.head.ecn == Ecn::Capable;
         let begins = Instant::from_nanos(starts);
-        match managed.codel.on_start(begins, waited, self.waiting_bytes, markable) {
+        match managed.codel.on_start(begins, waited, self.port.waiting_bytes, markable) {
             Verdict::Drop => {
                 // The one before it is on its way, or nothing would wait.
                 pool.flight(managed.last_begun).next = flight.next;
@@ -69,7 +77,7 @@ impl Port {
             Verdict::Send => {}
         }
         self.begin(managed, slot, starts, size, pool);
-        self.waiting_starts = self.free_at;
+        self.port.waiting_starts = self.port.free_at;
     }
 
     /// A packet's transmission begins at `starts`.
@@ -81,11 +89,13 @@ impl Port {
         size: u32,
         pool: &mut Pool<B>,
     ) {
-        self.free_at = self.leaves(starts, size);
+        self.port.free_at = self.leaves(starts, size);
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
-        pool.flight(slot).leaves = self.free_at;
-        managed.last_begun = slot;
+        let before = std::mem::replace(&mut managed.last_begun, slot);
+        if before != NONE {
+            pool.flight(before).next_leaves = self.port.free_at;
+        }
     }
 
     /// A packet that has room joins the queue, or begins at once if nothing is before it.
@@ -96,34 +106,39 @@ impl Port {
         size: u32,
         pool: &mut Pool<B>,
     ) -> Offered {
-        let Some(mut managed) = self.managed.take() else { return Offered::Gone };
-        self.stats.met_bytes += self.waiting_bytes;
-        if self.free_at > now.as_nanos() {
-            pool.flight(slot).leaves = now.as_nanos();
-            self.wait(slot, self.free_at, size);
+        let Some(mut managed) = self.take_managed() else { return Offered::Gone };
+        self.stats.met_bytes += self.port.waiting_bytes;
+        if self.port.free_at > now.as_nanos() {
+            pool.flight(slot).next_leaves = now.as_nanos();
+            self.wait(slot, self.port.free_at, size);
         } else {
             managed.codel.on_start(now, Duration::ZERO, 0, false);
             self.begin(&mut managed, slot, now.as_nanos(), size, pool);
         }
-        self.managed = Some(managed);
+        self.put_back(managed);
         self.append(slot, pool)
     }
 
     /// The first packet under way has arrived, and nothing else is there.
+    #[inline]
     pub(super) fn on_nothing_under_way(&mut self) {
-        if let Some(managed) = &mut self.managed {
+        if let Some(managed) = self.port.apart.as_mut().and_then(|apart| apart.managed.as_mut()) {
             managed.last_begun = NONE;
         }
     }
+}
 
+impl Port {
     /// What was dropped since the last call.
     pub(in super::super) fn take_dropped(&mut self) -> Vec<u32> {
-        self.managed.as_mut().map(|managed| std::mem::take(&mut managed.dropped)).unwrap_or_default()
+        let managed = self.apart.as_mut().and_then(|apart| apart.managed.as_mut());
+        managed.map(|managed| std::mem::take(&mut managed.dropped)).unwrap_or_default()
     }
 
     /// Whether anything was dropped since [`take_dropped`](Self::take_dropped).
     #[inline]
     pub(in super::super) fn has_dropped(&self) -> bool {
-        self.managed.as_ref().is_some_and(|managed| !managed.dropped.is_empty())
+        let managed = self.apart.as_ref().and_then(|apart| apart.managed.as_ref());
+        managed.is_some_and(|managed| !managed.dropped.is_empty())
     }
 }
