@@ -9,6 +9,8 @@ mod controllers;
 mod flood;
 mod fuzz_seeds;
 mod house;
+#[cfg(target_os = "linux")]
+mod proxy_speed;
 mod relay;
 mod simulator;
 mod soak;
@@ -61,6 +63,8 @@ enum Tool {
     Soak(Box<soak::Args>),
     Flood(Box<flood::Args>),
     Relay(relay::Args),
+    #[cfg(target_os = "linux")]
+    ProxySpeed(proxy_speed::Args),
     // Connections in real time.
     Connections(connections::Args),
     // Congestion controllers.
@@ -105,6 +109,8 @@ fn main() -> ExitCode {
         Tool::Flood(args) => return flood::run(*args),
         Tool::Connections(args) => return connections::run(&args),
         Tool::Relay(args) => return relay::run(&args).report(),
+        #[cfg(target_os = "linux")]
+        Tool::ProxySpeed(args) => return proxy_speed::run(&args),
         Tool::AutoEvidence(arguments) => auto_evidence::run(&arguments),
         Tool::CtcpJitter => ctcp_jitter::run(),
         Tool::SimulatorSpeed(arguments) => return speed::run(&arguments),

@@ -1,0 +1,250 @@
+//! What the proxy pair costs beside other proxies, over loopback: throughput, time of small
+//! requests, and CPU time of either end by the kernel's account of its process.
+//!
+//! Every contender is a client and a server process of its own. They take turns, round by round;
+//! this process plays the programs and the host that they reach, alike for all. Ours may also run
+//! over an emulated path, which this process emulates: TCP proxies need the lab for that.
+
+mod ends;
+mod load;
+mod usage;
+
+use std::{
+    error::Error,
+    io::{self, Write as _},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::ValueEnum;
+use ends::{Contender, Ends};
+use figures::TextTable;
+use load::{Host, Load};
+use netsim::LinkConfig;
+use units::Bytes;
+
+const EXAMPLES: &str = "\
+Examples:
+  mendpath-tools proxy-speed
+  mendpath-tools proxy-speed --mendpath now=target/release/mendpath --mendpath before=../old/mendpath
+  mendpath-tools proxy-speed --work bulk --rounds 9 --bulk 2GB
+
+shadowsocks-rust (sslocal and ssserver) and stunnel take part if they are on the PATH.";
+
+type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+/// What the proxy pair costs beside other proxies, over loopback.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// A program `mendpath`, and its name in the table [default: the one beside this program]
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = parse_program)]
+    mendpath: Vec<(String, PathBuf)>,
+    /// What is measured.
+    #[arg(long, value_delimiter = ',', default_value = "bulk,kept,new,path")]
+    work: Vec<Work>,
+    /// How often everybody has their turn.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// What a bulk transfer fetches.
+    #[arg(long, default_value = "1GB")]
+    bulk: Bytes,
+    /// Requests of a turn.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
+    requests: u32,
+    /// What a request fetches.
+    #[arg(long, default_value = "10kB")]
+    request: Bytes,
+    /// The emulated path, alike in both directions; the delay is one way.
+    #[arg(long, value_name = "LINK", default_value = "rate=100mbit,delay=10ms")]
+    path: LinkConfig,
+    /// What is fetched over it.
+    #[arg(long, default_value = "25MB")]
+    path_bulk: Bytes,
+    /// Leave the other proxies out.
+    #[arg(long)]
+    alone: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Work {
+    /// One large transfer.
+    Bulk,
+    /// Requests one after the other on one connection of the program's.
+    Kept,
+    /// The same with a new connection for each.
+    New,
+    /// One large transfer over the emulated path: Mendpath alone.
+    Path,
+}
+
+impl Work {
+    fn title(self, args: &Args) -> String {
+        let (requests, size) = (args.requests, args.request);
+        match self {
+            Self::Bulk => format!("a transfer of {}", args.bulk),
+            Self::Kept => format!("{requests} requests of {size}, on one connection"),
+            Self::New => format!("{requests} requests of {size}, on a new connection each"),
+            Self::Path => format!("a transfer of {} over an emulated path", args.path_bulk),
+        }
+    }
+
+    fn load(self, args: &Args) -> Load {
+        match self {
+            Self::Bulk => Load::Transfer(args.bulk),
+            Self::Kept => Load::Kept { requests: args.requests, each: args.request },
+            Self::New => Load::New { requests: args.requests, each: args.request },
+            Self::Path => Load::Transfer(args.path_bulk),
+        }
+    }
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> ExitCode {
+    match measure(args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "proxy-speed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(args: &Args) -> Outcome<()> {
+    let contenders = contenders(args)?;
+    let host = Host::start()?;
+    for work in &args.work {
+        // Each kind of work has ends of its own, which know nothing of what came before.
+        let link = (*work == Work::Path).then_some(&args.path);
+        let ends: Vec<Ends> = contenders
+            .iter()
+            .filter(|contender| link.is_none() || contender.is_ours())
+            .map(|contender| Ends::start(contender, host.addr, link))
+            .collect::<Outcome<_>>()?;
+        let turns = take_turns(args.rounds, work.load(args), &ends, &host)?;
+        writeln!(io::stdout(), "{}\n{}", work.title(args), table(*work, &ends, &turns))?;
+    }
+    Ok(())
+}
+
+fn contenders(args: &Args) -> Outcome<Vec<Contender>> {
+    let mut ours: Vec<Contender> =
+        args.mendpath.iter().map(|(name, file)| Contender::Mendpath(name.clone(), file.clone())).collect();
+    if ours.is_empty() {
+        let beside = std::env::current_exe()?.with_file_name("mendpath");
+        ours.push(Contender::Mendpath("mendpath".into(), beside));
+    }
+    if !args.alone {
+        ours.extend([Contender::Shadowsocks, Contender::Stunnel].into_iter().filter(Contender::is_there));
+    }
+    Ok(ours)
+}
+
+/// What a turn took.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    load: Load,
+    seconds: f64,
+    client: usage::Usage,
+    server: usage::Usage,
+}
+
+/// The turns of every contender, in the order of `ends`.
+fn take_turns(rounds: u32, load: Load, ends: &[Ends], host: &Host) -> Outcome<Vec<Vec<Turn>>> {
+    for ends in ends {
+        ends.fetch(load.warm_up(), host)?;
+    }
+    let mut turns = vec![Vec::new(); ends.len()];
+    for _ in 0..rounds {
+        for (ends, turns) in ends.iter().zip(&mut turns) {
+            let before = ends.usage()?;
+            let seconds = ends.fetch(load, host)?;
+            let after = ends.usage()?;
+            let [client, server] = [0, 1].map(|end| after[end].since(before[end]));
+            turns.push(Turn { load, seconds, client, server });
+        }
+    }
+    Ok(turns)
+}
+
+impl Turn {
+    fn gigabytes(&self) -> f64 {
+        self.load.bytes() as f64 / 1e9
+    }
+
+    /// Time per request in us, or Gbit/s.
+    fn speed(&self) -> f64 {
+        match self.load.requests() {
+            Some(requests) => self.seconds * 1e6 / f64::from(requests),
+            None => self.gigabytes() * 8.0 / self.seconds,
+        }
+    }
+
+    /// CPU time of an end: us per request, or s per GB.
+    fn cpu(&self, usage: &usage::Usage) -> f64 {
+        match self.load.requests() {
+            Some(requests) => usage.cpu.as_secs_f64() * 1e6 / f64::from(requests),
+            None => usage.cpu.as_secs_f64() / self.gigabytes(),
+        }
+    }
+
+    /// Times that a thread of an end went to sleep, per request or per MB.
+    fn sleeps(&self, usage: &usage::Usage) -> f64 {
+        let per = self.load.requests().map_or(self.gigabytes() * 1e3, f64::from);
+        usage.sleeps as f64 / per
+    }
+}
+
+/// Medians, and ratios to every row but the first, round by round.
+fn table(work: Work, ends: &[Ends], turns: &[Vec<Turn>]) -> String {
+    let (speed, cpu, per) = match work {
+        Work::Bulk | Work::Path => ("Gbit/s", "CPU-s/GB", "MB"),
+        Work::Kept | Work::New => ("us each", "CPU us each", "request"),
+    };
+    let mut heads = vec!["".to_owned(), speed.to_owned()];
+    heads.extend(["client", "server"].map(|end| format!("{cpu}, {end}")));
+    heads.extend(["client", "server"].map(|end| format!("sleeps per {per}, {end}")));
+    let compared: Vec<usize> = (1..ends.len()).collect();
+    heads.extend(compared.iter().map(|other| format!("speed, CPU x {}", ends[*other].name)));
+    let rows = ends.iter().zip(turns).enumerate().map(|(index, (ends, own))| {
+        let median_of = |of: fn(&Turn) -> f64| format!("{:.2}", median(own.iter().map(of)));
+        let mut row = vec![ends.name.clone(), median_of(Turn::speed)];
+        row.extend([median_of(|turn| turn.cpu(&turn.client)), median_of(|turn| turn.cpu(&turn.server))]);
+        row.extend([
+            median_of(|turn| turn.sleeps(&turn.client)),
+            median_of(|turn| turn.sleeps(&turn.server)),
+        ]);
+        row.extend(compared.iter().map(|other| match *other {
+            other if other == index => "1".to_owned(),
+            other => ratios(own, &turns[other]),
+        }));
+        row
+    });
+    let headings: Vec<&str> = heads.iter().map(String::as_str).collect();
+    TextTable { headings: &headings, words: &[0], indent: 2 }.text(rows)
+}
+
+/// Median ratios of speed (above 1 is faster) and of both ends' CPU time (above 1 is dearer) to
+/// another's turns.
+fn ratios(own: &[Turn], other: &[Turn]) -> String {
+    let rounds = || own.iter().zip(other);
+    let speed = median(rounds().map(|(own, other)| other.seconds / own.seconds));
+    let both = |turn: &Turn| (turn.client.cpu + turn.server.cpu).as_secs_f64();
+    let cpu = median(rounds().map(|(own, other)| both(own) / both(other)));
+    format!("{speed:.2}, {cpu:.2}")
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn parse_program(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').unwrap_or(("mendpath", text));
+    if std::path::Path::new(file).is_file() {
+        Ok((name.to_owned(), file.into()))
+    } else {
+        Err(format!("there is no file {file}"))
+    }
+}
