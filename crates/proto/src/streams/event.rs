@@ -43,7 +43,8 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub(super) fn push(&mut self, event: StreamEvent) {
-        if self.queued.insert(event) {
+        // Mostly it is what the packet before has brought already.
+        if self.queue.back() != Some(&event) && self.queued.insert(event) {
             self.queue.push_back(event);
         }
     }
