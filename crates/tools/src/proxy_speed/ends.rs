@@ -51,7 +51,7 @@ impl Contender {
         };
         let path = env::var_os("PATH").unwrap_or_default();
         let there = |program: &&str| env::split_paths(&path).any(|folder| folder.join(program).is_file());
-        programs.iter().all(|program| there(program))
+        programs.iter().all(there)
     }
 }
 
