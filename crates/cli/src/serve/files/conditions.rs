@@ -1,6 +1,6 @@
 //! Conditions and ranges of requests for files (RFC 9110 sections 13 and 14).
 
-use std::{fs::Metadata, ops::Range, time::UNIX_EPOCH};
+use std::{fs::Metadata, ops::Range, os::unix::fs::MetadataExt as _};
 
 use headers::{
     ETag, HeaderMap, HeaderMapExt as _, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
@@ -8,6 +8,9 @@ use headers::{
 };
 use http_range::{HttpRange, HttpRangeParseError};
 use hyper::header::{IF_RANGE, RANGE};
+
+/// The seconds since 1970 that a date of HTTP can say: up to the year 9999.
+const SAYABLE: Range<i64> = 0..253_402_300_800;
 
 /// What tells a file's states apart.
 pub(super) struct Validators {
@@ -35,12 +38,10 @@ pub(super) enum Answer {
 
 impl Validators {
     pub(super) fn new(file: &Metadata) -> Self {
-        let modified = file.modified().ok();
-        let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let tag = since.and_then(|since| {
-            format!("W/\"{:x}-{:x}.{:x}\"", file.len(), since.as_secs(), since.subsec_nanos()).parse().ok()
-        });
-        Self { tag, modified: since.and(modified).map(LastModified::from) }
+        let (seconds, nanoseconds) = (file.mtime(), file.mtime_nsec());
+        let tag = format!("W/\"{:x}-{seconds:x}.{nanoseconds:x}\"", file.len());
+        let modified = if SAYABLE.contains(&seconds) { file.modified().ok() } else { None };
+        Self { tag: tag.parse().ok(), modified: modified.map(LastModified::from) }
     }
 
     /// What these fields of a request ask of a file with so many bytes, in the order of RFC 9110
@@ -109,7 +110,7 @@ mod tests {
     fn answer(fields: &[(&'static str, &'static str)]) -> Answer {
         let file = tempfile::tempfile().unwrap();
         file.set_len(1_000).unwrap();
-        file.set_modified(UNIX_EPOCH + Duration::from_millis(1_700_000_000_500)).unwrap();
+        file.set_modified(httpdate::parse_http_date(THEN).unwrap() + Duration::from_millis(500)).unwrap();
         let named = |&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
         Validators::new(&file.metadata().unwrap()).answer(&fields.iter().map(named).collect(), 1_000)
     }
@@ -126,6 +127,15 @@ mod tests {
         assert_eq!(answer(&[("if-modified-since", "yesterday")]), Answer::Whole);
         let other = ("if-none-match", "\"other\"");
         assert_eq!(answer(&[other, ("if-modified-since", THEN)]), Answer::Whole, "tags count more");
+    }
+
+    #[test]
+    fn a_time_before_1970_is_not_said() {
+        let file = tempfile::tempfile().unwrap();
+        let then = httpdate::parse_http_date(THEN).unwrap();
+        file.set_modified(then - Duration::from_secs(2_000_000_000)).unwrap();
+        let said = Validators::new(&file.metadata().unwrap());
+        assert!(said.tag.is_some() && said.modified.is_none());
     }
 
     #[test]
