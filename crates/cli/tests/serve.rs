@@ -6,8 +6,8 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http_body_util::Empty;
-use hyper::{Request, StatusCode, client::conn::http2};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::{Request, Response, StatusCode, body::Incoming, client::conn::http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use mendpath::rustls::{ClientConfig, crypto::ring};
 use mendpath_cli::{
@@ -179,6 +179,11 @@ fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 
 /// One request by HTTP/2 on a connection of its own; an error if there was no answer.
 async fn ask_http2(address: SocketAddr, field: &str) -> Result<StatusCode, ()> {
+    let request = Request::get("https://localhost/").header("x", field).body(Empty::new()).unwrap();
+    send_http2(address, request).await.map(|response| response.status())
+}
+
+async fn send_http2(address: SocketAddr, request: Request<Empty<Bytes>>) -> Result<Response<Incoming>, ()> {
     let tls = connect(address, "h2").await;
     let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
         .max_header_list_size(1 << 20)
@@ -186,8 +191,19 @@ async fn ask_http2(address: SocketAddr, field: &str) -> Result<StatusCode, ()> {
         .await
         .map_err(drop)?;
     tokio::spawn(connection);
-    let request = Request::get("https://localhost/").header("x", field).body(Empty::<Bytes>::new()).unwrap();
-    sender.send_request(request).await.map(|response| response.status()).map_err(drop)
+    sender.send_request(request).await.map_err(drop)
+}
+
+/// RFC 9110 section 9.3.2.
+#[tokio::test]
+async fn head_has_no_body_whatever_is_there() {
+    let address = site(Limits::default()).await;
+    for (page, status) in [("", StatusCode::OK), ("none", StatusCode::NOT_FOUND)] {
+        let request = Request::head(format!("https://localhost/{page}")).body(Empty::new()).unwrap();
+        let response = send_http2(address, request).await.unwrap();
+        assert_eq!(response.status(), status);
+        assert!(response.into_body().collect().await.unwrap().to_bytes().is_empty(), "{status}");
+    }
 }
 
 /// The fields of a request by HTTP/1.1, as they came.

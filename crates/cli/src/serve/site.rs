@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Full, combinators::UnsyncBoxBody};
 use hyper::{
-    Request, Response, StatusCode, Version,
+    Method, Request, Response, StatusCode, Version,
     body::Body,
     header::{ALT_SVC, CONTENT_TYPE, DATE, HeaderValue},
 };
@@ -139,7 +139,12 @@ fn finish(
         fields.insert(ALT_SVC, alternative);
     }
     let status = response.status();
-    response.map(|body| Logged::new(body, status, entry).boxed_unsync())
+    let bodiless = entry.method == Method::HEAD;
+    response.map(|body| {
+        // Not every protocol's server leaves it out by itself.
+        let body = if bodiless { boxed(Empty::new()) } else { body };
+        Logged::new(body, status, entry).boxed_unsync()
+    })
 }
 
 async fn from_files(mut files: Compression<Files>, request: Request<Empty<Bytes>>) -> Response<SiteBody> {
