@@ -24,6 +24,8 @@ use tokio::{
 };
 use units::Bytes;
 
+use crate::account::Account;
+
 const EXAMPLES: &str = "\
 Examples:
   mendpath-tools connections --count 100000 --seconds 60
@@ -286,13 +288,7 @@ struct Usage {
 
 impl Usage {
     fn now() -> Outcome<Self> {
-        let status = std::fs::read_to_string("/proc/self/status")?;
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
-        let bytes = resident.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024;
-        let stat = std::fs::read_to_string("/proc/self/stat")?;
-        // Fields 14 and 15, in hundredths of a second; the second field may hold spaces.
-        let (_, fields) = stat.rsplit_once(')').ok_or("a strange /proc/self/stat")?;
-        let ticks: Vec<u64> = fields.split_whitespace().skip(11).take(2).flat_map(str::parse).collect();
-        Ok(Self { bytes, cpu: Duration::from_millis(ticks.iter().sum::<u64>() * 10) })
+        let account = Account::own();
+        Ok(Self { bytes: account.memory("VmRSS")?.get(), cpu: account.cpu()? })
     }
 }

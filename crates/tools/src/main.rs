@@ -3,6 +3,7 @@
 //!
 //! A tool is a module with its `Arguments`, whose documentation is its help, and `run`.
 
+mod account;
 mod analysis_speed;
 mod connections;
 mod controllers;
@@ -25,7 +26,9 @@ use std::process::{ExitCode, Termination as _};
 
 use clap::{Parser, Subcommand};
 use controllers::{auto_evidence, ctcp_jitter};
-use simulator::{critical_path, dumbbell, event_queues, htpc, models, single_flow, speed, timeouts};
+use simulator::{
+    critical_path, dumbbell, event_queues, htpc, lookahead, models, single_flow, speed, timeouts,
+};
 use transport::{
     beside, call, connect, fabric, fct, goodput, long_paths, never_worse, packet_cost, scenario,
     shared_bottleneck,
@@ -76,6 +79,8 @@ enum Tool {
     SimulatorSpeed(speed::Arguments),
     /// Event queues beside each other: the figures of docs/decisions/0009.
     EventQueues,
+    /// Whether a large run could use several cores: the figures of docs/decisions/0029.
+    Lookahead,
     Dumbbell(dumbbell::Arguments),
     SingleFlow(single_flow::Arguments),
     Htpc(htpc::Arguments),
@@ -115,6 +120,7 @@ fn main() -> ExitCode {
         Tool::CtcpJitter => ctcp_jitter::run(),
         Tool::SimulatorSpeed(arguments) => return speed::run(&arguments),
         Tool::EventQueues => event_queues::run(),
+        Tool::Lookahead => lookahead::run(),
         Tool::Dumbbell(arguments) => return dumbbell::run(&arguments),
         Tool::SingleFlow(arguments) => return single_flow::run(&arguments),
         Tool::Htpc(arguments) => htpc::run(&arguments),

@@ -7,7 +7,6 @@
 
 mod ends;
 mod load;
-mod usage;
 
 use std::{
     error::Error,
@@ -17,7 +16,7 @@ use std::{
 };
 
 use clap::ValueEnum;
-use ends::{Contender, Ends};
+use ends::{Contender, Ends, Usage};
 use figures::TextTable;
 use load::{Host, Load};
 use netsim::LinkConfig;
@@ -145,8 +144,8 @@ fn contenders(args: &Args) -> Outcome<Vec<Contender>> {
 struct Turn {
     load: Load,
     seconds: f64,
-    client: usage::Usage,
-    server: usage::Usage,
+    client: Usage,
+    server: Usage,
 }
 
 /// The turns of every contender, in the order of `ends`.
@@ -181,7 +180,7 @@ impl Turn {
     }
 
     /// CPU time of an end: us per request, or s per GB.
-    fn cpu(&self, usage: &usage::Usage) -> f64 {
+    fn cpu(&self, usage: &Usage) -> f64 {
         match self.load.requests() {
             Some(requests) => usage.cpu.as_secs_f64() * 1e6 / f64::from(requests),
             None => usage.cpu.as_secs_f64() / self.gigabytes(),
@@ -189,7 +188,7 @@ impl Turn {
     }
 
     /// Times that a thread of an end went to sleep, per request or per MB.
-    fn sleeps(&self, usage: &usage::Usage) -> f64 {
+    fn sleeps(&self, usage: &Usage) -> f64 {
         let per = self.load.requests().map_or(self.gigabytes() * 1e3, f64::from);
         usage.sleeps as f64 / per
     }
@@ -246,5 +245,43 @@ fn parse_program(text: &str) -> Result<(String, PathBuf), String> {
         Ok((name.to_owned(), file.into()))
     } else {
         Err(format!("there is no file {file}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn turn(seconds: f64, client_ms: u64) -> Turn {
+        let used = |ms| Usage { cpu: Duration::from_millis(ms), sleeps: 8 };
+        let load = Load::Kept { requests: 4, each: Bytes(1_000) };
+        Turn { load, seconds, client: used(client_ms), server: used(100) }
+    }
+
+    #[test]
+    fn who_takes_half_the_time_is_twice_as_fast() {
+        let (fast, slow) = ([turn(1.0, 100); 3], [turn(2.0, 300), turn(2.0, 300), turn(9.0, 300)]);
+        assert_eq!(ratios(&fast, &slow), "2.00, 0.50");
+        assert_eq!(ratios(&slow, &fast), "0.50, 2.00");
+    }
+
+    #[test]
+    fn requests_cost_microseconds_and_transfers_seconds_per_gigabyte() {
+        let kept = turn(2.0, 100);
+        assert_eq!((kept.speed(), kept.cpu(&kept.client), kept.sleeps(&kept.client)), (5e5, 25e3, 2.0));
+        let bulk = Turn { load: Load::Transfer(Bytes(500_000_000)), ..kept };
+        assert_eq!((bulk.speed(), bulk.cpu(&bulk.client), bulk.sleeps(&bulk.client)), (2.0, 0.2, 0.016));
+    }
+
+    #[test]
+    fn what_the_host_sends_is_fetched_whole_by_every_load() {
+        let host = Host::start().unwrap();
+        let each = Bytes(300_000);
+        for load in [Load::Transfer(each), Load::Kept { requests: 3, each }, Load::New { requests: 3, each }]
+        {
+            load.fetch(|| Ok(std::net::TcpStream::connect(host.addr)?)).unwrap();
+        }
     }
 }

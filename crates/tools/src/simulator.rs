@@ -6,6 +6,7 @@ pub mod dumbbell;
 pub mod event_queues;
 pub mod htpc;
 mod htpc_fabric;
+pub mod lookahead;
 pub mod models;
 pub mod single_flow;
 pub mod speed;

@@ -151,9 +151,9 @@ async fn flooded(
         server.processor_seconds()? - server_before,
         attacker.processor_seconds().map_or(f64::NAN, |now| now - attacker_before),
     );
-    let threads = server.threads()?;
+    let threads = server.account()?.threads()?;
     let deeds = Deeds::parse(&attacker.line().await?)?;
-    let memory_mib = server.memory_mib("VmHWM")?;
+    let memory_mib = server.account()?.memory("VmHWM")?.get() as f64 / f64::from(1 << 20);
     Ok((noticed, Cost { deeds, server_seconds, attacker_seconds, memory_mib, threads }))
 }
 

@@ -12,7 +12,10 @@ use tokio::{
     process::{Child, ChildStdout, Command},
 };
 
-use crate::flood::{ANY, Outcome};
+use crate::{
+    account::Account,
+    flood::{ANY, Outcome},
+};
 
 /// This program in another role. It ends with its parent.
 pub struct Process {
@@ -56,37 +59,14 @@ impl Process {
         drop(self.child.stdin.take());
     }
 
+    /// What the system has it down for; fails when the process is gone.
+    pub fn account(&self) -> Outcome<Account> {
+        Ok(Account::of(self.child.id().ok_or("the process is gone")?))
+    }
+
     /// Processor time so far, in seconds.
     pub fn processor_seconds(&self) -> Outcome<f64> {
-        let stat = self.proc("stat")?;
-        // The name in parentheses may hold anything; utime and stime are the 12th and 13th fields
-        // after it.
-        let (_, fields) = stat.rsplit_once(')').ok_or("a strange /proc/PID/stat")?;
-        let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
-        let ticks: u64 = ticks.sum::<Result<u64, _>>()?;
-        // USER_HZ, which is 100 for programs on every architecture.
-        Ok(ticks as f64 / 100.0)
-    }
-
-    /// A field of `/proc/PID/status` that is in KiB, in MiB.
-    pub fn memory_mib(&self, field: &str) -> Outcome<f64> {
-        let status = self.proc("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")).ok_or("the process is gone")?;
-        Ok(kib.trim().parse::<f64>()? / 1_024.0)
-    }
-
-    /// Threads it has.
-    pub fn threads(&self) -> Outcome<u64> {
-        let status = self.proc("status")?;
-        let line =
-            status.lines().find_map(|line| line.strip_prefix("Threads:")).ok_or("the process is gone")?;
-        Ok(line.trim().parse()?)
-    }
-
-    fn proc(&self, file: &str) -> Outcome<String> {
-        let id = self.child.id().ok_or("the process is gone")?;
-        Ok(std::fs::read_to_string(format!("/proc/{id}/{file}"))?)
+        Ok(self.account()?.cpu()?.as_secs_f64())
     }
 }
 

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 use super::{
     Outcome,
     load::{Host, Load},
-    usage::Usage,
 };
+use crate::account::Account;
 
 /// How long both ends may take to carry the first bytes.
 const START: Duration = Duration::from_secs(10);
@@ -123,7 +123,7 @@ impl Ends {
 
     /// What either end has used: the client, the server.
     pub fn usage(&self) -> Outcome<[Usage; 2]> {
-        Ok([Usage::of(self.client.0.id())?, Usage::of(self.server.0.id())?])
+        Ok([self.client.usage()?, self.server.usage()?])
     }
 
     /// Fetches something through them; returns the seconds that it took.
@@ -186,6 +186,23 @@ fn stunnel(folder: &Path, [host, port, listen]: [SocketAddr; 3]) -> Outcome<(Pro
     Ok((start("server", port, host, "")?, start("client", listen, port, "client = yes\n")?))
 }
 
+/// What an end has used so far, or in a while.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// CPU time, of the program and of the kernel for it.
+    pub cpu: Duration,
+    /// Times that one of its threads waited for something.
+    pub sleeps: u64,
+}
+
+impl Usage {
+    /// What was used since `before`.
+    pub fn since(self, before: Self) -> Self {
+        // The count of a thread goes with it.
+        Self { cpu: self.cpu - before.cpu, sleeps: self.sleeps.saturating_sub(before.sleeps) }
+    }
+}
+
 /// A process that ends when this is dropped.
 struct Process(Child);
 
@@ -194,6 +211,11 @@ impl Process {
         command.stdin(Stdio::null()).stderr(Stdio::null());
         let program = command.get_program().display().to_string();
         command.spawn().map(Self).map_err(|error| format!("cannot start {program}: {error}").into())
+    }
+
+    fn usage(&self) -> Outcome<Usage> {
+        let account = Account::of(self.0.id());
+        Ok(Usage { cpu: account.cpu()?, sleeps: account.sleeps()? })
     }
 }
 

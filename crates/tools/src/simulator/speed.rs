@@ -16,6 +16,8 @@ use netsim::{
 use tcpsim::{Profile, Sim, Tcp};
 use units::{BitRate, Duration, Instant};
 
+use crate::account::Account;
+
 const SECOND: Duration = Duration::from_secs(1);
 /// Of the hosts of all but the dumbbell.
 const HOST_RATE: BitRate = BitRate::from_mbps(10_000);
@@ -47,8 +49,15 @@ fn web_search_flows(hosts: u32, host: BitRate) -> Vec<FlowSpec> {
     poisson.flows(Seed(1))
 }
 
-/// Those flows, on a network.
+/// Those flows, on a network, all finished.
 fn web_search(topology: &Topology, host: BitRate) -> Sim {
+    let mut sim = web_search_to_come(topology, host);
+    sim.run_until_done(Instant::ORIGIN + SECOND * 100).expect("within limits");
+    sim
+}
+
+/// Those flows, on a network, none begun.
+pub(super) fn web_search_to_come(topology: &Topology, host: BitRate) -> Sim {
     let mut sim = Sim::new(topology, &Options::default()).expect("a sound topology");
     let tcp = sim.add_profile(Profile::tcp(Tcp {
         min_rto: Duration::from_millis(5),
@@ -56,7 +65,6 @@ fn web_search(topology: &Topology, host: BitRate) -> Sim {
         ..Tcp::default()
     }));
     sim.add_flows(tcp, &web_search_flows(topology.hosts(), host)).expect("hosts exist");
-    sim.run_until_done(Instant::ORIGIN + SECOND * 100).expect("within limits");
     sim
 }
 
@@ -97,9 +105,7 @@ fn idle() -> Sim {
 
 /// The most memory that this process has used, in KiB (Linux; 0 elsewhere).
 fn peak_memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    Account::own().memory("VmHWM").map_or(0, |most| most.get() / 1_024)
 }
 
 /// Seconds that this thread has been on a processor: what others run meanwhile does not count

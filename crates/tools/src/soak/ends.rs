@@ -7,6 +7,10 @@ use std::{
     time::Duration as StdDuration,
 };
 
+use crate::{
+    account::Account,
+    soak::{ANY, Args, Outcome},
+};
 use clap::Parser as _;
 use mendpath_cli::{
     args::Cli,
@@ -19,9 +23,6 @@ use mendpath_cli::{
     token::Service,
     transport::{Choice, parse_recovery},
 };
-use units::Bytes;
-
-use crate::soak::{ANY, Args, Outcome};
 
 /// `mendpath server`, until the parent ends.
 pub async fn server_process(args: Args) -> Outcome<ExitCode> {
@@ -110,27 +111,9 @@ impl End {
         if line.is_empty() { Err("a process ended before it was ready".into()) } else { Ok(line) }
     }
 
-    /// The most memory it ever had resident; fails when the process is gone.
-    pub fn peak_memory(&self) -> Outcome<Bytes> {
-        self.status("VmHWM:")
-    }
-
-    /// The memory it has resident; fails when the process is gone.
-    pub fn memory(&self) -> Outcome<Bytes> {
-        self.status("VmRSS:")
-    }
-
-    /// How many descriptors it has open.
-    pub fn descriptors(&self) -> Outcome<usize> {
-        Ok(std::fs::read_dir(format!("/proc/{}/fd", self.child.id()))?.count())
-    }
-
-    /// A field of its status, which the kernel gives in KiB.
-    fn status(&self, field: &str) -> Outcome<Bytes> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let value = status.lines().find_map(|line| line.strip_prefix(field));
-        let kib = value.and_then(|value| value.trim().strip_suffix("kB")).ok_or("the process is gone")?;
-        Ok(Bytes(kib.trim().parse::<u64>()? * 1_024))
+    /// What the system has it down for.
+    pub fn account(&self) -> Account {
+        Account::of(self.child.id())
     }
 
     /// Ends it at once, as `kill -9` does.

@@ -104,7 +104,7 @@ impl Pair {
                 )
             })
             .collect();
-        let (server, client) = (self.server.peak_memory()?, self.client.peak_memory()?);
+        let [server, client] = self.peak_memory()?;
         say(format_args!("server {server}, client {client}, {}", rows.join(" ")));
         Ok(())
     }
@@ -130,9 +130,14 @@ impl Pair {
             stats["repair_symbols_wasted"],
             stats["reconnects"]
         ));
-        let (server, client) = (self.server.peak_memory()?, self.client.peak_memory()?);
+        let [server, client] = self.peak_memory()?;
         let mib = |bytes: Bytes| bytes.get() as f64 / f64::from(1 << 20);
         print(format_args!("peak memory: server {:.1} MiB, client {:.1} MiB", mib(server), mib(client)));
         Ok(server.max(client) <= most && stats["reconnects"] == 0)
+    }
+
+    /// The most memory that the server and the client ever had.
+    fn peak_memory(&self) -> Outcome<[Bytes; 2]> {
+        Ok([self.server.account().memory("VmHWM")?, self.client.account().memory("VmHWM")?])
     }
 }

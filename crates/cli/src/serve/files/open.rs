@@ -3,17 +3,15 @@
 use std::{
     fs::{File, Metadata},
     io::{Error, ErrorKind, Result},
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
 };
 
 /// A directory whose files are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Root {
-    /// Without links.
+    /// Without links. Looked up for each file: a directory that is put in its place counts at once.
     path: Arc<Path>,
-    #[cfg(target_os = "linux")]
-    directory: Arc<File>,
     follow_symlinks: bool,
 }
 
@@ -36,12 +34,7 @@ impl Root {
         if !path.is_dir() {
             return Err(ErrorKind::NotADirectory.into());
         }
-        Ok(Self {
-            #[cfg(target_os = "linux")]
-            directory: Arc::new(File::open(&path)?),
-            path: path.into(),
-            follow_symlinks,
-        })
+        Ok(Self { path: path.into(), follow_symlinks })
     }
 
     /// Opens what is at a path below the root, which names nothing above itself. Nothing is there
@@ -90,15 +83,17 @@ impl Root {
     #[cfg(target_os = "linux")]
     fn resolve(&self, relative: &Path, how: rustix::fs::ResolveFlags) -> Option<Result<Place>> {
         use rustix::{
-            fs::{Mode, OFlags, ResolveFlags, openat2},
+            fs::{CWD, Mode, OFlags, ResolveFlags, openat2},
             io::Errno,
         };
+        let named = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat2(CWD, &*self.path, named, Mode::empty(), how).ok()?;
         let mut how = how | ResolveFlags::NO_MAGICLINKS;
         how.set(ResolveFlags::BENEATH, !self.follow_symlinks);
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         // The root itself is no name below it.
         let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
-        match openat2(&self.directory, relative, flags, Mode::empty(), how) {
+        match openat2(&root, relative, flags, Mode::empty(), how) {
             Ok(file) => Some(place(file.into())),
             Err(error @ (Errno::NOENT | Errno::NOTDIR | Errno::ACCESS)) => Some(Err(error.into())),
             Err(_) => None,
@@ -107,7 +102,7 @@ impl Root {
 }
 
 /// Opens a file; where a pipe has nobody at its other end, that is not waited for.
-fn open_without_waiting(path: &PathBuf) -> Result<File> {
+fn open_without_waiting(path: &Path) -> Result<File> {
     use std::os::unix::fs::OpenOptionsExt;
     let nonblocking = rustix::fs::OFlags::NONBLOCK.bits();
     File::options().read(true).custom_flags(nonblocking.cast_signed()).open(path)
@@ -192,6 +187,21 @@ mod tests {
         root.open_on_disk(Path::new("page")).unwrap();
         assert!(matches!(root.open_at_hand(Path::new("page")), Some(Ok(Place::File(..)))));
         assert!(matches!(root.open_at_hand(Path::new("")), Some(Ok(Place::Directory))));
+    }
+
+    #[tokio::test]
+    async fn a_directory_that_takes_the_place_of_the_root_is_shown() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = parent.path().join("root");
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("old"), "").unwrap();
+        let root = Root::new(&at, false).unwrap();
+        assert!(is_there(&root, "old").await);
+        std::fs::rename(&at, parent.path().join("away")).unwrap();
+        assert!(!is_there(&root, "old").await);
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("new"), "").unwrap();
+        assert!(is_there(&root, "new").await && !is_there(&root, "old").await);
     }
 
     #[test]

@@ -134,8 +134,9 @@ impl Stage {
     pub async fn look(&self) -> Outcome<[Look; 2]> {
         let ends = self.ends.try_lock()?;
         let look = |end: &End, life| {
-            let (memory, peak) = (end.memory()?, end.peak_memory()?);
-            Outcome::Ok(Look { life, memory, peak, descriptors: end.descriptors()? })
+            let account = end.account();
+            let (memory, peak) = (account.memory("VmRSS")?, account.memory("VmHWM")?);
+            Outcome::Ok(Look { life, memory, peak, descriptors: account.descriptors()? })
         };
         Ok([look(&ends.server, ends.lives[0])?, look(&ends.client, ends.lives[1])?])
     }

@@ -1,44 +1,20 @@
-//! Whether one large run could use several cores: events per window of conservative
-//! synchronisation, and what a barrier costs, for docs/decisions/0029.
-//!
-//! `cargo run --release -p mendpath-tcpsim --example lookahead`
+//! Whether one large run could use several cores, for docs/decisions/0029: packet-hops per window of
+//! conservative synchronisation, and what a barrier costs.
 
 #![expect(clippy::disallowed_methods, reason = "measures how long a barrier takes")]
 
 use std::{sync::Barrier, thread, time};
 
-use mendpath_tcpsim::{Profile, Sim, Tcp};
-use netsim::{
-    Seed,
-    fabric::{
-        Options, Topology,
-        topology::{FatTree, LeafSpine},
-        workload::{Pairs, Poisson, SizeTable},
-    },
-};
+use netsim::fabric::topology::{FatTree, LeafSpine};
+use tcpsim::Sim;
 use units::{BitRate, Duration, Instant};
+
+use super::speed::web_search_to_come;
 
 /// What is simulated: the load is steady by then.
 const LENGTH: Duration = Duration::from_millis(8);
 /// The beginning, which does not count.
 const WARM_UP: Duration = Duration::from_millis(4);
-
-/// Web-search flows at load 0.5.
-fn web_search(topology: &Topology, host: BitRate) -> Sim {
-    let hosts = topology.hosts();
-    let mut sim = Sim::new(topology, &Options::default()).expect("a sound topology");
-    let profile = sim.add_profile(Profile::tcp(Tcp { receive_window: 128, ..Tcp::default() }));
-    let poisson = Poisson {
-        load: 0.5,
-        capacity: BitRate(host.bits_per_second() * u64::from(hosts)),
-        flows: (hosts * 8) as usize,
-        sizes: SizeTable::named("websearch_dctcp").expect("known").at_most(8_200_000.0).expect("not empty"),
-        pairs: Pairs::Any(0..hosts),
-        start: Instant::ORIGIN,
-    };
-    sim.add_flows(profile, &poisson.flows(Seed(1))).expect("hosts exist");
-    sim
-}
 
 /// Packet-hops in each window of `lookahead`, the least, the mean and the most; and ns per hop.
 fn windows(mut sim: Sim, lookahead: Duration) -> (u64, u64, u64, u128) {
@@ -69,7 +45,8 @@ fn barrier() -> u128 {
     start.elapsed().as_nanos() / u128::from(ROUNDS)
 }
 
-fn main() {
+/// Runs it.
+pub fn run() {
     let rates = (BitRate::from_mbps(10_000), BitRate::from_mbps(40_000));
     println!("| network | lookahead | hops per window: least, mean, most | ns per hop |");
     println!("| --- | --- | --- | --- |");
@@ -81,7 +58,7 @@ fn main() {
             ("fat-tree", fat_tree.build(), fat_tree.fabric.delay),
         ];
         for (name, topology, lookahead) in networks {
-            let (least, mean, most, cost) = windows(web_search(&topology, rates.0), lookahead);
+            let (least, mean, most, cost) = windows(web_search_to_come(&topology, rates.0), lookahead);
             println!("| {name}, {hosts} hosts | {lookahead} | {least}, {mean}, {most} | {cost} |");
         }
     }
