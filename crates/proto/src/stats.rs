@@ -280,4 +280,7 @@ recovery_reasons! {
     no_budget,
     /// Times that repair was wanted and no path had room in its window (`auto`).
     no_window,
+    /// Times that repair was wanted and left out, since it mends next to nothing on the path
+    /// (`auto`).
+    in_vain,
 }

@@ -37,6 +37,7 @@ pub mod path_choice;
 pub mod proactive;
 pub mod repair_budget;
 pub mod repair_size;
+pub mod repair_yield;
 pub mod slp_arbiter;
 pub mod slp_duplicates;
 pub mod slp_goodput;

@@ -11,7 +11,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, Bytes};
-use h3::client::SendRequest;
+use h3::{
+    client::SendRequest,
+    error::{Code, StreamError},
+};
 use http::{Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::RootCertStore;
@@ -119,7 +122,12 @@ impl Client {
 async fn ask(mut connection: Requests, uri: String, bytes: usize, received: Arc<AtomicU64>) -> Result<()> {
     loop {
         let mut stream = connection.send_request(Request::get(&uri).body(())?).await?;
-        stream.finish().await?;
+        match stream.finish().await {
+            Ok(()) => {}
+            // It has what it needs of the request (RFC 9114 section 4.1).
+            Err(StreamError::RemoteTerminate { code: Code::H3_NO_ERROR, .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
         let response = stream.recv_response().await?;
         ensure!(response.status() == StatusCode::OK, "{uri}: {}", response.status());
         let mut length = 0;

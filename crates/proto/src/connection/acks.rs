@@ -164,7 +164,7 @@ impl Connection {
             path.received_mut().on_ack_acknowledged(told);
         }
         if let Some((of, number)) = frames.copy_of {
-            self.on_copy_delivered(of, number);
+            self.on_copy_delivered(now, of, number);
             self.on_timed_mended(now, of, number);
         }
     }
@@ -257,20 +257,21 @@ impl Connection {
                     marks: lost.packet.frames.marks(),
                     timed_out: lost.timed_out,
                     copied: lost.packet.is_copied(),
+                    coded: lost.packet.is_coded(),
                     in_flight: lost.packet.is_in_flight(),
                     counts: lost.kind == LossKind::OnPath,
                 });
                 self.repair.on_event(now, &event);
             }
-            self.on_packet_lost(level, id, lost);
+            self.on_packet_lost(now, level, id, lost);
         }
     }
 
-    fn on_packet_lost(&mut self, level: Level, id: PathId, lost: DeclaredLost) {
+    fn on_packet_lost(&mut self, now: Instant, level: Level, id: PathId, lost: DeclaredLost) {
         let DeclaredLost { number, kind, mut packet, .. } = lost;
         // Only what counts as lost can count as mended.
         if kind == LossKind::OnPath {
-            self.note_lost_for_recovery(id, number, &packet);
+            self.note_lost_for_recovery(now, id, number, &packet);
         }
         if level == Level::OneRtt {
             self.on_lost_in_blocks(id, number, &mut packet);

@@ -12,6 +12,7 @@
 //! | fits one packet (a lone packet always does)   | copies, so many that [`TARGET`] is met (as SLP)        | `single` |
 //! | more, and the peer decodes                    | repair symbols over the block, so many (as CoFUSO)     | `block` |
 //! | more, and it does not                         | one copy of each, oldest first (as FUSO)               | `uncoded` |
+//! | lost with its repair, on this path            | nothing, but for a trial now and then                 | `in_vain` |
 //! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
 //!
 //! Repair leaves on the path where it is expected earliest, a loss on the way counted with what it
@@ -31,6 +32,7 @@ use recovery::{
     cofuso::{Block, MAX_BLOCK},
     repair_budget::RepairBudget,
     repair_size::{self, Exposure, Means, Protection},
+    repair_yield::RepairYield,
     slp_arbiter::Conditions,
     slp_window::HANDSHAKE_GAP,
 };
@@ -89,6 +91,8 @@ struct Watch {
     task: Option<Task>,
     /// The last exposure that nothing was done about, and why.
     left: Option<(Exposed, Left)>,
+    /// What repair of the path's packets mends.
+    mends: RepairYield,
 }
 
 /// Why nothing was done.
@@ -97,6 +101,7 @@ enum Left {
     NotNeeded,
     NoBudget,
     NoWindow,
+    InVain,
 }
 
 /// Repair that has been decided on.
@@ -130,7 +135,7 @@ impl Auto {
     fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
         let exposed = unacked.exposed(of.id, u32::from(self.k_max))?;
         let before = self.watches.get(&of.id).and_then(|watch| watch.left);
-        if before == Some((exposed, Left::NotNeeded)) {
+        if matches!(before, Some((same, Left::NotNeeded | Left::InVain)) if same == exposed) {
             return None;
         }
         let Some(on) = Self::carrier(of, paths) else { return self.leave(of.id, exposed, Left::NoWindow) };
@@ -151,6 +156,24 @@ impl Auto {
             packet: on.mtu,
             affordable,
         };
+        let task = self.task(of, &exposed, repair_size::plan(&exposure, &means, TARGET), unacked);
+        match task {
+            None => self.leave(of.id, exposed, Left::NotNeeded),
+            Some(_) if self.watches.get_or_default(of.id).mends.leaves_out() => {
+                self.leave(of.id, exposed, Left::InVain)
+            }
+            task => task,
+        }
+    }
+
+    /// What `protection` of the unprotected packets of `of` means.
+    fn task(
+        &self,
+        of: &PathSnapshot,
+        exposed: &Exposed,
+        protection: Protection,
+        unacked: &dyn UnackedView,
+    ) -> Option<Task> {
         let copies = |last, rounds, single| Task::Copies {
             first: exposed.first,
             last,
@@ -158,8 +181,8 @@ impl Auto {
             rounds,
             single,
         };
-        match repair_size::plan(&exposure, &means, TARGET) {
-            Protection::Nothing => self.leave(of.id, exposed, Left::NotNeeded),
+        match protection {
+            Protection::Nothing => None,
             Protection::Again(times) => Some(copies(exposed.last, times.saturating_sub(1), true)),
             Protection::Copies(_) => Some(copies(exposed.last, 0, false)),
             Protection::Symbols(m) => match unacked.source_run(of.id, None, u32::from(self.k_max)) {
@@ -181,6 +204,7 @@ impl Auto {
                 Left::NotNeeded => self.reasons.not_needed += 1,
                 Left::NoBudget => self.reasons.no_budget += 1,
                 Left::NoWindow => self.reasons.no_window += 1,
+                Left::InVain => self.reasons.in_vain += 1,
             }
         }
         None
@@ -316,12 +340,22 @@ impl RecoveryPolicy for Auto {
         self.budget.on_data(packet.bytes, loss);
     }
 
-    fn on_event(&mut self, _now: Instant, event: &RecoveryEvent) {
+    fn on_event(&mut self, now: Instant, event: &RecoveryEvent) {
         match event {
             RecoveryEvent::PathTimeout { path, moved: true } => {
                 if let Some(watch) = self.watches.get_mut(path) {
                     watch.task = None;
                     self.reasons.moved += 1;
+                }
+            }
+            RecoveryEvent::Lost(lost) if lost.counts && (lost.copied || lost.coded) => {
+                if let Some(watch) = self.watches.get_mut(&lost.path) {
+                    watch.mends.on_lost(now);
+                }
+            }
+            RecoveryEvent::Mended { path } => {
+                if let Some(watch) = self.watches.get_mut(path) {
+                    watch.mends.on_mended();
                 }
             }
             RecoveryEvent::PathClosed { path } => _ = self.watches.remove(path),

@@ -62,6 +62,8 @@ pub struct LostPacket {
     pub timed_out: bool,
     /// Whether recovery had sent a copy of it.
     pub copied: bool,
+    /// Whether it was, or had been, a source symbol.
+    pub coded: bool,
     /// Whether it counted as in flight. Probes of the path's MTU do not.
     pub in_flight: bool,
     /// Whether the path as it is now is to blame: it was in flight, and the path has not moved
@@ -114,6 +116,11 @@ pub enum RecoveryEvent {
     },
     /// A packet was declared lost.
     Lost(LostPacket),
+    /// A packet that was declared lost on its path was mended: what it carried has arrived by recovery.
+    Mended {
+        /// Its path.
+        path: PathId,
+    },
     /// A packet that was declared lost has arrived after all.
     SpuriousLoss {
         /// Its path.

@@ -11,7 +11,7 @@ use crate::{
     },
     crypto::Level,
     path::sent::{Content, Resent, SentFrames, SentPacket},
-    policy::{Carried, RecoveryAction},
+    policy::{Carried, RecoveryAction, RecoveryEvent},
     wire::PathId,
 };
 
@@ -100,11 +100,11 @@ impl Connection {
 
     /// A recovery copy was acknowledged: if its original is not, that one's data has arrived all
     /// the same.
-    pub(in crate::connection) fn on_copy_delivered(&mut self, of: PathId, number: u64) {
+    pub(in crate::connection) fn on_copy_delivered(&mut self, now: Instant, of: PathId, number: u64) {
         let Some(path) = self.paths.get_mut(&of) else { return };
         match path.sent_mut(number) {
             Some(original) => original.on_arrived(Content::CopyArrived),
-            None => _ = self.note_mended(of, number),
+            None => _ = self.note_mended(now, of, number),
         }
     }
 
@@ -112,19 +112,28 @@ impl Connection {
     /// was in time.
     pub(in crate::connection) fn note_lost_for_recovery(
         &mut self,
+        now: Instant,
         of: PathId,
         number: u64,
         packet: &SentPacket,
     ) {
-        let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_lost_protected(number, packet));
-        self.stats.packets_mended += u64::from(mended);
+        if self.paths.get_mut(&of).is_some_and(|p| p.note_lost_protected(number, packet)) {
+            self.on_mended(now, of);
+        }
     }
 
     /// The data of a packet that is not on record has arrived. True if it was a loss that this
     /// mends.
-    pub(super) fn note_mended(&mut self, of: PathId, number: u64) -> bool {
+    pub(super) fn note_mended(&mut self, now: Instant, of: PathId, number: u64) -> bool {
         let mended = self.paths.get_mut(&of).is_some_and(|p| p.note_mended(number));
-        self.stats.packets_mended += u64::from(mended);
+        if mended {
+            self.on_mended(now, of);
+        }
         mended
+    }
+
+    fn on_mended(&mut self, now: Instant, path: PathId) {
+        self.stats.packets_mended += 1;
+        self.repair.on_event(now, &RecoveryEvent::Mended { path });
     }
 }

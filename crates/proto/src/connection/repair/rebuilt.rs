@@ -90,7 +90,7 @@ impl Connection {
                     true
                 }
                 None => {
-                    let mended = self.note_mended(recovered.path, number);
+                    let mended = self.note_mended(now, recovered.path, number);
                     self.cover_in_blocks(now, recovered.path, number, None) || mended
                 }
             };

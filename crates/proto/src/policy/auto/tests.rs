@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 
-use recovery::{SourceRun, loss_history::LossHistory};
+use recovery::{SourceRun, loss_history::LossHistory, slp_arbiter::Marks};
 
 use super::*;
+use crate::policy::LostPacket;
 
 /// Un-ACKed packets of path 0, with the size of each; those in `protected` have a copy or are in a
 /// block.
@@ -73,6 +74,20 @@ fn drain(auto: &mut Auto, paths: &[PathSnapshot], packets: &mut Packets) -> Vec<
     done
 }
 
+/// A packet of path 0 was lost.
+fn lost(number: PacketNumber, copied: bool) -> RecoveryEvent {
+    RecoveryEvent::Lost(LostPacket {
+        path: PathId(0),
+        number,
+        marks: Marks::default(),
+        timed_out: false,
+        copied,
+        coded: false,
+        in_flight: true,
+        counts: true,
+    })
+}
+
 /// A path that has sent so many packets, every `every`-th of them lost.
 fn known(id: u32, sent: u64, every: u64) -> PathSnapshot {
     let mut history = LossHistory::new();
@@ -127,6 +142,34 @@ fn copies_of_a_block_have_to_be_worth_it_each() {
     assert!(drain(&mut copying, &quiet, &mut Packets::new(40, 1_200)).is_empty());
     let mut coding = auto(Coding::Unacked);
     assert_eq!(drain(&mut coding, &quiet, &mut Packets::new(40, 1_200)).len(), 1, "symbols are cheaper");
+}
+
+#[test]
+fn what_is_lost_with_its_copies_is_copied_once_in_a_while() {
+    let mut auto = auto(Coding::Unacked);
+    let paths = [known(0, 1_000, 10)];
+    let mut copied = Vec::new();
+    for number in 0..400 {
+        // As the connection has it: a packet of its own, that is lost whether it was copied or not.
+        let number = PacketNumber(number);
+        let mut packets = Packets { numbers: [number].into(), bytes: 1_200, ..Packets::default() };
+        auto.budget.on_idle();
+        let actions = drain(&mut auto, &paths, &mut packets);
+        copied.push(!actions.is_empty());
+        let now = Instant::ORIGIN + Duration::from_millis(number.0);
+        auto.on_event(now, &lost(number, !actions.is_empty()));
+    }
+    assert!(copied[..20].iter().all(|copied| *copied), "nothing is known yet");
+    let late = copied[100..].iter().filter(|copied| **copied).count();
+    assert!((10..30).contains(&late), "{late} of 300");
+    assert!(auto.reasons().in_vain > 250, "{:?}", auto.reasons());
+    // Once copies mend again, they are sent again.
+    for number in 0..70 {
+        let now = Instant::ORIGIN + Duration::from_secs(10 + number);
+        auto.on_event(now, &lost(PacketNumber(1_000 + number), true));
+        auto.on_event(now, &RecoveryEvent::Mended { path: PathId(0) });
+    }
+    assert!(!drain(&mut auto, &paths, &mut Packets::new(1, 1_200)).is_empty());
 }
 
 #[test]

@@ -87,6 +87,7 @@ fn a_full_packet_is_worth_a_copy_once_timeouts_were_seen() {
             marks,
             timed_out: true,
             copied: false,
+            coded: false,
             in_flight: true,
             counts: true,
         });
