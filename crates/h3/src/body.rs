@@ -23,7 +23,8 @@ pub struct Body {
     state: State,
     /// How long the client may say nothing while it is waited for.
     patience: Duration,
-    silence: Pin<Box<Sleep>>,
+    /// Until when it is waited for, from the first time on that it was.
+    silence: Option<Pin<Box<Sleep>>>,
     /// Whether it is waited for.
     waiting: bool,
 }
@@ -58,8 +59,7 @@ impl std::error::Error for BodyError {}
 
 impl Body {
     pub(crate) fn new(stream: RequestStream<RecvStream, Bytes>, patience: Duration) -> Self {
-        let silence = Box::pin(tokio::time::sleep_until(Instant::now() + patience));
-        Self { stream, state: State::Data, patience, silence, waiting: false }
+        Self { stream, state: State::Data, patience, silence: None, waiting: false }
     }
 
     fn poll_stream(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Frame<Bytes>>, StreamError>> {
@@ -78,11 +78,13 @@ impl Body {
     }
 
     fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let until = Instant::now() + self.patience;
+        let silence = self.silence.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until)));
         if !self.waiting {
             self.waiting = true;
-            self.silence.as_mut().reset(Instant::now() + self.patience);
+            silence.as_mut().reset(until);
         }
-        self.silence.as_mut().poll(cx)
+        silence.as_mut().poll(cx)
     }
 }
 

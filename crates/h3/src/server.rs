@@ -1,6 +1,15 @@
 //! Requests of a connection for a service.
 
-use std::{error::Error, pin::pin, sync::atomic::Ordering, time::Duration};
+use std::{
+    error::Error,
+    pin::pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use bytes::{Buf, Bytes};
 use h3::{
@@ -9,10 +18,8 @@ use h3::{
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use mendpath::VarInt;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout},
-};
+use tokio::time::{Instant, error::Elapsed, sleep_until, timeout};
+use tokio_util::task::TaskTracker;
 use tower_service::Service;
 
 use crate::{Body, Connection, EarlyData, Interim, SendStream, connection::Accepted};
@@ -111,53 +118,108 @@ impl Server {
             .max_field_section_size(self.limits.field_section)
             .build(watched.max_frame_size(self.limits.field_section.saturating_mul(FRAME_FACTOR)))
             .await?;
-        let mut requests = JoinSet::new();
-        let (mut stop, mut stopping, mut over) = (pin!(stop), false, false);
-        let mut cancelled = 0_u32;
-        while !stopping || !requests.is_empty() {
-            let idle = requests.is_empty() && !stopping;
+        let books = Arc::new(Books::new(self.limits.clone(), connection));
+        let requests = TaskTracker::new();
+        let idle = sleep_until(Instant::now() + self.limits.idle);
+        let (mut stop, mut idle, mut over) = (pin!(stop), pin!(idle), false);
+        loop {
+            let stopping = requests.is_closed();
             tokio::select! {
                 accepted = h3.accept(), if !over => match accepted {
                     Ok(Some(resolver)) => {
-                        let (limits, service) = (self.limits.clone(), service.clone());
                         let accepted = last.take().expect("a stream was accepted");
-                        requests.spawn(serve_request(resolver, accepted, service, limits));
+                        requests.spawn(serve_request(resolver, accepted, service.clone(), books.clone()));
                     }
-                    Ok(None) => (stopping, over) = (true, true),
+                    Ok(None) => {
+                        requests.close();
+                        over = true;
+                    }
                     Err(error) if error.is_h3_no_error() => return Ok(()),
                     Err(error) => return Err(error),
                 },
-                Some(outcome) = requests.join_next() => {
-                    cancelled = match outcome {
-                        Ok(Outcome::Answered) => cancelled.saturating_sub(1),
-                        Ok(Outcome::Cancelled) => cancelled + 1,
-                        // A service that panics: its stream is reset, and the next may do better.
-                        Err(_) => cancelled,
-                    };
-                    if cancelled > self.limits.cancelled {
-                        let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
-                        connection.close(code, b"too many requests were given up");
-                    }
-                }
+                () = requests.wait(), if stopping => return Ok(()),
                 () = &mut stop, if !stopping => {
-                    stopping = true;
+                    requests.close();
                     h3.shutdown(0).await?;
                 }
-                () = tokio::time::sleep_until(Instant::now() + self.limits.idle), if idle => {
-                    stopping = true;
-                    h3.shutdown(0).await?;
+                () = &mut idle, if !stopping => {
+                    if requests.is_empty() && books.quiet() >= self.limits.idle {
+                        requests.close();
+                        h3.shutdown(0).await?;
+                    } else {
+                        let quiet = if requests.is_empty() { books.quiet() } else { Duration::ZERO };
+                        idle.as_mut().reset(Instant::now() + (self.limits.idle - quiet));
+                    }
                 }
             }
         }
-        Ok(())
     }
 }
 
+/// What the requests of a connection share.
+struct Books {
+    limits: Limits,
+    connection: mendpath::Connection,
+    /// Requests that were given up above those that were answered.
+    given_up: AtomicU32,
+    /// When the last one was over.
+    over: Mutex<Instant>,
+}
+
+impl Books {
+    fn new(limits: Limits, connection: mendpath::Connection) -> Self {
+        Self { limits, connection, given_up: AtomicU32::new(0), over: Mutex::new(Instant::now()) }
+    }
+
+    fn on_over(&self, outcome: Outcome) {
+        *self.over.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        let count = |count: u32| match outcome {
+            Outcome::Answered => count.saturating_sub(1),
+            Outcome::Cancelled => count.saturating_add(1),
+        };
+        let before = self.given_up.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| Some(count(n)));
+        if before.is_ok_and(|before| count(before) > self.limits.cancelled) {
+            let code = VarInt::saturating(Code::H3_EXCESSIVE_LOAD.value());
+            self.connection.close(code, b"too many requests were given up");
+        }
+    }
+
+    /// How long it is since a request was over, if none is under way.
+    fn quiet(&self) -> Duration {
+        self.over.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+}
+
+/// Answers a request. A service that panics resets its stream, and the next may do better.
 async fn serve_request<S, B>(
     resolver: RequestResolver<Connection, Bytes>,
     accepted: Accepted,
+    service: S,
+    books: Arc<Books>,
+) where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<Box<dyn Error + Send + Sync>>,
+    B: http_body::Body,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    let outcome = outcome_of(resolver, accepted, service, &books.limits).await;
+    books.on_over(outcome);
+}
+
+/// `patience` begins when the future has to wait.
+async fn within<F: Future>(patience: Duration, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = pin!(future);
+    match std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await {
+        Poll::Ready(output) => Ok(output),
+        Poll::Pending => timeout(patience, future).await,
+    }
+}
+
+async fn outcome_of<S, B>(
+    resolver: RequestResolver<Connection, Bytes>,
+    accepted: Accepted,
     mut service: S,
-    limits: Limits,
+    limits: &Limits,
 ) -> Outcome
 where
     S: Service<Request<Body>, Response = Response<B>>,
@@ -167,7 +229,7 @@ where
 {
     let Accepted { mut end, whole, early } = accepted;
     let answered = async {
-        let (request, stream) = match timeout(limits.head, resolver.resolve_request()).await {
+        let (request, stream) = match within(limits.head, resolver.resolve_request()).await {
             Ok(Ok(resolved)) => resolved,
             // Answered with 431.
             Ok(Err(StreamError::HeaderTooBig { .. })) => return Outcome::Answered,
@@ -238,30 +300,26 @@ where
     });
     let called = loop {
         tokio::select! {
-            // What was said before the response goes before it.
             biased;
-            Some(interim) = interims.recv() => say_before(send, interim, patience).await?,
             called = &mut called => break called,
+            said = interims.next() => say_before(send, said, patience).await?,
         }
     };
-    // Of what comes from now on, whoever sends it is told.
-    interims.close();
-    while let Ok(interim) = interims.try_recv() {
-        say_before(send, interim, patience).await?;
-    }
+    // What was said before the response goes before it.
+    say_before(send, interims.close(), patience).await?;
     let response = match called {
         Ok(response) => response,
         Err(error) => {
             tracing::debug!(%error, "the service fails");
             let mut failed = Response::new(());
             *failed.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
-            timeout(patience, send.send_response(failed)).await.map_err(slow)??;
-            return Ok(timeout(patience, send.finish()).await.map_err(slow)??);
+            within(patience, send.send_response(failed)).await.map_err(slow)??;
+            return Ok(within(patience, send.finish()).await.map_err(slow)??);
         }
     };
     let (mut parts, body) = response.into_parts();
     OF_CONNECTIONS.iter().for_each(|name| _ = parts.headers.remove(name));
-    timeout(patience, send.send_response(Response::from_parts(parts, ()))).await.map_err(slow)??;
+    within(patience, send.send_response(Response::from_parts(parts, ()))).await.map_err(slow)??;
     let mut trailers: Option<HeaderMap> = None;
     let mut body = pin!(body);
     // What has no body is at its end before it begins.
@@ -273,7 +331,7 @@ where
             Ok(mut data) => {
                 while data.has_remaining() {
                     let piece = data.copy_to_bytes(data.remaining().min(PIECE));
-                    timeout(patience, send.send_data(piece)).await.map_err(slow)??;
+                    within(patience, send.send_data(piece)).await.map_err(slow)??;
                 }
             }
             Err(frame) => {
@@ -283,17 +341,20 @@ where
         }
     }
     if let Some(trailers) = trailers {
-        timeout(patience, send.send_trailers(trailers)).await.map_err(slow)??;
+        within(patience, send.send_trailers(trailers)).await.map_err(slow)??;
     }
-    Ok(timeout(patience, send.finish()).await.map_err(slow)??)
+    Ok(within(patience, send.finish()).await.map_err(slow)??)
 }
 
-/// Sends an interim response.
+/// Sends interim responses.
 async fn say_before(
     send: &mut RequestStream<SendStream<Bytes>, Bytes>,
-    mut interim: Response<()>,
+    said: Vec<Response<()>>,
     patience: Duration,
 ) -> Result<(), Broken> {
-    OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
-    Ok(timeout(patience, send.send_response(interim)).await.map_err(|_| Broken::Client)??)
+    for mut interim in said {
+        OF_CONNECTIONS.iter().for_each(|name| _ = interim.headers_mut().remove(name));
+        within(patience, send.send_response(interim)).await.map_err(|_| Broken::Client)??;
+    }
+    Ok(())
 }

@@ -26,6 +26,12 @@ impl Waits {
         mut attempt: impl FnMut() -> Result<Option<T>, E>,
     ) -> Poll<Result<T, E>> {
         let place = &mut self.0[slot];
+        // Mostly it is there already.
+        if place.is_none()
+            && let Some(result) = attempt().transpose()
+        {
+            return Poll::Ready(result);
+        }
         loop {
             // It counts from now on, so nothing is missed between the attempt and the poll.
             let notified = place.get_or_insert_with(|| Box::pin(changed.clone().notified_owned()));

@@ -15,7 +15,7 @@ use std::{
 };
 
 use headers::{AcceptRanges, ContentLength, ContentRange, HeaderMap, HeaderMapExt as _};
-use http_body_util::BodyExt as _;
+use http_body_util::Either;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
     header::{
@@ -31,7 +31,7 @@ use self::{
     conditions::{Answer, Validators},
     open::{Place, Root},
 };
-use super::site::{BoxError, SiteBody, text};
+use super::site::{SiteBody, text};
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
@@ -45,6 +45,9 @@ const CODINGS: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
 pub(super) struct Files {
     root: Root,
 }
+
+/// A file, or words.
+pub(super) type FilesBody = Either<FileBody, SiteBody>;
 
 /// A file that answers a request.
 struct Found {
@@ -64,16 +67,16 @@ impl Files {
     }
 
     /// The answer to a request, to HEAD as to GET: who sends it leaves the body out.
-    async fn answer(&self, method: &Method, uri: &Uri, fields: &HeaderMap) -> Response<SiteBody> {
+    async fn answer(&self, method: &Method, uri: &Uri, fields: &HeaderMap) -> Response<FilesBody> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "Files can be read only.\n");
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-            return refused;
+            return refused.map(Either::Right);
         }
         match self.find(uri.path(), fields).await {
-            Some(Ok(found)) => found.answer(fields),
-            Some(Err(Directory)) => redirect(uri),
-            None => text(StatusCode::NOT_FOUND, "There is no such page.\n"),
+            Some(Ok(found)) => found.answer(fields).map(Either::Left),
+            Some(Err(Directory)) => redirect(uri).map(Either::Right),
+            None => text(StatusCode::NOT_FOUND, "There is no such page.\n").map(Either::Right),
         }
     }
 
@@ -106,7 +109,7 @@ impl Files {
 struct Directory;
 
 impl Found {
-    fn answer(self, fields: &HeaderMap) -> Response<SiteBody> {
+    fn answer(self, fields: &HeaderMap) -> Response<FileBody> {
         let len = self.metadata.len();
         let validators = Validators::new(&self.metadata);
         let answer = validators.answer(fields, len);
@@ -117,8 +120,7 @@ impl Found {
             Answer::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, 0..0),
             Answer::NotSatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0),
         };
-        let body = FileBody::new(self.file, sent.clone()).map_err(BoxError::from);
-        let mut response = Response::new(body.boxed_unsync());
+        let mut response = Response::new(FileBody::new(self.file, sent.clone()));
         *response.status_mut() = status;
         let said = response.headers_mut();
         if let Some(tag) = validators.tag {
@@ -201,7 +203,7 @@ fn relative(path: &str) -> Option<PathBuf> {
 }
 
 impl<B: Send + 'static> Service<Request<B>> for Files {
-    type Response = Response<SiteBody>;
+    type Response = Response<FilesBody>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
@@ -221,6 +223,7 @@ impl<B: Send + 'static> Service<Request<B>> for Files {
 mod tests {
     use std::os::unix::fs::symlink;
 
+    use http_body_util::BodyExt as _;
     use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE};
 
     use super::*;

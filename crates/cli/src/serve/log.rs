@@ -17,10 +17,7 @@ use hyper::{
 };
 use tokio::time::Instant;
 
-use super::{
-    Statistics,
-    site::{BoxError, SiteBody},
-};
+use super::{Statistics, site::BoxError};
 use crate::{
     accounts::now,
     failure::{Failure, io_reason},
@@ -46,6 +43,11 @@ impl AccessLog {
         Ok(Self(Some(Arc::new(Mutex::new(out)))))
     }
 
+    /// Whether lines are wanted.
+    pub(super) fn is_open(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// A full disk is no reason not to answer.
     fn write(&self, line: &str) {
         if let Some(out) = &self.0 {
@@ -62,30 +64,30 @@ pub(super) struct Entry {
     pub(super) from: SocketAddr,
     pub(super) version: Version,
     pub(super) method: Method,
-    /// As it was sent: a URI holds neither spaces nor control characters.
+    /// As it was sent, for a log that is open: a URI holds neither spaces nor control characters.
     pub(super) path: String,
     pub(super) began: Instant,
 }
 
-/// A response's body that is noted when it is over.
-pub(super) struct Logged {
-    body: SiteBody,
+/// A response's body, if it has one, that is noted when it is over.
+pub(super) struct Logged<B> {
+    body: Option<B>,
     entry: Entry,
     status: StatusCode,
     sent: u64,
 }
 
-impl Logged {
-    pub(super) fn new(body: SiteBody, status: StatusCode, entry: Entry) -> Self {
+impl<B> Logged<B> {
+    pub(super) fn new(body: Option<B>, status: StatusCode, entry: Entry) -> Self {
         Self { body, entry, status, sent: 0 }
     }
 }
 
-impl Drop for Logged {
+impl<B> Drop for Logged<B> {
     fn drop(&mut self) {
         let Entry { log, statistics, from, version, method, path, began } = &self.entry;
         statistics.on_response(*version, self.status, self.sent);
-        if log.0.is_none() {
+        if !log.is_open() {
             return;
         }
         let time = humantime::format_rfc3339_millis(now());
@@ -95,7 +97,10 @@ impl Drop for Logged {
     }
 }
 
-impl Body for Logged {
+impl<B> Body for Logged<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+{
     type Data = Bytes;
     type Error = BoxError;
 
@@ -103,18 +108,19 @@ impl Body for Logged {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(body).poll_frame(cx));
         if let Some(Ok(frame)) = &frame {
             self.sent += frame.data_ref().map_or(0, |data| data.len() as u64);
         }
-        Poll::Ready(frame)
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or(SizeHint::with_exact(0), Body::size_hint)
     }
 }

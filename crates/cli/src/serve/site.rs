@@ -88,9 +88,13 @@ impl Site {
     }
 
     /// Answers one request.
-    pub(super) fn answer(&self, request: Request<SiteBody>, from: SocketAddr) -> Answer {
+    pub(super) fn answer<B>(&self, request: Request<B>, from: SocketAddr) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
         let version = request.version();
-        let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+        let path = request.uri().path_and_query().filter(|_| self.log.is_open());
+        let path = path.map_or_else(String::new, ToString::to_string);
         let entry = Entry {
             log: self.log.clone(),
             statistics: self.statistics.clone(),
@@ -110,23 +114,26 @@ impl Site {
                 Box::pin(std::future::ready(finish(refused, alternative, entry)))
             }
             Source::Backend(backend) => {
-                let answer = backend.answer(request, from);
+                let answer = backend.answer(request.map(boxed), from);
                 Box::pin(async move { finish(answer.await, alternative, entry) })
             }
             Source::Files(files) => {
-                let answer = from_files(files.clone(), request.map(|_| Empty::new()));
-                Box::pin(async move { finish(answer.await, alternative, entry) })
+                let (mut files, request) = (files.clone(), request.map(|_| Empty::<Bytes>::new()));
+                Box::pin(async move {
+                    // They are always ready.
+                    let Ok(response) = files.call(request).await;
+                    finish(response, alternative, entry)
+                })
             }
         }
     }
 }
 
 /// What every response has, and its line in the log.
-fn finish(
-    mut response: Response<SiteBody>,
-    alternative: Option<HeaderValue>,
-    entry: Entry,
-) -> Response<SiteBody> {
+fn finish<B>(mut response: Response<B>, alternative: Option<HeaderValue>, entry: Entry) -> Response<SiteBody>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin + Send + 'static,
+{
     let fields = response.headers_mut();
     if !fields.contains_key(DATE)
         && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(now()))
@@ -142,17 +149,8 @@ fn finish(
     let bodiless = entry.method == Method::HEAD;
     response.map(|body| {
         // Not every protocol's server leaves it out by itself.
-        let body = if bodiless { boxed(Empty::new()) } else { body };
-        Logged::new(body, status, entry).boxed_unsync()
+        Logged::new((!bodiless).then_some(body), status, entry).boxed_unsync()
     })
-}
-
-async fn from_files(mut files: Compression<Files>, request: Request<Empty<Bytes>>) -> Response<SiteBody> {
-    // They are always ready.
-    match files.call(request).await {
-        Ok(response) => response.map(|body| body.boxed_unsync()),
-        Err(error) => match error {},
-    }
 }
 
 /// An answer in words.
@@ -184,16 +182,25 @@ pub(super) struct ForHttp3 {
 impl Service<Request<mendpath_h3::Body>> for ForHttp3 {
     type Response = Response<SiteBody>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+    type Future = Answered;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, mut request: Request<mendpath_h3::Body>) -> Self::Future {
-        let Self { site, from } = self.clone();
+    fn call(&mut self, mut request: Request<mendpath_h3::Body>) -> Answered {
         *request.version_mut() = Version::HTTP_3;
-        let answer = site.answer(request.map(boxed), from);
-        Box::pin(async move { Ok(answer.await) })
+        Answered(self.site.answer(request, self.from))
+    }
+}
+
+/// An answer, as services give it.
+pub(super) struct Answered(Answer);
+
+impl Future for Answered {
+    type Output = Result<Response<SiteBody>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.0.as_mut().poll(cx).map(Ok)
     }
 }

@@ -33,7 +33,7 @@ use tracing::{debug, warn};
 use super::{
     Limits, MAX_REQUESTS, ServeOptions,
     certificate::Certificate,
-    site::{Answer, BoxError, Site, boxed, text},
+    site::{Answer, BoxError, Site, text},
     wait,
 };
 
@@ -136,7 +136,7 @@ async fn serve(
             let words = "The fields of the request are too large.\n";
             Box::pin(at_once(text(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, words)))
         } else {
-            site.answer(request.map(|body| boxed(Patient::new(body, patience))), from)
+            site.answer(request.map(|body| Patient::new(body, patience)), from)
         };
         async move { Ok::<_, Infallible>(answer.await) }
     });

@@ -20,7 +20,7 @@ const PIECE: u64 = 64 << 10;
 
 /// A part of a file. What the system has in memory is read at once, everything else by a thread that
 /// may wait for the disk.
-pub(super) struct FileBody {
+pub(in crate::serve) struct FileBody {
     file: Arc<File>,
     /// Still to be sent.
     range: Range<u64>,
