@@ -128,7 +128,9 @@ impl Server {
                 accepted = h3.accept(), if !over => match accepted {
                     Ok(Some(resolver)) => {
                         let accepted = last.take().expect("a stream was accepted");
-                        requests.spawn(serve_request(resolver, accepted, service.clone(), books.clone()));
+                        let serving = serve_request(resolver, accepted, service.clone(), books.clone());
+                        // A large future, which a task would be moved into several times.
+                        requests.spawn(Box::pin(serving));
                     }
                     Ok(None) => {
                         requests.close();
@@ -228,7 +230,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let Accepted { mut end, whole, early } = accepted;
-    let answered = async {
+    let mut answered = pin!(async {
         let (request, stream) = match within(limits.head, resolver.resolve_request()).await {
             Ok(Ok(resolved)) => resolved,
             // Answered with 431.
@@ -251,10 +253,10 @@ where
                 Outcome::Answered
             }
         }
-    };
+    });
     let outcome = tokio::select! {
         biased;
-        outcome = answered => outcome,
+        outcome = &mut answered => outcome,
         // Nobody wants the answer any more.
         _ = &mut end => return Outcome::Cancelled,
     };
