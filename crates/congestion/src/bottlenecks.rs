@@ -171,6 +171,8 @@ impl Bottlenecks {
         if self.watches.len() >= MAX_PATHS {
             return None;
         }
+        // Most connections have one path.
+        self.watches.reserve_exact(1);
         self.watches.push(Watch::new(path));
         self.watches.last_mut()
     }
