@@ -22,8 +22,8 @@ use crate::NetworkPath;
 ///
 /// At most [`MAX_PATHS`](Self::MAX_PATHS) are kept; the one that was updated least recently goes
 /// first. A history of losses that is recalled weighs at most
-/// [`SHARED`](recovery::loss_history::SHARED) packets, so a new connection soon trusts what it sees
-/// itself.
+/// [`SHARED`](recovery::loss_history::SHARED) packets from its first loss on, so a new connection soon
+/// trusts what it sees itself.
 #[derive(Default)]
 pub struct PathStore {
     /// The least recently updated first.

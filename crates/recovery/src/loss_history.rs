@@ -7,14 +7,15 @@
 //!
 //! | quantity              | estimate                                   |
 //! |-----------------------|--------------------------------------------|
-//! | loss rate             | (lost + 1/2) / (sent + 50)                 |
+//! | loss rate             | (lost + 1/2) / (max(sent, since) + 50)     |
 //! | mean burst in packets | (lost + 1) / (bursts + 1), at least 1 / (1 - loss rate) |
 //!
 //! A path that nothing is known of loses 1 %; after 1,000 packets without a loss it is 0.05 %.
 //! Losses of packets with neighbouring numbers are one burst. Packets that full queues drop do not
 //! count: protection against those would fill the queues further, and the next exchange will meet
 //! them empty. At [`MEMORY`] packets all counts are halved, so that old times are forgotten and the
-//! counts are bounded.
+//! counts are bounded. What was sent since the last loss counts as far as [`QUIET`] packets: a path
+//! that has lost nothing for a long time costs nothing, and the first loss ends that.
 //!
 //! # Invariants
 //! 0 < loss rate < 1; mean burst >= 1; the pair always is a Gilbert model.
@@ -23,8 +24,14 @@ use crate::{PacketNumber, gilbert::Gilbert};
 
 /// Packets at which all counts are halved.
 pub const MEMORY: u32 = 4_096;
+/// Packets without a loss that count at most: after so many, a block of a hundred packets is complete
+/// with a probability of 99.9 % as it is.
+pub const QUIET: u32 = 65_536;
 /// Packets that a history handed to another connection counts for at most.
 pub const SHARED: u32 = 512;
+/// Packets since the last loss that such a history counts for at most: enough for a response of some
+/// thirty packets.
+pub const SHARED_QUIET: u32 = 16_384;
 /// The largest loss rate that is ever answered.
 const MOST: f64 = 0.9;
 
@@ -36,6 +43,8 @@ pub struct LossHistory {
     lost: f32,
     bursts: f32,
     last_lost: Option<PacketNumber>,
+    /// Packets sent since the last loss.
+    since: u32,
 }
 
 impl LossHistory {
@@ -47,6 +56,7 @@ impl LossHistory {
     /// A packet was sent.
     pub fn on_sent(&mut self) {
         self.sent += 1;
+        self.since = (self.since + 1).min(QUIET);
         if self.sent >= MEMORY {
             self.scale(MEMORY / 2);
         }
@@ -55,6 +65,7 @@ impl LossHistory {
     /// Packet `number` was declared lost. Call in ascending order within one round of loss
     /// detection.
     pub fn on_lost(&mut self, number: PacketNumber) {
+        self.since = 0;
         self.lost = (self.lost + 1.0).min(self.sent as f32);
         if self.last_lost.is_none_or(|last| number != last.next()) {
             self.bursts = (self.bursts + 1.0).min(self.lost);
@@ -66,6 +77,7 @@ impl LossHistory {
     /// is none.
     pub fn on_dropped(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(self.lost.ceil() as u32);
+        self.since = self.since.saturating_sub(1);
     }
 
     /// A packet that was declared lost has arrived after all.
@@ -81,7 +93,7 @@ impl LossHistory {
 
     /// The loss rate to expect.
     pub fn loss(&self) -> f64 {
-        ((f64::from(self.lost) + 0.5) / (f64::from(self.sent) + 50.0)).min(MOST)
+        ((f64::from(self.lost) + 0.5) / (f64::from(self.sent.max(self.since)) + 50.0)).min(MOST)
     }
 
     /// The share that was lost, as if fifty more packets had arrived: 0 until the first loss.
@@ -104,7 +116,7 @@ impl LossHistory {
     /// What to begin with on a new connection over the same path: the same rates, with less weight,
     /// and without packet numbers.
     pub fn shared(&self) -> Self {
-        let mut shared = Self { last_lost: None, ..*self };
+        let mut shared = Self { last_lost: None, since: self.since.min(SHARED_QUIET), ..*self };
         if shared.sent > SHARED {
             shared.scale(SHARED);
         }
@@ -189,6 +201,21 @@ mod tests {
         assert!((path.loss() - 0.1).abs() < 0.01);
         (0..20_000).for_each(|_| path.on_sent());
         assert!(path.loss() < 0.005, "{}", path.loss());
+    }
+
+    #[test]
+    fn a_long_time_without_a_loss_counts_until_the_first() {
+        let mut path = history(200_000, |_| false);
+        assert!(path.loss() < 1e-5, "{}", path.loss());
+        assert!((2e-5..4e-5).contains(&path.shared().loss()), "{}", path.shared().loss());
+        let mut shared = path.shared();
+        shared.on_lost(PacketNumber(0));
+        assert!(shared.loss() > 2e-3, "{}", shared.loss());
+        path.on_lost(PacketNumber(200_000));
+        assert!((3e-4..8e-4).contains(&path.loss()), "{}", path.loss());
+        // One loss in a thousand packets is hardly ever taken for none.
+        let rare = history(60_000, |n| n % 5_000 == 0);
+        assert!((1e-4..5e-4).contains(&rare.loss()), "{}", rare.loss());
     }
 
     #[test]
