@@ -192,14 +192,9 @@ impl Sender {
             return Instant::MAX;
         }
         let first = self.out.values().map(|out| out.left).min();
-        first.unwrap_or(self.heard).max(self.heard) + self.rto(tcp)
-    }
-
-    /// Timers without a sample have the smallest timeout, not TCP's second: nothing is assumed of a
-    /// network but that it trims.
-    fn rto(&self, tcp: &Tcp) -> units::Duration {
-        let tcp = Tcp { initial_rto: tcp.min_rto, ..tcp.clone() };
-        self.rtt.rto(&tcp)
+        // Before the first answer the smallest, not TCP's second: in a network that trims, answers
+        // take a round trip and short queues.
+        first.unwrap_or(self.heard).max(self.heard) + self.rtt.rto_or(tcp, tcp.min_rto)
     }
 
     /// The deadline is here: what is sent without a token.
