@@ -1,6 +1,6 @@
 //! NDP: a transport of its own beside TCP, for switches that trim packets instead of dropping them
 //! (Handley et al., "Re-architecting datacenter networks and stacks for low latency and high
-//! performance", SIGCOMM 2017, section 3.2).
+//! performance", SIGCOMM 2017).
 //!
 //! A sender pushes a first window at the rate of its line, without handshake, each packet over
 //! another path. Its receiver answers whatever arrives, a packet by an ACK and a header that lost
@@ -17,7 +17,7 @@
 //! | packets sprayed in a random permutation of the paths | `Paths`: the last four bits of a label |
 //! | pull queue of a host, its pacer           | `pulls`                                  |
 //! | PULL numbers, which count up              | `header::Answer::Pull`                   |
-//! | the last packet says that it is           | [`PSH`](crate::segment::PSH)             |
+//! | the last packet says that it is           | [`PSH`]                                  |
 //!
 //! # Departures, and what the paper leaves open
 //! - A header that finds a full queue is dropped, not returned to its sender; a timeout finds it.
@@ -27,8 +27,8 @@
 //!   dropped were for data that came later, the sender sends one packet by itself after a timeout of
 //!   silence, and again after twice as long.
 //! - On a connection that has carried everything, what is written later is pushed as at its
-//!   beginning (the paper: "pushed rather than pulled"), up to a full first window. What is written
-//!   before that has the tokens that are left.
+//!   beginning, up to a full first window: its receiver has dropped its PULLs. What is written before
+//!   that has the tokens that are left.
 //! - A sender keeps PULLs that it has nothing for until there is something: PULLs may overtake
 //!   NACKs.
 //! - A packet, or header, of what has arrived before is acknowledged and brings no PULL.

@@ -1,6 +1,6 @@
 //! Trimming: a port whose queue is short, and which takes the payload of what does not fit instead
 //! of the packet (Handley et al., "Re-architecting datacenter networks and stacks for low latency
-//! and high performance", SIGCOMM 2017: NDP, section 3.1).
+//! and high performance", SIGCOMM 2017: NDP).
 //!
 //! Two queues: one of data, and one of headers and of what NDP's hosts tell each other. Where both
 //! wait, so many headers are sent for each packet of data: headers come first, and do not starve
