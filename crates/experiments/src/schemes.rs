@@ -11,6 +11,7 @@ mod fuso;
 mod htpc;
 mod mendpath;
 mod mptcp;
+mod ndp;
 mod proactive;
 mod quic_fec;
 mod reactive;
@@ -40,6 +41,7 @@ pub const SCHEMES: &[(&str, Read)] = &[
     ("htpc", htpc::read),
     ("mendpath", mendpath::read),
     ("mptcp", mptcp::read),
+    ("ndp", ndp::read),
     ("proactive", proactive::read),
     ("quic-fec", quic_fec::read),
     ("repflow", repflow::read),

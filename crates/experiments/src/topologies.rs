@@ -12,7 +12,7 @@ mod wifi;
 
 use std::ops::Range;
 
-use netsim::fabric::{Codel, Line, LinkId, Mark, QueueLimit, Topology};
+use netsim::fabric::{Codel, Discipline, Line, LinkId, Mark, QueueLimit, Topology, Trim};
 use units::{BitRate, Duration};
 
 use plans::{Keys, PlanError, names};
@@ -60,8 +60,10 @@ impl Network {
 }
 
 /// Changes a line by the keys that every network has for its lines: `rate_mbps`, `delay_us`,
-/// `queue_bytes` or `queue_packets`, `mark_bytes` (0 for no marks), and `codel` (manages the queue),
-/// with `codel_target_ms` (5), `codel_interval_ms` (100) and `codel_marks`.
+/// `queue_bytes` or `queue_packets`, `mark_bytes` (0 for no marks), and one of two disciplines: `codel`
+/// (manages the queue), with `codel_target_ms` (5), `codel_interval_ms` (100) and `codel_marks`; or
+/// `trim` (takes the payload of packets that may be trimmed, NDP), with `trim_packets` (8),
+/// `trim_header_bytes` (64), `trim_queue_bytes` (12,000) and `trim_headers_per_packet` (10).
 pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Result<Line, PlanError> {
     let mut keys = keys.table(key)?;
     if let Some(rate) = keys.float("rate_mbps", 0.001..=1e6)? {
@@ -79,7 +81,13 @@ pub(crate) fn line(keys: &mut Keys<'_>, key: &'static str, mut line: Line) -> Re
     if let Some(bytes) = keys.int("mark_bytes", 0..=1 << 40)? {
         line.mark = (bytes > 0).then_some(Mark::Bytes(bytes));
     }
-    line.codel = codel(&mut keys)?.or(line.codel);
+    let at = keys.path("trim");
+    line.discipline = match (codel(&mut keys)?, trim(&mut keys)?) {
+        (None, None) => line.discipline,
+        (Some(codel), None) => Discipline::Codel(codel),
+        (None, Some(trim)) => Discipline::Trim(trim),
+        (Some(_), Some(_)) => return Err(PlanError::value(at, "true", "off where `codel` is on")),
+    };
     keys.finish()?;
     Ok(line)
 }
@@ -92,4 +100,17 @@ fn codel(keys: &mut Keys<'_>) -> Result<Option<Codel>, PlanError> {
         marks: keys.flag("codel_marks")?.unwrap_or(base.marks),
     };
     Ok(keys.flag("codel")?.unwrap_or(false).then_some(codel))
+}
+
+fn trim(keys: &mut Keys<'_>) -> Result<Option<Trim>, PlanError> {
+    let base = Trim::default();
+    let trim = Trim {
+        packets: keys.count("trim_packets", 0..=u32::MAX)?.unwrap_or(base.packets),
+        header_bytes: keys.count("trim_header_bytes", 1..=65_535)?.unwrap_or(base.header_bytes),
+        header_queue_bytes: keys.int("trim_queue_bytes", 0..=1 << 40)?.unwrap_or(base.header_queue_bytes),
+        headers_per_packet: keys
+            .count("trim_headers_per_packet", 1..=1_000_000)?
+            .unwrap_or(base.headers_per_packet),
+    };
+    Ok(keys.flag("trim")?.unwrap_or(false).then_some(trim))
 }

@@ -10,7 +10,8 @@
 //! ECN mark above a threshold -> rate -> propagation delay. A switch forwards without delay over
 //! shortest paths; among several it picks by flow hash, at random per packet, or as a [`Balancer`]
 //! says. A packet is dropped when the queue is full at its arrival, never later, except by
-//! [`Codel`]; a packet that leaves at the very moment another arrives has left before.
+//! [`Codel`], and by [`Trim`], which may take its payload before; a packet that leaves at the very
+//! moment another arrives has left before.
 //!
 //! # How it is fast
 //! A port is first in, first out, so the moment of every arrival is known when a packet is queued.
@@ -37,6 +38,7 @@ pub mod failure;
 pub mod packet;
 pub mod port;
 pub mod topology;
+pub mod trim;
 pub mod workload;
 
 mod engine;
@@ -54,5 +56,6 @@ pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, PacketEvent, RunEr
 pub use event_heap::EventHeap;
 pub use failure::{Direction, Failure, Fault};
 pub use packet::{Class, Ecn, HostId, LinkId, Node, Packet, PortId, SwitchId};
-pub use port::{Line, Mark, PortStats, QueueLimit};
+pub use port::{Discipline, Line, Mark, PortStats, QueueLimit};
 pub use topology::{Topology, TopologyError};
+pub use trim::Trim;

@@ -5,7 +5,7 @@
 //! Retransmit, RFC 6298 timers with a configurable minimum, delayed acknowledgements, ECN, window
 //! restart after idle; as options the tail loss probe, RACK and proportional rate reduction. On it
 //! the [`schemes`]: baselines, FUSO, CoFUSO and SLP; below it the coding layers of HTPC
-//! ([`shims`]); and in its place [`ctcp`]. Each of them is a [`transport::Transport`] to the
+//! ([`shims`]); and in its place [`ctcp`] and [`ndp`]. Each of them is a [`transport::Transport`] to the
 //! simulation. Their decisions are those of the crate `recovery`, with codes from `fec`.
 //!
 //! Sequence numbers count segments. Payload bytes do not exist, but whether a coded packet repairs
@@ -20,6 +20,7 @@ pub mod capture;
 pub mod connection;
 pub mod controllers;
 pub mod ctcp;
+pub mod ndp;
 pub mod record;
 pub mod schedulers;
 pub mod schemes;

@@ -133,6 +133,8 @@ pub struct Totals {
     pub duplicates: u64,
     /// Flows finished.
     pub finished: u64,
+    /// Most PULLs that waited at one host at once ([`ndp`](crate::ndp)).
+    pub most_pulls: u64,
 }
 
 impl Totals {

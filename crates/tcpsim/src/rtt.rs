@@ -40,8 +40,13 @@ impl RttEstimator {
 
     /// The timeout, backed off.
     pub(crate) fn rto(&self, tcp: &Tcp) -> Duration {
+        self.rto_or(tcp, tcp.initial_rto)
+    }
+
+    /// The same, where it is `first` before there is a sample.
+    pub(crate) fn rto_or(&self, tcp: &Tcp, first: Duration) -> Duration {
         let base = if !self.has_sample() {
-            tcp.initial_rto
+            first
         } else if tcp.rto_above_srtt {
             self.smoothed + (self.variance * 4).max(tcp.min_rto)
         } else {

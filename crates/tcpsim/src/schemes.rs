@@ -15,6 +15,7 @@
 //! | [`quic_fec`]  | block, window and message codes          | FlEC, draft-michel-quic-fec, CloudBurst    |
 //! | [`crate::shims`] | coding layers below TCP               | HTPC                                       |
 //! | [`crate::ctcp`]  | coded blocks in place of TCP          | CTCP: a [`Transport`]                      |
+//! | [`crate::ndp`]   | packets that receivers ask for, and switches trim | NDP (SIGCOMM 2017): a [`Transport`] |
 //!
 //! A new scheme is a file with a parameter type and, if it does something on a connection, an
 //! implementation of [`Scheme`]; a variant of [`SchemeKind`], and its line in `name` and `build`.
@@ -81,7 +82,7 @@ pub enum SchemeKind {
     QuicFec(QuicFec),
     /// A coding layer below TCP.
     Shim(ShimKind),
-    /// Another transport instead of TCP: CTCP, or one of your own.
+    /// Another transport instead of TCP: CTCP, NDP, or one of your own.
     Transport(Arc<dyn Protocol>),
     /// One of your own on MPTCP: its sub-flows, and what makes the scheme for that many.
     Custom(Mptcp, OwnScheme),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use thiserror::Error;
-use units::Instant;
+use units::{BitRate, Instant};
 
 use super::{
     Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
@@ -171,7 +171,7 @@ impl<B: Default> Fabric<B> {
             Node::Host(host) => host.0,
             Node::Switch(switch) => switch.0 | SWITCH,
         };
-        let mut ports = Ports::new(topology.ports().map(|(line, node)| (line, end(node))));
+        let mut ports = Ports::new(topology.ports().map(|(line, node)| (line, end(node))), options.seed);
         let links = topology.links() as u32;
         for fault in &options.faults {
             if fault.link.0 >= links {
@@ -440,6 +440,12 @@ impl<B: Default> Fabric<B> {
     /// The port that a host sends on.
     pub fn uplink(&self, host: HostId) -> Option<PortId> {
         self.uplinks.get(host.0 as usize).map(|port| PortId(*port))
+    }
+
+    /// The rate at which a host sends: its line's.
+    pub fn line_rate(&mut self, host: HostId) -> Option<BitRate> {
+        let port = *self.uplinks.get(host.0 as usize)?;
+        Some(self.ports.at(port).terms.rate())
     }
 
     /// What a port has done so far.

@@ -195,7 +195,9 @@ impl Active {
             Failure::BlackHole => Fate::LostOnTheWire,
             Failure::Outage { from, until } if (*from..*until).contains(&now) => Fate::NeverSent,
             Failure::Outage { .. } | Failure::Capacity(_) => Fate::Passes,
-            Failure::Loss { data_only: true, .. } if class == Class::Control => Fate::Passes,
+            Failure::Loss { data_only: true, .. } if matches!(class, Class::Control | Class::Header) => {
+                Fate::Passes
+            }
             Failure::Loss { before_rate, .. } => {
                 let at = if *before_rate { now } else { starts };
                 let packet = PacketInfo { index: self.asked, size, at };

@@ -60,6 +60,12 @@ pub enum Class {
     ShortData,
     /// Carries acknowledgements or control only. Loss that is set to data packets spares it.
     Control,
+    /// Carries data whose receiver makes use of the header alone: a port that trims
+    /// ([`Trim`](super::Trim)) may take its payload.
+    Trimmable,
+    /// What is left of a [`Class::Trimmable`] packet, or control of the transport that sends those:
+    /// a port that trims sends it first. Loss that is set to data packets spares it.
+    Header,
 }
 
 /// A packet: what the network looks at, and a body that only hosts understand.

@@ -1,18 +1,21 @@
-//! A port: a drop-tail queue with an ECN threshold, or one that is managed, a rate, and the wire
-//! behind it.
+//! A port: a drop-tail queue with an ECN threshold, or one with another discipline, a rate, and the
+//! wire behind it.
 
 mod managed;
+mod trimming;
 
 use units::{BitRate, Duration, Instant};
 
-use self::managed::Managed;
+use self::{managed::Managed, trimming::Trimming};
 use super::{
     Ecn,
-    codel::{Codel, State},
+    codel::{self, Codel},
     failure::Faults,
     packet::Head,
     pool::{Flight, NONE, Pool},
+    trim::{self, Trim},
 };
+use crate::{Rng, Seed};
 
 /// How much may wait at a port; the packet that is being sent does not wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +36,18 @@ pub enum Mark {
     Bytes(u64),
 }
 
+/// What a port does beyond dropping what finds its queue full.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum Discipline {
+    /// Nothing.
+    #[default]
+    DropTail,
+    /// Drops, or marks, what has waited too long, before the queue is full.
+    Codel(Codel),
+    /// Sends headers first, and takes the payload of what finds too much before it.
+    Trim(Trim),
+}
+
 /// What one direction of a link is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line {
@@ -44,14 +59,15 @@ pub struct Line {
     pub queue: QueueLimit,
     /// ECN threshold; without one nothing is marked.
     pub mark: Option<Mark>,
-    /// Drops, or marks, what has waited too long, before the queue is full.
-    pub codel: Option<Codel>,
+    /// What else it does with what waits.
+    pub discipline: Discipline,
 }
 
 impl Line {
     /// A line with a queue of `packets` packets and no marks.
     pub const fn new(rate: BitRate, delay: Duration, packets: u32) -> Self {
-        Self { rate, delay, queue: QueueLimit::Packets(packets), mark: None, codel: None }
+        let queue = QueueLimit::Packets(packets);
+        Self { rate, delay, queue, mark: None, discipline: Discipline::DropTail }
     }
 
     /// The same with a queue limit.
@@ -66,28 +82,37 @@ impl Line {
 
     /// The same with CoDel.
     pub const fn with_codel(self, codel: Codel) -> Self {
-        Self { codel: Some(codel), ..self }
+        Self { discipline: Discipline::Codel(codel), ..self }
+    }
+
+    /// The same, and it trims.
+    pub const fn with_trim(self, trim: Trim) -> Self {
+        Self { discipline: Discipline::Trim(trim), ..self }
     }
 }
 
 /// What a port has done so far.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct PortStats {
-    /// Packets accepted for sending, those lost on the wire included; with CoDel, those whose
-    /// transmission has begun.
+    /// Packets accepted for sending, those lost on the wire included; with another discipline than
+    /// drop-tail, those whose transmission has begun.
     pub sent: u64,
     /// Their size in bytes.
     pub sent_bytes: u64,
     /// Packets dropped because the queue was full, or by CoDel.
     pub dropped: u64,
+    /// Packets that lost their payload.
+    pub trimmed: u64,
     /// Packets lost to a failure.
     pub lost: u64,
     /// Packets marked.
     pub marked: u64,
-    /// Most packets that were waiting at once.
+    /// Most packets that were waiting at once; where headers have a queue, without it.
     pub deepest_packets: u32,
-    /// Most bytes that were waiting at once.
+    /// Most bytes that were waiting at once, likewise.
     pub deepest_bytes: u64,
+    /// Most bytes that were waiting in the queue of headers, if there is one.
+    pub deepest_header_bytes: u64,
     /// Sum over the accepted packets of the bytes that waited before them: divided by `sent`, the
     /// mean queue that a packet met.
     pub met_bytes: u64,
@@ -113,6 +138,12 @@ pub(super) struct Terms {
     limit_bytes: u64,
     mark_packets: u32,
     mark_bytes: u64,
+}
+
+impl Terms {
+    pub(super) fn rate(&self) -> BitRate {
+        self.rate
+    }
 }
 
 impl From<&Line> for Terms {
@@ -178,11 +209,26 @@ const _: () = assert!(size_of::<Port>() == 64);
 pub(super) struct Apart {
     pub(super) faults: Option<Faults>,
     managed: Option<Box<Managed>>,
+    trimming: Option<Box<Trimming>>,
+}
+
+impl Apart {
+    /// What a discipline needs; `seed` is for its own use.
+    fn of(discipline: Discipline, seed: Seed) -> Option<Self> {
+        let (mut managed, mut trimming) = (None, None);
+        match discipline {
+            Discipline::DropTail => return None,
+            Discipline::Codel(codel) => managed = Some(Box::new(Managed::new(codel::State::new(codel)))),
+            Discipline::Trim(trim) => {
+                trimming = Some(Box::new(Trimming::new(trim::State::new(trim, Rng::new(seed)))));
+            }
+        }
+        Some(Self { faults: None, managed, trimming })
+    }
 }
 
 impl Port {
-    pub(super) fn new(line: &Line, terms: u32, end: u32) -> Self {
-        let managed = line.codel.map(|codel| Box::new(Managed::new(State::new(codel))));
+    pub(super) fn new(line: &Line, terms: u32, end: u32, seed: Seed) -> Self {
         Self {
             last: NONE,
             waiting: NONE,
@@ -192,7 +238,7 @@ impl Port {
             waiting_starts: 0,
             waiting_leaves: 0,
             free_at: 0,
-            apart: managed.map(|managed| Box::new(Apart { faults: None, managed: Some(managed) })),
+            apart: Apart::of(line.discipline, seed).map(Box::new),
             end,
         }
     }
@@ -205,6 +251,27 @@ impl Port {
     #[inline]
     fn is_managed(&self) -> bool {
         self.apart.as_ref().is_some_and(|apart| apart.managed.is_some())
+    }
+
+    #[inline]
+    fn trimming(&self) -> Option<&Trimming> {
+        self.apart.as_ref()?.trimming.as_deref()
+    }
+
+    /// What was dropped out of its queues since the last call.
+    pub(super) fn take_dropped(&mut self) -> Vec<u32> {
+        let Some(apart) = &mut self.apart else { return Vec::new() };
+        let of_managed = apart.managed.as_mut().map(|managed| &mut managed.dropped);
+        let of_trimming = apart.trimming.as_mut().map(|trimming| &mut trimming.dropped);
+        of_managed.or(of_trimming).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Whether anything was dropped since [`take_dropped`](Self::take_dropped).
+    #[inline]
+    pub(super) fn has_dropped(&self) -> bool {
+        let Some(apart) = &self.apart else { return false };
+        apart.managed.as_ref().is_some_and(|managed| !managed.dropped.is_empty())
+            || apart.trimming.as_ref().is_some_and(|trimming| !trimming.dropped.is_empty())
     }
 
     /// The first of those that wait does so no more.
@@ -234,6 +301,11 @@ impl PortMut<'_> {
         if self.port.is_managed() {
             self.begin_due(now, pool);
         }
+        if self.port.trimming().is_some() {
+            self.send_due(now, pool);
+            let (headers, bytes) = self.port.trimming().map_or((0, 0), Trimming::headers);
+            return (self.port.waiting_packets + headers, self.port.waiting_bytes + bytes);
+        }
         while self.port.waiting != NONE && self.port.waiting_starts <= now.as_nanos() {
             self.port.start(pool);
         }
@@ -253,6 +325,9 @@ impl PortMut<'_> {
         if fate == Fate::NeverSent {
             self.stats.lost += 1;
             return (Offered::Gone, true);
+        }
+        if self.port.trimming().is_some() {
+            return self.offer_trimming(now, slot, fate, pool);
         }
         let (packets, bytes) = self.waiting(now, pool);
         let (busy, terms) = (self.port.free_at > now.as_nanos(), self.terms);
@@ -347,6 +422,8 @@ impl PortMut<'_> {
     ) -> Option<(u32, Instant)> {
         if self.port.is_managed() {
             self.begin_due(now, pool);
+        } else if self.port.trimming().is_some() {
+            self.send_due(now, pool);
         } else if self.port.waiting == slot {
             self.port.start(pool);
         }

@@ -6,6 +6,7 @@ use super::{
     Line,
     port::{Port, PortMut, PortStats, SendTimes, Terms},
 };
+use crate::Seed;
 
 /// A hop takes from one port and gives to another, whose counters it moves: three cache lines. What
 /// ports have in common stays in the first-level cache, however many there are.
@@ -22,8 +23,8 @@ pub(super) struct Ports {
 struct Counters(PortStats);
 
 impl Ports {
-    /// Ports with these lines that lead to these ends.
-    pub(super) fn new<'a>(lines: impl Iterator<Item = (&'a Line, u32)>) -> Self {
+    /// Ports with these lines that lead to these ends; `seed` is for what they draw.
+    pub(super) fn new<'a>(lines: impl Iterator<Item = (&'a Line, u32)>, seed: Seed) -> Self {
         let mut known: BTreeMap<Terms, u32> = BTreeMap::new();
         let mut ports = Self { ports: Vec::new(), terms: Vec::new(), stats: Vec::new() };
         for (line, end) in lines {
@@ -32,7 +33,8 @@ impl Ports {
                 ports.terms.push((terms, SendTimes::default()));
                 ports.terms.len() as u32 - 1
             });
-            ports.ports.push(Port::new(line, index, end));
+            let own = seed.child("discipline", ports.ports.len() as u64);
+            ports.ports.push(Port::new(line, index, end, own));
             ports.stats.push(Counters::default());
         }
         ports
@@ -83,7 +85,7 @@ mod tests {
         let slow = Line { rate: BitRate::from_mbps(1), ..line };
         let managed = line.with_codel(Codel::default());
         let lines = [&line, &slow, &line, &managed, &slow];
-        let mut ports = Ports::new((0..).zip(lines).map(|(end, line)| (line, end)));
+        let mut ports = Ports::new((0..).zip(lines).map(|(end, line)| (line, end)), Seed(1));
         assert_eq!((ports.len(), ports.terms.len()), (5, 2));
         assert_eq!(*ports.at(4).terms, Terms::from(&slow));
         assert_eq!(ports.get(4).end, 4);

@@ -1,3 +1,5 @@
+mod trimming;
+
 use units::{BitRate, Duration, Instant, LossRate};
 
 use super::{

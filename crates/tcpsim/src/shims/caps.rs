@@ -77,7 +77,7 @@ impl Balancer for Switch {
             Class::Data if self.last_short.is_some_and(|last| choice.now < last + SHORT_FLOWS_STAY) => {
                 return choice.flow_hash(self.key);
             }
-            Class::Data | Class::Control => {}
+            Class::Data | Class::Control | Class::Trimmable | Class::Header => {}
         }
         any
     }

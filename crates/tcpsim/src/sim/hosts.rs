@@ -61,6 +61,7 @@ impl Hosts<Segment> for World {
                 self.with(fabric, conn, |transport, io| transport.on_timer(io, timer));
             }
             Token::NextWrite => self.write_due(fabric),
+            Token::Pulls => self.books.pulls.send_due(fabric),
             Token::Foreign => {}
         }
     }

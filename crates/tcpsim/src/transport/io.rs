@@ -8,6 +8,7 @@ use units::Instant;
 
 use super::timer::{Timer, Token};
 use crate::{
+    ndp::Pulls,
     record::{FlowId, FlowRecord, Totals},
     segment::Segment,
 };
@@ -21,6 +22,8 @@ pub(crate) struct Books {
     pub(crate) totals: Totals,
     /// What hosts' layers below TCP know of the network together, by host.
     pub(crate) networks: BTreeMap<HostId, NetworkState>,
+    /// What hosts have their senders send next ([`ndp`](crate::ndp)).
+    pub(crate) pulls: Pulls,
 }
 
 /// A packet that a layer below takes instead of the network.

@@ -31,6 +31,8 @@ pub(crate) enum Token {
     NextWrite,
     /// A protocol's beside TCP.
     Foreign,
+    /// The next PULL of a host ([`ndp`](crate::ndp)).
+    Pulls,
 }
 
 impl Token {
@@ -42,6 +44,7 @@ impl Token {
             Self::Connection(conn, Timer::Layer) => (conn, LAYER),
             Self::Connection(conn, Timer::Scheme) => (conn, SCHEME),
             Self::Foreign => (NOBODY, 0),
+            Self::Pulls => (NOBODY, 1),
             Self::NextWrite => (NOBODY, SCHEME), // the last word: whatever else is due acts first
         };
         conn << SLOT_BITS | slot
@@ -53,6 +56,7 @@ impl Token {
         let (conn, slot) = (token >> SLOT_BITS, token & ((1 << SLOT_BITS) - 1));
         match (conn, slot) {
             (NOBODY, SCHEME) => Self::NextWrite,
+            (NOBODY, 1) => Self::Pulls,
             (NOBODY, _) => Self::Foreign,
             (_, LAYER) => Self::Connection(conn, Timer::Layer),
             (_, SCHEME) => Self::Connection(conn, Timer::Scheme),
@@ -73,7 +77,7 @@ mod tests {
             let token = Token::Connection(conn, timer);
             assert_eq!(Token::unpack(token.pack()), token);
         }
-        for token in [Token::NextWrite, Token::Foreign] {
+        for token in [Token::NextWrite, Token::Foreign, Token::Pulls] {
             assert_eq!(Token::unpack(token.pack()), token);
         }
         assert_eq!(Token::NextWrite.pack(), u32::MAX);

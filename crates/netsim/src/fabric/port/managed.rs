@@ -13,17 +13,17 @@ use super::{
         packet::Ecn,
         pool::{NONE, Pool},
     },
-    Offered, Port, PortMut,
+    Offered, PortMut,
 };
 
 /// What such a port remembers besides.
 #[derive(Debug)]
-pub(in super::super) struct Managed {
+pub(super) struct Managed {
     codel: State,
     /// The last packet whose transmission has begun and that has not arrived, or [`NONE`].
     last_begun: u32,
     /// What was dropped and is to be taken out of the pool.
-    pub(in super::super) dropped: Vec<u32>,
+    pub(super) dropped: Vec<u32>,
 }
 
 impl Managed {
@@ -125,20 +125,5 @@ impl PortMut<'_> {
         if let Some(managed) = self.port.apart.as_mut().and_then(|apart| apart.managed.as_mut()) {
             managed.last_begun = NONE;
         }
-    }
-}
-
-impl Port {
-    /// What was dropped since the last call.
-    pub(in super::super) fn take_dropped(&mut self) -> Vec<u32> {
-        let managed = self.apart.as_mut().and_then(|apart| apart.managed.as_mut());
-        managed.map(|managed| std::mem::take(&mut managed.dropped)).unwrap_or_default()
-    }
-
-    /// Whether anything was dropped since [`take_dropped`](Self::take_dropped).
-    #[inline]
-    pub(in super::super) fn has_dropped(&self) -> bool {
-        let managed = self.apart.as_ref().and_then(|apart| apart.managed.as_ref());
-        managed.is_some_and(|managed| !managed.dropped.is_empty())
     }
 }
