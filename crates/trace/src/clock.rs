@@ -48,6 +48,8 @@ const LATE_SHARE: u64 = 4;
 const BURST: Duration = Duration::from_millis(2);
 /// No timer is shorter.
 const LEAST_TIMER: Duration = Duration::from_millis(2);
+/// No probe waits for less.
+const LEAST_PROBE: Duration = Duration::from_millis(10);
 /// How much longer than the round trip a timer runs, at least, in halves of it: a probe waits for
 /// two round trips, reordered packets are given a quarter of one. What RFC 8985 learns of a packet
 /// that was lost again takes two.
@@ -215,7 +217,7 @@ impl Clock {
         let acked = self.known(at, measured).map_or(0, |train| train.acked);
         let first = again.start <= acked;
         let given_up = self.recover.is_some_and(|recover| again.start < recover);
-        let occasion = if given_up && again.start >= self.again_to {
+        let occasion = if given_up && again.start >= self.again_to && self.is_soon(at, measured) {
             // The timer sends one packet. What follows it, an acknowledgement brings about, also if
             // it all arrived before: then the sender did not know.
             Occasion::Acknowledgement
@@ -223,7 +225,7 @@ impl Clock {
             // The retransmission timer sends the first packet, a probe the last one.
             Occasion::Acknowledgement
         } else if self.is_unheard(again, measured)
-            || (is_late(again, at, measured) && self.is_untold(again, given_up))
+            || (is_late(again, at, measured) && self.is_untold(again, given_up, at))
         {
             Occasion::Timer
         } else {
@@ -263,7 +265,7 @@ impl Clock {
 
     /// Whether no acknowledgement can have told the sender that the packet is lost: nothing was sent
     /// after it, or what was sent is not said to have arrived; unless it is gone back to.
-    fn is_untold(&self, again: &Again, given_up: bool) -> bool {
+    fn is_untold(&self, again: &Again, given_up: bool, at: Instant) -> bool {
         let Some(since) = again.since.filter(|_| !self.trains.is_empty()) else { return false };
         // The arrival of what was sent again later tells as well (RFC 8985).
         let last = again.end >= again.high && self.repaired.is_none_or(|repaired| repaired < since);
@@ -272,7 +274,16 @@ impl Clock {
             // There may have been more than are remembered.
             None => self.missed.len() == TRAINS,
         };
-        last || !(given_up || told)
+        // A timer sends one packet, not one of many.
+        let one_of_many = self.follows(at) && self.repaired == Some(self.burst.0);
+        last || !(given_up || told || one_of_many)
+    }
+
+    /// Whether a packet leaves after an acknowledgement, or sooner after the one before than a timer
+    /// can expire.
+    fn is_soon(&self, at: Instant, measured: &Measured) -> bool {
+        let least = measured.round_trip.map_or(UNKNOWN_TIMER, |round_trip| round_trip * 3 / 2);
+        at.saturating_duration_since(self.burst.0) < least.max(BURST) || self.is_answer(at, measured)
     }
 
     /// Why a packet leaves again; `repeated` if it is the first unacknowledged one, and has left
@@ -327,6 +338,6 @@ impl Clock {
 
 /// Whether the packet leaves again as late as a timer can, which waits for a round trip at least.
 fn is_late(again: &Again, at: Instant, measured: &Measured) -> bool {
-    let least = measured.least.map_or(UNKNOWN_TIMER, |least| least.max(LEAST_TIMER));
+    let least = measured.least.map_or(UNKNOWN_TIMER, |least| least.max(LEAST_PROBE));
     again.since.is_some_and(|since| at.saturating_duration_since(since) >= least)
 }

@@ -216,3 +216,33 @@ fn new_data_that_tries_a_timeout_belongs_to_what_is_given_up() {
     let expected = [Class::Timeout, Class::GoBackN, Class::GoBackN, Class::GoBackN, Class::GoBackN];
     assert_eq!(talk.classes(), expected);
 }
+
+/// What goes back follows acknowledgements. After another silence it is the timer again, also if it
+/// sends what comes next.
+#[test]
+fn a_timer_that_expires_while_the_sender_goes_back_is_a_timer() {
+    let mut talk = Talk::at_server(100);
+    talk.data(100, 0, 4);
+    talk.data(700, 0, 0);
+    talk.ack(800, 1);
+    talk.data(800, 1, 1);
+    talk.ack(900, 2);
+    // What that acknowledgement should have brought about does not come.
+    talk.data(1_700, 2, 2);
+    talk.ack(1_800, 3);
+    talk.data(1_800, 3, 3);
+    assert_eq!(talk.classes(), [Class::Timeout, Class::GoBackN, Class::Timeout, Class::GoBackN]);
+}
+
+/// Some systems answer the other side's FIN with their own once more.
+#[test]
+fn a_fin_that_answers_a_fin_at_once_is_no_timeout() {
+    let mut talk = Talk::at_client(2);
+    talk.data(4, 0, 0);
+    talk.ack(4, 1);
+    talk.client(10, 11, 1 + MSS, FIN | ACK, 0);
+    talk.server(10, 1 + MSS, 11, FIN | ACK, 0);
+    talk.client(10, 12, 2 + MSS, ACK, 0);
+    talk.server(13, 1 + MSS, 12, FIN | ACK, 0);
+    assert_eq!(talk.classes(), [Class::Fast]);
+}
