@@ -34,6 +34,9 @@ pub struct Adapter {
     /// The client's end; a web server has none.
     #[serde(default)]
     pub client: Vec<String>,
+    /// What makes it say its version, in the first line; empty if it has no way.
+    #[serde(default)]
+    pub version: Vec<String>,
     /// It is a web server that a browser asks by this protocol, for a `[[page]]`.
     #[serde(default)]
     pub web: Option<Web>,

@@ -76,8 +76,7 @@ impl Site {
     /// [`LabError::Contender`] where there is no Chromium, Node.js or OpenSSL.
     pub(crate) fn new(browser: Option<&Path>, directory: &RunDirectory) -> Result<Self, LabError> {
         let skipped = |reason: String| LabError::Contender { contender: "skipped".to_owned(), reason };
-        let chromium = browser.map(Path::to_owned).or_else(|| NAMES.iter().find_map(on_path));
-        let chromium = chromium.filter(|file| file.is_file()).ok_or_else(|| {
+        let chromium = chromium(browser).ok_or_else(|| {
             skipped(
                 "there is no Chromium to load pages with: install it, or name it with --browser".to_owned(),
             )
@@ -99,6 +98,12 @@ impl Site {
         })?;
         Ok(Self { script, chromium, ..site })
     }
+}
+
+/// The browser that the user named, or one that is on the `PATH`.
+pub(crate) fn chromium(named: Option<&Path>) -> Option<PathBuf> {
+    let found = named.map(Path::to_owned).or_else(|| NAMES.iter().find_map(on_path));
+    found.filter(|file| file.is_file())
 }
 
 /// The program of this name on the `PATH`.

@@ -70,7 +70,9 @@ pub use plan::{
     Bulk, Call, CallOutcome, Connection, Cut, Cuts, DropEach, DropOrder, Fetch, LogNormal, MAX_PATHS,
     Network, NetworkTemplate, Page, PathOrEach, Plan, Scale, SetUp, Share, Sizes, TimeRange,
 };
-pub use report::{Kind, Loads, Machine, PathUse, Repair, Report, Row, Sharing, html, json, table};
+pub use report::{
+    Kind, Loads, Machine, PathUse, Repair, Report, Row, Sharing, data, html, json, published, read, table,
+};
 
 #[cfg(target_os = "linux")]
 pub use bed::Namespace;

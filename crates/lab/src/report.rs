@@ -1,54 +1,51 @@
 //! The results: plain data, as JSON, as a table, and as a page.
 
 mod html;
+mod machine;
+mod published;
 mod table;
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use figures::Summary;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use html::html;
+pub use machine::Machine;
+pub use published::{data, published, read};
 pub use table::table;
 
 use crate::CallOutcome;
 
 /// Everything that a run found. Its JSON form is described in `docs/lab.md`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Changes when a field changes its meaning or goes.
-    pub schema: &'static str,
+    pub schema: Cow<'static, str>,
     /// The version of the lab.
-    pub version: &'static str,
+    pub version: Cow<'static, str>,
     /// The plan's title.
     pub title: String,
     /// What the plan says about itself.
     pub about: String,
     /// `quick` or `paper`.
-    pub scale: &'static str,
+    pub scale: Cow<'static, str>,
     /// From which all losses derive.
     pub seed: u64,
+    /// Fetches, calls or loads per contender, if the user wanted another number than the plan's.
+    #[serde(default)]
+    pub count: Option<u32>,
+    /// What programs say of their versions: `mendpath`, adapters by their names, and the browser.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
     /// Where it was measured.
     pub machine: Machine,
     /// One for each network, measurement and contender, in this order.
     pub rows: Vec<Row>,
 }
 
-/// The machine, and how busy it was.
-#[derive(Clone, Default, Debug, Serialize)]
-pub struct Machine {
-    /// Its kernel.
-    pub kernel: String,
-    /// Processors.
-    pub cpus: usize,
-    /// Load average over a minute, at the start; part of it may be the lab's own.
-    pub load_before: f64,
-    /// The same at the end.
-    pub load_after: f64,
-}
-
 /// What kind of measurement a row is.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// Single responses.
@@ -65,7 +62,7 @@ pub enum Kind {
 }
 
 /// What one contender did in one measurement on one network.
-#[derive(Clone, Default, Debug, Serialize)]
+#[derive(Clone, Default, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The network's name.
     pub network: String,
@@ -149,10 +146,10 @@ pub struct Row {
 }
 
 /// How a browser loaded a page; how long that took is in `times_ms`.
-#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Loads {
     /// By which protocol everything came, as the browser says (`nextHopProtocol`).
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
     /// Times from the start of each load to the first byte of its page.
     pub first_byte_ms: Vec<f64>,
     /// Median of these.
@@ -162,7 +159,7 @@ pub struct Loads {
 }
 
 /// What came of the transfers that went on beside fetches.
-#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Beside {
     /// Bytes of all of them, since they were under way.
     pub bytes: u64,
@@ -178,7 +175,7 @@ impl Beside {
 }
 
 /// What the server's end sent to mend losses before they would cost time, and what came of it.
-#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Repair {
     /// Bytes of copies and repair symbols.
     pub sent_bytes: u64,
@@ -213,7 +210,7 @@ impl Repair {
 }
 
 /// What a path carried during a row, as the links count it: IP packets.
-#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PathUse {
     /// Packets from server to client, lost ones included.
     pub down_packets: u64,
@@ -236,7 +233,7 @@ pub struct PathUse {
 }
 
 /// A cut of a path and what came after.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CutOutcome {
     /// Which path.
     pub path: usize,
@@ -252,7 +249,7 @@ pub struct CutOutcome {
 }
 
 /// Counters of the server's kernel (`nstat`, MPTcpExt).
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mptcp {
     /// Connections that began as MPTCP.
     pub connections: u64,
@@ -263,7 +260,7 @@ pub struct Mptcp {
 }
 
 /// How two contenders shared.
-#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
     /// The other.
     pub with: String,
@@ -307,6 +304,9 @@ impl Row {
         self.paths.iter().map(|path| path.down_bytes as f64 / all.max(1) as f64).collect()
     }
 }
+
+/// What [`Report::schema`] is.
+pub(crate) const SCHEMA: &str = "mendpath-lab/1";
 
 /// The report as JSON.
 pub fn json(report: &Report) -> String {
@@ -371,7 +371,7 @@ pub(crate) mod tests {
             times_ms: Vec::new(),
             ..fetch("mendpath:streaming", 1.0)
         };
-        let loads = Loads { protocol: "h3", first_byte_ms: vec![101.0, 103.0], ..Loads::default() };
+        let loads = Loads { protocol: "h3".into(), first_byte_ms: vec![101.0, 103.0], ..Loads::default() };
         let mut page = Row {
             kind: Kind::Page,
             measure: "loads".to_owned(),
@@ -381,12 +381,14 @@ pub(crate) mod tests {
         page.summarise();
         let failed = Row { error: Some("there is no such program".to_owned()), ..fetch("quinn", 0.0) };
         Report {
-            schema: "mendpath-lab/1",
-            version: "0.1.0",
+            schema: SCHEMA.into(),
+            version: "0.1.0".into(),
             title: "An <example>".to_owned(),
             about: "Nothing real.".to_owned(),
-            scale: "quick",
+            scale: "quick".into(),
             seed: 1,
+            count: Some(100),
+            versions: BTreeMap::from([("mendpath".to_owned(), "mendpath 0.1.0".to_owned())]),
             machine: Machine::default(),
             rows: vec![
                 fetch("tcp:cubic", 150.0),
@@ -413,9 +415,12 @@ pub(crate) mod tests {
     fn the_json_has_its_promised_shape() {
         let value: serde_json::Value = serde_json::from_str(&json(&example())).unwrap();
         assert_eq!(value["schema"], "mendpath-lab/1");
-        for key in ["version", "title", "about", "scale", "seed", "machine", "rows"] {
+        for key in ["version", "title", "about", "scale", "seed", "count", "versions", "machine", "rows"] {
             assert!(!value[key].is_null(), "{key}");
         }
+        let keys = ["processor", "cpus", "kernel", "memory_bytes", "load_before", "load_after"];
+        assert!(keys.iter().all(|key| !value["machine"][key].is_null()));
+        assert!(value["machine"]["others_share"].is_null(), "nothing was measured");
         let row = &value["rows"][3];
         assert_eq!((&row["kind"], &row["goodput_mbps"]), (&"bulk".into(), &91.0.into()));
         assert_eq!(row["cuts"][0]["used_again_ms"], 300.0);

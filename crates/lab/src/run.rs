@@ -5,10 +5,12 @@ mod calls;
 mod crowd;
 mod fetches;
 mod field;
+mod machine;
 mod pages;
 mod share;
+mod versions;
 
-use std::{collections::BTreeMap, path::Path};
+use std::collections::BTreeMap;
 
 use netsim::Seed;
 use nix::unistd::Uid;
@@ -18,10 +20,11 @@ use crate::{
     bed::{Namespace, TestBed},
     leftovers::RunDirectory,
     origin,
-    report::{Machine, Row},
+    report::{Row, SCHEMA},
     running::Starter,
 };
 use field::Field;
+use machine::Watch;
 
 /// Whether the lab can work here.
 ///
@@ -58,21 +61,23 @@ pub fn run(plan: &Plan, options: &Options, progress: &mut dyn FnMut(Progress)) -
         browser: options.browser.as_deref(),
         cancel: &options.cancel,
     };
-    let load_before = load();
+    let versions = versions::versions(plan, options, &networks, &adapters);
+    let watch = Watch::start();
     let mut lab = Lab { plan, options, starter, progress, done: 0, total: total(plan, options, &networks) };
     let mut rows = Vec::new();
     for network in &networks {
         rows.extend(lab.network(network)?);
     }
-    let machine = Machine { kernel: kernel(), cpus: cpus(), load_before, load_after: load() };
     Ok(Report {
-        schema: "mendpath-lab/1",
-        version: env!("CARGO_PKG_VERSION"),
+        schema: SCHEMA.into(),
+        version: env!("CARGO_PKG_VERSION").into(),
         title: plan.title.clone(),
         about: plan.about.clone(),
-        scale: options.scale.name(),
+        scale: options.scale.name().into(),
         seed: plan.seed,
-        machine,
+        count: options.count,
+        versions,
+        machine: watch.finish(),
         rows,
     })
 }
@@ -228,19 +233,6 @@ fn fetch_count(fetch: &crate::Fetch, options: &Options) -> u32 {
 /// A measurement's name: what the plan calls it, or what it is.
 fn named(name: &str, otherwise: impl Into<String>) -> String {
     if name.is_empty() { otherwise.into() } else { name.to_owned() }
-}
-
-fn kernel() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned()
-}
-
-fn cpus() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-fn load() -> f64 {
-    let text = std::fs::read_to_string(Path::new("/proc/loadavg")).unwrap_or_default();
-    text.split_whitespace().next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
 /// Numbers of a JSON object, by name.

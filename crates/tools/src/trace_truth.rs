@@ -11,7 +11,7 @@ mod network;
 mod packets;
 mod scenario;
 
-use std::{error::Error, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, error::Error, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use figures::TextTable;
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Keep captures and kernels' traces in this folder, which must be there.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Run nothing: judge what was kept in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "seed"])]
+    again: Option<PathBuf>,
     /// Name every retransmission that is put into the wrong class.
     #[arg(long)]
     wrong: bool,
@@ -53,21 +56,25 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn all(arguments: &Arguments) -> Result<(), Failed> {
     let scratch = tempfile::tempdir()?;
-    let folder = arguments.keep.as_deref().unwrap_or(scratch.path());
+    let folder = arguments.again.as_deref().or(arguments.keep.as_deref()).unwrap_or(scratch.path());
     let wanted = |scenario: &&Scenario| {
         arguments.scenarios.is_empty() || arguments.scenarios.iter().any(|name| name == scenario.name)
     };
     let mut rows = Vec::new();
     let mut total = Scores::new();
+    let mut by_place: BTreeMap<&str, Scores> = BTreeMap::new();
     for scenario in SCENARIOS.iter().filter(wanted) {
         println!("{}: {}", scenario.name, scenario.what);
         for (place, scores) in one(scenario, arguments, folder)? {
             rows.push(row(scenario.name, place, &scores));
+            let of_place = by_place.entry(place).or_default();
             for (key, score) in scores {
                 add(total.entry(key).or_default(), score);
+                add(of_place.entry(key).or_default(), score);
             }
         }
     }
+    rows.extend(by_place.iter().map(|(place, scores)| row("all", place, scores)));
     rows.push(row("all", "", &total));
     let headings = [
         "scenario",
@@ -97,9 +104,14 @@ fn one(
     arguments: &Arguments,
     folder: &std::path::Path,
 ) -> Result<Vec<(&'static str, Scores)>, Failed> {
-    let tracer = Tracer::start()?;
-    let captures = network::run(scenario, arguments.seed, folder)?;
-    let events = tracer.finish(&folder.join(format!("{}.trace", scenario.name)))?;
+    let trace = folder.join(format!("{}.trace", scenario.name));
+    let (captures, events) = if arguments.again.is_some() {
+        (network::kept(scenario, folder), kernel::read_file(&trace)?)
+    } else {
+        let tracer = Tracer::start()?;
+        let captures = network::run(scenario, arguments.seed, folder)?;
+        (captures, tracer.finish(&trace)?)
+    };
     tell(&events, &captures.counters);
     let (server, client) = (Analysed::read(&captures.server)?, Analysed::read(&captures.client)?);
     let mut truth = Truth::default();

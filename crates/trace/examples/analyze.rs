@@ -14,6 +14,9 @@ struct Arguments {
     html: Option<PathBuf>,
     #[arg(long)]
     json: Option<PathBuf>,
+    /// List every retransmission in the JSON, not the first thousand.
+    #[arg(long)]
+    all: bool,
     /// By the paper's method.
     #[arg(long)]
     paper: bool,
@@ -22,7 +25,8 @@ struct Arguments {
 fn main() -> std::io::Result<()> {
     let arguments = Arguments::parse();
     let method = if arguments.paper { Method::Paper } else { Method::AckClock };
-    let mut analyzer = Analyzer::new(Options { method, ..Options::default() });
+    let listed = if arguments.all { usize::MAX } else { Options::default().listed };
+    let mut analyzer = Analyzer::new(Options { method, listed, ..Options::default() });
     for file in &arguments.files {
         read_capture(&file.display().to_string(), File::open(file)?, &mut analyzer, &mut |_| ());
     }

@@ -48,6 +48,8 @@ const LATE_SHARE: u64 = 4;
 const BURST: Duration = Duration::from_millis(2);
 /// No timer is shorter.
 const LEAST_TIMER: Duration = Duration::from_millis(2);
+/// No probe waits for less.
+const LEAST_PROBE: Duration = Duration::from_millis(10);
 /// How much longer than the round trip a timer runs, at least, in halves of it: a probe waits for
 /// two round trips, reordered packets are given a quarter of one. What RFC 8985 learns of a packet
 /// that was lost again takes two.
@@ -85,9 +87,21 @@ enum Occasion {
 pub(crate) struct Measured {
     /// The least and the latest time of the loop through the sender.
     pub(crate) near: (Duration, Duration),
-    /// The whole round trip of late, and the longest of late.
+    /// The least round trip so far, the whole one of late, and the longest of late.
+    pub(crate) least: Option<Duration>,
     pub(crate) round_trip: Option<Duration>,
     pub(crate) longest: Option<Duration>,
+}
+
+/// What an acknowledgement says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Says {
+    /// More has arrived.
+    More,
+    /// More has arrived, and something behind a packet that is missing.
+    MoreAndMissed,
+    /// What the one before said: something is missing.
+    Again,
 }
 
 /// A packet that is sent again.
@@ -112,15 +126,25 @@ pub(crate) struct Clock {
     /// When the sender last started its timer for want of anything in flight, or since it sent the
     /// first unacknowledged packet again.
     restarted: Instant,
-    /// After a timeout: where what it gave up ends.
+    /// When anything was last sent again.
+    repaired: Option<Instant>,
+    /// What the receiver missed while later packets arrived, and when it last said so.
+    missed: VecDeque<(u64, Instant)>,
+    /// After a timeout: where what it gave up ends, and how far it has been sent again.
     recover: Option<u64>,
+    again_to: u64,
+    /// Where the new data ends that is sent after a timeout instead of what it gave up; 0 if
+    /// nothing is.
+    tries: u64,
 }
 
 impl Clock {
-    /// An acknowledgement passes towards the sender: everything below `acked` is acknowledged, and
-    /// `new` if it was not before.
-    pub(crate) fn on_ack(&mut self, acked: u64, new: bool, at: Instant, measured: &Measured) {
-        let near = measured.near.1;
+    /// An acknowledgement passes towards the sender: everything below `acked` is acknowledged.
+    pub(crate) fn on_ack(&mut self, acked: u64, says: Says, at: Instant, measured: &Measured) {
+        let (new, near) = (says != Says::Again, measured.near.1);
+        if says != Says::More {
+            self.on_missed(acked, at);
+        }
         // What no answer can belong to any more.
         let old = at - (near + near / LATE_SHARE + LATE);
         while self.trains.len() == TRAINS || self.trains.get(1).is_some_and(|train| train.last < old) {
@@ -136,15 +160,35 @@ impl Clock {
             }
             _ => self.trains.push_back(Train { first: at, last: at, acked, advanced }),
         }
-        if self.recover.is_some_and(|recover| acked >= recover) {
-            self.recover = None;
+    }
+
+    /// The receiver misses what begins at `acked`.
+    fn on_missed(&mut self, acked: u64, at: Instant) {
+        match self.missed.back_mut() {
+            Some((missed, latest)) if *missed == acked => *latest = at,
+            _ => self.missed.push_back((acked, at)),
+        }
+        if self.missed.len() > TRAINS {
+            self.missed.pop_front();
         }
     }
 
-    /// A packet leaves that was never sent before; `high` is where what was sent ended.
-    pub(crate) fn on_new(&mut self, high: u64, at: Instant, measured: &Measured) {
-        if self.known(at, measured).is_none_or(|train| train.acked >= high) {
+    /// A packet leaves that was never sent before.
+    pub(crate) fn on_new(&mut self, new: &Again, at: Instant, measured: &Measured) {
+        let acked = self.known(at, measured).map(|train| train.acked);
+        if acked.is_none_or(|acked| acked >= new.high) {
             self.restarted = at;
+        }
+        // What the sender gave up is behind it only once it knows so: near the receiver, the
+        // acknowledgement of all of it has passed long before.
+        if self.recover.is_some_and(|recover| acked.is_some_and(|acked| acked >= recover)) {
+            self.recover = None;
+        }
+        // F-RTO (RFC 5682) sends new data first; what a timer gives up then ends behind that.
+        if let Some(recover) = self.recover
+            && self.tries == new.high
+        {
+            (self.recover, self.tries) = (Some(recover.max(new.end)), new.end);
         }
         let occasion = if self.is_answer(at, measured) {
             Occasion::Acknowledgement
@@ -167,19 +211,28 @@ impl Clock {
         // Nothing but a timer sends a SYN again.
         if flags.has(TcpFlags::SYN) {
             self.burst = (at, Occasion::Timer);
+            self.repaired = Some(at);
             return Class::Timeout;
         }
         let acked = self.known(at, measured).map_or(0, |train| train.acked);
         let first = again.start <= acked;
-        let occasion = if !first && again.end < again.high {
+        let given_up = self.recover.is_some_and(|recover| again.start < recover);
+        let occasion = if given_up && again.start >= self.again_to && self.is_soon(at, measured) {
+            // The timer sends one packet. What follows it, an acknowledgement brings about, also if
+            // it all arrived before: then the sender did not know.
+            Occasion::Acknowledgement
+        } else if !first && again.end < again.high {
             // The retransmission timer sends the first packet, a probe the last one.
             Occasion::Acknowledgement
-        } else if self.is_unheard(again, measured) {
+        } else if self.is_unheard(again, measured)
+            || (is_late(again, at, measured) && self.is_untold(again, given_up, at))
+        {
             Occasion::Timer
         } else {
             self.occasion(first && again.attempt > 1, at, measured)
         };
         self.burst = (at, occasion);
+        self.repaired = Some(at);
         if first {
             self.restarted = at;
         }
@@ -187,11 +240,16 @@ impl Clock {
             Occasion::Timer => {
                 // The tail loss probe sends the last packet again and gives nothing up.
                 if first {
-                    self.recover = Some(again.high);
+                    (self.recover, self.again_to) = (Some(again.high), again.end);
+                    self.tries = again.high;
                 }
                 Class::Timeout
             }
-            _ if self.recover.is_some_and(|recover| again.start < recover) => Class::GoBackN,
+            _ if given_up => {
+                self.again_to = self.again_to.max(again.end);
+                self.tries = 0;
+                Class::GoBackN
+            }
             _ => Class::Fast,
         }
     }
@@ -203,6 +261,29 @@ impl Clock {
             (Some(since), Some(heard)) => heard <= since,
             _ => false,
         }
+    }
+
+    /// Whether no acknowledgement can have told the sender that the packet is lost: nothing was sent
+    /// after it, or what was sent is not said to have arrived; unless it is gone back to.
+    fn is_untold(&self, again: &Again, given_up: bool, at: Instant) -> bool {
+        let Some(since) = again.since.filter(|_| !self.trains.is_empty()) else { return false };
+        // The arrival of what was sent again later tells as well (RFC 8985).
+        let last = again.end >= again.high && self.repaired.is_none_or(|repaired| repaired < since);
+        let told = match self.missed.iter().rev().find(|(missed, _)| *missed <= again.start) {
+            Some((_, latest)) => *latest >= since,
+            // There may have been more than are remembered.
+            None => self.missed.len() == TRAINS,
+        };
+        // A timer sends one packet, not one of many.
+        let one_of_many = self.follows(at) && self.repaired == Some(self.burst.0);
+        last || !(given_up || told || one_of_many)
+    }
+
+    /// Whether a packet leaves after an acknowledgement, or sooner after the one before than a timer
+    /// can expire.
+    fn is_soon(&self, at: Instant, measured: &Measured) -> bool {
+        let least = measured.round_trip.map_or(UNKNOWN_TIMER, |round_trip| round_trip * 3 / 2);
+        at.saturating_duration_since(self.burst.0) < least.max(BURST) || self.is_answer(at, measured)
     }
 
     /// Why a packet leaves again; `repeated` if it is the first unacknowledged one, and has left
@@ -253,4 +334,10 @@ impl Clock {
         let to = at - (measured.near.0 * 7 / 8);
         self.trains.iter().rev().find(|train| train.first <= to)
     }
+}
+
+/// Whether the packet leaves again as late as a timer can, which waits for a round trip at least.
+fn is_late(again: &Again, at: Instant, measured: &Measured) -> bool {
+    let least = measured.least.map_or(UNKNOWN_TIMER, |least| least.max(LEAST_PROBE));
+    again.since.is_some_and(|since| at.saturating_duration_since(since) >= least)
 }

@@ -127,7 +127,7 @@ impl Connection {
         let (forward, reverse) = pair_mut(&mut self.ways, segment.from);
         let view = view(&mut forward.view, &reverse.view, segment, at, self.initial_round_trip);
         let mut noted = Noted { kind: view.kind, probe: view.probe, ..Noted::default() };
-        self.loops.on_segment(segment, forward.repeats(segment), at);
+        self.loops.on_segment(segment, forward.begins(segment), at);
         if segment.acknowledges() {
             let measured = measured(&self.loops, 1 - segment.from);
             reverse.on_ack(segment, at, &measured);
@@ -161,7 +161,7 @@ impl Connection {
                 let again = Again { attempt: open.attempt, since: Some(at - open.interval), ..again };
                 open.class = way.clock.on_again(&again, segment.flags, at, &measured);
             }
-            Found::New => way.clock.on_new(again.high, at, &measured),
+            Found::New => way.clock.on_new(&again, at, &measured),
             Found::Filler(behind) if is_reordered(*behind, noted.kind, at, &measured) => {}
             Found::Filler(_) => {
                 noted.filled = Some(Filled {
@@ -361,7 +361,12 @@ impl Connection {
 /// taken to be made there.
 fn measured(loops: &Loops, from: usize) -> Measured {
     let near = [loops.least(from), loops.recent(from)].map(Option::unwrap_or_default);
-    Measured { near: (near[0], near[1]), round_trip: loops.round_trip(), longest: loops.longest() }
+    Measured {
+        near: (near[0], near[1]),
+        least: loops.least(0).zip(loops.least(1)).map(|(one, other)| one + other),
+        round_trip: loops.round_trip(),
+        longest: loops.longest(),
+    }
 }
 
 /// Whether a packet that fills a hole, after which the next packet was seen at `behind`, came late

@@ -1,12 +1,13 @@
 //! One direction of a connection: which sequence numbers were sent when, and what is sent again.
 
-use std::collections::VecDeque;
+use std::{cmp::Ordering, collections::VecDeque};
 
 use recovery::slp_window::{DuplicateWindow, Windows};
 use units::{Duration, Instant};
 
 use crate::{
-    clock::{Again, Class, Clock, Measured},
+    clock::{Again, Class, Clock, Measured, Says},
+    loops::Begins,
     retransmission::Window,
     segment::{Segment, TcpFlags},
     sequence_view::{SequenceView, WiresharkKind},
@@ -143,9 +144,16 @@ impl Direction {
         found
     }
 
-    /// Whether `segment` begins below what was sent before.
-    pub(crate) fn repeats(&self, segment: &Segment) -> bool {
-        self.high > 0 && segment.occupies() && self.unwrap(segment.seq) < self.high
+    /// Where `segment` begins.
+    pub(crate) fn begins(&self, segment: &Segment) -> Begins {
+        if self.high == 0 || !segment.occupies() {
+            return Begins::Next;
+        }
+        match self.unwrap(segment.seq).cmp(&self.high) {
+            Ordering::Less => Begins::Again,
+            Ordering::Equal => Begins::Next,
+            Ordering::Greater => Begins::Ahead,
+        }
     }
 
     /// Where `segment` lies, and where what was sent so far ends.
@@ -171,7 +179,12 @@ impl Direction {
         let new = self.acked.is_none_or(|acked| ack > acked);
         // What has data of its own is no duplicate acknowledgement (RFC 5681).
         if new || !segment.occupies() || segment.sack.is_some() {
-            self.clock.on_ack(ack.max(self.acked.unwrap_or(0)), new, at, measured);
+            let says = match (new, segment.sack.is_some() && !segment.duplicate_sack) {
+                (true, false) => Says::More,
+                (true, true) => Says::MoreAndMissed,
+                (false, _) => Says::Again,
+            };
+            self.clock.on_ack(ack.max(self.acked.unwrap_or(0)), says, at, measured);
         }
         if !new {
             return;

@@ -47,8 +47,28 @@ struct Loop {
     byte: Option<(u32, Instant)>,
     /// Something before the byte was sent again: it may have waited for that.
     behind: bool,
-    stamp: Option<(u32, Instant)>,
+    stamp: Option<Stamp>,
     last_stamp: Option<u32>,
+}
+
+/// Where a packet begins, beside where what was sent before ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Begins {
+    /// There, or it takes no sequence numbers.
+    Next,
+    /// Before: its answer would be ambiguous (Karn's rule), and it may come from a timer.
+    Again,
+    /// Behind: something before it was lost or overtaken, which may have been the answer.
+    Ahead,
+}
+
+/// A timestamp that waits for its echo.
+#[derive(Clone, Copy, Debug)]
+struct Stamp {
+    value: u32,
+    since: Instant,
+    /// It came with something that is acknowledged.
+    asks: bool,
 }
 
 /// Both loops of a connection, by the place of the end.
@@ -56,11 +76,10 @@ struct Loop {
 pub(crate) struct Loops([Loop; 2]);
 
 impl Loops {
-    /// The next packet; `again` if it repeats what was sent before, whose answer would be ambiguous
-    /// (Karn's rule).
-    pub(crate) fn on_segment(&mut self, segment: &Segment, again: bool, at: Instant) {
-        self.0[segment.from].answer(segment, again, at);
-        self.0[1 - segment.from].ask(segment, again, at);
+    /// The next packet.
+    pub(crate) fn on_segment(&mut self, segment: &Segment, begins: Begins, at: Instant) {
+        self.0[segment.from].answer(segment, begins, at);
+        self.0[1 - segment.from].ask(segment, begins == Begins::Again, at);
     }
 
     /// The least time through the end at `end`.
@@ -104,24 +123,27 @@ impl Loop {
         &self.latest[..RECENT.min(usize::from(self.samples))]
     }
 
-    /// A packet that comes from the end; `again` if it is no answer, but repeated by a timer perhaps.
-    fn answer(&mut self, segment: &Segment, again: bool, at: Instant) {
+    /// A packet that comes from the end.
+    fn answer(&mut self, segment: &Segment, begins: Begins, at: Instant) {
+        let late = begins != Begins::Next;
         let reaches = |above: u32, end: u32| (above.wrapping_sub(end) as i32) >= 0;
         if let (Some((end, since)), true) = (self.byte, segment.acknowledges())
             && (reaches(segment.ack, end)
                 || segment.sack.is_some_and(|(from, to)| reaches(to, end) && !reaches(from, end)))
         {
             self.byte = None;
-            let unsure = again || (self.behind && reaches(segment.ack, end));
+            let unsure = late || (self.behind && reaches(segment.ack, end));
             self.sample(unsure, at.saturating_duration_since(since));
         }
-        if let (Some((stamp, since)), Some(Stamps { echo, .. })) = (self.stamp, segment.stamps) {
-            let ahead = echo.wrapping_sub(stamp) as i32;
+        if let (Some(stamp), Some(Stamps { echo, .. })) = (self.stamp, segment.stamps) {
+            let ahead = echo.wrapping_sub(stamp.value) as i32;
             if ahead >= 0 {
                 self.stamp = None;
             }
-            if ahead == 0 {
-                self.sample(again, at.saturating_duration_since(since));
+            // A bare acknowledgement is not acknowledged: whoever has no data to send in return
+            // echoes its timestamp when there is something else to answer.
+            if ahead == 0 && (stamp.asks || segment.payload > 0) {
+                self.sample(late, at.saturating_duration_since(stamp.since));
             }
         }
     }
@@ -140,13 +162,15 @@ impl Loop {
         if clear && self.byte.is_none() && segment.occupies() {
             (self.byte, self.behind) = (Some((end, at)), false);
         }
-        if self.stamp.is_some_and(|(_, since)| stale(since)) {
+        // The answer to a SYN that was sent again may answer either, and be sent again itself.
+        let opens = again && segment.flags.has(TcpFlags::SYN);
+        if opens || self.stamp.is_some_and(|stamp| stale(stamp.since)) {
             self.stamp = None;
         }
         // Only the first packet with a timestamp: clocks tick slower than packets pass.
         if let Some(Stamps { value, .. }) = segment.stamps {
             if self.last_stamp != Some(value) && self.stamp.is_none() {
-                self.stamp = Some((value, at));
+                self.stamp = Some(Stamp { value, since: at, asks: segment.occupies() });
             }
             self.last_stamp = Some(value);
         }

@@ -112,6 +112,12 @@ pub enum LabCommand {
         /// `quick`: few fetches, in minutes; `paper`: as many as the plan says.
         #[arg(long, default_value = "quick", value_parser = scales())]
         scale: lab::Scale,
+        /// Write data, page and pictures into a folder of the plan's name, to be committed.
+        #[arg(long)]
+        publish: bool,
+        /// Where the folder is made [with `-quick` behind its name at that scale].
+        #[arg(long, value_name = "DIR", default_value = "lab", requires = "publish")]
+        publish_to: PathBuf,
         /// What runs have in common.
         #[command(flatten)]
         run: LabRunArgs,

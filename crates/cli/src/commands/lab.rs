@@ -7,7 +7,7 @@ use lab::{
     Scale, SetUp,
 };
 
-use super::{Signals, check_writable, print, write};
+use super::{Signals, check_writable, print, unwritable, write};
 use crate::{
     args::{LabArgs, LabCommand, LabRunArgs},
     console,
@@ -17,12 +17,15 @@ use crate::{
 
 pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
     match args.command {
-        None => measure(plan_of_flags(&args)?, Scale::Paper, args.run).await,
+        None => measure(plan_of_flags(&args)?, Scale::Paper, args.run, None).await,
         Some(LabCommand::List) => {
             print(&list());
             Ok(())
         }
-        Some(LabCommand::Run { plan, scale, run }) => measure(find(&plan)?, scale, run).await,
+        Some(LabCommand::Run { plan, scale, publish, publish_to, run }) => {
+            let folder = publish.then(|| folder_of(&publish_to, &plan, scale));
+            measure(find(&plan)?, scale, run, folder).await
+        }
         Some(LabCommand::Exec { paths, server, seed, words }) => {
             let server: Option<Vec<String>> =
                 server.map(|server| server.split_whitespace().map(str::to_owned).collect());
@@ -98,10 +101,27 @@ fn list() -> String {
     text
 }
 
-async fn measure(mut plan: Plan, scale: Scale, args: LabRunArgs) -> Result<(), Failure> {
+/// Where a plan's data are kept: in a folder of its name.
+fn folder_of(root: &Path, plan: &str, scale: Scale) -> PathBuf {
+    let name = Path::new(plan).file_stem().unwrap_or_default().to_string_lossy();
+    match scale {
+        Scale::Paper => root.join(&*name),
+        scale => root.join(format!("{name}-{}", scale.name())),
+    }
+}
+
+async fn measure(
+    mut plan: Plan,
+    scale: Scale,
+    args: LabRunArgs,
+    folder: Option<PathBuf>,
+) -> Result<(), Failure> {
     // A file that cannot be written should show before the work, not after it.
     for file in [&args.json, &args.html].into_iter().flatten() {
         check_writable(file)?;
+    }
+    if let Some(folder) = &folder {
+        std::fs::create_dir_all(folder).map_err(|error| unwritable(folder, &error))?;
     }
     if !args.contenders.is_empty() {
         plan.networks.iter_mut().for_each(|network| network.contenders.clear());
@@ -129,10 +149,29 @@ async fn measure(mut plan: Plan, scale: Scale, args: LabRunArgs) -> Result<(), F
     };
     let report = until_interrupted(cancel, work).await;
     bar.finish_and_clear();
-    publish(&report?, &args)
+    let report = report.inspect_err(|_| {
+        // What was made for nothing; a folder with anything in it stays.
+        folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+    })?;
+    if let Some(folder) = &folder {
+        publish(&report, folder)?;
+    }
+    show(&report, &args)
 }
 
-fn publish(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
+/// Writes the data, and what is made from them; pictures of an earlier run go.
+fn publish(report: &Report, folder: &Path) -> Result<(), Failure> {
+    let old = std::fs::read_dir(folder).map_err(|error| unwritable(folder, &error))?;
+    for file in old.flatten().map(|entry| entry.path()) {
+        if file.extension().is_some_and(|extension| extension == "svg") {
+            std::fs::remove_file(&file).map_err(|error| unwritable(&file, &error))?;
+        }
+    }
+    write(&folder.join("results.json"), &lab::data(report))?;
+    lab::published(report).iter().try_for_each(|(name, text)| write(&folder.join(name), text))
+}
+
+fn show(report: &Report, args: &LabRunArgs) -> Result<(), Failure> {
     if let Some(file) = &args.html {
         write(file, &lab::html(report))?;
     }

@@ -35,11 +35,8 @@ struct Section<'a> {
 impl<'a> Section<'a> {
     fn new(rows: &'a [Row]) -> Self {
         let first = &rows[0];
-        let chart = match first.kind {
-            Kind::Fetch | Kind::Page => distribution(rows),
-            Kind::Share => over_time(rows),
-            Kind::Bulk | Kind::Call => Html::default(),
-        };
+        let key: Vec<(usize, &str)> = names(rows).enumerate().collect();
+        let chart = chart(rows).map_or_else(Html::default, |(caption, chart)| figure(caption, &key, &chart));
         Self { first, rows, chart, table: table(&headings(first), rows.iter().map(cells)) }
     }
 
@@ -57,9 +54,24 @@ pub fn html(report: &Report) -> String {
     page::page(&report.title, &report.title, &(page::style(series) + WIDER), &body)
 }
 
+/// What a kind of measurement has a picture of, with its caption, if there is anything in it.
+pub(super) fn chart(rows: &[Row]) -> Option<(&'static str, Chart<'static>)> {
+    let drawn = match rows[0].kind {
+        Kind::Fetch | Kind::Page => distribution(rows),
+        Kind::Share => over_time(rows),
+        Kind::Bulk | Kind::Call => return None,
+    };
+    Some(drawn).filter(|(_, chart)| chart.x.range.1 > 0.0 && chart.y.range.1 > 0.0)
+}
+
+/// Of the contenders, in their order.
+pub(super) fn names(rows: &[Row]) -> impl Iterator<Item = &str> {
+    rows.iter().map(|row| row.contender.as_str())
+}
+
 /// The cumulative distribution of completion times. What lies beyond the 99.5th percentile of the
 /// slowest is cut off.
-fn distribution(rows: &[Row]) -> Html {
+fn distribution(rows: &[Row]) -> (&'static str, Chart<'static>) {
     let curves: Vec<Vec<(f64, f64)>> = rows.iter().map(|row| steps(&row.times_ms)).collect();
     let end = |curve: &Vec<(f64, f64)>| percentile(curve, 0.995).map_or(0.0, |(time, _)| time);
     let most = curves.iter().map(end).fold(0.0, f64::max);
@@ -74,11 +86,11 @@ fn distribution(rows: &[Row]) -> Html {
         layers: layers(lines),
     };
     let caption = "Share of responses that were complete within a time. What lies beyond the 99.5th percentile of the slowest is cut off.";
-    draw(caption, rows, &chart)
+    (caption, chart)
 }
 
 /// Goodput second by second.
-fn over_time(rows: &[Row]) -> Html {
+fn over_time(rows: &[Row]) -> (&'static str, Chart<'static>) {
     let series = |row: &Row| -> Vec<(f64, f64)> {
         let values = row.sharing.iter().flat_map(|sharing| sharing.series_mbps.iter());
         values.enumerate().map(|(second, value)| (second as f64, *value)).collect()
@@ -91,21 +103,12 @@ fn over_time(rows: &[Row]) -> Html {
         y: Axis::new("goodput (Mbit/s)", 0.0, most(|point| point.1)),
         layers: layers(lines.into_iter()),
     };
-    draw("Goodput second by second, from the first one's start.", rows, &chart)
+    ("Goodput second by second, from the first one's start.", chart)
 }
 
 /// A line for each row, in their order.
 fn layers(lines: impl Iterator<Item = Vec<(f64, f64)>>) -> Vec<Layer> {
     lines.enumerate().map(|(series, points)| Layer::Line { series, points }).collect()
-}
-
-/// The chart with the rows' names, if there is anything in it.
-fn draw(caption: &str, rows: &[Row], chart: &Chart<'_>) -> Html {
-    if chart.x.range.1 <= 0.0 || chart.y.range.1 <= 0.0 {
-        return Html::default();
-    }
-    let key: Vec<(usize, &str)> = rows.iter().map(|row| row.contender.as_str()).enumerate().collect();
-    figure(caption, &key, chart)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub fn table(report: &Report) -> String {
     out
 }
 
-const LEGEND: &str = "times in ms; sent: bytes that the server's side sent, by bytes that arrived as responses; extra: copies and repair symbols \
+pub(super) const LEGEND: &str = "times in ms; sent: bytes that the server's side sent, by bytes that arrived as responses; extra: copies and repair symbols \
                       of mendpath, in % of these,\nused: those that brought what was lost, wasted: the others; lost: packets that links took; full: packets that \
                       found a queue full;\nlate: mean lateness of the emulator in ms; of calls: frames, shares of them, of audio and of \
                       those taken while a path was cut that came in time, then datagrams; first: median time to the first byte; by: protocol; cpu: ms of the contender's programs + the lab's \
@@ -88,7 +88,7 @@ pub(super) fn cells(row: &Row) -> Vec<String> {
             let loads = row.loads.as_ref();
             cells.push(row.failed.to_string());
             cells.push(number(loads.and_then(|loads| loads.first_byte_p50_ms)));
-            cells.push(loads.map_or("-", |loads| loads.protocol).to_owned());
+            cells.push(loads.map_or_else(|| "-".to_owned(), |loads| loads.protocol.to_string()));
         }
     }
     cells.extend(common(row));

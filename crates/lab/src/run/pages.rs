@@ -37,7 +37,7 @@ impl Lab<'_> {
             };
             match ends {
                 Ok((ends, web)) => {
-                    row.loads = Some(Loads { protocol: web.name(), ..Loads::default() });
+                    row.loads = Some(Loads { protocol: web.name().into(), ..Loads::default() });
                     all.push(Some(ends));
                 }
                 Err(reason) => {

@@ -37,6 +37,8 @@ const FILES: &str = "/sys/kernel/tracing";
 const EVENTS: [&str; 3] = ["tcp_retransmit_skb", "tcp_retransmit_synack", "tcp_cong_state_set"];
 /// Of `tcp_cong_state_set`: the state after a timeout (TCP_CA_Loss).
 const LOSS: &str = "4";
+/// Of fast recovery (TCP_CA_Recovery).
+const RECOVERY: &str = "3";
 
 impl Tracer {
     /// Starts.
@@ -79,6 +81,11 @@ impl Drop for Tracer {
     }
 }
 
+/// The events of a trace that was kept.
+pub fn read_file(file: &Path) -> io::Result<Vec<Event>> {
+    Ok(read(&fs::read_to_string(file)?))
+}
+
 /// The events of a trace as text.
 fn read(text: &str) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
@@ -113,7 +120,10 @@ fn read(text: &str) -> Vec<Event> {
         let Some((at, what, ports)) = fields(line) else { continue };
         match what {
             "tcp_cong_state_set" => {
-                lossy.insert(ports, value(line, "cong_state=") == Some(LOSS));
+                // A retransmission that is lost in "loss" makes it "recovery" of the same packets.
+                let state = value(line, "cong_state=");
+                let still = state == Some(RECOVERY) && lossy.get(&ports) == Some(&true);
+                lossy.insert(ports, state == Some(LOSS) || still);
             }
             "tcp_retransmit_skb" if value(line, "err=").is_none_or(|error| error == "0") => {
                 let reason = if lossy.get(&ports) == Some(&true) { Reason::GoBackN } else { Reason::Fast };

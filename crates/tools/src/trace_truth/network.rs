@@ -46,24 +46,26 @@ pub struct Captures {
 )]
 pub fn run(scenario: &Scenario, seed: u64, folder: &Path) -> Result<Captures, Failed> {
     let network = Network::new(scenario, seed)?;
-    let file = |end: &str| folder.join(format!("{}-{end}.pcap", scenario.name));
-    let (server, client) = (file("server"), file("client"));
+    let captures = kept(scenario, folder);
     let mut dumps = vec![
-        Dump::start(&network.server, network.server_device, &server)?,
-        Dump::start(&network.client, "path0", &client)?,
+        Dump::start(&network.server, network.server_device, &captures.server)?,
+        Dump::start(&network.client, "path0", &captures.client)?,
     ];
-    let halfway = match scenario.topology {
-        Topology::Halfway => {
-            let router = network.router.as_ref().ok_or("there is a router")?;
-            dumps.push(Dump::start(router, "path0", &file("halfway"))?);
-            Some(file("halfway"))
-        }
-        _ => None,
-    };
+    if let Some(halfway) = &captures.halfway {
+        let router = network.router.as_ref().ok_or("there is a router")?;
+        dumps.push(Dump::start(router, "path0", halfway)?);
+    }
     traffic(scenario, seed, &network)?;
     thread::sleep(SETTLE);
     drop(dumps);
-    Ok(Captures { server, client, halfway, counters: network.counters()? })
+    Ok(Captures { counters: network.counters()?, ..captures })
+}
+
+/// The captures of a scenario in `folder`, made or to be made; counters are not kept.
+pub fn kept(scenario: &Scenario, folder: &Path) -> Captures {
+    let file = |end: &str| folder.join(format!("{}-{end}.pcap", scenario.name));
+    let halfway = (scenario.topology == Topology::Halfway).then(|| file("halfway"));
+    Captures { server: file("server"), client: file("client"), halfway, counters: Vec::new() }
 }
 
 /// Namespaces and the paths between them.
