@@ -266,7 +266,10 @@ impl Clock {
     /// Whether no acknowledgement can have told the sender that the packet is lost: nothing was sent
     /// after it, or what was sent is not said to have arrived; unless it is gone back to.
     fn is_untold(&self, again: &Again, given_up: bool, at: Instant) -> bool {
-        let Some(since) = again.since.filter(|_| !self.trains.is_empty()) else { return false };
+        let Some(since) = again.since else { return false };
+        if self.trains.is_empty() {
+            return false;
+        }
         // The arrival of what was sent again later tells as well (RFC 8985).
         let last = again.end >= again.high && self.repaired.is_none_or(|repaired| repaired < since);
         let told = match self.missed.iter().rev().find(|(missed, _)| *missed <= again.start) {

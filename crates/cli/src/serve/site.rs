@@ -93,8 +93,10 @@ impl Site {
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let version = request.version();
-        let path = request.uri().path_and_query().filter(|_| self.log.is_open());
-        let path = path.map_or_else(String::new, ToString::to_string);
+        let path = match request.uri().path_and_query() {
+            Some(path) if self.log.is_open() => path.to_string(),
+            _ => String::new(),
+        };
         let entry = Entry {
             log: self.log.clone(),
             statistics: self.statistics.clone(),
