@@ -15,8 +15,8 @@
 //! | trimming, two queues in switches          | [`netsim::fabric::trim`]                 |
 //! | initial window                            | [`Ndp::window`]                          |
 //! | packets sprayed in a random permutation of the paths | `Paths`: the last four bits of a label |
-//! | pull queue of a host, its pacer           | `pulls`                                  |
-//! | PULL numbers, which count up              | `header::Answer::Pull`                   |
+//! | pull queue of a host, its pacer           | `transport::pulls`                       |
+//! | PULL numbers, which count up              | `transport::pulls`                       |
 //! | the last packet says that it is           | [`PSH`]                                  |
 //!
 //! # Departures, and what the paper leaves open
@@ -41,8 +41,6 @@
 //! connections ([`Totals::most_pulls`](crate::Totals::most_pulls)); what is under way likewise, but
 //! for what timeouts add.
 
-mod header;
-mod pulls;
 mod receiver;
 mod sender;
 
@@ -52,7 +50,6 @@ use netsim::fabric::{Class, Packet};
 use units::{BitRate, Duration, Instant};
 
 use self::{
-    header::Answer,
     receiver::{Arrived, Receiver},
     sender::{Sender, Sending},
 };
@@ -61,10 +58,11 @@ use crate::{
     connection::Message,
     record::FlowId,
     segment::{Kind, PSH, Segment},
-    transport::{Direction, Endpoints, Io, Protocol, Timer, Transport},
+    transport::{
+        Direction, Endpoints, Io, Protocol, Timer, Transport,
+        pulls::{self, Answer},
+    },
 };
-
-pub(crate) use pulls::Pulls;
 
 /// Most paths: those that four bits of a label tell apart.
 pub const MAX_PATHS: u8 = 16;

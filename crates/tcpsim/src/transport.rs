@@ -11,6 +11,7 @@
 
 mod endpoints;
 mod io;
+pub(crate) mod pulls;
 mod timer;
 
 use std::{any::Any, fmt};

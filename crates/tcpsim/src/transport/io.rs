@@ -6,9 +6,11 @@ use netsim::fabric::{Fabric, HostId, Packet};
 use recovery::htpc_state::NetworkState;
 use units::Instant;
 
-use super::timer::{Timer, Token};
+use super::{
+    pulls::Pulls,
+    timer::{Timer, Token},
+};
 use crate::{
-    ndp::Pulls,
     record::{FlowId, FlowRecord, Totals},
     segment::Segment,
 };

@@ -4,25 +4,28 @@
 //! that wait, one connection's after the other's. The pace is that of full packets on the
 //! receiver's line, so that what is pulled fills it and does not queue before it.
 
+mod answer;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use netsim::fabric::{Fabric, HostId, Packet};
 use units::{Duration, Instant};
 
-use super::header::Answer;
-use crate::{segment::Segment, transport::Token};
+pub(crate) use self::answer::Answer;
+use super::Token;
+use crate::segment::Segment;
 
 /// How a connection's PULLs are to be sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(crate) struct Terms {
     /// PULLs that were sent or wait so far.
-    pub(super) number: u32,
+    pub(crate) number: u32,
     /// From one PULL of the host to the next.
-    pub(super) spacing: Duration,
+    pub(crate) spacing: Duration,
     /// Most that may wait.
-    pub(super) limit: u32,
+    pub(crate) limit: u32,
     /// Paths over which they are spread, in turn.
-    pub(super) paths: u8,
+    pub(crate) paths: u8,
 }
 
 /// A connection's PULLs that wait.
@@ -86,13 +89,13 @@ pub(crate) struct Pulls {
 
 impl Pulls {
     /// Most that have waited at one host.
-    pub(super) fn most(&self) -> u64 {
+    pub(crate) fn most(&self) -> u64 {
         self.most
     }
 
     /// The host that sends `packet` has one more PULL for its connection. False if the connection's
     /// limit is reached, and there is none.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         fabric: &mut Fabric<Segment>,
         packet: &Packet<Segment>,
@@ -140,7 +143,7 @@ impl Pulls {
     }
 
     /// A connection needs no more: how many of its PULLs are gone.
-    pub(super) fn forget(&mut self, host: HostId, conn: u32) -> u32 {
+    pub(crate) fn forget(&mut self, host: HostId, conn: u32) -> u32 {
         let Some(queue) = self.hosts.get_mut(&host) else { return 0 };
         let Some(waiting) = queue.waiting.remove(&conn) else { return 0 };
         queue.turns.retain(|other| *other != conn);

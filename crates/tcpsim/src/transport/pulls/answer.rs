@@ -5,7 +5,7 @@ use crate::segment::{Header, Words};
 
 /// An answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A packet has arrived.
     Ack {
         /// Its number.
