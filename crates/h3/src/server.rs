@@ -63,6 +63,8 @@ impl Default for Limits {
 /// The longest piece of a response that is handed to the transport at a time, in bytes: a client
 /// must take that much within [`Limits::send`].
 const PIECE: usize = 64 << 10;
+/// How often is looked at least whether requests are over, in a connection that may not be idle.
+const LEAST_IDLE: Duration = Duration::from_millis(1);
 /// What a frame of fields may be longer than the fields in it: QPACK never doubles them.
 const FRAME_FACTOR: u64 = 2;
 
@@ -144,17 +146,23 @@ impl Server {
                     requests.close();
                     h3.shutdown(0).await?;
                 }
-                () = &mut idle, if !stopping => {
-                    if requests.is_empty() && books.quiet() >= self.limits.idle {
+                () = &mut idle, if !stopping => match self.idle_for(&requests, &books) {
+                    Some(left) => idle.as_mut().reset(Instant::now() + left),
+                    None => {
                         requests.close();
                         h3.shutdown(0).await?;
-                    } else {
-                        let quiet = if requests.is_empty() { books.quiet() } else { Duration::ZERO };
-                        idle.as_mut().reset(Instant::now() + (self.limits.idle - quiet));
                     }
-                }
+                },
             }
         }
+    }
+
+    /// How long the connection may still be without a request; `None` if that is over.
+    fn idle_for(&self, requests: &TaskTracker, books: &Books) -> Option<Duration> {
+        if !requests.is_empty() {
+            return Some(self.limits.idle.max(LEAST_IDLE));
+        }
+        self.limits.idle.checked_sub(books.quiet()).filter(|left| !left.is_zero())
     }
 }
 

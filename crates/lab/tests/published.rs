@@ -15,7 +15,7 @@ fn stale(folder: &Path) -> Vec<String> {
     let made = mendpath_lab::published(&report);
     let mut stale: Vec<String> = made
         .iter()
-        .filter(|(name, text)| fs::read_to_string(folder.join(name)).is_ok_and(|old| old == *text).eq(&false))
+        .filter(|(name, text)| !fs::read_to_string(folder.join(name)).is_ok_and(|old| old == *text))
         .map(|(name, _)| name.clone())
         .collect();
     for entry in fs::read_dir(folder).unwrap() {

@@ -256,16 +256,12 @@ impl Connection {
         }
     }
 
-    /// Sets the event of a sub-flow's next deadline, unless an earlier one is set: that one will
-    /// look again.
+    /// Sets the event of a sub-flow's next deadline.
     #[inline]
     fn arm(&mut self, io: &mut Io<'_>, index: usize) {
         let sub = &mut self.subs[index];
         let deadline = sub.next_deadline();
-        if deadline < sub.event_at {
-            sub.event_at = deadline;
-            io.set_timer(deadline, Timer::Subflow(index as u8));
-        }
+        sub.alarm.set(io, deadline, Timer::Subflow(index as u8));
     }
 
     fn sub_started_opening(&self) -> Instant {

@@ -30,20 +30,17 @@ mod header;
 mod receiver;
 mod sender;
 
-use std::collections::VecDeque;
-
 use congestion::ControllerKind;
 use netsim::fabric::{Class, Packet};
 use recovery::ctcp_blocks::Limits;
-use units::{Duration, Instant};
+use units::Duration;
 
 use self::{header::Symbol, receiver::Receiver, sender::Sender};
 use crate::{
     Profile, SchemeKind, Tcp,
-    connection::Message,
     record::FlowId,
     segment::{Kind, Segment},
-    transport::{Direction, Endpoints, Io, Protocol, Timer, Transport},
+    transport::{Alarm, Direction, Endpoints, Io, Protocol, Timer, Transport, Written},
 };
 
 /// Parameters.
@@ -85,9 +82,8 @@ impl Protocol for Ctcp {
             sender: Sender::new(&ends.tcp, *self),
             receiver: Receiver::new(self.limits),
             ends,
-            messages: VecDeque::new(),
-            last_record: FlowId::NONE,
-            event_at: Instant::MAX,
+            written: Written::default(),
+            alarm: Alarm::default(),
         })
     }
 }
@@ -98,11 +94,8 @@ struct Connection {
     ends: Endpoints,
     sender: Sender,
     receiver: Receiver,
-    /// What was written and has not arrived yet.
-    messages: VecDeque<Message>,
-    last_record: FlowId,
-    /// When the next event is set; [`Instant::MAX`] if none is.
-    event_at: Instant,
+    written: Written,
+    alarm: Alarm,
 }
 
 impl Connection {
@@ -124,26 +117,17 @@ impl Connection {
         io.totals().bytes += u64::from(size);
         io.totals().parities += u64::from(coded);
         io.totals().extra_bytes += if coded { u64::from(size) } else { 0 };
-        if let Some(record) = io.record(self.oldest_flow()) {
+        if let Some(record) = io.record(self.written.oldest()) {
             record.packets += 1;
             record.extra += u32::from(coded);
         }
     }
 
-    /// The flow that whatever happens now is counted for: the oldest that has not arrived, or else
-    /// the last.
-    fn oldest_flow(&self) -> FlowId {
-        self.messages.front().map_or(self.last_record, |message| message.record)
-    }
-
-    /// Sets the event of the next deadline, unless an earlier one is set: that one will look again.
+    /// Sets the event of the next deadline.
     fn arm(&mut self, io: &mut Io<'_>) {
         // A deadline that is past and changed nothing must not come back at the same moment.
         let deadline = self.sender.deadline().max(io.now() + Duration::from_nanos(1));
-        if deadline < self.event_at {
-            self.event_at = deadline;
-            io.set_timer(deadline, Timer::Subflow(0));
-        }
+        self.alarm.set(io, deadline, Timer::Subflow(0));
     }
 }
 
@@ -155,8 +139,7 @@ impl Transport for Connection {
     fn write(&mut self, io: &mut Io<'_>, bytes: u64, flow: FlowId) {
         let packets = bytes.max(1).div_ceil(u64::from(self.ends.tcp.mss));
         let end = self.sender.add(u32::try_from(packets).unwrap_or(u32::MAX));
-        self.messages.push_back(Message { end, tail: 0, record: flow });
-        self.last_record = flow;
+        self.written.push(end, flow);
         self.push(io);
     }
 
@@ -171,23 +154,19 @@ impl Transport for Connection {
         let repaired = self.receiver.on_packet(&packet.body);
         io.totals().repaired += u64::from(repaired);
         io.totals().useful += u64::from(repaired > 0);
-        while let Some(message) = self.messages.front().filter(|m| m.end <= self.receiver.delivered()) {
-            io.finish(message.record);
-            self.messages.pop_front();
-        }
+        self.written.on_delivered(io, self.receiver.delivered());
         let body = self.receiver.acknowledge(&packet.body);
         io.send(self.ends.packet(Direction::ToSender, Class::Control, body), 0);
     }
 
     fn on_timer(&mut self, io: &mut Io<'_>, _timer: Timer) {
         let now = io.now();
-        if self.event_at != now {
+        if !self.alarm.rings(now) {
             return;
         }
-        self.event_at = Instant::MAX;
         if self.sender.on_deadline(&self.ends.tcp, now) {
             io.totals().timeouts += 1;
-            if let Some(record) = io.record(self.oldest_flow()) {
+            if let Some(record) = io.record(self.written.oldest()) {
                 record.timeouts += 1;
             }
         }

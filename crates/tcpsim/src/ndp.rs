@@ -16,7 +16,7 @@
 //! | initial window                            | [`Ndp::window`]                          |
 //! | packets sprayed in a random permutation of the paths | `Paths`: the last four bits of a label |
 //! | pull queue of a host, its pacer           | `transport::pulls`                       |
-//! | PULL numbers, which count up              | `transport::pulls`                       |
+//! | PULL numbers, which count up              | `transport::pulls::Answer`               |
 //! | the last packet says that it is           | [`PSH`]                                  |
 //!
 //! # Departures, and what the paper leaves open
@@ -44,8 +44,6 @@
 mod receiver;
 mod sender;
 
-use std::collections::VecDeque;
-
 use netsim::fabric::{Class, Packet};
 use units::{BitRate, Duration, Instant};
 
@@ -55,11 +53,10 @@ use self::{
 };
 use crate::{
     Profile, SchemeKind, Tcp,
-    connection::Message,
     record::FlowId,
     segment::{Kind, PSH, Segment},
     transport::{
-        Direction, Endpoints, Io, Protocol, Timer, Transport,
+        Alarm, Direction, Endpoints, Io, Protocol, Timer, Transport, Written,
         pulls::{self, Answer},
     },
 };
@@ -102,9 +99,8 @@ impl Protocol for Ndp {
             receiver: Receiver::default(),
             parameters,
             ends,
-            messages: VecDeque::new(),
-            last_record: FlowId::NONE,
-            event_at: Instant::MAX,
+            written: Written::default(),
+            alarm: Alarm::default(),
         })
     }
 }
@@ -116,11 +112,8 @@ struct Connection {
     sender: Sender,
     receiver: Receiver,
     parameters: Ndp,
-    /// What was written and has not arrived yet.
-    messages: VecDeque<Message>,
-    last_record: FlowId,
-    /// When the next event is set; [`Instant::MAX`] if none is.
-    event_at: Instant,
+    written: Written,
+    alarm: Alarm,
 }
 
 impl Connection {
@@ -162,26 +155,17 @@ impl Connection {
         io.totals().packets += 1;
         io.totals().bytes += u64::from(size);
         io.totals().retransmissions += u64::from(again);
-        if let Some(record) = io.record(self.oldest_flow()) {
+        if let Some(record) = io.record(self.written.oldest()) {
             record.packets += 1;
             record.retransmissions += u32::from(again);
         }
     }
 
-    /// The flow that whatever happens now is counted for: the oldest that has not arrived, or else
-    /// the last.
-    fn oldest_flow(&self) -> FlowId {
-        self.messages.front().map_or(self.last_record, |message| message.record)
-    }
-
-    /// Sets the event of the next deadline, unless an earlier one is set: that one will look again.
+    /// Sets the event of the next deadline.
     fn arm(&mut self, io: &mut Io<'_>) {
         // A deadline that is past and changed nothing must not come back at the same moment.
         let deadline = self.sender.deadline(&self.ends.tcp).max(io.now() + Duration::from_nanos(1));
-        if deadline < self.event_at {
-            self.event_at = deadline;
-            io.set_timer(deadline, Timer::Subflow(0));
-        }
+        self.alarm.set(io, deadline, Timer::Subflow(0));
     }
 
     /// Something of this connection's data reached the receiver: `header` if only that.
@@ -194,10 +178,7 @@ impl Connection {
             self.receiver.on_packet(body.seq, last)
         };
         io.totals().duplicates += u64::from(arrived == Arrived::Before && !header);
-        while let Some(message) = self.messages.front().filter(|m| m.end <= self.receiver.delivered()) {
-            io.finish(message.record);
-            self.messages.pop_front();
-        }
+        self.written.on_delivered(io, self.receiver.delivered());
         let path = (packet.label & 15) as u8;
         let is_missing = arrived == Arrived::HeaderOnly;
         let answer = if is_missing {
@@ -261,8 +242,7 @@ impl Transport for Connection {
         let packets = u32::try_from(bytes.max(1).div_ceil(mss)).unwrap_or(u32::MAX);
         let tail = (bytes.max(1) - 1) % mss + 1;
         let end = self.sender.write(io.now(), packets, tail as u16);
-        self.messages.push_back(Message { end, tail: tail as u16, record: flow });
-        self.last_record = flow;
+        self.written.push(end, flow);
         self.push(io);
     }
 
@@ -275,13 +255,12 @@ impl Transport for Connection {
 
     fn on_timer(&mut self, io: &mut Io<'_>, _timer: Timer) {
         let now = io.now();
-        if self.event_at != now {
+        if !self.alarm.rings(now) {
             return;
         }
-        self.event_at = Instant::MAX;
         if let Some(sending) = self.sender.on_deadline(&self.ends.tcp, now) {
             io.totals().timeouts += 1;
-            if let Some(record) = io.record(self.oldest_flow()) {
+            if let Some(record) = io.record(self.written.oldest()) {
                 record.timeouts += 1;
             }
             self.transmit(io, sending);

@@ -14,6 +14,7 @@ use crate::{
     rtt::RttEstimator,
     scoreboard::{EVER_RESENT, Scoreboard, Taken},
     segment::{DSACK, ECE, REPAIRED, Segment},
+    transport::Alarm,
 };
 
 /// What the sender is doing.
@@ -58,8 +59,8 @@ pub(crate) struct Subflow {
     pub(crate) probe_at: Instant,
     /// RACK's reordering timer.
     pub(crate) reorder_at: Instant,
-    /// When the next event of this sub-flow is set; [`Instant::MAX`] if none is.
-    pub(crate) event_at: Instant,
+    /// For the first of all these.
+    pub(crate) alarm: Alarm,
     pub(crate) last_sent: Instant,
     /// Segments of the window that a scheme has taken for itself (SLP's duplicate).
     pub(crate) reserved: u32,
@@ -94,7 +95,7 @@ impl Subflow {
             rto_at: Instant::MAX,
             probe_at: Instant::MAX,
             reorder_at: Instant::MAX,
-            event_at: Instant::MAX,
+            alarm: Alarm::default(),
             last_sent: Instant::ORIGIN,
             reserved: 0,
             limited: false,

@@ -9,10 +9,12 @@
 //! [`SchemeKind::Transport`](crate::SchemeKind::Transport) in a [`Profile`](crate::Profile). The
 //! book's page on adding a scheme has one.
 
+mod alarm;
 mod endpoints;
 mod io;
 pub(crate) mod pulls;
 mod timer;
+mod written;
 
 use std::{any::Any, fmt};
 
@@ -20,11 +22,13 @@ use netsim::fabric::Packet;
 
 use crate::{record::FlowId, segment::Segment};
 
+pub(crate) use alarm::Alarm;
 pub use endpoints::{Direction, Endpoints, Lifetime, Role};
 pub use io::Io;
 pub(crate) use io::{Books, Outgoing};
 pub(crate) use timer::Token;
 pub use timer::{MAX_CONNECTIONS, Timer};
+pub(crate) use written::Written;
 
 /// A kind of transport with its parameters.
 pub trait Protocol: Send + Sync + fmt::Debug {

@@ -130,6 +130,23 @@ fn every_copy_and_symbol_has_a_reason() {
     assert!(next.handshake > 0 && next.single > 0 && next.block > 0, "{next:?}");
 }
 
+/// Copies and symbols mend what chance loses, as the connection counts it, and go on to be sent.
+#[test]
+fn repair_of_chance_losses_is_not_in_vain() {
+    for accept in [true, false] {
+        let mut transport = transport(RecoveryKind::Auto);
+        transport.repair.accept = accept;
+        let paths = [losing(path(100, 50), 0.1)];
+        let mut exchange = Exchange::establish(Seed(8), &paths, &transport);
+        for _ in 0..150 {
+            exchange.request(10_000, &paths).unwrap();
+        }
+        let stats = exchange.world.connection(exchange.server).stats();
+        assert!(stats.packets_mended > 30, "decodes: {accept}: {} mended", stats.packets_mended);
+        assert_eq!(stats.reasons.in_vain, 0, "decodes: {accept}: {:?}", stats.reasons);
+    }
+}
+
 #[test]
 fn without_a_decoder_there_are_copies() {
     let mut transport = transport(RecoveryKind::Auto);
@@ -166,5 +183,8 @@ fn what_one_connection_learns_serves_the_next() {
     assert!(first > 0, "nothing is known of the path");
     spent(&shared, 5_000_000);
     assert!(spent(&shared, 60_000) < first / 2);
+    // Nothing was lost in some ten thousand packets: eight will arrive as they are.
+    spent(&shared, 15_000_000);
+    assert_eq!(spent(&shared, 10_000), 0);
     assert_eq!(spent(&transport(RecoveryKind::Auto), 60_000), first, "a store of its own");
 }

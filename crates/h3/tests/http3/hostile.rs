@@ -220,6 +220,39 @@ async fn a_connection_without_requests_is_closed() {
     .await;
 }
 
+/// Nor is it closed as soon as one is over that took longer than it may be idle.
+#[tokio::test]
+async fn a_connection_is_not_idle_while_a_request_is_under_way() {
+    let pair = Pair::new();
+    watchdog(async {
+        let (client, server) = pair.connect().await;
+        let go_on = Arc::new(Semaphore::new(0));
+        let waited = go_on.clone();
+        let service = service_fn(move |_: Request<Body>| {
+            let waited = waited.clone();
+            async move {
+                waited.acquire().await.unwrap().forget();
+                Ok::<_, Infallible>(Response::new(Full::new(Bytes::new())))
+            }
+        });
+        let mut limits = Limits::default();
+        // Long enough for the request to come.
+        limits.idle = SOON * 8;
+        tokio::spawn(async move { Server::new(limits).serve(server, service, pending()).await });
+        let mut requests = requests(client.clone()).await;
+        for _ in 0..2 {
+            let mut stream = requests.send_request(get("/")).await.unwrap();
+            stream.finish().await.unwrap();
+            let closed = tokio::time::timeout(SOON * 12, client.closed()).await;
+            assert!(closed.is_err(), "{closed:?}");
+            go_on.add_permits(1);
+            assert_eq!(stream.recv_response().await.unwrap().status(), StatusCode::OK);
+        }
+        assert!(matches!(client.closed().await, ConnectionError::ApplicationClosed { .. }));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn fields_up_to_the_limit_are_taken() {
     let pair = Pair::new();

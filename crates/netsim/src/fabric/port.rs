@@ -144,6 +144,12 @@ impl Terms {
     pub(super) fn rate(&self) -> BitRate {
         self.rate
     }
+
+    /// Whether a packet of `size` may join so many packets and bytes.
+    #[inline]
+    fn has_room(&self, packets: u32, bytes: u64, size: u32) -> bool {
+        packets < self.limit_packets && bytes + u64::from(size) <= self.limit_bytes
+    }
 }
 
 impl From<&Line> for Terms {
@@ -210,6 +216,8 @@ pub(super) struct Apart {
     pub(super) faults: Option<Faults>,
     managed: Option<Box<Managed>>,
     trimming: Option<Box<Trimming>>,
+    /// What was dropped out of its queues and is to be taken out of the pool.
+    dropped: Vec<u32>,
 }
 
 impl Apart {
@@ -223,7 +231,7 @@ impl Apart {
                 trimming = Some(Box::new(Trimming::new(trim::State::new(trim, Rng::new(seed)))));
             }
         }
-        Some(Self { faults: None, managed, trimming })
+        Some(Self { managed, trimming, ..Self::default() })
     }
 }
 
@@ -260,18 +268,13 @@ impl Port {
 
     /// What was dropped out of its queues since the last call.
     pub(super) fn take_dropped(&mut self) -> Vec<u32> {
-        let Some(apart) = &mut self.apart else { return Vec::new() };
-        let of_managed = apart.managed.as_mut().map(|managed| &mut managed.dropped);
-        let of_trimming = apart.trimming.as_mut().map(|trimming| &mut trimming.dropped);
-        of_managed.or(of_trimming).map(std::mem::take).unwrap_or_default()
+        self.apart.as_mut().map(|apart| std::mem::take(&mut apart.dropped)).unwrap_or_default()
     }
 
     /// Whether anything was dropped since [`take_dropped`](Self::take_dropped).
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {
-        let Some(apart) = &self.apart else { return false };
-        apart.managed.as_ref().is_some_and(|managed| !managed.dropped.is_empty())
-            || apart.trimming.as_ref().is_some_and(|trimming| !trimming.dropped.is_empty())
+        self.apart.as_ref().is_some_and(|apart| !apart.dropped.is_empty())
     }
 
     /// The first of those that wait does so no more.
@@ -331,21 +334,35 @@ impl PortMut<'_> {
         }
         let (packets, bytes) = self.waiting(now, pool);
         let (busy, terms) = (self.port.free_at > now.as_nanos(), self.terms);
-        let has_room = packets < terms.limit_packets && bytes + u64::from(head.size) <= terms.limit_bytes;
-        if terms.rate == BitRate(0) || (busy && !has_room) {
+        if terms.rate == BitRate(0) || (busy && !terms.has_room(packets, bytes, head.size)) {
             self.stats.dropped += 1;
             return (Offered::Gone, false);
         }
-        if head.ecn == Ecn::Capable && (packets >= terms.mark_packets || bytes >= terms.mark_bytes) {
-            pool.flight(slot).head.ecn = Ecn::Marked;
-            self.stats.marked += 1;
-        }
+        self.mark(slot, packets, bytes, pool);
         let lost = fate == Fate::LostOnTheWire;
         self.stats.lost += u64::from(lost);
         if self.port.is_managed() {
             return (self.accept_managed(now, slot, head.size, pool), lost);
         }
         (self.accept(now, slot, head.size, pool), lost)
+    }
+
+    /// Marks a packet that finds too many packets or bytes waiting.
+    #[inline]
+    fn mark<B: Default>(&mut self, slot: u32, packets: u32, bytes: u64, pool: &mut Pool<B>) {
+        let head = &mut pool.flight(slot).head;
+        let is_long = packets >= self.terms.mark_packets || bytes >= self.terms.mark_bytes;
+        if head.ecn == Ecn::Capable && is_long {
+            head.ecn = Ecn::Marked;
+            self.stats.marked += 1;
+        }
+    }
+
+    /// A packet that waited is dropped. It is in the pool until
+    /// [`take_dropped`](Port::take_dropped).
+    fn drop_waiting(&mut self, slot: u32) {
+        self.stats.dropped += 1;
+        self.port.apart.get_or_insert_default().dropped.push(slot);
     }
 
     /// What the port's failures do to a packet that is offered.
@@ -364,12 +381,18 @@ impl PortMut<'_> {
         by_trace.unwrap_or_else(|| starts.saturating_add(self.times.of(self.terms.rate, size)))
     }
 
+    /// The transmission of a packet of `size` bytes begins at `starts`.
     #[inline]
-    fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
-        let starts = self.port.free_at.max(now.as_nanos());
+    fn transmit(&mut self, starts: u64, size: u32) {
         self.port.free_at = self.leaves(starts, size);
         self.stats.sent += 1;
         self.stats.sent_bytes += u64::from(size);
+    }
+
+    #[inline]
+    fn accept<B: Default>(&mut self, now: Instant, slot: u32, size: u32, pool: &mut Pool<B>) -> Offered {
+        let starts = self.port.free_at.max(now.as_nanos());
+        self.transmit(starts, size);
         self.stats.met_bytes += self.port.waiting_bytes;
         if starts > now.as_nanos() {
             self.wait(slot, starts, size);
@@ -399,6 +422,12 @@ impl PortMut<'_> {
         if *waiting == NONE {
             (*waiting, *waiting_starts, *waiting_leaves) = (slot, starts, *free_at);
         }
+        self.count_waiting(size);
+    }
+
+    /// One more packet waits.
+    #[inline]
+    fn count_waiting(&mut self, size: u32) {
         self.port.waiting_packets += 1;
         self.port.waiting_bytes += u64::from(size);
         self.stats.deepest_packets = self.stats.deepest_packets.max(self.port.waiting_packets);

@@ -1,7 +1,5 @@
 //! What happens when a sub-flow's timers run out.
 
-use units::Instant;
-
 use super::{Connection, MAX_REINJECTIONS, Reinjection};
 use crate::{
     scoreboard::{CODED, SACKED},
@@ -13,10 +11,9 @@ impl Connection {
     /// The event of sub-flow `index` is due. It may be one that no deadline belongs to any more.
     pub(crate) fn on_sub_timer(&mut self, io: &mut Io<'_>, index: usize) {
         let now = io.now();
-        if self.finished || self.subs[index].event_at != now {
+        if self.finished || !self.subs[index].alarm.rings(now) {
             return;
         }
-        self.subs[index].event_at = Instant::MAX;
         if self.subs[index].receiver.ack_at <= now {
             self.acknowledge(io, index);
         }

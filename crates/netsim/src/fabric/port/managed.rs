@@ -22,13 +22,11 @@ pub(super) struct Managed {
     codel: State,
     /// The last packet whose transmission has begun and that has not arrived, or [`NONE`].
     last_begun: u32,
-    /// What was dropped and is to be taken out of the pool.
-    pub(super) dropped: Vec<u32>,
 }
 
 impl Managed {
     pub(super) fn new(codel: State) -> Self {
-        Self { codel, last_begun: NONE, dropped: Vec::new() }
+        Self { codel, last_begun: NONE }
     }
 }
 
@@ -66,8 +64,7 @@ impl PortMut<'_> {
             Verdict::Drop => {
                 // The one before it is on its way, or nothing would wait.
                 pool.flight(managed.last_begun).next = flight.next;
-                self.stats.dropped += 1;
-                managed.dropped.push(slot);
+                self.drop_waiting(slot);
                 return;
             }
             Verdict::Mark => {
@@ -89,9 +86,7 @@ impl PortMut<'_> {
         size: u32,
         pool: &mut Pool<B>,
     ) {
-        self.port.free_at = self.leaves(starts, size);
-        self.stats.sent += 1;
-        self.stats.sent_bytes += u64::from(size);
+        self.transmit(starts, size);
         let before = std::mem::replace(&mut managed.last_begun, slot);
         if before != NONE {
             pool.flight(before).next_leaves = self.port.free_at;

@@ -10,7 +10,7 @@ use units::{BitRate, Instant};
 
 use super::{
     super::{
-        packet::{Class, Ecn},
+        packet::Class,
         pool::{NONE, Pool},
         trim::{State, Verdict, Waiting},
     },
@@ -24,14 +24,11 @@ pub(super) struct Trimming {
     data: VecDeque<u32>,
     headers: VecDeque<u32>,
     header_bytes: u64,
-    /// What was dropped and is to be taken out of the pool.
-    pub(super) dropped: Vec<u32>,
 }
 
 impl Trimming {
     pub(super) fn new(policy: State) -> Self {
-        let (data, headers) = (VecDeque::new(), VecDeque::new());
-        Self { policy, data, headers, header_bytes: 0, dropped: Vec::new() }
+        Self { policy, data: VecDeque::new(), headers: VecDeque::new(), header_bytes: 0 }
     }
 
     /// Packets and bytes in the queue of headers.
@@ -76,9 +73,7 @@ impl PortMut<'_> {
     /// A packet's transmission begins at `starts`.
     fn send<B: Default>(&mut self, starts: u64, slot: u32, pool: &mut Pool<B>) -> Offered {
         let size = pool.flight(slot).head.size;
-        self.port.free_at = self.leaves(starts, size);
-        self.stats.sent += 1;
-        self.stats.sent_bytes += u64::from(size);
+        self.transmit(starts, size);
         if self.port.last != NONE {
             pool.flight(self.port.last).next_leaves = self.port.free_at;
         }
@@ -99,7 +94,7 @@ impl PortMut<'_> {
             self.stats.dropped += 1;
             Offered::Gone
         } else if self.port.free_at <= now.as_nanos() {
-            self.mark(slot, pool);
+            self.mark(slot, 0, 0, pool);
             self.send(now.as_nanos(), slot, pool)
         } else {
             self.queue(&mut trimming, slot, pool)
@@ -114,12 +109,11 @@ impl PortMut<'_> {
     fn queue<B: Default>(&mut self, trimming: &mut Trimming, slot: u32, pool: &mut Pool<B>) -> Offered {
         let head = pool.flight(slot).head;
         let (packets, bytes) = (self.port.waiting_packets, self.port.waiting_bytes);
-        let (limit_packets, limit_bytes) = (self.terms.limit_packets, self.terms.limit_bytes);
         let last = trimming.data.back().copied();
         let waiting = Waiting {
             packets,
             header_bytes: trimming.header_bytes,
-            has_room: packets < limit_packets && bytes + u64::from(head.size) <= limit_bytes,
+            has_room: self.terms.has_room(packets, bytes, head.size),
             last_is_trimmable: last.is_some_and(|last| pool.flight(last).head.class == Class::Trimmable),
         };
         match trimming.policy.on_arrival(head.class, head.size, waiting) {
@@ -141,24 +135,10 @@ impl PortMut<'_> {
         Offered::Queued
     }
 
-    /// Marks a packet that finds too much data waiting.
-    fn mark<B: Default>(&mut self, slot: u32, pool: &mut Pool<B>) {
-        let head = &mut pool.flight(slot).head;
-        let (packets, bytes) = (self.port.waiting_packets, self.port.waiting_bytes);
-        let long = packets >= self.terms.mark_packets || bytes >= self.terms.mark_bytes;
-        if head.ecn == Ecn::Capable && long {
-            head.ecn = Ecn::Marked;
-            self.stats.marked += 1;
-        }
-    }
-
     fn queue_data<B: Default>(&mut self, trimming: &mut Trimming, slot: u32, pool: &mut Pool<B>) {
-        self.mark(slot, pool);
+        self.mark(slot, self.port.waiting_packets, self.port.waiting_bytes, pool);
         self.stats.met_bytes += self.port.waiting_bytes;
-        self.port.waiting_packets += 1;
-        self.port.waiting_bytes += u64::from(pool.flight(slot).head.size);
-        self.stats.deepest_packets = self.stats.deepest_packets.max(self.port.waiting_packets);
-        self.stats.deepest_bytes = self.stats.deepest_bytes.max(self.port.waiting_bytes);
+        self.count_waiting(pool.flight(slot).head.size);
         trimming.data.push_back(slot);
     }
 
@@ -186,8 +166,7 @@ impl PortMut<'_> {
             self.trim(trimming, last, pool);
             self.queue_header(trimming, last, pool);
         } else {
-            self.stats.dropped += 1;
-            trimming.dropped.push(last);
+            self.drop_waiting(last);
         }
     }
 }
