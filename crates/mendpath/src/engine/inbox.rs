@@ -97,6 +97,8 @@ struct State {
     /// The peer is not let in.
     stranger: bool,
     driver: Option<Waker>,
+    /// The driver gives way to others and looks again by itself.
+    gives_way: bool,
 }
 
 impl Inbox {
@@ -118,15 +120,24 @@ impl Inbox {
         state.wake();
     }
 
-    /// Lets the driver look at the connection again: something changed.
+    /// Lets the driver look at the connection again, soon or when it has given way: something changed.
     pub(crate) fn wake(&self) {
-        lock(&self.0).wake();
+        let state = lock(&self.0);
+        if !state.gives_way {
+            state.wake();
+        }
+    }
+
+    /// Called by the driver before it gives way: until it collects again only what arrives wakes it.
+    pub(crate) fn give_way(&self) {
+        lock(&self.0).gives_way = true;
     }
 
     /// Called by the driver: remembers how to wake it, and swaps its empty queue for what has
-    /// arrived.
+    /// arrived, which may be nothing.
     pub(crate) fn collect(&self, driver: &Waker, backlog: &mut VecDeque<Batch>) {
         let mut state = lock(&self.0);
+        state.gives_way = false;
         match &mut state.driver {
             Some(known) => known.clone_from(driver),
             unknown => *unknown = Some(driver.clone()),
@@ -148,9 +159,27 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Wake,
+    };
+
     use super::*;
 
     const SIZE: usize = 1_000;
+
+    /// How often a task was woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn path() -> NetworkPath {
         let address = "127.0.0.1:1".parse().expect("an address");
@@ -169,6 +198,25 @@ mod tests {
         spares.give([full, small].into_iter(), SIZE);
         assert_eq!(lock(&spares.0).len(), 1, "copies are not kept");
         assert_eq!(spares.take(SIZE)[0], 7);
+    }
+
+    #[test]
+    fn a_driver_that_gives_way_is_woken_by_what_arrives() {
+        let woken = Arc::new(Woken::default());
+        let (inbox, driver) = (Inbox::default(), Waker::from(woken.clone()));
+        let collect = || inbox.collect(&driver, &mut VecDeque::new());
+        let times = || woken.0.load(Ordering::Relaxed);
+        collect();
+        inbox.wake();
+        assert_eq!(times(), 1);
+        inbox.give_way();
+        inbox.wake();
+        assert_eq!(times(), 1);
+        inbox.deliver(Batch::copied(path(), None, 1_000, &[1]));
+        assert_eq!(times(), 2);
+        collect();
+        inbox.wake();
+        assert_eq!(times(), 3);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use mendpath::{
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
+    sync::oneshot,
     task::JoinSet,
 };
 
@@ -356,6 +357,43 @@ async fn chunks_end_with_a_reset() {
         };
         assert_eq!(end, Err(ReadError::Reset(5u8.into())));
         assert_eq!(recv.read_chunks(&mut [Bytes::new()]).await, Err(ReadError::Reset(5u8.into())));
+    })
+    .await;
+}
+
+/// On one thread the first to write would wake who sends, and leave alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn what_is_written_at_one_time_leaves_together() {
+    const STREAMS: u64 = 32;
+    watchdog(async {
+        let pair = Pair::new();
+        let (client, server) = pair.connect().await;
+        let (mut asked, mut answers, mut go) = (Vec::new(), JoinSet::new(), Vec::new());
+        for _ in 0..STREAMS {
+            let (mut send, recv) = client.open_bi().await.unwrap();
+            send.write_all(b"?").await.unwrap();
+            asked.push((send, recv));
+            let (mut send, _recv) = server.accept_bi().await.unwrap();
+            let (now, when) = oneshot::channel::<()>();
+            go.push(now);
+            answers.spawn(async move {
+                when.await.unwrap();
+                send.write_all(b"twenty bytes, no more").await.unwrap();
+                send.finish().unwrap();
+                send.finished().await.unwrap();
+            });
+        }
+        let before = server.stats().packets_sent;
+        // All are woken on the thread on which they run.
+        tokio::spawn(async move { go.into_iter().for_each(|now| now.send(()).unwrap()) }).await.unwrap();
+        for (_, recv) in &mut asked {
+            assert_eq!(recv.read_to_end(100).await.unwrap(), b"twenty bytes, no more");
+        }
+        let sent = server.stats().packets_sent - before;
+        assert!(sent < STREAMS / 2, "{sent} packets for {STREAMS} short answers");
+        while let Some(answered) = answers.join_next().await {
+            answered.unwrap();
+        }
     })
     .await;
 }
