@@ -324,8 +324,7 @@ impl Connection {
             let Some(id) = self.build_next(now, batch.map(|(id, _)| id), out) else { break };
             let size = out.len() - before;
             let segment = batch.get_or_insert((id, size)).1;
-            // Only full datagrams can be followed by others; recovery packets travel alone, since
-            // their sizes differ.
+            // Only full datagrams can be followed by others.
             let mtu = self.paths.get(&id).map_or(0, |p| p.datagram_size());
             if size != mtu - self.repair.headroom() || segment != size {
                 break;
@@ -335,9 +334,10 @@ impl Connection {
         self.transmit(now, id, out, (out.len() > segment).then_some(segment))
     }
 
-    /// Appends one packet with data or for recovery; to a batch, only data for the batch's path.
+    /// Appends one packet with data or for recovery; to a batch, only what goes over its path and is
+    /// no longer than what it began with.
     fn build_next(&mut self, now: Instant, batch: Option<PathId>, out: &mut Vec<u8>) -> Option<PathId> {
-        if batch.is_some() && !self.has_pending() {
+        if batch.is_some() && !self.has_pending() && !self.recovery_follows() {
             return None;
         }
         let mut next = self.next_packet(now);
@@ -380,6 +380,12 @@ impl Connection {
             return self.build_next(now, batch, out);
         }
         built.map(|_| id)
+    }
+
+    /// Whether packets for recovery may follow others in a batch: there is but one path for them, and
+    /// none is longer than a full packet with data.
+    fn recovery_follows(&self) -> bool {
+        self.paths.values().len() == 1 && self.repair.headroom() == 0
     }
 
     /// The scheduler's choice among the paths that carry packets of `size` bytes. If it is none,
