@@ -29,7 +29,7 @@ use tokio::{
 use tracing::debug;
 
 pub(crate) use self::statistics::Statistics;
-use self::{certificate::Certificate, site::Site, tcp::Tcp};
+use self::{certificate::Certificate, files::Memory, site::Site, tcp::Tcp};
 use crate::{
     failure::{Failure, io_reason},
     protocol::CloseCode,
@@ -141,8 +141,9 @@ impl WebServer {
             .build()
             .map_err(|error| cannot_listen(address, "UDP", &error))?;
         let tcp = Tcp::new(listener, &certificate, options);
-        let statistics = Statistics::new(endpoint.clone());
-        let site = Arc::new(Site::new(options, address.port(), statistics.clone())?);
+        let memory = Arc::<Memory>::default();
+        let statistics = Statistics::new(endpoint.clone(), memory.clone());
+        let site = Arc::new(Site::new(options, address.port(), statistics.clone(), memory)?);
         let mut limits = mendpath_h3::Limits::default();
         limits.head = options.limits.head;
         limits.body = options.limits.body;

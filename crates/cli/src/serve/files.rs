@@ -2,68 +2,115 @@
 
 mod body;
 mod conditions;
+mod memory;
 mod open;
+mod shown;
 
 use std::{
+    borrow::Cow,
     convert::Infallible,
     fs::{File, Metadata},
     future::Future,
-    ops::Range,
+    io::ErrorKind,
     path::{Path, PathBuf},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
-use headers::{AcceptRanges, ContentLength, ContentRange, HeaderMap, HeaderMapExt as _};
+use bytes::Bytes;
+use headers::HeaderMap;
 use http_body_util::Either;
 use hyper::{
     Method, Request, Response, StatusCode, Uri,
-    header::{
-        ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, LOCATION, VARY,
-        X_CONTENT_TYPE_OPTIONS,
-    },
+    header::{ACCEPT_ENCODING, ALLOW, HeaderValue, LOCATION},
 };
 use percent_encoding::percent_decode_str;
+use tokio::time::Instant;
 use tower::Service;
 
+pub(super) use self::memory::{Figures, Memory};
 use self::{
-    body::FileBody,
-    conditions::{Answer, Validators},
+    body::{Content, FileBody, read_all},
+    memory::{Known, State},
     open::{Place, Root},
+    shown::Shown,
 };
 use super::site::{SiteBody, text};
+use crate::accounts::now;
 
 /// The one hidden directory that is there (RFC 8615).
 const WELL_KNOWN: &str = ".well-known";
 /// What stands for its directory.
 const INDEX: &str = "index.html";
-/// How a file's name ends that is sent instead of another, and the coding; the better ones first.
-const CODINGS: [(&str, &str); 2] = [(".br", "br"), (".gz", "gzip")];
+/// What may be sent instead of a file; the better ones first.
+const CODINGS: [Coding; 2] = [Coding { ending: ".br", name: "br" }, Coding { ending: ".gz", name: "gzip" }];
+
+/// How a file's name ends that has another's contents in a coding.
+#[derive(Clone, Copy, Debug)]
+struct Coding {
+    ending: &'static str,
+    /// As in `Content-Encoding`.
+    name: &'static str,
+}
 
 /// Answers requests for files.
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     root: Root,
+    memory: Arc<Memory>,
 }
 
 /// A file, or words.
 pub(super) type FilesBody = Either<FileBody, SiteBody>;
 
-/// A file that answers a request.
-struct Found {
-    file: File,
-    metadata: Metadata,
-    kind: HeaderValue,
-    coding: Option<&'static str>,
+/// What a request may be answered with: a file below the root, as it is or in a coding.
+struct Name {
+    /// In Unicode, and without NUL.
+    file: PathBuf,
+    coding: Option<Coding>,
+}
+
+/// What is at a name.
+enum Found {
+    File(Arc<Shown>),
+    /// A directory was asked for as if it was a file.
+    Directory,
+}
+
+impl Name {
+    /// Where it is below the root.
+    fn path(&self) -> Cow<'_, Path> {
+        let Some(coding) = self.coding else { return Cow::Borrowed(&self.file) };
+        let mut path = self.file.as_os_str().to_owned();
+        path.push(coding.ending);
+        Cow::Owned(path.into())
+    }
+
+    /// What tells it from others, also from a file that is asked for by the name of the coded one.
+    fn key(&self) -> Cow<'_, str> {
+        let file = self.file.to_string_lossy();
+        match self.coding {
+            Some(coding) => Cow::Owned(format!("{file}\0{}", coding.ending)),
+            None => file,
+        }
+    }
+
+    /// The kind of the contents, which a coding does not change.
+    fn kind(&self) -> HeaderValue {
+        let kind = mime_guess::from_path(&self.file).first_or_octet_stream();
+        HeaderValue::try_from(kind.essence_str()).expect("kinds are tokens and a slash")
+    }
 }
 
 impl Files {
-    /// The files of the directory at `root`. Links that lead out of it are followed only on demand.
+    /// The files of the directory at `root`, and what is in memory of them. Links that lead out of it
+    /// are followed only on demand.
     ///
     /// # Errors
     /// If it is no directory, or cannot be read.
-    pub(super) fn new(root: &Path, follow_symlinks: bool) -> std::io::Result<Self> {
-        Ok(Self { root: Root::new(root, follow_symlinks)? })
+    pub(super) fn new(root: &Path, follow_symlinks: bool, memory: Arc<Memory>) -> std::io::Result<Self> {
+        Ok(Self { root: Root::new(root, follow_symlinks)?, memory })
     }
 
     /// The answer to a request, to HEAD as to GET: who sends it leaves the body out.
@@ -74,87 +121,100 @@ impl Files {
             return refused.map(Either::Right);
         }
         match self.find(uri.path(), fields).await {
-            Some(Ok(found)) => found.answer(fields).map(Either::Left),
-            Some(Err(Directory)) => redirect(uri).map(Either::Right),
+            Some(Found::File(shown)) => shown.answer(fields).map(Either::Left),
+            Some(Found::Directory) => redirect(uri).map(Either::Right),
             None => text(StatusCode::NOT_FOUND, "There is no such page.\n").map(Either::Right),
         }
     }
 
-    /// The file that answers a request for this path; what is wrong with the disk is nobody's
-    /// business.
-    async fn find(&self, path: &str, fields: &HeaderMap) -> Option<Result<Found, Directory>> {
-        let mut relative = relative(path)?;
-        let mut place = self.root.open(&relative).await.ok()?;
-        if path.ends_with('/') {
-            // A name that ends so is no file's.
-            let Place::Directory = place else { return None };
-            relative.push(INDEX);
-            place = self.root.open(&relative).await.ok()?;
+    /// What answers a request for this path; what is wrong with the disk is nobody's business.
+    async fn find(&self, path: &str, fields: &HeaderMap) -> Option<Found> {
+        let mut file = relative(path)?;
+        // A name that ends so is no file's.
+        let names_directory = path.ends_with('/');
+        if names_directory {
+            file.push(INDEX);
         }
-        let Place::File(file, metadata) = place else { return Some(Err(Directory)) };
-        let kind = mime_guess::from_path(&relative).first_or_octet_stream();
-        let kind = HeaderValue::try_from(kind.essence_str()).ok()?;
-        for (ending, coding) in CODINGS {
-            if takes(fields, coding)
-                && let Ok(Place::File(file, metadata)) = self.root.open(&with(&relative, ending)).await
-            {
-                return Some(Ok(Found { file, metadata, kind, coding: Some(coding) }));
-            }
-        }
-        Some(Ok(Found { file, metadata, kind, coding: None }))
-    }
-}
-
-/// A directory was asked for as if it was a file.
-struct Directory;
-
-impl Found {
-    fn answer(self, fields: &HeaderMap) -> Response<FileBody> {
-        let len = self.metadata.len();
-        let validators = Validators::new(&self.metadata);
-        let answer = validators.answer(fields, len);
-        let (status, sent) = match answer {
-            Answer::Whole => (StatusCode::OK, 0..len),
-            Answer::Part(ref part) => (StatusCode::PARTIAL_CONTENT, part.clone()),
-            Answer::NotModified => (StatusCode::NOT_MODIFIED, 0..0),
-            Answer::PreconditionFailed => (StatusCode::PRECONDITION_FAILED, 0..0),
-            Answer::NotSatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, 0..0),
+        let mut name = Name { file, coding: None };
+        let found = match self.at(&name).await? {
+            Found::Directory if names_directory => return None,
+            Found::Directory => return Some(Found::Directory),
+            found => found,
         };
-        let mut response = Response::new(FileBody::new(self.file, sent.clone()));
-        *response.status_mut() = status;
-        let said = response.headers_mut();
-        if let Some(tag) = validators.tag {
-            said.typed_insert(tag);
-        }
-        if let Some(modified) = validators.modified {
-            said.typed_insert(modified);
-        }
-        said.insert(VARY, HeaderValue::from_static("accept-encoding"));
-        said.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        match answer {
-            Answer::Whole | Answer::Part(_) => {
-                describe(said, &sent, self.kind, self.coding);
-                if status == StatusCode::PARTIAL_CONTENT
-                    && let Ok(range) = ContentRange::bytes(sent, len)
-                {
-                    said.typed_insert(range);
+        for coding in CODINGS {
+            if takes(fields, coding.name) {
+                name.coding = Some(coding);
+                if let Some(Found::File(shown)) = self.at(&name).await {
+                    return Some(Found::File(shown));
                 }
             }
-            Answer::NotSatisfiable => said.typed_insert(ContentRange::unsatisfied_bytes(len)),
-            Answer::NotModified | Answer::PreconditionFailed => {}
         }
-        response
+        Some(found)
+    }
+
+    /// What is at a name: as it is known, if it still is so, or as it is found now.
+    async fn at(&self, name: &Name) -> Option<Found> {
+        let (key, path) = (name.key(), name.path());
+        match self.memory.recall(&key, Instant::now()) {
+            Some(Known::File(state, shown))
+                if self.root.look(&path).is_ok_and(|file| State::of(&file) == state) =>
+            {
+                self.memory.on_found();
+                return Some(Found::File(shown));
+            }
+            Some(Known::Nothing) if self.root.look(&path).is_err_and(|e| e.kind() == ErrorKind::NotFound) => {
+                return None;
+            }
+            _ => {}
+        }
+        match self.root.open(&path).await {
+            Ok(Place::File(file, metadata)) => {
+                Some(Found::File(self.show(name, &key, file, &metadata).await))
+            }
+            Ok(Place::Directory) => {
+                self.memory.forget(&key);
+                Some(Found::Directory)
+            }
+            // Who asks for what is not there fills no memory: only what files might have is kept.
+            Err(error) if error.kind() == ErrorKind::NotFound && name.coding.is_some() => {
+                self.memory.keep(&key, Known::Nothing, Instant::now());
+                None
+            }
+            Err(_) => {
+                self.memory.forget(&key);
+                None
+            }
+        }
+    }
+
+    /// A file that was opened, which may be known already, or kept from now on.
+    async fn show(&self, name: &Name, key: &str, file: File, metadata: &Metadata) -> Arc<Shown> {
+        let state = State::of(metadata);
+        if let Some(shown) = self.memory.renew(key, state, Instant::now()) {
+            self.memory.on_found();
+            return shown;
+        }
+        self.memory.on_opened();
+        let file = Arc::new(file);
+        let bytes = if self.memory.may_keep(&state, now()) { read(&file, &state).await } else { None };
+        let is_kept = bytes.is_some();
+        let content = bytes.map_or(Content::File(file), Content::Bytes);
+        let coding = name.coding.map(|coding| coding.name);
+        let shown = Arc::new(Shown::new(content, metadata, name.kind(), coding));
+        if is_kept {
+            self.memory.keep(key, Known::File(state, shown.clone()), Instant::now());
+        } else {
+            self.memory.forget(key);
+        }
+        shown
     }
 }
 
-/// Says what a response carries.
-fn describe(said: &mut HeaderMap, sent: &Range<u64>, kind: HeaderValue, coding: Option<&'static str>) {
-    said.typed_insert(AcceptRanges::bytes());
-    said.typed_insert(ContentLength(sent.end - sent.start));
-    said.insert(CONTENT_TYPE, kind);
-    if let Some(coding) = coding {
-        said.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
-    }
+/// All of a file, if it was in this state before and after.
+async fn read(file: &Arc<File>, state: &State) -> Option<Bytes> {
+    let bytes = read_all(file, usize::try_from(state.len()).ok()?).await.ok()?;
+    let unchanged = bytes.len() as u64 == state.len() && State::of(&file.metadata().ok()?) == *state;
+    unchanged.then_some(bytes)
 }
 
 /// Sends a browser to the directory's own name, below which its links are right.
@@ -182,13 +242,6 @@ fn takes(fields: &HeaderMap, coding: &str) -> bool {
         })
     };
     named(coding).or_else(|| named("*")).unwrap_or(false)
-}
-
-/// The file's name with this ending.
-fn with(file: &Path, ending: &str) -> PathBuf {
-    let mut name = file.as_os_str().to_owned();
-    name.push(ending);
-    name.into()
 }
 
 /// The path below the root; `None` if it names what is not shown.
@@ -221,12 +274,12 @@ impl<B: Send + 'static> Service<Request<B>> for Files {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::{os::unix::fs::symlink, time::Duration};
 
     use http_body_util::BodyExt as _;
-    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, IF_NONE_MATCH, RANGE};
+    use hyper::header::{CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH, RANGE};
 
-    use super::*;
+    use super::{memory::Limits, *};
 
     #[test]
     fn nothing_hidden_and_nothing_above() {
@@ -277,8 +330,19 @@ mod tests {
         }
         symlink(&outside, at("data.gz")).unwrap();
         symlink(&outside, at("empty/index.html")).unwrap();
-        let files = Files::new(root.path(), false).unwrap();
+        // Of a test nobody waits until its files are settled.
+        let limits = Limits { settled: Duration::ZERO, ..Limits::default() };
+        let files = Files::new(root.path(), false, Arc::new(Memory::new(limits))).unwrap();
         (root, files)
+    }
+
+    /// Changes a file until the file system's clock tells it from what it was before.
+    fn edit(path: &Path, words: &str) {
+        let state = || std::fs::metadata(path).map(|file| State::of(&file)).ok();
+        let before = state();
+        while state() == before {
+            std::fs::write(path, words).unwrap();
+        }
     }
 
     async fn ask(files: &Files, method: Method, path: &str, fields: HeaderMap) -> (Response<()>, String) {
@@ -309,6 +373,75 @@ mod tests {
         for path in ["/none", "/empty/", "/data/", "/.git", "/data.gz"] {
             assert_eq!(get(&files, path, "").await.0, StatusCode::NOT_FOUND, "{path}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_changed_shows_at_once() {
+        let (root, files) = site();
+        let at = |name: &str| root.path().join(name);
+        let shows = async |path: &str, takes, words: &str| {
+            let expected = if words.is_empty() { StatusCode::NOT_FOUND } else { StatusCode::OK };
+            let (status, body) = get(&files, path, takes).await;
+            assert_eq!(status, expected, "{path}");
+            assert!(words.is_empty() || body == words, "{path}: {body}");
+        };
+        let from_memory = || files.memory.figures().found;
+        shows("/data", "", "0123456789").await;
+        assert_eq!(from_memory(), 0);
+        shows("/data", "", "0123456789").await;
+        assert_eq!(from_memory(), 1);
+        edit(&at("data"), "9876543210");
+        shows("/data", "", "9876543210").await;
+        assert_eq!(from_memory(), 1, "it was edited");
+        std::fs::write(at("other"), "other data").unwrap();
+        std::fs::rename(at("other"), at("data")).unwrap();
+        shows("/data", "", "other data").await;
+        assert_eq!(from_memory(), 1, "it was replaced");
+        shows("/data", "", "other data").await;
+        assert_eq!(from_memory(), 2);
+        std::fs::remove_file(at("data")).unwrap();
+        shows("/data", "", "").await;
+        symlink(std::env::current_exe().unwrap(), at("data")).unwrap();
+        shows("/data", "", "").await;
+
+        shows("/dir/", "br", "index").await;
+        std::fs::write(at("dir/index.html.br"), "brotli").unwrap();
+        shows("/dir/", "br", "brotli").await;
+        shows("/dir/index.html.br", "", "brotli").await;
+        std::fs::remove_file(at("dir/index.html.br")).unwrap();
+        shows("/dir/", "br", "index").await;
+        shows("/dir/index.html.br", "", "").await;
+        assert!(files.memory.figures().bytes > 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_directory_that_now_is_a_link_that_leads_out_is_soon_not_shown() {
+        let (root, files) = site();
+        let outside = tempfile::tempdir_in(root.path().parent().unwrap()).unwrap();
+        for _ in 0..2 {
+            assert_eq!(get(&files, "/dir/", "").await.0, StatusCode::OK);
+        }
+        std::fs::rename(root.path().join("dir"), outside.path().join("dir")).unwrap();
+        symlink(outside.path().join("dir"), root.path().join("dir")).unwrap();
+        tokio::time::advance(Limits::default().walked).await;
+        assert_eq!(get(&files, "/dir/", "").await.0, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn the_answer_is_the_same_from_memory_and_from_disk() {
+        let (_root, kept) = site();
+        let none = Memory::new(Limits { file: 0, ..Limits::default() });
+        let opened = Files { memory: Arc::new(none), ..kept.clone() };
+        for range in ["bytes=0-", "bytes=3-5", "bytes=-4", "bytes=10-", "bytes=0-0,5-5", "pages=1"] {
+            let fields = || HeaderMap::from_iter([(RANGE, HeaderValue::from_static(range))]);
+            for _ in 0..2 {
+                let (one, its) = ask(&kept, Method::GET, "/data", fields()).await;
+                let (other, also) = ask(&opened, Method::GET, "/data", fields()).await;
+                assert_eq!((one.status(), one.headers(), its), (other.status(), other.headers(), also));
+            }
+        }
+        assert!(kept.memory.figures().found > 0);
+        assert_eq!((opened.memory.figures().found, opened.memory.figures().names), (0, 0));
     }
 
     #[tokio::test]

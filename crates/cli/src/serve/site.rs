@@ -24,7 +24,7 @@ use tower_http::compression::Compression;
 
 use super::{
     Content, ServeOptions, Statistics,
-    files::Files,
+    files::{Files, Memory},
     log::{AccessLog, Entry, Logged},
     proxy::Backend,
 };
@@ -61,10 +61,11 @@ impl Site {
         options: &ServeOptions,
         port: u16,
         statistics: Arc<Statistics>,
+        memory: Arc<Memory>,
     ) -> Result<Self, Failure> {
         let source = match &options.content {
             Content::Files { root, follow_symlinks } => {
-                let files = Files::new(root, *follow_symlinks).map_err(|error| {
+                let files = Files::new(root, *follow_symlinks, memory).map_err(|error| {
                     let tried = format!("cannot serve {}", root.display());
                     Failure::new(tried, io_reason(&error), "Name a directory with --root")
                 })?;

@@ -15,6 +15,7 @@ use mendpath::{Connection, Endpoint, EndpointStats};
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use tokio::{net::TcpStream, time::Instant};
 
+use super::files::{Figures, Memory};
 use crate::{
     admin::{self, Answer, METRICS_KIND, Metric, encode_counters, encode_workers, metrics_text},
     listener::Place,
@@ -36,6 +37,8 @@ struct Books {
     endpoint: Endpoint,
     /// Connections by TCP.
     tcp: AtomicUsize,
+    /// Of files.
+    memory: Arc<Memory>,
     pages: Mutex<Pages>,
 }
 
@@ -81,9 +84,9 @@ impl Drop for SeenByTcp {
 }
 
 impl Statistics {
-    pub(super) fn new(endpoint: Endpoint) -> Arc<Self> {
+    pub(super) fn new(endpoint: Endpoint, memory: Arc<Memory>) -> Arc<Self> {
         let (live, tcp, pages) = (Live::new(false), AtomicUsize::new(0), Mutex::default());
-        let books = Arc::new(Books { live, endpoint, tcp, pages });
+        let books = Arc::new(Books { live, endpoint, tcp, memory, pages });
         let feed = {
             let books = books.clone();
             Feed::new(move || books.snapshot(Instant::now()))
@@ -145,6 +148,7 @@ impl Books {
             door: self.endpoint.stats(),
             workers: self.endpoint.connections_by_worker(),
             responses: pages.responses.clone(),
+            files: self.memory.figures(),
             counters,
         };
         drop(pages);
@@ -213,6 +217,7 @@ struct Scrape {
     /// QUIC connections of each worker.
     workers: Vec<usize>,
     responses: BTreeMap<Kind, Responses>,
+    files: Figures,
     counters: Counters,
 }
 
@@ -235,6 +240,14 @@ impl Collector for Scrape {
         Metric { name: "web_responses", help }.counters(all(|responses| responses.count), encoder)?;
         let help = "Bytes of their bodies";
         Metric { name: "web_response_bytes", help }.counters(all(|responses| responses.bytes), encoder)?;
+        let Figures { names, bytes, found, opened } = self.files;
+        let help = "Names of files of which something is in memory";
+        Metric { name: "web_memory_names", help }.gauge(names as u64, encoder)?;
+        let help = "What is in memory of files, in bytes";
+        Metric { name: "web_memory_bytes", help }.gauge(bytes as u64, encoder)?;
+        let help = "Files that were looked up, by where they were";
+        let looked = [([("from", "memory")], found), ([("from", "disk")], opened)];
+        Metric { name: "web_files", help }.counters(looked, encoder)?;
         encode_counters(&self.counters, encoder)
     }
 }
@@ -264,7 +277,7 @@ mod tests {
     #[tokio::test]
     async fn responses_are_counted_by_protocol_and_status() {
         let endpoint = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
-        let statistics = Statistics::new(endpoint);
+        let statistics = Statistics::new(endpoint, Arc::default());
         let seen = [statistics.enter_by_tcp(), statistics.enter_by_tcp(), statistics.enter_by_tcp()];
         for (version, code, bytes) in [
             (Version::HTTP_3, 200, 10),
@@ -282,6 +295,9 @@ mod tests {
             "mendpath_web_response_bytes_total{protocol=\"http3\",status=\"2xx\"} 10",
             "mendpath_web_responses_total{protocol=\"http2\",status=\"4xx\"} 1",
             "mendpath_web_response_bytes_total{protocol=\"http1\",status=\"5xx\"} 1",
+            "mendpath_web_memory_names 0",
+            "mendpath_web_memory_bytes 0",
+            "mendpath_web_files_total{from=\"memory\"} 0",
         ] {
             assert!(metrics.contains(line), "{line} is not in {metrics}");
         }

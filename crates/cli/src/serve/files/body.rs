@@ -18,10 +18,19 @@ use tokio::task::JoinHandle;
 /// What is read at a time.
 const PIECE: u64 = 64 << 10;
 
-/// A part of a file. What the system has in memory is read at once, everything else by a thread that
-/// may wait for the disk.
+/// Where the bytes of a file are.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// In memory.
+    Bytes(Bytes),
+    /// Where the system has them.
+    File(Arc<File>),
+}
+
+/// A part of a file. What is in memory is sent at once, be it ours or the system's; everything else is
+/// read by a thread that may wait for the disk.
 pub(in crate::serve) struct FileBody {
-    file: Arc<File>,
+    content: Content,
     /// Still to be sent.
     range: Range<u64>,
     reading: Option<JoinHandle<Result<Bytes>>>,
@@ -29,13 +38,36 @@ pub(in crate::serve) struct FileBody {
 
 impl FileBody {
     /// These bytes of the file.
-    pub(super) fn new(file: File, range: Range<u64>) -> Self {
-        Self { file: Arc::new(file), range, reading: None }
+    pub(super) fn new(content: &Content, range: Range<u64>) -> Self {
+        Self { content: content.clone(), range, reading: None }
     }
 
     /// Bytes still to be sent.
     fn len(&self) -> u64 {
         self.range.end - self.range.start
+    }
+
+    /// The next bytes; none if the file ends before.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes>> {
+        let (start, size) = (self.range.start, self.len().min(PIECE) as usize);
+        let file = match &self.content {
+            Content::Bytes(bytes) => {
+                let start = usize::try_from(start).map_or(bytes.len(), |start| start.min(bytes.len()));
+                return Poll::Ready(Ok(bytes.slice(start..bytes.len().min(start + size))));
+            }
+            Content::File(file) => file,
+        };
+        if self.reading.is_none()
+            && let Some(piece) = read_at_hand(file, start, size)
+        {
+            return Poll::Ready(piece);
+        }
+        let file = file.clone();
+        let read = move || read_from_disk(&file, start, size);
+        let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(read));
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        Poll::Ready(read.map_err(std::io::Error::other)?)
     }
 }
 
@@ -47,27 +79,13 @@ impl Body for FileBody {
         if self.len() == 0 {
             return Poll::Ready(None);
         }
-        let (start, size) = (self.range.start, self.len().min(PIECE) as usize);
-        let at_hand = if self.reading.is_none() { read_at_hand(&self.file, start, size) } else { None };
-        let piece = match at_hand {
-            Some(piece) => piece,
-            None => {
-                let file = self.file.clone();
-                let read = move || read_from_disk(&file, start, size);
-                let reading = self.reading.get_or_insert_with(|| tokio::task::spawn_blocking(read));
-                let read = ready!(Pin::new(reading).poll(cx));
-                self.reading = None;
-                read.map_err(std::io::Error::other)?
-            }
-        };
-        Poll::Ready(Some(piece.and_then(|piece| {
-            if piece.is_empty() {
-                // It was longer when its length was said.
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-            self.range.start += piece.len() as u64;
-            Ok(Frame::data(piece))
-        })))
+        let piece = ready!(self.poll_piece(cx))?;
+        if piece.is_empty() {
+            // It was longer when its length was said.
+            return Poll::Ready(Some(Err(ErrorKind::UnexpectedEof.into())));
+        }
+        self.range.start += piece.len() as u64;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -77,6 +95,17 @@ impl Body for FileBody {
     fn size_hint(&self) -> SizeHint {
         SizeHint::with_exact(self.len())
     }
+}
+
+/// Reads the first bytes of a file, as above.
+pub(super) async fn read_all(file: &Arc<File>, len: usize) -> Result<Bytes> {
+    let at_hand = read_at_hand(file, 0, len).and_then(Result::ok);
+    if let Some(all) = at_hand.filter(|bytes| bytes.len() == len) {
+        return Ok(all);
+    }
+    let file = file.clone();
+    let reading = tokio::task::spawn_blocking(move || read_from_disk(&file, 0, len));
+    reading.await.map_err(std::io::Error::other)?
 }
 
 /// Reads what the system has in memory; `None` where the disk has to be asked (preadv2(2)).
@@ -117,26 +146,34 @@ mod tests {
         file
     }
 
+    fn on_disk(bytes: &[u8]) -> Content {
+        Content::File(Arc::new(file(bytes)))
+    }
+
     #[tokio::test]
     async fn a_part_comes_whole_and_nothing_beyond() {
         let bytes: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         for range in [0..200_000, 1..199_999, 65_535..65_537, 7..7, 0..1] {
-            let body = FileBody::new(file(&bytes), range.clone());
-            assert_eq!(body.size_hint().exact(), Some(range.end - range.start));
-            let read = body.collect().await.unwrap().to_bytes();
-            assert_eq!(read, bytes[range.start as usize..range.end as usize], "{range:?}");
+            for content in [on_disk(&bytes), Content::Bytes(bytes.clone().into())] {
+                let body = FileBody::new(&content, range.clone());
+                assert_eq!(body.size_hint().exact(), Some(range.end - range.start));
+                let read = body.collect().await.unwrap().to_bytes();
+                assert_eq!(read, bytes[range.start as usize..range.end as usize], "{range:?}");
+            }
         }
     }
 
     #[tokio::test]
     async fn a_file_that_became_shorter_is_an_error() {
-        let body = FileBody::new(file(b"short"), 0..10);
+        let body = FileBody::new(&on_disk(b"short"), 0..10);
         assert_eq!(body.collect().await.unwrap_err().kind(), ErrorKind::UnexpectedEof);
     }
 
-    #[test]
-    fn disk_and_memory_say_the_same() {
-        let file = file(b"0123456789");
+    #[tokio::test]
+    async fn disk_and_memory_say_the_same() {
+        let file = Arc::new(file(b"0123456789"));
+        assert_eq!(read_all(&file, 10).await.unwrap(), "0123456789");
+        assert_eq!(read_all(&file, 20).await.unwrap(), "0123456789");
         for (start, size) in [(0, 10), (3, 4), (8, 10), (10, 5)] {
             let read = read_from_disk(&file, start, size).unwrap();
             assert_eq!(read.len(), size.min(10 - start as usize));

@@ -13,6 +13,7 @@ use hyper::header::{IF_RANGE, RANGE};
 const SAYABLE: Range<i64> = 0..253_402_300_800;
 
 /// What tells a file's states apart.
+#[derive(Debug)]
 pub(super) struct Validators {
     /// A weak one: files may change twice within what their time can say, and what is compressed on
     /// the way has the same.

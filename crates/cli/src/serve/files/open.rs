@@ -54,6 +54,15 @@ impl Root {
         opening.await.map_err(Error::other)?
     }
 
+    /// What the system says of a file to which the way was walked a moment ago, at the cost of one
+    /// call: links are followed wherever they lead.
+    ///
+    /// # Errors
+    /// If there is nothing.
+    pub(super) fn look(&self, relative: &Path) -> Result<Metadata> {
+        std::fs::metadata(self.path.join(relative))
+    }
+
     /// The same of what the system has in memory; `None` where it has to look.
     #[cfg(target_os = "linux")]
     fn open_at_hand(&self, relative: &Path) -> Option<Result<Place>> {

@@ -1,0 +1,321 @@
+//! Small files, kept in memory for as long as the disk has nothing newer.
+//!
+//! Nothing is sent from here before the system has been asked whether the file is still as it was
+//! read: an edit shows at once. Files that were changed a moment ago are not kept, since a second
+//! change within the tick of a file system's clock would look like the first.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fs::Metadata,
+    os::unix::fs::MetadataExt as _,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
+};
+
+use tokio::time::Instant;
+
+use super::shown::Shown;
+
+/// What is kept, and for how long it counts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::serve) struct Limits {
+    /// All that is kept, in bytes: contents, and [`OVERHEAD`] for each file. Default 32 MB.
+    pub(super) total: usize,
+    /// The longest file, in bytes. Default 64 kB.
+    pub(super) file: u64,
+    /// How long ago a file must have been changed last. Default 2 s, the coarsest clock of a file
+    /// system.
+    pub(super) settled: Duration,
+    /// How long the way to a file counts that was walked link by link: after that it is walked
+    /// again, since a link may have come in between that leads out of the root. Default 1 s.
+    pub(super) walked: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            total: 32 << 20,
+            file: 64 << 10,
+            settled: Duration::from_secs(2),
+            walked: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What a file counts for besides its contents, in bytes: its name and the fields of its response.
+pub(super) const OVERHEAD: usize = 2_048;
+
+/// Small files.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Memory {
+    limits: Limits,
+    books: Mutex<Books>,
+    /// Answered from here.
+    found: AtomicU64,
+    /// Answered from what was opened.
+    opened: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    kept: BTreeMap<Arc<str>, Kept>,
+    /// Who goes next, unless used meanwhile.
+    order: VecDeque<Arc<str>>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    known: Known,
+    walked: Instant,
+    /// Since it was its turn to go.
+    used: bool,
+}
+
+/// What is known of a name.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// A file that was in this state.
+    File(State, Arc<Shown>),
+    /// There was none.
+    Nothing,
+}
+
+/// What tells whether a file is the same and unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    device: u64,
+    inode: u64,
+    len: u64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
+    /// The same of anything about it, which nobody can set.
+    changed: (i64, i64),
+}
+
+/// What the metrics say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Figures {
+    /// Names that something is known of.
+    pub(in crate::serve) names: usize,
+    /// What they count for, in bytes.
+    pub(in crate::serve) bytes: usize,
+    /// Files that were sent from memory.
+    pub(in crate::serve) found: u64,
+    /// Files that were opened.
+    pub(in crate::serve) opened: u64,
+}
+
+impl State {
+    pub(super) fn of(file: &Metadata) -> Self {
+        Self {
+            device: file.dev(),
+            inode: file.ino(),
+            len: file.len(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+
+    /// The length of the file, in bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it is so long since the last change that another would look different.
+    fn is_settled(&self, now: SystemTime, after: Duration) -> bool {
+        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanoseconds) = self.changed;
+        let at =
+            u64::try_from(seconds).map(|seconds| Duration::new(seconds, nanoseconds.unsigned_abs() as u32));
+        at.is_ok_and(|at| at.checked_add(after).is_some_and(|settled| settled <= now))
+    }
+}
+
+impl Memory {
+    /// Whether a file in this state may be kept.
+    pub(super) fn may_keep(&self, state: &State, now: SystemTime) -> bool {
+        state.len <= self.limits.file && state.is_settled(now, self.limits.settled)
+    }
+
+    /// What is known of a name to which the way was walked lately. Whether it is still so is for the
+    /// caller to see.
+    pub(super) fn recall(&self, name: &str, now: Instant) -> Option<Known> {
+        let mut books = self.books();
+        let kept = books.kept.get_mut(name)?;
+        kept.used = true;
+        (now.duration_since(kept.walked) < self.limits.walked).then(|| kept.known.clone())
+    }
+
+    /// The file that is kept under a name, if it is in this state: the way to it was walked again.
+    pub(super) fn renew(&self, name: &str, state: State, now: Instant) -> Option<Arc<Shown>> {
+        let mut books = self.books();
+        let kept = books.kept.get_mut(name)?;
+        match &kept.known {
+            Known::File(before, shown) if *before == state => {
+                kept.walked = now;
+                Some(shown.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps what was found where the way to a name ends, instead of what was there before. Who was
+    /// not used for longest goes for it.
+    pub(super) fn keep(&self, name: &str, known: Known, now: Instant) {
+        let mut books = self.books();
+        books.remove(name);
+        let bytes = known.bytes();
+        if bytes > self.limits.total {
+            return;
+        }
+        while books.bytes + bytes > self.limits.total {
+            books.make_room();
+        }
+        let name: Arc<str> = name.into();
+        books.bytes += bytes;
+        books.order.push_back(name.clone());
+        books.kept.insert(name, Kept { known, walked: now, used: false });
+    }
+
+    /// What was there is no more.
+    pub(super) fn forget(&self, name: &str) {
+        self.books().remove(name);
+    }
+
+    pub(super) fn on_found(&self) {
+        self.found.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn on_opened(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// What the metrics say.
+    pub(in crate::serve) fn figures(&self) -> Figures {
+        let books = self.books();
+        Figures {
+            names: books.kept.len(),
+            bytes: books.bytes,
+            found: self.found.load(Ordering::Relaxed),
+            opened: self.opened.load(Ordering::Relaxed),
+        }
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::File(state, _) => OVERHEAD + usize::try_from(state.len).unwrap_or(usize::MAX - OVERHEAD),
+            Self::Nothing => OVERHEAD,
+        }
+    }
+}
+
+impl Books {
+    fn remove(&mut self, name: &str) {
+        if let Some(kept) = self.kept.remove(name) {
+            self.bytes -= kept.known.bytes();
+            self.order.retain(|other| &**other != name);
+        }
+    }
+
+    /// The clock: who was used since its last turn has another.
+    fn make_room(&mut self) {
+        while let Some(name) = self.order.pop_front() {
+            match self.kept.get_mut(&name) {
+                Some(kept) if kept.used => {
+                    kept.used = false;
+                    self.order.push_back(name);
+                }
+                _ => {
+                    let gone = self.kept.remove(&name);
+                    self.bytes -= gone.map_or(0, |kept| kept.known.bytes());
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl Memory {
+    /// With other limits than those of the server.
+    pub(super) fn new(limits: Limits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EACH: usize = 1_000;
+
+    fn state(len: usize) -> State {
+        State { device: 1, inode: 2, len: len as u64, modified: (3, 4), changed: (5, 999_999_999) }
+    }
+
+    fn file(len: usize) -> Known {
+        Known::File(state(len), Arc::new(Shown::empty()))
+    }
+
+    fn is_kept(memory: &Memory, name: &str, now: Instant) -> bool {
+        memory.recall(name, now).is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_kept_is_bounded_and_who_is_used_stays() {
+        let now = Instant::now();
+        let limits = Limits { total: 4 * (EACH + OVERHEAD), file: EACH as u64, ..Limits::default() };
+        let memory = Memory::new(limits);
+        for n in 0..100 {
+            memory.keep(&format!("page {n}"), file(EACH), now);
+            assert!(is_kept(&memory, "page 0", now), "it is used again and again");
+            assert!(memory.figures().bytes <= limits.total);
+        }
+        let left: Vec<_> = (0..100).filter(|n| is_kept(&memory, &format!("page {n}"), now)).collect();
+        assert_eq!(left.len(), 4);
+        assert!(left[1..].iter().all(|n| *n >= 96), "{left:?}");
+        memory.keep("page 0", file(2 * EACH), now);
+        assert_eq!(memory.figures().bytes, limits.total - EACH - OVERHEAD + EACH, "one had to go");
+        memory.keep("giant", file(limits.total), now);
+        assert_eq!((memory.figures().names, is_kept(&memory, "giant", now)), (3, false));
+        for n in 0..100 {
+            memory.forget(&format!("page {n}"));
+        }
+        assert_eq!(memory.figures(), Figures::default());
+        assert!(memory.books().order.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_way_counts_for_a_while() {
+        let memory = Memory::new(Limits::default());
+        let begin = Instant::now();
+        memory.keep("page", file(EACH), begin);
+        assert!(is_kept(&memory, "page", begin + Duration::from_millis(999)));
+        let later = begin + Duration::from_secs(1);
+        assert!(!is_kept(&memory, "page", later));
+        assert!(memory.renew("page", state(EACH + 1), later).is_none());
+        assert!(memory.renew("page", state(EACH), later).is_some());
+        assert!(is_kept(&memory, "page", later));
+    }
+
+    #[test]
+    fn what_was_changed_a_moment_ago_is_not_kept() {
+        let memory = Memory::new(Limits::default());
+        let at = |nanoseconds| SystemTime::UNIX_EPOCH + Duration::new(7, nanoseconds);
+        assert!(!memory.may_keep(&state(EACH), at(999_999_998)));
+        assert!(memory.may_keep(&state(EACH), at(999_999_999)));
+        assert!(!memory.may_keep(&state((64 << 10) + 1), at(999_999_999)), "it is too long");
+        let before_1970 = State { changed: (-1, 0), ..state(EACH) };
+        assert!(!memory.may_keep(&before_1970, at(0)));
+    }
+}

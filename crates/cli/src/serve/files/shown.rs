@@ -1,0 +1,108 @@
+//! A file as an answer.
+
+use std::{fs::Metadata, ops::Range};
+
+use headers::{AcceptRanges, ContentLength, ContentRange, HeaderMap, HeaderMapExt as _};
+use hyper::{
+    Response, StatusCode,
+    header::{
+        ACCEPT_RANGES, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
+        X_CONTENT_TYPE_OPTIONS,
+    },
+};
+
+use super::{
+    body::{Content, FileBody},
+    conditions::{Answer, Validators},
+};
+
+/// A file that answers requests.
+#[derive(Debug)]
+pub(super) struct Shown {
+    content: Content,
+    len: u64,
+    validators: Validators,
+    /// The fields of an answer with all of it.
+    whole: HeaderMap,
+}
+
+impl Shown {
+    /// A file of this kind and coding, whose content is what the system says of it.
+    pub(super) fn new(
+        content: Content,
+        metadata: &Metadata,
+        kind: HeaderValue,
+        coding: Option<&'static str>,
+    ) -> Self {
+        let (len, validators) = (metadata.len(), Validators::new(metadata));
+        let mut whole = HeaderMap::new();
+        if let Some(tag) = &validators.tag {
+            whole.typed_insert(tag.clone());
+        }
+        if let Some(modified) = validators.modified {
+            whole.typed_insert(modified);
+        }
+        whole.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        whole.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        whole.typed_insert(AcceptRanges::bytes());
+        whole.typed_insert(ContentLength(len));
+        whole.insert(CONTENT_TYPE, kind);
+        if let Some(coding) = coding {
+            whole.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        }
+        Self { content, len, validators, whole }
+    }
+
+    /// The answer to a request with these fields.
+    pub(super) fn answer(&self, fields: &HeaderMap) -> Response<FileBody> {
+        match self.validators.answer(fields, self.len) {
+            Answer::Whole => self.carry(StatusCode::OK, 0..self.len),
+            Answer::Part(part) => {
+                let mut response = self.carry(StatusCode::PARTIAL_CONTENT, part.clone());
+                let said = response.headers_mut();
+                said.typed_insert(ContentLength(part.end - part.start));
+                if let Ok(range) = ContentRange::bytes(part, self.len) {
+                    said.typed_insert(range);
+                }
+                response
+            }
+            Answer::NotModified => self.carry_nothing(StatusCode::NOT_MODIFIED),
+            Answer::PreconditionFailed => self.carry_nothing(StatusCode::PRECONDITION_FAILED),
+            Answer::NotSatisfiable => {
+                let mut response = self.carry_nothing(StatusCode::RANGE_NOT_SATISFIABLE);
+                response.headers_mut().typed_insert(ContentRange::unsatisfied_bytes(self.len));
+                response
+            }
+        }
+    }
+
+    fn carry(&self, status: StatusCode, sent: Range<u64>) -> Response<FileBody> {
+        let mut response = Response::new(FileBody::new(&self.content, sent));
+        *response.status_mut() = status;
+        *response.headers_mut() = self.whole.clone();
+        response
+    }
+
+    fn carry_nothing(&self, status: StatusCode) -> Response<FileBody> {
+        let mut response = self.carry(status, 0..0);
+        for of_content in [ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, CONTENT_ENCODING] {
+            response.headers_mut().remove(of_content);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+impl Shown {
+    /// A file without contents.
+    pub(super) fn empty() -> Self {
+        let file = tempfile::tempfile().expect("a file");
+        let metadata = file.metadata().expect("of an open file");
+        Self::new(
+            Content::Bytes(bytes::Bytes::new()),
+            &metadata,
+            HeaderValue::from_static("text/plain"),
+            None,
+        )
+    }
+}
