@@ -5,7 +5,8 @@ mod common;
 
 use common::{Pair, SERVER, addr};
 use mendpath_proto::{
-    ConnectionError, Dir, Event, NetworkPath, PathEvent, RecoveryKind, StreamEvent, TransportConfig,
+    ConnectionError, Dir, Event, NetworkPath, PathEvent, RecoveryKind, RepairConfig, StreamEvent,
+    TransportConfig,
 };
 use units::{Duration, Instant};
 
@@ -170,6 +171,27 @@ fn datagrams_that_nearly_fill_a_packet_leave_together() {
         assert_eq!(packets, together, "of {length} bytes");
         pair.run(Duration::from_secs(1));
     }
+}
+
+/// Of full packets, as far as the peer decodes nothing, for which packets leave room.
+#[test]
+fn copies_leave_together() {
+    let repair = RepairConfig { accept: false, ..RepairConfig::default() };
+    let recovery = RecoveryKind::Fuso;
+    let mut pair = Pair::new(TransportConfig { recovery, repair, ..TransportConfig::default() });
+    pair.connect();
+    pair.transfer(100_000, Duration::from_secs(5));
+    let before = pair.client().stats().copies_sent;
+    let stream = pair.client().open(Dir::Bi).unwrap();
+    assert_eq!(pair.client().write(stream, &[1; 8_000]), Ok(8_000));
+    let (now, mut batches) = (pair.now, Vec::new());
+    loop {
+        let mut bytes = Vec::new();
+        let Some(transmit) = pair.client().poll_transmit(now, 44, &mut bytes) else { break };
+        batches.push(transmit.size.div_ceil(transmit.segment_size.unwrap_or(transmit.size)));
+    }
+    // The first packet has an ACK besides, so its copy is shorter.
+    assert_eq!((batches, pair.client().stats().copies_sent - before), (vec![6, 1, 5], 6));
 }
 
 #[test]
