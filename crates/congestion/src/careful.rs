@@ -81,15 +81,15 @@ enum Phase {
 }
 
 impl Careful {
-    /// A controller of `kind` that may begin with what was seen of its path, if anything.
-    pub fn new(kind: ControllerKind, config: &Config, known: Option<Carried>) -> Self {
+    /// A controller of `kind` that knows nothing of its path yet.
+    pub fn new(kind: ControllerKind, config: &Config) -> Self {
         Self {
             inner: kind.build(config),
             config: *config,
-            known,
+            known: None,
             rounds: Rounds::default(),
             phase: Phase::Settled,
-            armed: known.is_some(),
+            armed: false,
             recent: None,
             last_sent: Instant::ORIGIN,
             jumps: 0,
@@ -171,9 +171,10 @@ impl Careful {
     }
 
     /// Counts what was lost since a spurt began. What was raised needs no controller's word for it.
-    fn count_lost(&mut self, bytes: u64) {
+    fn count_lost(&mut self, loss: &Loss) {
         let (Phase::Unvalidated(spurt) | Phase::Validating(spurt)) = &mut self.phase else { return };
-        spurt.lost += bytes;
+        let queue = self.known.is_some_and(|known| !known.is_free_at(loss.rtt.latest));
+        spurt.on_loss(loss, queue);
         if spurt.raised_from.is_some() && spurt.overflows() {
             self.retreat();
         }
@@ -260,7 +261,7 @@ impl Controller for Careful {
 
     fn on_loss(&mut self, loss: &Loss, group: &[PathWindow]) {
         self.judge(|inner| inner.on_loss(loss, group));
-        self.count_lost(loss.bytes);
+        self.count_lost(loss);
         self.end_retreat(loss.largest_sent_at);
     }
 
@@ -309,6 +310,10 @@ impl Controller for Careful {
 
     fn hold(&mut self, window: u64, until: Instant) {
         self.inner.hold(window, until);
+    }
+
+    fn resume_from(&mut self, carried: Carried) {
+        (self.known, self.armed) = (Some(carried), true);
     }
 
     fn resumption(&self) -> Resumption {

@@ -4,7 +4,7 @@ use core::fmt;
 
 use units::{BitRate, Instant};
 
-use crate::{Ack, ControllerKind, Loss, PathWindow, Phase, Resumption, Rtt, State};
+use crate::{Ack, Carried, ControllerKind, Loss, PathWindow, Phase, Resumption, Rtt, State};
 
 /// How much of one path may be in flight.
 ///
@@ -88,6 +88,12 @@ pub trait Controller: Send + fmt::Debug {
     /// [`Bottlenecks`](crate::Bottlenecks). Nothing is to be learnt from that but by who asked.
     fn hold(&mut self, window: u64, until: Instant) {
         let _ = (window, until);
+    }
+
+    /// Takes what an earlier connection has seen the path carry, to begin with. Those that do not
+    /// resume do not mind.
+    fn resume_from(&mut self, carried: Carried) {
+        let _ = carried;
     }
 
     /// What is known for other connections. Nothing from those that do not resume.

@@ -28,7 +28,11 @@ fn join(network: &mut Network, kind: ControllerKind, window: Option<u64>) -> usi
     let seen = Instant::ORIGIN + START;
     let known = window.map(|window| Carried { window, min_rtt: PATH.rtt, pace: None, seen });
     let controller = || -> Box<dyn Controller> {
-        Box::new(Careful::new(kind, &Config::with_max_datagram_size(SIZE), known))
+        let mut careful = Careful::new(kind, &Config::with_max_datagram_size(SIZE));
+        if let Some(known) = known {
+            careful.resume_from(known);
+        }
+        Box::new(careful)
     };
     network.flow_of(controller, &[PATH], START)
 }

@@ -111,7 +111,7 @@ impl Default for TransportConfig {
             key_update_interval: 1 << 22,
             repair: RepairConfig::default(),
             path_store: Arc::default(),
-            careful_resume: false,
+            careful_resume: true,
             observe: None,
         }
     }

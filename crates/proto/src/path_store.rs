@@ -64,15 +64,28 @@ impl PathStore {
         self.lock().is_empty()
     }
 
+    /// Keeps what a connection has learnt. What the path carries is what was last seen of the most:
+    /// a connection with little to send says nothing against one with much.
     pub(crate) fn remember(&self, network: &NetworkPath, path: Remembered) {
         let addresses = key(network);
         let mut paths = self.lock();
-        match paths.iter().rposition(|(of, _)| *of == addresses) {
-            Some(known) => _ = paths.remove(known),
-            None if paths.len() >= Self::MAX_PATHS => _ = paths.pop_front(),
-            None => {}
+        let known = paths.iter().rposition(|(of, _)| *of == addresses);
+        let known = known.and_then(|at| paths.remove(at));
+        if known.is_none() && paths.len() >= Self::MAX_PATHS {
+            paths.pop_front();
         }
-        paths.push_back((addresses, path));
+        let is_fresh = |of: &Carried| path.carried.is_none_or(|carried| of.is_fresh(carried.seen));
+        let others = known.and_then(|(_, known)| known.carried).filter(is_fresh);
+        let carried = others.into_iter().chain(path.carried).max_by_key(|carried| carried.window);
+        paths.push_back((addresses, Remembered { carried, ..path }));
+    }
+
+    /// Takes what the path was seen to carry: of several connections that begin at once one resumes,
+    /// and the others find out what is left.
+    pub(crate) fn take_carried(&self, network: &NetworkPath) -> Option<Carried> {
+        let addresses = key(network);
+        let mut paths = self.lock();
+        paths.iter_mut().rfind(|(of, _)| *of == addresses).and_then(|(_, path)| path.carried.take())
     }
 
     /// What to begin with on a path; nothing is known of paths never heard of.
@@ -140,7 +153,33 @@ mod tests {
             seen: units::Instant::ORIGIN,
         };
         store.remember(&path(1, 1), Remembered { carried: Some(carried), ..lossy(10, 2) });
-        assert_eq!(store.recall(&path(1, 2)).carried, Some(carried));
+        assert_eq!(store.take_carried(&path(1, 2)), Some(carried));
+        assert_eq!(store.take_carried(&path(1, 2)), None, "it is one connection's");
+    }
+
+    #[test]
+    fn a_connection_with_little_to_send_says_nothing_against_one_with_much() {
+        let store = PathStore::default();
+        let carried = |window| Carried {
+            window,
+            min_rtt: units::Duration::from_millis(50),
+            pace: None,
+            seen: units::Instant::ORIGIN,
+        };
+        let rest = |carried| {
+            store.remember(&path(1, 1), Remembered { carried: Some(carried), ..Remembered::new() });
+        };
+        let rests = |window| rest(carried(window));
+        rests(100_000);
+        rests(2_000);
+        store.remember(&path(1, 1), Remembered::new());
+        assert_eq!(store.take_carried(&path(1, 1)), Some(carried(100_000)));
+        rests(2_000);
+        assert_eq!(store.take_carried(&path(1, 1)), Some(carried(2_000)));
+        rests(100_000);
+        let later = Carried { seen: units::Instant::ORIGIN + Duration::from_secs(600), ..carried(2_000) };
+        rest(later);
+        assert_eq!(store.take_carried(&path(1, 1)), Some(later), "what was long ago is no measure");
     }
 
     #[test]

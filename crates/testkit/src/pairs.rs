@@ -9,7 +9,10 @@ use netsim::{LinkConfig, Loss, Rng, Seed, link::QueueSize};
 use proto::TransportConfig;
 use units::{BitRate, Bytes, Duration, LossRate};
 
-use crate::response::{Exchange, Incomplete, PathPlan, Response};
+use crate::{
+    forgetful::forgetful,
+    response::{Exchange, Incomplete, PathPlan, Response},
+};
 
 /// Longest virtual time that a transfer may take: the worst path that is drawn, under a controller
 /// that suffers from loss, needs many minutes for 20 MiB.
@@ -165,7 +168,7 @@ pub fn transfer(
     size: usize,
 ) -> Result<Response, Incomplete> {
     let plans: Vec<PathPlan> = paths.iter().map(Quality::plan).collect();
-    let mut exchange = Exchange::establish(seed, &plans, transport);
+    let mut exchange = Exchange::establish(seed, &plans, &forgetful(transport));
     exchange.limit = PATIENCE;
     exchange.request(size, &plans)
 }

@@ -2,7 +2,7 @@
 
 use units::{BitRate, Duration, Instant};
 
-use crate::Ack;
+use crate::{Ack, Loss};
 
 /// Bytes that must have left after the first burst for a spurt to say anything about its rate, and
 /// the time.
@@ -10,6 +10,9 @@ const LEAST_PACED: u64 = 8 * 1_200;
 const LEAST_TIME: Duration = Duration::from_millis(1);
 /// Bytes that chance may take of a spurt, however short it is.
 const LEAST_LOST: u64 = 8 * 1_200;
+/// Packets of a round of loss detection that count at most where no queue is seen: chance takes many
+/// in a row, a queue that is too short to be seen lets some through between those it drops.
+const RUN: u64 = 2;
 
 /// One spurt.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +27,9 @@ pub(super) struct Spurt {
     burst: u64,
     /// What was acknowledged since it began: `PipeSize`.
     pub(super) pipe: u64,
-    /// What was lost since then.
-    pub(super) lost: u64,
+    /// What was lost since then, [`RUN`] packets of each round of loss detection if no queue
+    /// is seen.
+    lost: u64,
     /// The window that it began with; none unless it was then raised.
     pub(super) raised_from: Option<u64>,
 }
@@ -46,6 +50,13 @@ impl Spurt {
         if now == self.began {
             self.burst += bytes;
         }
+    }
+
+    /// Packets were lost, where there is a queue or none.
+    pub(super) fn on_loss(&mut self, loss: &Loss, queue: bool) {
+        let packets = u64::from(loss.packets.max(1));
+        let counted = if queue { packets } else { packets.min(RUN) };
+        self.lost += loss.bytes / packets * counted;
     }
 
     /// Whether a packet that left at `sent_at` is part of it.

@@ -44,7 +44,8 @@ fn send(careful: &mut Careful, now: u64, packets: u64, in_flight: u64) {
 /// A connection that knows of 240 packets per round trip, and whose handshake took `rtt_ms` from
 /// `start` on.
 fn greeted(kind: ControllerKind, start: u64, rtt_ms: u64) -> Careful {
-    let mut careful = Careful::new(kind, &Config::default(), Some(known(240 * PACKET)));
+    let mut careful = Careful::new(kind, &Config::default());
+    careful.resume_from(known(240 * PACKET));
     send(&mut careful, start, 2, 0);
     careful.on_ack(&ack(start + rtt_ms, start, 2, 2, rtt_ms), &[]);
     careful
@@ -137,7 +138,7 @@ fn loss_is_congestion_to_those_who_take_it_for_that() {
 
 #[test]
 fn a_window_is_kept_for_five_minutes_and_then_halved() {
-    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
     let mut now = 0;
     for packets in [10, 20, 40] {
         send(&mut careful, now, packets, 0);
@@ -158,7 +159,7 @@ fn a_window_is_kept_for_five_minutes_and_then_halved() {
 
 #[test]
 fn an_old_window_of_which_little_arrives_is_cut_to_that() {
-    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
     careful.set_window(100 * PACKET, None);
     send(&mut careful, 10_000, 50, 0);
     send(&mut careful, 10_010, 50, 50);
@@ -200,7 +201,7 @@ fn exchange(careful: &mut Careful, start: u64, queue_ms: u64) -> BitRate {
 
 #[test]
 fn spurts_get_faster_until_they_meet_a_queue() {
-    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default(), None);
+    let mut careful = Careful::new(ControllerKind::Cubic, &Config::default());
     careful.set_window(60 * PACKET, None);
     careful.on_sent(at(0), PACKET, PACKET);
     careful.on_ack(&Ack { app_limited: true, ..ack(RTT, 0, 1, 1, RTT) }, &[]);

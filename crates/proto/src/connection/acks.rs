@@ -107,6 +107,7 @@ impl Connection {
         let group = self.take_group(id);
         self.detect_lost(now, level, id, &group);
         if let Some(path) = self.paths.get_mut(&id) {
+            path.resume(&self.config.path_store);
             let ack = path.on_packets_acked(now, newly, &group);
             let load = path.load();
             // An exchange is over: what it has taught may serve another connection.

@@ -8,7 +8,7 @@ use units::{Duration, Instant};
 use super::{
     Path, ecn::PathEcn, mtu::MtuSearch, pacer::Pacer, rtt::RttEstimator, sent::Epoch, steadiness::Steadiness,
 };
-use crate::{NetworkPath, config::TransportConfig, path_store::Remembered};
+use crate::{NetworkPath, PathStore, config::TransportConfig, path_store::Remembered};
 
 /// Least round-trip time that is assumed of a path which an earlier connection knew: ends need time
 /// for the handshake, too, and a probe timeout of three of these is soon enough.
@@ -22,6 +22,8 @@ pub(crate) struct Measured {
     pub(super) in_flight: u64,
     pub(super) rtt: RttEstimator,
     pub(super) controller: Box<dyn Controller>,
+    /// Whether the controller has yet to be told what an earlier connection saw of the path.
+    pub(super) resumes: bool,
     pub(super) pacer: Pacer,
     pub(super) mtu: MtuSearch,
     pub(super) ecn: PathEcn,
@@ -35,14 +37,14 @@ impl Measured {
     pub(super) fn new(config: &TransportConfig, network: &NetworkPath, now: Instant, epoch: Epoch) -> Self {
         let mtu = MtuSearch::new(config.initial_datagram_size, config.max_datagram_size);
         let size = u64::from(mtu.current());
-        let Remembered { history, carried, rtt } = config.path_store.recall(network);
+        let Remembered { history, rtt, .. } = config.path_store.recall(network);
         let limits = congestion::Config {
             initial_window_packets: config.initial_window_packets,
             max_datagram_size: size,
             ..congestion::Config::default()
         };
         let controller: Box<dyn Controller> = match config.careful_resume {
-            true => Box::new(Careful::new(config.controller, &limits, carried)),
+            true => Box::new(Careful::new(config.controller, &limits)),
             false => config.controller.build(&limits),
         };
         let pacer = Pacer::new(now, config.initial_window_packets, size);
@@ -53,6 +55,7 @@ impl Measured {
             in_flight: 0,
             rtt,
             controller,
+            resumes: config.careful_resume,
             pacer,
             mtu,
             ecn,
@@ -73,6 +76,21 @@ impl Measured {
 }
 
 impl Path {
+    /// Has the controller begin with what earlier connections have seen the path carry, once the
+    /// peer has answered over it: an address that only somebody else claims to have takes nothing.
+    pub(crate) fn resume(&mut self, store: &PathStore) {
+        let measured = &self.recovery.measured;
+        if !measured.resumes || measured.rtt.first_sample_at().is_none() {
+            return;
+        }
+        let carried = store.take_carried(&self.network());
+        let measured = &mut self.recovery.measured;
+        measured.resumes = false;
+        if let Some(carried) = carried {
+            measured.controller.resume_from(carried);
+        }
+    }
+
     /// Puts other measurements in place of the present ones, which it returns.
     pub(super) fn swap_measured(&mut self, new: Measured) -> Measured {
         self.recovery.forget_reordering();
