@@ -68,6 +68,8 @@ pub struct Auto {
     half: HalfLoad,
     chance: Chance,
     delays: DelayAtLoss,
+    /// Slow start was ended by losses that came with delay, and none since has spoken against that.
+    ended_by_load: bool,
     trial: Option<Trial>,
     /// How often slow start may still go on although a small window was lost twice.
     pardons: u8,
@@ -94,6 +96,7 @@ impl Auto {
             half: HalfLoad::default(),
             chance: Chance::default(),
             delays: DelayAtLoss::default(),
+            ended_by_load: false,
             trial: None,
             pardons: PARDONS,
             flight: [0; 2],
@@ -223,6 +226,7 @@ impl Auto {
             return self.answer(now, sent_at, BETA);
         };
         if by_load {
+            self.ended_by_load |= self.cubic.in_slow_start();
             self.rounds.confirm();
             return self.answer(now, sent_at, BETA);
         }
@@ -382,6 +386,10 @@ impl Controller for Auto {
         self.half.count(loss.largest_sent_at, 0.0, self.packets(loss.bytes));
         self.rounds.on_loss(loss);
         let by_load = self.delays.on_loss(loss.largest_sent_at);
+        if self.delays.is_chance() && core::mem::take(&mut self.ended_by_load) {
+            // Slow start goes on if the next round trips show no queue.
+            self.rounds.doubt();
+        }
         let lost = self.packets(loss.bytes);
         if let Some(trial) = &mut self.trial {
             trial.on_loss(loss.largest_sent_at, lost);
@@ -395,7 +403,7 @@ impl Controller for Auto {
         self.queueing = Queueing::default();
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.chance, self.trial) = (Chance::default(), None);
-        self.delays = DelayAtLoss::default();
+        (self.delays, self.ended_by_load) = (DelayAtLoss::default(), false);
         self.rounds = SlowStartRounds::default();
     }
 

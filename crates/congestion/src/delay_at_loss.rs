@@ -36,6 +36,8 @@ const EQUAL: u32 = 64;
 /// Bounds of the evidence.
 const MOST_FOR_LOAD: f32 = 4.0;
 const MOST_FOR_CHANCE: f32 = 16.0;
+/// Evidence below which it is beyond doubt that losses are chance.
+const SURELY_CHANCE: f32 = -1.0;
 /// Share of the losses under load that may have any rank.
 const ANY_RANK: f32 = 0.1;
 
@@ -89,6 +91,11 @@ impl DelayAtLoss {
     /// Whether losses come with the load, as far as they have shown it.
     pub(crate) fn is_load(&self) -> bool {
         self.evidence > 0.0
+    }
+
+    /// Whether losses have come at any delay, as two without a queue do.
+    pub(crate) fn is_chance(&self) -> bool {
+        self.evidence < SURELY_CHANCE
     }
 
     /// What was sent first from `lost_at` on and came through.

@@ -79,7 +79,7 @@ pub struct TransportConfig {
     /// that share a store share what their connections learn. Default: one of its own.
     pub path_store: Arc<PathStore>,
     /// Whether paths that are new or were idle may begin with what they were seen to carry within
-    /// the last ten minutes (RFC 9959); see docs/decisions/0018-careful-resume.md. Default false.
+    /// the last ten minutes (RFC 9959); see docs/decisions/0018-careful-resume.md. Default true.
     pub careful_resume: bool,
     /// Who is told about every packet and decision, for traces. Default: nobody.
     pub observe: Option<Arc<dyn Observe>>,

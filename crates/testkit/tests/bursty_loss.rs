@@ -1,6 +1,8 @@
 //! Long transfers where losses come in bursts: neither the controller nor recovery takes them for
 //! congestion. docs/decisions/0014-bursty-loss.md has the figures.
 
+use std::ops::RangeInclusive;
+
 use mendpath_testkit::response::{Exchange, PathPlan};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize, loss::GilbertElliott};
 use proto::{RecoveryKind, TransportConfig};
@@ -21,24 +23,28 @@ fn path(chain: [f64; 3]) -> PathPlan {
     PathPlan { up: link.clone(), down: link, loss: Loss::GilbertElliott(channel) }
 }
 
-/// Mean goodput of three transfers over `paths` such paths as a share of what they carry together,
-/// slow start included.
-fn goodput(chain: [f64; 3], paths: usize, recovery: RecoveryKind) -> f64 {
-    let transport = TransportConfig { recovery, ..TransportConfig::default() };
+/// Mean goodput of a transfer for each seed over `paths` such paths as a share of what they carry
+/// together, slow start included. The later ones know the paths from the earlier ones.
+fn goodput(chain: [f64; 3], paths: usize, seeds: RangeInclusive<u64>, transport: &TransportConfig) -> f64 {
     let plans = vec![path(chain); paths];
+    let count = seeds.clone().count() as f64;
     let one = |seed| {
-        let mut exchange = Exchange::establish(Seed(seed), &plans, &transport);
+        let mut exchange = Exchange::establish(Seed(seed), &plans, transport);
         let response = exchange.request(SIZE, &plans).unwrap();
         SIZE as f64 * 8e-6 / response.completion.as_secs_f64() / (50 * paths) as f64
     };
-    (11..=13).map(one).sum::<f64>() / 3.0
+    seeds.map(one).sum::<f64>() / count
+}
+
+fn transport(recovery: RecoveryKind) -> TransportConfig {
+    TransportConfig { recovery, ..TransportConfig::default() }
 }
 
 /// 0.89 is what slow start leaves of a path without loss.
 #[test]
 fn one_path_is_full() {
     for chain in CHAINS {
-        let share = goodput(chain, 1, RecoveryKind::Auto);
+        let share = goodput(chain, 1, 11..=13, &transport(RecoveryKind::Auto));
         assert!(share >= 0.75, "{chain:?}: {share}");
     }
 }
@@ -46,7 +52,23 @@ fn one_path_is_full() {
 #[test]
 fn two_paths_are_full_and_recovery_costs_nothing() {
     for chain in CHAINS {
-        let [auto, none] = [RecoveryKind::Auto, RecoveryKind::None].map(|kind| goodput(chain, 2, kind));
+        let [auto, none] =
+            [RecoveryKind::Auto, RecoveryKind::None].map(|kind| goodput(chain, 2, 11..=13, &transport(kind)));
         assert!(auto >= 0.7 && auto >= 0.95 * none, "{chain:?}: {auto}, without recovery {none}");
+    }
+}
+
+/// A burst that falls into the first round trip is not taken for one that the path does not bear.
+#[test]
+fn who_knows_the_path_fills_it_no_less() {
+    for paths in [1, 2] {
+        for chain in CHAINS {
+            let [known, anew] = [true, false].map(|careful_resume| {
+                let transport = TransportConfig { careful_resume, ..transport(RecoveryKind::Auto) };
+                goodput(chain, paths, 11..=30, &transport)
+            });
+            println!("{paths} paths, {chain:?}: {known:.3}, anew {anew:.3}");
+            assert!(known >= 0.97 * anew, "{paths} paths, {chain:?}: {known}, anew {anew}");
+        }
     }
 }
