@@ -1,7 +1,7 @@
-//! What figures show that no summary has: distributions, and windows over time. Kept beside the
+//! What figures show that no summary has: distributions, windows over time, and single flows. Kept beside the
 //! figure, so that it can be drawn again without a run.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use crate::{
     columns::{Columns, Data, parse_csv},
@@ -16,7 +16,7 @@ use crate::{
 pub struct Curve {
     /// Which panel of the figure, from 0 on.
     pub panel: usize,
-    /// The scheme; of a timeline, the connection's number.
+    /// The scheme; of a timeline, the connection's number, and of `acks` the flow's.
     pub series: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
@@ -25,7 +25,7 @@ pub struct Curve {
 impl FigurePlan {
     /// Whether there is more on it than a summary tells.
     pub fn has_curves(&self) -> bool {
-        self.panels.iter().any(|panel| matches!(panel.kind, Kind::Cdf | Kind::Timeline))
+        self.panels.iter().any(|panel| panel.kind == Kind::Cdf || panel.kind.is_of_one_run())
     }
 
     /// Its curves, from a plan's rows.
@@ -37,6 +37,8 @@ impl FigurePlan {
             let lines = match panel.kind {
                 Kind::Cdf => panel.distributions(plan, &rows),
                 Kind::Timeline => panel.windows(&rows),
+                Kind::Acks => panel.acks(&rows),
+                Kind::Losses => losses(plan, &rows),
                 Kind::Lines | Kind::Bars => Vec::new(),
             };
             lines.into_iter().map(move |(series, points)| Curve { panel: place, series, points })
@@ -66,6 +68,30 @@ impl Panel {
         }
         lines.into_iter().map(|(connection, points)| (connection.to_string(), points)).collect()
     }
+
+    /// How much is acknowledged of the followed flows of the first seed's run.
+    fn acks(&self, rows: &[&Row]) -> Lines {
+        let row = rows.iter().find(|row| row.scheme == self.scheme && !row.followed.is_empty());
+        let points = |acks: &[(f64, u32)]| acks.iter().map(|(ms, acks)| (*ms, f64::from(*acks))).collect();
+        let flows = row.map_or(&[][..], |row| &row.followed);
+        flows.iter().map(|flow| (flow.flow.to_string(), points(&flow.acks))).collect()
+    }
+}
+
+/// How many packets of the followed flows are lost, over ms of simulated time, until all of them
+/// have arrived.
+fn losses(plan: &Plan, rows: &[&Row]) -> Lines {
+    let line = |name: &String| {
+        let row = rows.iter().find(|row| row.scheme == *name && !row.followed.is_empty())?;
+        let lost = row.followed.iter().flat_map(|flow| flow.lost_ms.iter().map(|ms| flow.started_ms + ms));
+        let mut lost: Vec<f64> = lost.collect();
+        lost.sort_by(f64::total_cmp);
+        let ends = row.followed.iter().filter_map(|flow| Some(flow.started_ms + flow.acks.last()?.0));
+        let counts = (0..).map(f64::from);
+        let end = (ends.fold(0.0, f64::max), lost.len() as f64);
+        Some((name.clone(), iter::once(0.0).chain(lost).zip(counts).chain([end]).collect()))
+    };
+    plan.schemes.iter().filter_map(|scheme| line(&scheme.name)).collect()
 }
 
 /// Completion times at every share: the mean over the seeds.

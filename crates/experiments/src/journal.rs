@@ -67,7 +67,7 @@ fn rows(text: &[u8]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::Setting;
+    use crate::{follow::Followed, point::Setting};
 
     fn row(seed: u64) -> Row {
         Row {
@@ -92,6 +92,12 @@ mod tests {
                 [7, 9_000_000].map(units::Duration::from_nanos).into_iter().collect(),
             )],
             timeline: vec![(0.1, 0, 9)],
+            followed: vec![Followed {
+                flow: 2,
+                started_ms: 0.1 + 0.2,
+                acks: vec![(0.7, 4)],
+                lost_ms: vec![0.6],
+            }],
         }
     }
 
