@@ -1,7 +1,7 @@
 //! What figures show that no summary has: distributions, windows over time, and single flows. Kept beside the
 //! figure, so that it can be drawn again without a run.
 
-use std::{collections::BTreeMap, iter};
+use std::collections::BTreeMap;
 
 use crate::{
     columns::{Columns, Data, parse_csv},
@@ -38,7 +38,6 @@ impl FigurePlan {
                 Kind::Cdf => panel.distributions(plan, &rows),
                 Kind::Timeline => panel.windows(&rows),
                 Kind::Acks => panel.acks(&rows),
-                Kind::Losses => losses(plan, &rows),
                 Kind::Lines | Kind::Bars => Vec::new(),
             };
             lines.into_iter().map(move |(series, points)| Curve { panel: place, series, points })
@@ -76,22 +75,6 @@ impl Panel {
         let flows = row.map_or(&[][..], |row| &row.followed);
         flows.iter().map(|flow| (flow.flow.to_string(), points(&flow.acks))).collect()
     }
-}
-
-/// How many packets of the followed flows are lost, over ms of simulated time, until all of them
-/// have arrived.
-fn losses(plan: &Plan, rows: &[&Row]) -> Lines {
-    let line = |name: &String| {
-        let row = rows.iter().find(|row| row.scheme == *name && !row.followed.is_empty())?;
-        let lost = row.followed.iter().flat_map(|flow| flow.lost_ms.iter().map(|ms| flow.started_ms + ms));
-        let mut lost: Vec<f64> = lost.collect();
-        lost.sort_by(f64::total_cmp);
-        let ends = row.followed.iter().filter_map(|flow| Some(flow.started_ms + flow.acks.last()?.0));
-        let counts = (0..).map(f64::from);
-        let end = (ends.fold(0.0, f64::max), lost.len() as f64);
-        Some((name.clone(), iter::once(0.0).chain(lost).zip(counts).chain([end]).collect()))
-    };
-    plan.schemes.iter().filter_map(|scheme| line(&scheme.name)).collect()
 }
 
 /// Completion times at every share: the mean over the seeds.

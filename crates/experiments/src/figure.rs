@@ -90,7 +90,11 @@ impl FigurePlan {
             true => "intervals: of means over seeds, and of percentiles of all flows by resampling seeds",
             false => "confidence intervals of the mean over seeds",
         };
-        format!("{scale} scale, {seeds} {seeds_of}; bars are 95 % {bars}.")
+        let flows = match self.panels.iter().any(|panel| panel.kind == Kind::Acks) {
+            true => " Single flows are of the first seed's run.",
+            false => "",
+        };
+        format!("{scale} scale, {seeds} {seeds_of}; bars are 95 % {bars}.{flows}")
     }
 }
 
@@ -118,19 +122,13 @@ impl Panel {
             Kind::Cdf => Box::new(self.cdf(series, curves)),
             Kind::Bars => Box::new(self.bars(series, &points, summary)),
             Kind::Timeline => {
-                let of: Vec<_> = (0..).zip(curves).map(|(series, curve)| (series, curve.points.clone())).collect();
+                let of: Vec<_> =
+                    (0..).zip(curves).map(|(series, curve)| (series, curve.points.clone())).collect();
                 Box::new(self.over_time(of))
             }
             Kind::Acks => {
                 let series = plan.schemes.iter().position(|scheme| scheme.name == self.scheme).unwrap_or(0);
                 Box::new(self.over_time(curves.iter().map(|curve| (series, steps(&curve.points))).collect()))
-            }
-            Kind::Losses => {
-                let of = |curve: &&Curve| {
-                    let (series, _) = series.iter().find(|(_, name)| *name == curve.series)?;
-                    Some((*series, steps(&curve.points)))
-                };
-                Box::new(self.over_time(curves.iter().filter_map(of).collect()))
             }
         }
     }

@@ -5,8 +5,7 @@
 //! `"bars"` a metric at one point; `"timeline"` the windows of the watched connections of `scheme`
 //! over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
 //! names the connections then. `"acks"` shows how much is acknowledged of each flow of `scheme` that
-//! the plan's `follow` names, over the time since its start, a line each; `"losses"` how many packets
-//! of those flows are lost, a line per scheme. Both are of the first seed's run.
+//! the plan's `follow` names, over the time since its start, a line each, in the first seed's run.
 
 use plans::{Keys, PlanError, names, number};
 
@@ -22,13 +21,12 @@ pub(crate) enum Kind {
     Bars,
     Timeline,
     Acks,
-    Losses,
 }
 
 impl Kind {
     /// Whether it shows the first seed's run alone.
     pub(crate) const fn is_of_one_run(self) -> bool {
-        matches!(self, Self::Timeline | Self::Acks | Self::Losses)
+        matches!(self, Self::Timeline | Self::Acks)
     }
 }
 
@@ -38,7 +36,6 @@ const KINDS: &[(&str, Kind)] = &[
     ("bars", Kind::Bars),
     ("timeline", Kind::Timeline),
     ("acks", Kind::Acks),
-    ("losses", Kind::Losses),
 ];
 
 /// How numbers lie along an axis.
@@ -157,7 +154,6 @@ impl Panel {
         let y_title = match kind {
             Kind::Timeline => "window (packets)",
             Kind::Acks => "acknowledged (packets)",
-            Kind::Losses => "lost so far (packets)",
             _ => known.map_or("", |metric| metric.metric.title),
         };
         let is_share = metric.split('@').next().is_some_and(|name| name.ends_with("share"));
@@ -173,7 +169,6 @@ impl Panel {
                     Kind::Cdf => counts.map_or("completion time (ms)", |count| count.title),
                     Kind::Timeline => "time (s)",
                     Kind::Acks => "time since the flow's start (ms)",
-                    Kind::Losses => "time (ms)",
                     Kind::Lines | Kind::Bars => &x,
                 })
                 .to_owned(),
@@ -197,12 +192,12 @@ impl Panel {
                 let allowed = "a time in ms for a figure of kind `timeline`";
                 return Err(PlanError::value("sample_ms", "missing", allowed));
             }
-            Kind::Acks | Kind::Losses if !plan.follows => {
-                let allowed = "a table for figures of kind `acks` and `losses`: which flows are followed";
+            Kind::Acks if !plan.follows => {
+                let allowed = "a table for a figure of kind `acks`: which flows are followed";
                 return Err(PlanError::value("follow", "missing", allowed));
             }
             Kind::Timeline | Kind::Acks => {}
-            Kind::Lines | Kind::Cdf | Kind::Bars | Kind::Losses => return Ok(String::new()),
+            Kind::Lines | Kind::Cdf | Kind::Bars => return Ok(String::new()),
         }
         let name = keys.need_text("scheme", "the scheme whose connections are drawn")?;
         if !plan.schemes.contains(&name) {

@@ -1,5 +1,6 @@
-//! Single flows followed over time, for figures of kind `acks` and `losses`: how much of each is
-//! acknowledged, and when its packets are lost. Following changes nothing of a run.
+//! Single flows that are followed, for figures of kind `acks` and the metric `lost_per_flow`: how
+//! much of each is acknowledged over time, and how many of its packets the network loses. Following
+//! changes nothing of a run.
 
 use std::collections::BTreeMap;
 
@@ -41,23 +42,20 @@ impl Follow {
 pub struct Followed {
     /// Its number in the simulation.
     pub flow: u32,
-    /// When its application wrote it, in ms of simulated time.
-    pub started_ms: f64,
     /// How many segments of its connection, of all sub-flows together, are acknowledged without a
-    /// gap, and since when, in ms since the start. The last entry is when all of it had arrived: the
+    /// gap, and since when, in ms since its application wrote it. The last entry is when all of it had arrived: the
     /// acknowledgement of that is still on its way.
     pub acks: Vec<(f64, u32)>,
-    /// When its data packets were lost, in ms since the start.
-    pub lost_ms: Vec<f64>,
+    /// How many of its data packets, coded ones included, queues dropped and failures took.
+    pub lost: u32,
 }
 
 impl Followed {
     /// What a timeline says of its flow.
     pub(crate) fn new(flow: FlowId, timeline: &Timeline) -> Self {
         let started = timeline.events.first().map_or(Instant::ORIGIN, |event| event.at);
-        let since = |at: Instant| ms(started, at);
-        let mut followed =
-            Self { flow: flow.0, started_ms: ms(Instant::ORIGIN, started), ..Self::default() };
+        let since = |at: Instant| at.saturating_duration_since(started).as_nanos() as f64 / 1e6;
+        let mut followed = Self { flow: flow.0, ..Self::default() };
         let (mut below, mut acknowledged) = (BTreeMap::new(), 0);
         for event in &timeline.events {
             match event.what {
@@ -69,17 +67,13 @@ impl Followed {
                         followed.acks.push((since(event.at), acknowledged));
                     }
                 }
-                What::Lost { .. } => followed.lost_ms.push(since(event.at)),
+                What::Lost { .. } => followed.lost += 1,
                 What::Finished => followed.acks.push((since(event.at), acknowledged)),
                 _ => {}
             }
         }
         followed
     }
-}
-
-fn ms(from: Instant, until: Instant) -> f64 {
-    until.saturating_duration_since(from).as_nanos() as f64 / 1e6
 }
 
 #[cfg(test)]
@@ -89,7 +83,7 @@ mod tests {
     use units::Duration;
 
     #[test]
-    fn acknowledgements_are_added_up_over_sub_flows_and_losses_are_noted() {
+    fn acknowledgements_are_added_up_over_sub_flows_and_losses_are_counted() {
         let event = |us: u64, sub, what| Event {
             at: Instant::ORIGIN + Duration::from_micros(us),
             conn: 7,
@@ -107,9 +101,8 @@ mod tests {
             event(201_000, 0, What::Finished),
         ];
         let followed = Followed::new(FlowId(5), &Timeline { events, left_out: 0 });
-        assert_eq!((followed.flow, followed.started_ms), (5, 1.0));
+        assert_eq!((followed.flow, followed.lost), (5, 1));
         assert_eq!(followed.acks, [(0.1, 2), (0.2, 5), (0.5, 7), (200.0, 7)]);
-        assert_eq!(followed.lost_ms, [0.4]);
     }
 
     #[test]

@@ -92,12 +92,7 @@ mod tests {
                 [7, 9_000_000].map(units::Duration::from_nanos).into_iter().collect(),
             )],
             timeline: vec![(0.1, 0, 9)],
-            followed: vec![Followed {
-                flow: 2,
-                started_ms: 0.1 + 0.2,
-                acks: vec![(0.7, 4)],
-                lost_ms: vec![0.6],
-            }],
+            followed: vec![Followed { flow: 2, acks: vec![(0.1 + 0.2, 4)], lost: 1 }],
         }
     }
 

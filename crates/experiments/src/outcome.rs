@@ -87,7 +87,7 @@ pub struct Outcome {
     /// Windows of the watched connections over time, if the plan asks for them: seconds, which
     /// connection, segments.
     pub timeline: Vec<(f64, u32, u32)>,
-    /// Single flows over time, if the plan asks for them.
+    /// Single flows that were followed, if the plan asks for them.
     pub followed: Vec<Followed>,
     /// How a video went, if it was one.
     pub playback: Option<Playback>,

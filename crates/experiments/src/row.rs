@@ -42,7 +42,7 @@ pub struct Row {
     /// connection, segments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<(f64, u32, u32)>,
-    /// Single flows over time in the first seed's run, if the plan asks for them.
+    /// Single flows that were followed in the first seed's run, if the plan asks for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub followed: Vec<Followed>,
 }

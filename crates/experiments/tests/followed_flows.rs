@@ -1,11 +1,11 @@
-//! Acknowledgements and losses of single flows over time, as HTPC's Fig. 6 shows them.
+//! Acknowledgements of single flows over time, and their losses, as HTPC's Fig. 6 shows them.
 
 use mendpath_experiments::{Campaign, Plan, Row, Scale, write_all};
 
 /// The third packet of the first of three flows is lost; the first two are followed.
 const PLAN: &str = r#"
 title = "Three flows"
-metrics = ["fct_mean_ms"]
+metrics = ["fct_mean_ms", "lost_per_flow"]
 seeds = 2
 topology = { kind = "parallel-paths" }
 tcp = { preset = "fuso" }
@@ -20,7 +20,7 @@ file = "single"
 schemes = ["tcp"]
 panel = [
     { kind = "acks", scheme = "tcp", heading = "acknowledged", x_log = true },
-    { kind = "losses", heading = "lost" },
+    { kind = "bars", metric = "lost_per_flow", heading = "lost" },
 ]
 "#;
 
@@ -38,27 +38,28 @@ fn of<'a>(rows: &'a [Row], scheme: &str, seed: u64) -> &'a Row {
 }
 
 #[test]
-fn a_loss_shows_as_a_flat_line_and_as_a_count() {
+fn a_loss_shows_as_a_flat_line_and_is_counted() {
     let plan = plan(PLAN);
     let rows = rows(&plan);
     let [first, second] = &of(&rows, "tcp", 1).followed[..] else { panic!("two flows are followed") };
-    assert_eq!((first.started_ms, first.lost_ms.len()), (0.0, 1));
-    assert!(second.started_ms >= 50.0 && second.lost_ms.is_empty());
+    assert_eq!((first.lost, second.lost), (1, 0));
     // 10,000 bytes are seven packets: the receiver misses the third until it is sent again.
     let numbers: Vec<u32> = first.acks.iter().map(|(_, number)| *number).collect();
     assert_eq!(numbers, [1, 2, 2]);
     let [.., (last, _), (end, _)] = first.acks[..] else { panic!("{first:?}") };
     let whole = second.acks.last().unwrap().0;
     assert!(end > last && end > whole, "it ends a round trip later: {first:?} {second:?}");
+    let lost = &of(&rows, "tcp", 1).metrics[1];
+    assert_eq!(lost, &("lost_per_flow".to_owned(), Some(0.5)), "of the two that are followed");
     assert!(of(&rows, "tcp", 2).followed.is_empty(), "the first seed's run only");
 
     let folder = tempfile::tempdir().unwrap();
     write_all(&plan, &rows, folder.path()).unwrap();
     let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
     let csv = read("single.csv");
-    assert!(csv.contains("\n1,0,") && csv.contains("\n1,1,") && csv.contains("\n2,tcp,0,0\n"), "{csv}");
+    assert!(csv.contains("\n1,0,") && csv.contains("\n1,1,") && !csv.contains("\n2,"), "{csv}");
     let svg = read("single.svg");
-    for text in ["acknowledged (packets)", "lost so far (packets)", "the run of the first seed"] {
+    for text in ["acknowledged (packets)", "lost packets per flow", "Single flows are of the first seed"] {
         assert!(svg.contains(text), "{text}");
     }
 }
@@ -68,7 +69,8 @@ fn following_changes_nothing_of_a_run() {
     let alone = PLAN.split("[[figure]]").next().unwrap().replace("follow =", "# ");
     let (with, without) = (rows(&plan(PLAN)), rows(&plan(&alone)));
     for (with, without) in with.iter().zip(&without) {
-        assert_eq!((&with.trace, &with.metrics), (&without.trace, &without.metrics));
+        assert_eq!((&with.trace, &with.metrics[0]), (&without.trace, &without.metrics[0]));
+        assert!(with.metrics[1].1.is_some() && without.metrics[1].1.is_none());
         assert!(without.followed.is_empty());
     }
 }
