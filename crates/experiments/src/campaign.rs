@@ -357,6 +357,7 @@ impl<'a> Campaign<'a> {
             counts: self.plan.counts(&outcome),
             times: self.plan.times(&outcome),
             timeline: if job.seed == 1 { outcome.timeline } else { Vec::new() },
+            followed: if job.seed == 1 { outcome.followed } else { Vec::new() },
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What figures show that no summary has: distributions, and windows over time. Kept beside the
+//! What figures show that no summary has: distributions, windows over time, and single flows. Kept beside the
 //! figure, so that it can be drawn again without a run.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::{
 pub struct Curve {
     /// Which panel of the figure, from 0 on.
     pub panel: usize,
-    /// The scheme; of a timeline, the connection's number.
+    /// The scheme; of a timeline, the connection's number, and of `acks` the flow's.
     pub series: String,
     /// From left to right.
     pub points: Vec<(f64, f64)>,
@@ -25,7 +25,7 @@ pub struct Curve {
 impl FigurePlan {
     /// Whether there is more on it than a summary tells.
     pub fn has_curves(&self) -> bool {
-        self.panels.iter().any(|panel| matches!(panel.kind, Kind::Cdf | Kind::Timeline))
+        self.panels.iter().any(|panel| panel.kind == Kind::Cdf || panel.kind.is_of_one_run())
     }
 
     /// Its curves, from a plan's rows.
@@ -37,6 +37,7 @@ impl FigurePlan {
             let lines = match panel.kind {
                 Kind::Cdf => panel.distributions(plan, &rows),
                 Kind::Timeline => panel.windows(&rows),
+                Kind::Acks => panel.acks(&rows),
                 Kind::Lines | Kind::Bars => Vec::new(),
             };
             lines.into_iter().map(move |(series, points)| Curve { panel: place, series, points })
@@ -65,6 +66,14 @@ impl Panel {
             lines.entry(*connection).or_default().push((*seconds, f64::from(*window)));
         }
         lines.into_iter().map(|(connection, points)| (connection.to_string(), points)).collect()
+    }
+
+    /// How much is acknowledged of the followed flows of the first seed's run.
+    fn acks(&self, rows: &[&Row]) -> Lines {
+        let row = rows.iter().find(|row| row.scheme == self.scheme && !row.followed.is_empty());
+        let points = |acks: &[(f64, u32)]| acks.iter().map(|(ms, acks)| (*ms, f64::from(*acks))).collect();
+        let flows = row.map_or(&[][..], |row| &row.followed);
+        flows.iter().map(|flow| (flow.flow.to_string(), points(&flow.acks))).collect()
     }
 }
 

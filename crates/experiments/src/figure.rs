@@ -76,7 +76,7 @@ impl FigurePlan {
         if plan.schemes.is_empty() {
             return "Worked out, not simulated.".to_owned();
         }
-        if self.panels.iter().all(|panel| panel.kind == Kind::Timeline) {
+        if self.panels.iter().all(|panel| panel.kind.is_of_one_run()) {
             return format!("{scale} scale, the run of the first seed.");
         }
         let seeds_of = if seeds == 1 { "seed" } else { "seeds" };
@@ -90,7 +90,11 @@ impl FigurePlan {
             true => "intervals: of means over seeds, and of percentiles of all flows by resampling seeds",
             false => "confidence intervals of the mean over seeds",
         };
-        format!("{scale} scale, {seeds} {seeds_of}; bars are 95 % {bars}.")
+        let flows = match self.panels.iter().any(|panel| panel.kind == Kind::Acks) {
+            true => " Single flows are of the first seed's run.",
+            false => "",
+        };
+        format!("{scale} scale, {seeds} {seeds_of}; bars are 95 % {bars}.{flows}")
     }
 }
 
@@ -117,7 +121,15 @@ impl Panel {
             Kind::Lines => Box::new(self.lines(series, &points, summary)),
             Kind::Cdf => Box::new(self.cdf(series, curves)),
             Kind::Bars => Box::new(self.bars(series, &points, summary)),
-            Kind::Timeline => Box::new(self.timeline(curves)),
+            Kind::Timeline => {
+                let of: Vec<_> =
+                    (0..).zip(curves).map(|(series, curve)| (series, curve.points.clone())).collect();
+                Box::new(self.over_time(of))
+            }
+            Kind::Acks => {
+                let series = plan.schemes.iter().position(|scheme| scheme.name == self.scheme).unwrap_or(0);
+                Box::new(self.over_time(curves.iter().map(|curve| (series, steps(&curve.points))).collect()))
+            }
         }
     }
 
@@ -203,16 +215,16 @@ impl Panel {
         }
     }
 
-    fn timeline(&self, curves: &[&Curve]) -> Chart<'_> {
-        let points = || curves.iter().flat_map(|curve| &curve.points);
+    /// Lines over time, each with its series.
+    fn over_time(&self, lines: Vec<(usize, Vec<(f64, f64)>)>) -> Chart<'_> {
+        let points = || lines.iter().flat_map(|(_, points)| points);
         let xs: Vec<f64> = points().map(|point| point.0).collect();
         let ys: Vec<f64> = points().map(|point| point.1).collect();
-        let line = |(series, curve): (usize, &&Curve)| Layer::Line { series, points: curve.points.clone() };
         Chart {
             label: &self.heading,
             x: self.x_axis(&xs, Origin::Zero, Unit::Number),
             y: self.y_axis(&ys, Unit::Number),
-            layers: curves.iter().enumerate().map(line).collect(),
+            layers: lines.into_iter().map(|(series, points)| Layer::Line { series, points }).collect(),
         }
     }
 
@@ -238,6 +250,12 @@ impl Panel {
     fn y_axis(&self, values: &[f64], unit: Unit) -> Axis<'_> {
         axis(&self.y_title, range(values, self.y_spacing, Origin::Zero), self.y_spacing, unit)
     }
+}
+
+/// What keeps each value until the next.
+fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let before = points.first().copied().into_iter().chain(points.iter().copied());
+    points.iter().zip(before).flat_map(|(now, before)| [(now.0, before.1), *now]).collect()
 }
 
 /// How far above the largest value an axis goes to show its interval.

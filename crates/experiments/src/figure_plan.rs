@@ -4,7 +4,8 @@
 //! model, with confidence intervals; `"cdf"` the distribution of completion times at one point;
 //! `"bars"` a metric at one point; `"timeline"` the windows of the watched connections of `scheme`
 //! over time, in the first seed's run: the plan's `sample_ms` says how often. The figure's `key`
-//! names the connections then.
+//! names the connections then. `"acks"` shows how much is acknowledged of each flow of `scheme` that
+//! the plan's `follow` names, over the time since its start, a line each, in the first seed's run.
 
 use plans::{Keys, PlanError, names, number};
 
@@ -19,10 +20,23 @@ pub(crate) enum Kind {
     Cdf,
     Bars,
     Timeline,
+    Acks,
 }
 
-const KINDS: &[(&str, Kind)] =
-    &[("lines", Kind::Lines), ("cdf", Kind::Cdf), ("bars", Kind::Bars), ("timeline", Kind::Timeline)];
+impl Kind {
+    /// Whether it shows the first seed's run alone.
+    pub(crate) const fn is_of_one_run(self) -> bool {
+        matches!(self, Self::Timeline | Self::Acks)
+    }
+}
+
+const KINDS: &[(&str, Kind)] = &[
+    ("lines", Kind::Lines),
+    ("cdf", Kind::Cdf),
+    ("bars", Kind::Bars),
+    ("timeline", Kind::Timeline),
+    ("acks", Kind::Acks),
+];
 
 /// How numbers lie along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +77,8 @@ pub(crate) struct Drawable<'a> {
     pub(crate) counts: &'a [String],
     /// Whether windows are looked at over time.
     pub(crate) samples: bool,
+    /// Whether single flows are followed.
+    pub(crate) follows: bool,
 }
 
 /// A panel.
@@ -73,7 +89,7 @@ pub(crate) struct Panel {
     pub(crate) metric: String,
     /// The count that a distribution is of; empty for completion times.
     pub(crate) counts: String,
-    /// Whose connections a timeline shows.
+    /// Whose connections a timeline shows, or whose flows `acks` shows.
     pub(crate) scheme: String,
     pub(crate) y_title: String,
     pub(crate) x: String,
@@ -137,6 +153,7 @@ impl Panel {
         let at = Self::read_at(&mut keys, &x, plan)?;
         let y_title = match kind {
             Kind::Timeline => "window (packets)",
+            Kind::Acks => "acknowledged (packets)",
             _ => known.map_or("", |metric| metric.metric.title),
         };
         let is_share = metric.split('@').next().is_some_and(|name| name.ends_with("share"));
@@ -151,6 +168,7 @@ impl Panel {
                 .unwrap_or(match kind {
                     Kind::Cdf => counts.map_or("completion time (ms)", |count| count.title),
                     Kind::Timeline => "time (s)",
+                    Kind::Acks => "time since the flow's start (ms)",
                     Kind::Lines | Kind::Bars => &x,
                 })
                 .to_owned(),
@@ -166,14 +184,20 @@ impl Panel {
         Ok(panel)
     }
 
-    /// The scheme of a timeline, which the plan must sample; empty for other kinds.
+    /// The scheme of a timeline or of `acks`, whose plan must note what they show; empty for other
+    /// kinds.
     fn read_scheme(keys: &mut Keys<'_>, kind: Kind, plan: &Drawable<'_>) -> Result<String, PlanError> {
-        if kind != Kind::Timeline {
-            return Ok(String::new());
-        }
-        if !plan.samples {
-            let allowed = "a time in ms for a figure of kind `timeline`";
-            return Err(PlanError::value("sample_ms", "missing", allowed));
+        match kind {
+            Kind::Timeline if !plan.samples => {
+                let allowed = "a time in ms for a figure of kind `timeline`";
+                return Err(PlanError::value("sample_ms", "missing", allowed));
+            }
+            Kind::Acks if !plan.follows => {
+                let allowed = "a table for a figure of kind `acks`: which flows are followed";
+                return Err(PlanError::value("follow", "missing", allowed));
+            }
+            Kind::Timeline | Kind::Acks => {}
+            Kind::Lines | Kind::Cdf | Kind::Bars => return Ok(String::new()),
         }
         let name = keys.need_text("scheme", "the scheme whose connections are drawn")?;
         if !plan.schemes.contains(&name) {

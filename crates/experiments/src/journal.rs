@@ -67,7 +67,7 @@ fn rows(text: &[u8]) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::point::Setting;
+    use crate::{follow::Followed, point::Setting};
 
     fn row(seed: u64) -> Row {
         Row {
@@ -92,6 +92,7 @@ mod tests {
                 [7, 9_000_000].map(units::Duration::from_nanos).into_iter().collect(),
             )],
             timeline: vec![(0.1, 0, 9)],
+            followed: vec![Followed { flow: 2, acks: vec![(0.1 + 0.2, 4)], lost: 1 }],
         }
     }
 

@@ -7,6 +7,7 @@
 mod completion;
 mod counts;
 mod crowding;
+mod losses;
 mod opportunities;
 mod playout;
 mod redundancy;
@@ -66,6 +67,11 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "timeout_share", title: "flows with a timeout (%)", compute: timeouts::share },
     Metric { name: "timeouts_per_flow", title: "timeouts per flow", compute: timeouts::per_flow },
     Metric { name: "sent_again_per_flow", title: "retransmissions per flow", compute: timeouts::sent_again },
+    Metric {
+        name: "lost_per_flow",
+        title: "lost packets per flow (of those that the plan follows)",
+        compute: losses::per_flow,
+    },
     Metric { name: "throughput_mbps", title: "throughput of a flow (Mbit/s)", compute: throughput::mean },
     Metric {
         name: "needless_share",

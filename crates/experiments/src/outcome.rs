@@ -3,7 +3,7 @@
 use tcpsim::{FlowId, FlowRecord, Totals};
 use units::{Duration, Instant};
 
-use crate::player::Playback;
+use crate::{follow::Followed, player::Playback};
 
 /// A time of more traffic than usual.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +87,8 @@ pub struct Outcome {
     /// Windows of the watched connections over time, if the plan asks for them: seconds, which
     /// connection, segments.
     pub timeline: Vec<(f64, u32, u32)>,
+    /// Single flows that were followed, if the plan asks for them.
+    pub followed: Vec<Followed>,
     /// How a video went, if it was one.
     pub playback: Option<Playback>,
     /// When more was offered than usual, if the workload has such a time.

@@ -76,6 +76,8 @@ pub struct Plan {
     pub counts: Vec<String>,
     /// Whether windows are looked at over time.
     pub samples: bool,
+    /// Whether single flows are followed.
+    pub follows: bool,
     /// Curves that are worked out instead of simulated.
     pub models: Vec<ModelPlan>,
     /// What is drawn.
@@ -173,6 +175,7 @@ impl Plan {
             min_samples: None,
             counts: Vec::new(),
             samples: false,
+            follows: false,
             models: Vec::new(),
             figures: Vec::new(),
             hash,
@@ -206,6 +209,7 @@ impl Plan {
         self.distributions = keys.flag("distributions")?.unwrap_or(false);
         self.counts = counts(&mut keys)?;
         self.samples = keys.value("sample_ms").is_some();
+        self.follows = keys.value("follow").is_some();
         self.models = ModelPlan::read_all(keys.tables("model")?, &self.metrics)?;
         if self.schemes.is_empty() && self.models.is_empty() {
             let wanted = "at least one `[[scheme]]`, or a `[[model]]` that is worked out".into();
@@ -219,6 +223,7 @@ impl Plan {
             distributions: self.distributions,
             counts: &self.counts,
             samples: self.samples,
+            follows: self.follows,
         };
         self.figures = FigurePlan::read_all(keys.tables("figure")?, &drawable)?;
         for part in Scenario::KEYS {

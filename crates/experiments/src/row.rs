@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{point::Setting, sketch::Sketch};
+use crate::{follow::Followed, point::Setting, sketch::Sketch};
 
 /// One run's numbers. Rows are equal if and only if runs were.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Row {
     /// connection, segments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<(f64, u32, u32)>,
+    /// Single flows that were followed in the first seed's run, if the plan asks for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followed: Vec<Followed>,
 }
 
 impl Row {

@@ -10,7 +10,7 @@ use netsim::{
 };
 use plans::{Keys, PlanError};
 use tcpsim::{
-    ConnectionId, Profile, SchemeKind, Sim, Tcp,
+    ConnectionId, FlowId, Profile, SchemeKind, Sim, Tcp,
     timeline::{Timeline, text::PortNames},
 };
 use thiserror::Error;
@@ -19,6 +19,7 @@ use units::{Duration, Instant, LossRate};
 
 use crate::{
     faults::FaultPlan,
+    follow::{Follow, Followed},
     outcome::{Measured, Outcome, Role, arrivals, measured},
     parts::{Parts, Stop},
     topologies::{Network, TOPOLOGIES},
@@ -52,6 +53,8 @@ pub struct Scenario {
     limit: Duration,
     /// How often windows are looked at, if they are.
     sample: Option<Duration>,
+    /// Which flows are followed, if some are.
+    follow: Option<Follow>,
     stop: Stop,
 }
 
@@ -97,8 +100,8 @@ impl Balancer for BySubflow {
 
 impl Scenario {
     /// The keys of a plan that a scenario is made of.
-    pub(crate) const KEYS: [&'static str; 7] =
-        ["topology", "balancing", "fault", "workload", "tcp", "limit_s", "sample_ms"];
+    pub(crate) const KEYS: [&'static str; 8] =
+        ["topology", "balancing", "fault", "workload", "tcp", "limit_s", "sample_ms", "follow"];
 
     /// Reads a scenario whose scheme stands at `at`.
     pub(crate) fn read(body: &Table, scheme: &Table, at: &str, parts: &Parts) -> Result<Self, PlanError> {
@@ -119,6 +122,13 @@ impl Scenario {
         let traffic = read(&mut workload, &network)?;
         workload.finish()?;
 
+        let follow = keys.value("follow").is_some().then(|| {
+            let mut follow = keys.table("follow")?;
+            let wanted = Follow::read(&mut follow)?;
+            follow.finish().map(|()| wanted)
+        });
+        let follow = follow.transpose()?;
+
         let faults = keys.tables("fault")?.into_iter();
         let faults: Vec<_> =
             faults.map(|fault| FaultPlan::read(fault, &network, parts)).collect::<Result<_, PlanError>>()?;
@@ -127,6 +137,7 @@ impl Scenario {
             balancing: own_balancing.or(keys.named("balancing", BALANCING)?).unwrap_or_default(),
             limit: Duration::from_secs_f64(keys.float("limit_s", 0.0..=1e9)?.unwrap_or(1e6)),
             sample: keys.float("sample_ms", 0.001..=1e6)?.map(|ms| Duration::from_secs_f64(ms / 1e3)),
+            follow,
             workload: traffic,
             network,
             profile,
@@ -141,6 +152,8 @@ impl Scenario {
     /// If the simulator refuses something.
     pub fn run(&self, seed: Seed) -> Result<Outcome, ScenarioError> {
         let Prepared { mut sim, roles, head_start, watched } = self.prepare(seed)?;
+        let followed = self.follow.map(|follow| follow.choose(tested(&sim, &roles))).unwrap_or_default();
+        let timelines = (!followed.is_empty()).then(|| sim.watch(&followed));
         let timeline = self.run_to_the_end(&mut sim, &roles, &watched)?;
         let arrivals = arrivals(sim.flows(), &roles);
         Ok(Outcome {
@@ -153,6 +166,9 @@ impl Scenario {
             trace: sim.fabric().trace_hash(),
             delivered: self.delivered(&sim, &watched),
             timeline,
+            followed: timelines.map_or(Vec::new(), |timelines| {
+                followed.iter().map(|flow| Followed::new(*flow, &timelines.of(*flow))).collect()
+            }),
             playback: self.workload.player().map(|player| player.play(Instant::ORIGIN, &arrivals)),
             surge: self.workload.surge(),
         })
@@ -254,6 +270,13 @@ impl Scenario {
         [ROW_FORMAT, *plain, behaviour(&self.profile)].into_iter().for_each(|word| hash.record(word));
         format!("{}+{:016x}", env!("CARGO_PKG_VERSION"), hash.get())
     }
+}
+
+/// The flows under test, with their sizes in bytes.
+fn tested(sim: &Sim, roles: &[Role]) -> impl Iterator<Item = (FlowId, u64)> {
+    let is_tested = |role: &Role| matches!(role, Role::Tested(_) | Role::Fetched(_));
+    let flows = (0..).map(FlowId).zip(sim.flows().iter().zip(roles));
+    flows.filter(move |(_, (_, role))| is_tested(role)).map(|(flow, (record, _))| (flow, record.bytes))
 }
 
 /// The trace hash of a small run: flows of several sizes over three paths, one of them lossy.
