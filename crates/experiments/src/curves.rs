@@ -1,5 +1,5 @@
-//! What figures show that no summary has: distributions, windows over time, and single flows. Kept beside the
-//! figure, so that it can be drawn again without a run.
+//! What figures show that no summary has: distributions, windows over time, and single flows. Kept
+//! beside the figure, so that it can be drawn again without a run.
 
 use std::collections::BTreeMap;
 

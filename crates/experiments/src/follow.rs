@@ -43,8 +43,8 @@ pub struct Followed {
     /// Its number in the simulation.
     pub flow: u32,
     /// How many segments of its connection, of all sub-flows together, are acknowledged without a
-    /// gap, and since when, in ms since its application wrote it. The last entry is when all of it had arrived: the
-    /// acknowledgement of that is still on its way.
+    /// gap, and since when, in ms since its application wrote it. The last entry is when all of it had
+    /// arrived: the acknowledgement of that is still on its way.
     pub acks: Vec<(f64, u32)>,
     /// How many of its data packets, coded ones included, queues dropped and failures took.
     pub lost: u32,
