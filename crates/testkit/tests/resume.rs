@@ -1,7 +1,10 @@
 //! New and idle paths begin with what was seen of them: how much that gains, and whom it does not
 //! cost anything.
 
-use mendpath_testkit::response::{Exchange, PathPlan, Response};
+use mendpath_testkit::{
+    pairs::{Pair, Quality},
+    response::{Exchange, PathPlan, Response},
+};
 use netsim::{LinkConfig, Loss, Seed, link::QueueSize};
 use proto::{ControllerKind, RecoveryKind, TransportConfig};
 use units::{BitRate, Bytes, Duration};
@@ -120,4 +123,35 @@ fn another_path_between_the_same_addresses_begins_as_always() {
     teach(&old, &transport);
     let response = respond(&mut connect(&new, &transport), &new, 60_000);
     assert_eq!(response.paths[0].jumps, 0);
+}
+
+/// What a response of `size` bytes takes over a pair on a new connection, after one that was taught.
+fn return_to(pair: Pair, size: usize, careful_resume: bool) -> Duration {
+    let transport = TransportConfig { careful_resume, ..TransportConfig::default() };
+    let plans: Vec<PathPlan> = [pair.0, pair.1].iter().map(Quality::plan).collect();
+    let connect = |seed| Exchange::establish(Seed(seed), &plans, &transport);
+    connect(1).request(8_000_000, &plans).unwrap();
+    connect(2).request(size, &plans).unwrap().completion
+}
+
+#[test]
+fn two_paths_that_are_known_are_no_slower_than_new_ones() {
+    for size in [60_000, 1_000_000] {
+        let pairs = Pair::named().into_iter().chain((0..24).map(|n| Pair::random(Seed(99), n)));
+        let mut gains = Vec::new();
+        for pair in pairs {
+            let [known, anew] = [true, false].map(|resume| return_to(pair, size, resume));
+            let gain = anew.as_secs_f64() / known.as_secs_f64();
+            assert!(gain >= 0.92, "{pair}, {size} bytes: {known}, anew {anew}");
+            gains.push(gain);
+        }
+        gains.sort_by(f64::total_cmp);
+        let half = gains[gains.len() / 2];
+        println!(
+            "two paths, {size} bytes: {:.2} to {:.2} times as fast, half above {half:.2}",
+            gains[0],
+            gains[gains.len() - 1]
+        );
+        assert!(half >= 1.2, "{gains:?}");
+    }
 }
