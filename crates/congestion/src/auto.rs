@@ -70,7 +70,8 @@ pub struct Auto {
     delays: DelayAtLoss,
     /// Slow start was ended by losses that came with delay, and none since has spoken against that.
     ended_by_load: bool,
-    trial: Option<Trial>,
+    /// Boxed, as is what else is seldom there: every path of every connection has a controller.
+    trial: Option<Box<Trial>>,
     /// How often slow start may still go on although a small window was lost twice.
     pardons: u8,
     /// The most that was in flight in the last round trip and in the current one, in bytes: what
@@ -192,7 +193,7 @@ impl Auto {
     /// Tries whether the load is the reason of a loss, unless the load is so low that it cannot be.
     fn charge(&mut self, now: Instant, charge: Charge) {
         if self.trial.is_none() && !self.chance.is_low(self.packets(self.cubic.window())) {
-            self.trial = Some(Trial::new(now, charge));
+            self.trial = Some(Box::new(Trial::new(now, charge)));
         }
     }
 

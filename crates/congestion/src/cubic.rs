@@ -46,8 +46,8 @@ pub struct Cubic {
     window: Aimd,
     curve: Curve,
     /// What the latest reduction overwrote of the curve (section 4.9).
-    undo: Option<Curve>,
-    hystart: Option<SlowStartWatch>,
+    undo: Option<Box<Curve>>,
+    hystart: Option<Box<SlowStartWatch>>,
     /// The part of a whole flow that this window is, above 0; 1 where nothing is coupled.
     part: f64,
 }
@@ -114,7 +114,7 @@ impl Cubic {
             window: Aimd::new(config),
             curve: Curve::default(),
             undo: None,
-            hystart: SlowStartWatch::new(config),
+            hystart: SlowStartWatch::new(config).map(Box::new),
             part: 1.0,
         }
     }
@@ -163,7 +163,7 @@ impl Cubic {
         if !self.window.reduce_to(now, sent_at, reduced) {
             return;
         }
-        self.undo = Some(self.curve);
+        self.undo = Some(Box::new(self.curve));
         let yields = self.curve.w_max.is_some_and(|w_max| window < w_max);
         let w_max = if yields { window * (1.0 + factor) / 2.0 } else { window };
         self.curve = Curve { w_max: Some(w_max), window_prior: window, epoch: None };
@@ -184,7 +184,7 @@ impl Cubic {
         if self.window.has_threshold() {
             return self.window.slow_start(bytes);
         }
-        let divisor = self.hystart.as_ref().map_or(1.0, SlowStartWatch::growth_divisor);
+        let divisor = self.hystart.as_ref().map_or(1.0, |hystart| hystart.growth_divisor());
         self.window.slow_start(bytes / divisor)
     }
 
@@ -300,7 +300,7 @@ impl Controller for Cubic {
     fn on_spurious_loss(&mut self, _now: Instant) {
         let Some(curve) = self.undo.take() else { return };
         self.window.undo();
-        self.curve = curve;
+        self.curve = *curve;
     }
 
     fn on_ecn_ce(&mut self, now: Instant, largest_sent: Instant) {

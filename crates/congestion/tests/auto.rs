@@ -3,10 +3,10 @@
 
 mod network;
 
-use mendpath_congestion::ControllerKind;
 use mendpath_congestion::ControllerKind::{Auto, Cubic, NewReno};
+use mendpath_congestion::{Ack, Config, Controller, ControllerKind, Loss, Phase, Rtt};
 use network::{Chain, Link, Network, Path};
-use units::Duration;
+use units::{Duration, Instant};
 
 /// 25 Mbit/s, 25 ms, a buffer of `quarters` quarters of a bandwidth-delay product.
 fn lab(quarters: u64, seed: u64) -> Network {
@@ -230,4 +230,50 @@ fn a_rate_that_falls_is_followed() {
     assert!(rate >= 0.9 * 5.0, "{rate}");
     let delivered = (network.delivered(0, 0) - lost) / network::SIZE;
     assert!(network.links[0].overflows - before < delivered / 20, "{}", network.links[0].overflows - before);
+}
+
+/// A packet a millisecond, answered after 50 ms and what `queue` says in hundreds of microseconds;
+/// each of `lost` is told of three packets later. Returns whether the path is in slow start after each.
+fn drive(lost: &[u64], queue: impl Fn(u64) -> u64, packets: u64) -> Vec<bool> {
+    const SIZE: u64 = 1_200;
+    let mut auto: Box<dyn Controller> = Auto.build(&Config::default());
+    let at = |n: u64| Instant::ORIGIN + Duration::from_millis(n);
+    let in_slow_start = |n| {
+        let delay = Duration::from_millis(50) + Duration::from_micros(100) * queue(n);
+        let rtt = Rtt { latest: delay, smoothed: delay, min: Duration::from_millis(50), ..Rtt::default() };
+        let now = at(n) + delay;
+        auto.on_sent(at(n), SIZE, 50 * SIZE);
+        if !lost.contains(&n) {
+            // It has no more to send, so nothing but losses ends slow start.
+            let (largest_sent_at, app_limited) = (at(n), true);
+            let ack = Ack {
+                now,
+                bytes: SIZE,
+                largest_sent_at,
+                app_limited,
+                rtt,
+                adjusted_rtt: delay,
+                ..Ack::default()
+            };
+            auto.on_ack(&ack, &[]);
+        }
+        if let Some(told) = n.checked_sub(3).filter(|n| lost.contains(n)) {
+            let loss = Loss { now, bytes: SIZE, packets: 1, largest_sent_at: at(told), rtt };
+            auto.on_loss(&loss, &[]);
+        }
+        auto.state().phase == Phase::SlowStart
+    };
+    (0..packets).map(in_slow_start).collect()
+}
+
+#[test]
+fn slow_start_that_delays_have_ended_goes_on_once_losses_are_chance() {
+    // A queue of up to 2 ms whose fullest moment loses a packet; later there is none.
+    let queue = |n| if n < 40 { n / 2 } else { 0 };
+    let after = |lost: &[u64]| drive(lost, queue, 900);
+    let ended = after(&[37]);
+    assert!(ended[39] && !ended[40] && !ended[899], "nothing has spoken against it");
+    assert!(!after(&[37, 200, 300])[899], "two losses without delay may be");
+    let resumed = after(&[37, 200, 300, 400, 500]);
+    assert!(!resumed[499] && resumed[899], "four are chance");
 }

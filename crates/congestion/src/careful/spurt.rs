@@ -143,6 +143,18 @@ mod tests {
     }
 
     #[test]
+    fn a_run_of_losses_counts_whole_only_where_a_queue_is_seen() {
+        let lose = |packets: u32, rounds: u32, queue| {
+            let mut spurt = Spurt { pipe: 60 * 1_200, ..spurt() };
+            let loss = Loss { bytes: u64::from(packets) * 1_200, packets, ..Loss::default() };
+            (0..rounds).for_each(|_| spurt.on_loss(&loss, queue));
+            spurt.overflows()
+        };
+        assert!(lose(30, 1, true) && !lose(30, 1, false));
+        assert!(lose(2, 15, false), "where some come through between them it is too much all the same");
+    }
+
+    #[test]
     fn a_single_burst_says_nothing() {
         let mut burst = Spurt::new(at(0));
         (0..10).for_each(|_| burst.on_sent(at(0), 1_200));

@@ -18,6 +18,7 @@ use std::{
 use tokio::time::Instant;
 
 use super::shown::Shown;
+use crate::accounts::moment;
 
 /// What is kept, and for how long it counts.
 #[derive(Clone, Copy, Debug)]
@@ -127,11 +128,11 @@ impl State {
 
     /// Whether it is so long since the last change that another would look different.
     fn is_settled(&self, now: SystemTime, after: Duration) -> bool {
-        let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (seconds, nanoseconds) = self.changed;
-        let at =
-            u64::try_from(seconds).map(|seconds| Duration::new(seconds, nanoseconds.unsigned_abs() as u32));
-        at.is_ok_and(|at| at.checked_add(after).is_some_and(|settled| settled <= now))
+        let Ok(seconds) = u64::try_from(seconds) else { return false };
+        let changed =
+            moment(seconds.saturating_mul(1_000)) + Duration::from_nanos(nanoseconds.unsigned_abs());
+        changed + after <= now
     }
 }
 
@@ -311,7 +312,7 @@ mod tests {
     #[test]
     fn what_was_changed_a_moment_ago_is_not_kept() {
         let memory = Memory::new(Limits::default());
-        let at = |nanoseconds| SystemTime::UNIX_EPOCH + Duration::new(7, nanoseconds);
+        let at = |nanoseconds| moment(7_000) + Duration::from_nanos(nanoseconds);
         assert!(!memory.may_keep(&state(EACH), at(999_999_998)));
         assert!(memory.may_keep(&state(EACH), at(999_999_999)));
         assert!(!memory.may_keep(&state((64 << 10) + 1), at(999_999_999)), "it is too long");
