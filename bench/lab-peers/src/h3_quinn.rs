@@ -1,13 +1,19 @@
 //! A web server: files of a directory, held in memory, by HTTP/3. Over quinn with its own settings
 //! it is the peer of `mendpath serve`; the same over Mendpath tells what of a difference is the
-//! transport's.
+//! transport's. Answers have the fields that `serve` gives a file, so that what is compared sends the
+//! same.
 
-use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, net::SocketAddr, path::Path, sync::Arc, time::SystemTime};
 
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 use h3::{quic::BidiStream, server::RequestStream};
-use http::{Response, StatusCode};
+use http::{
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{
+        ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, DATE, ETAG, LAST_MODIFIED, VARY, X_CONTENT_TYPE_OPTIONS,
+    },
+};
 use quinn::crypto::rustls::QuicServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
 
@@ -38,7 +44,43 @@ pub(crate) enum Over {
     Mendpath,
 }
 
-type Files = BTreeMap<String, (Bytes, &'static str)>;
+type Files = BTreeMap<String, File>;
+
+/// What is answered.
+#[derive(Clone)]
+struct File {
+    bytes: Bytes,
+    /// All but the date.
+    fields: HeaderMap,
+}
+
+impl File {
+    fn read(path: &Path, kind: &'static str) -> anyhow::Result<Self> {
+        let modified = fs::metadata(path)?.modified()?;
+        let since = modified.duration_since(SystemTime::UNIX_EPOCH)?;
+        let bytes = Bytes::from(fs::read(path)?);
+        let tag = format!("W/\"{:x}-{:x}.{:x}\"", bytes.len(), since.as_secs(), since.subsec_nanos());
+        let said = |value: String| HeaderValue::try_from(value);
+        let fields = HeaderMap::from_iter([
+            (ETAG, said(tag)?),
+            (LAST_MODIFIED, said(httpdate::fmt_http_date(modified))?),
+            (VARY, HeaderValue::from_static("accept-encoding")),
+            (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+            (ACCEPT_RANGES, HeaderValue::from_static("bytes")),
+            (CONTENT_LENGTH, said(bytes.len().to_string())?),
+            (CONTENT_TYPE, HeaderValue::from_static(kind)),
+        ]);
+        Ok(Self { bytes, fields })
+    }
+
+    fn head(&self) -> anyhow::Result<Response<()>> {
+        let mut head = Response::new(());
+        *head.headers_mut() = self.fields.clone();
+        let date = HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now()))?;
+        head.headers_mut().insert(DATE, date);
+        Ok(head)
+    }
+}
 
 pub(crate) async fn run(web: Web) -> anyhow::Result<()> {
     let mut files = Files::new();
@@ -111,19 +153,15 @@ where
 }
 
 async fn answer<S: BidiStream<Bytes>>(
-    file: Option<&(Bytes, &'static str)>,
+    file: Option<&File>,
     mut stream: RequestStream<S, Bytes>,
 ) -> anyhow::Result<()> {
-    let Some((bytes, kind)) = file else {
+    let Some(file) = file else {
         stream.send_response(Response::builder().status(StatusCode::NOT_FOUND).body(())?).await?;
         return Ok(stream.finish().await?);
     };
-    let head = Response::builder()
-        .header(http::header::CONTENT_TYPE, *kind)
-        .header(http::header::CONTENT_LENGTH, bytes.len())
-        .body(())?;
-    stream.send_response(head).await?;
-    stream.send_data(bytes.clone()).await?;
+    stream.send_response(file.head()?).await?;
+    stream.send_data(file.bytes.clone()).await?;
     Ok(stream.finish().await?)
 }
 
@@ -141,7 +179,7 @@ fn read(directory: &Path, prefix: &str, files: &mut Files) -> anyhow::Result<()>
                 Some("bmp") => "image/bmp",
                 _ => "application/octet-stream",
             };
-            files.insert(name, (fs::read(entry.path())?.into(), kind));
+            files.insert(name, File::read(&entry.path(), kind)?);
         }
     }
     Ok(())

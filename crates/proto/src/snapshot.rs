@@ -19,6 +19,8 @@ pub struct PathSnapshot {
     pub mtu: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
+    /// The smallest round-trip time that was measured.
+    pub min_rtt: Duration,
     /// Round-trip time to expect of the next packet: the smoothed one, or more where a queue is
     /// building up.
     pub expected_rtt: Duration,
@@ -72,6 +74,7 @@ impl PathSnapshot {
             in_flight: 0,
             mtu,
             rtt,
+            min_rtt: rtt,
             expected_rtt: rtt,
             delivery_rate: None,
             next_ack: rtt,

@@ -1,5 +1,7 @@
 //! What the schemes ask about un-ACKed packets.
 
+use units::Instant;
+
 use crate::{PacketNumber, PathId};
 
 /// A run of source packets of one path, in ascending packet number.
@@ -26,6 +28,8 @@ pub struct Exposed {
     pub packets: u32,
     /// Their bytes together.
     pub bytes: u64,
+    /// When the last of them left.
+    pub last_sent_at: Instant,
 }
 
 /// The un-ACKed packets of every path, as the owner of the packet records answers for them.
@@ -61,6 +65,8 @@ pub trait UnackedView {
 #[cfg(test)]
 pub(crate) mod test_view {
     use std::collections::BTreeMap;
+
+    use units::Instant;
 
     use super::{Exposed, SourceRun, UnackedView};
     use crate::{PacketNumber, PathId};
@@ -116,7 +122,7 @@ pub(crate) mod test_view {
             let packets = self.0.range((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
             let mut numbers = packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number);
             let first = numbers.next()?;
-            let one = Exposed { first, last: first, packets: 1, bytes: 1_200 };
+            let one = Exposed { first, last: first, packets: 1, bytes: 1_200, last_sent_at: Instant::ORIGIN };
             Some(numbers.take(limit as usize - 1).fold(one, |all, last| Exposed {
                 last,
                 packets: all.packets + 1,

@@ -363,10 +363,10 @@ impl UnackedView for Connection {
         let from = sub.resend_from.max(sub.board.una);
         let open = sub.board.from(from).filter(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
         open.take(limit as usize).fold(None, |all, (seq, sent)| {
-            let Exposed { first, packets, bytes, .. } =
-                all.unwrap_or(Exposed { first: number(seq), last: number(seq), packets: 0, bytes: 0 });
+            let first = all.map_or(number(seq), |all: Exposed| all.first);
+            let (packets, bytes) = all.map_or((0, 0), |all| (all.packets, all.bytes));
             let bytes = bytes + u64::from(sent.payload);
-            Some(Exposed { first, last: number(seq), packets: packets + 1, bytes })
+            Some(Exposed { first, last: number(seq), packets: packets + 1, bytes, last_sent_at: sent.at })
         })
     }
 

@@ -47,6 +47,7 @@ impl Path {
             in_flight: measured.in_flight,
             mtu: self.datagram_size() as u64,
             rtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
             expected_rtt: self.expected_rtt(),
             delivery_rate: self.delivery_rate(),
             next_ack: oldest.map_or(Duration::ZERO, |sent| self.next_ack(sent, now)),

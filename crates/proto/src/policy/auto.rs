@@ -9,6 +9,7 @@
 //! | what is un-ACKed and unprotected              | what is sent                                          | counted as |
 //! | --- | --- | --- |
 //! | probable enough to arrive as it is            | nothing                                               | `not_needed` |
+//! | to be acknowledged within [`SOON`]             | nothing before that                                   | - |
 //! | fits one packet (a lone packet always does)   | copies, so many that [`TARGET`] is met (as SLP)        | `single` |
 //! | more, and the peer decodes                    | repair symbols over the block, so many (as CoFUSO)     | `block` |
 //! | more, and it does not                         | one copy of each, oldest first (as FUSO)               | `uncoded` |
@@ -68,6 +69,11 @@ const MAX_SYMBOLS: u16 = 32;
 /// together.
 const SAME_PATH: f64 = 2.0;
 
+/// Repair waits for the ACK if that takes no longer than this: nobody notices so much, a probe timeout is
+/// several times as long, and what has arrived needs none. Where a program asks a host close by for
+/// thousands of things a second, almost all of it has.
+const SOON: Duration = Duration::from_millis(5);
+
 /// The loss rate from which on a path is known to lose packets: each flight of a handshake leaves
 /// twice. On others a flight leaves again when no answer has come.
 const KNOWN_LOSS: f64 = 0.002;
@@ -102,6 +108,15 @@ enum Left {
     NoBudget,
     NoWindow,
     InVain,
+    TooSoon,
+}
+
+/// What comes of looking at unprotected packets.
+enum Plan {
+    Nothing,
+    /// Nothing before this moment.
+    Wait(Instant),
+    Repair(Task),
 }
 
 /// Repair that has been decided on.
@@ -132,11 +147,20 @@ impl Auto {
     }
 
     /// What is to be done about the unprotected packets of `of`, if anything.
-    fn plan(&mut self, of: &PathSnapshot, paths: &[PathSnapshot], unacked: &dyn UnackedView) -> Option<Task> {
-        let exposed = unacked.exposed(of.id, u32::from(self.k_max))?;
+    fn plan(
+        &mut self,
+        now: Instant,
+        of: &PathSnapshot,
+        paths: &[PathSnapshot],
+        unacked: &dyn UnackedView,
+    ) -> Plan {
+        let Some(exposed) = unacked.exposed(of.id, u32::from(self.k_max)) else { return Plan::Nothing };
+        let answered = answered_at(&exposed, of).filter(|at| *at > now);
         let before = self.watches.get(&of.id).and_then(|watch| watch.left);
-        if matches!(before, Some((same, Left::NotNeeded | Left::InVain)) if same == exposed) {
-            return None;
+        match (before, answered) {
+            (Some((same, Left::NotNeeded | Left::InVain)), _) if same == exposed => return Plan::Nothing,
+            (Some((same, Left::TooSoon)), Some(at)) if same == exposed => return Plan::Wait(at),
+            _ => {}
         }
         let Some(on) = Self::carrier(of, paths) else { return self.leave(of.id, exposed, Left::NoWindow) };
         let affordable = self.budget.packets(on.mtu).min(MAX_SYMBOLS);
@@ -157,12 +181,16 @@ impl Auto {
             affordable,
         };
         let task = self.task(of, &exposed, repair_size::plan(&exposure, &means, TARGET), unacked);
-        match task {
-            None => self.leave(of.id, exposed, Left::NotNeeded),
-            Some(_) if self.watches.get_or_default(of.id).mends.leaves_out() => {
+        match (task, answered) {
+            (None, _) => self.leave(of.id, exposed, Left::NotNeeded),
+            (Some(_), Some(at)) => {
+                self.leave(of.id, exposed, Left::TooSoon);
+                Plan::Wait(at)
+            }
+            (Some(_), None) if self.watches.get_or_default(of.id).mends.leaves_out() => {
                 self.leave(of.id, exposed, Left::InVain)
             }
-            task => task,
+            (Some(task), None) => Plan::Repair(task),
         }
     }
 
@@ -197,7 +225,7 @@ impl Auto {
     }
 
     /// Notes that nothing is done about `exposed`; each exposure counts once.
-    fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Option<Task> {
+    fn leave(&mut self, of: PathId, exposed: Exposed, why: Left) -> Plan {
         let watch = self.watches.get_or_default(of);
         if watch.left.replace((exposed, why)) != Some((exposed, why)) {
             match why {
@@ -205,9 +233,10 @@ impl Auto {
                 Left::NoBudget => self.reasons.no_budget += 1,
                 Left::NoWindow => self.reasons.no_window += 1,
                 Left::InVain => self.reasons.in_vain += 1,
+                Left::TooSoon => {}
             }
         }
-        None
+        Plan::Nothing
     }
 
     /// What the path's task asks for next; `None` if it is over, which is noted, or can get no
@@ -259,6 +288,15 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
     way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
 }
 
+/// When the last of these packets of `of` should have been acknowledged, if that is worth waiting for: not
+/// where an answer always takes longer than anybody would wait. Where it does so at the moment there is a
+/// queue, to which repair would only add.
+fn answered_at(exposed: &Exposed, of: &PathSnapshot) -> Option<Instant> {
+    let patience = |rtt: Duration| rtt + rtt / 4;
+    let near = of.measured && patience(of.min_rtt) <= SOON;
+    near.then(|| exposed.last_sent_at + patience(of.expected_rtt).min(SOON))
+}
+
 impl RecoveryPolicy for Auto {
     fn coding(&self) -> Coding {
         self.coding
@@ -266,10 +304,11 @@ impl RecoveryPolicy for Auto {
 
     fn on_opportunity(
         &mut self,
-        _now: Instant,
+        now: Instant,
         paths: &[PathSnapshot],
         unacked: &dyn UnackedView,
     ) -> RecoveryAction {
+        let mut not_before: Option<Instant> = None;
         // The path that loses most comes first.
         let mut order: SmallVec<[(f64, &PathSnapshot); 8]> =
             paths.iter().map(|path| (path.history.loss(), path)).collect();
@@ -283,11 +322,17 @@ impl RecoveryPolicy for Auto {
                 if busy {
                     break;
                 }
-                let Some(task) = self.plan(of, paths, unacked) else { break };
-                self.watches.get_or_default(of.id).task = Some(task);
+                match self.plan(now, of, paths, unacked) {
+                    Plan::Nothing => break,
+                    Plan::Wait(at) => {
+                        not_before = Some(not_before.map_or(at, |other| other.min(at)));
+                        break;
+                    }
+                    Plan::Repair(task) => self.watches.get_or_default(of.id).task = Some(task),
+                }
             }
         }
-        RecoveryAction::Nothing
+        not_before.map_or(RecoveryAction::Nothing, |at| RecoveryAction::WaitUntil { at })
     }
 
     fn on_done(&mut self, action: &RecoveryAction, sent: Option<Carried>) {

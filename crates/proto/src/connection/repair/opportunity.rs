@@ -52,10 +52,11 @@ impl UnackedView for Unacked<'_> {
         let open = records.filter(|(_, p)| p.is_exposed());
         let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
             let number = PacketNumber(number);
-            let Exposed { first, packets, bytes, .. } =
-                all.unwrap_or(Exposed { first: number, last: number, packets: 0, bytes: 0 });
+            let first = all.map_or(number, |all| all.first);
+            let (packets, bytes) = all.map_or((0, 0), |all| (all.packets, all.bytes));
             let bytes = bytes + u64::from(packet.size);
-            Some(Exposed { first, last: number, packets: packets + 1, bytes })
+            let last_sent_at = packet.sent_at;
+            Some(Exposed { first, last: number, packets: packets + 1, bytes, last_sent_at })
         };
         open.take(limit as usize).fold(None, add)
     }

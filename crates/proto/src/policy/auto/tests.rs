@@ -40,7 +40,13 @@ impl UnackedView for Packets {
     fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
         let run = self.source_run(path, None, limit)?;
         let bytes = u64::from(run.packets) * self.bytes;
-        Some(Exposed { first: run.first, last: run.last, packets: run.packets, bytes })
+        Some(Exposed {
+            first: run.first,
+            last: run.last,
+            packets: run.packets,
+            bytes,
+            last_sent_at: Instant::ORIGIN,
+        })
     }
     fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {
         self.numbers.iter().copied().find(|n| path == PathId::ZERO && (first..=last).contains(n))
@@ -106,6 +112,31 @@ fn a_lone_packet_leaves_again_over_the_other_path() {
     let actions = drain(&mut auto, &[path(0), path(1)], &mut Packets::new(1, 1_200));
     assert_eq!(actions, [RecoveryAction::Reinject { packet: PacketNumber(0), of: PathId(0), on: PathId(1) }]);
     assert_eq!(auto.reasons(), RecoveryReasons { single: 1, ..RecoveryReasons::default() });
+}
+
+#[test]
+fn repair_waits_for_an_answer_that_comes_soon() {
+    let waits = |path: PathSnapshot| {
+        let mut auto = auto(Coding::Unacked);
+        match auto.on_opportunity(Instant::ORIGIN, &[path], &Packets::new(1, 1_200)) {
+            RecoveryAction::WaitUntil { at } => {
+                let before = at - Duration::from_micros(1);
+                let again = auto.on_opportunity(before, &[path], &Packets::new(1, 1_200));
+                assert_eq!(again, RecoveryAction::WaitUntil { at });
+                let late = auto.on_opportunity(at, &[path], &Packets::new(1, 1_200));
+                assert!(matches!(late, RecoveryAction::Reinject { .. }), "{late:?}");
+                at - Instant::ORIGIN
+            }
+            RecoveryAction::Reinject { .. } => Duration::ZERO,
+            other => panic!("{other:?}"),
+        }
+    };
+    let us = Duration::from_micros;
+    let near = PathSnapshot { min_rtt: us(800), rtt: us(900), expected_rtt: us(1_000), ..known(0, 1_000, 5) };
+    assert_eq!(waits(near), us(1_250));
+    assert_eq!(waits(PathSnapshot { expected_rtt: us(90_000), ..near }), SOON, "a queue");
+    assert_eq!(waits(PathSnapshot { min_rtt: us(4_001), ..near }), Duration::ZERO, "a round trip to save");
+    assert_eq!(waits(PathSnapshot { measured: false, ..near }), Duration::ZERO, "which may be long");
 }
 
 #[test]
