@@ -121,7 +121,7 @@ pub const METRICS: &[Metric] = &[
     Metric { name: "dropped_share", title: "packets dropped by queues (%)", compute: crowding::dropped },
     Metric {
         name: "settled_s",
-        title: "until completion times are as before the surge (s)",
+        title: "until times are as before the surge (s)",
         compute: crowding::settled,
     },
     Metric { name: "playout_s", title: "playout time (s)", compute: playout::playout },

@@ -9,10 +9,10 @@
 //! | what is un-ACKed and unprotected              | what is sent                                          | counted as |
 //! | --- | --- | --- |
 //! | probable enough to arrive as it is            | nothing                                               | `not_needed` |
-//! | to be acknowledged within [`SOON`]             | nothing before that                                   | - |
 //! | fits one packet (a lone packet always does)   | copies, so many that [`TARGET`] is met (as SLP)        | `single` |
 //! | more, and the peer decodes                    | repair symbols over the block, so many (as CoFUSO)     | `block` |
 //! | more, and it does not                         | one copy of each, oldest first (as FUSO)               | `uncoded` |
+//! | either, without a decoder, and soon ACKed     | nothing before that ([`SOON`])                        | - |
 //! | lost with its repair, on this path            | nothing, but for a trial now and then                 | `in_vain` |
 //! | stuck on a path whose probe timer has fired   | all of it on another path, by the transport           | `moved` |
 //!
@@ -69,10 +69,11 @@ const MAX_SYMBOLS: u16 = 32;
 /// together.
 const SAME_PATH: f64 = 2.0;
 
-/// Repair waits for the ACK if that takes no longer than this: nobody notices so much, a probe timeout is
-/// several times as long, and what has arrived needs none. Where a program asks a host close by for
-/// thousands of things a second, almost all of it has.
-const SOON: Duration = Duration::from_millis(5);
+/// Where the peer does not decode, so that repair means copies of everything, it waits for the ACK if that
+/// takes no longer than this: nobody who looks at a page notices so much, a probe timeout is ten times as
+/// long, and what has arrived needs none. Where a host close by is asked for thousands of things a second,
+/// almost all of it has.
+const SOON: Duration = Duration::from_millis(2);
 
 /// The loss rate from which on a path is known to lose packets: each flight of a handshake leaves
 /// twice. On others a flight leaves again when no answer has come.
@@ -140,6 +141,16 @@ impl Auto {
         }
     }
 
+    /// When the last of these packets of `of` should have been acknowledged, if that is worth waiting for: not
+    /// where an answer always takes longer than anybody would wait. Where it does so at the moment there is a
+    /// queue, to which copies would only add.
+    fn answered_at(&self, exposed: &Exposed, of: &PathSnapshot) -> Option<Instant> {
+        let patience = |rtt: Duration| rtt + rtt / 4;
+        let near = of.measured && patience(of.min_rtt) <= SOON;
+        let waits = near && self.coding == Coding::Nothing;
+        waits.then(|| exposed.last_sent_at + patience(of.expected_rtt).min(SOON))
+    }
+
     /// The path for repair of `of`: the one with room where it is expected first.
     fn carrier<'a>(of: &PathSnapshot, paths: &'a [PathSnapshot]) -> Option<&'a PathSnapshot> {
         let expected = |p: &PathSnapshot| arrival(of, p);
@@ -155,7 +166,7 @@ impl Auto {
         unacked: &dyn UnackedView,
     ) -> Plan {
         let Some(exposed) = unacked.exposed(of.id, u32::from(self.k_max)) else { return Plan::Nothing };
-        let answered = answered_at(&exposed, of).filter(|at| *at > now);
+        let answered = self.answered_at(&exposed, of).filter(|at| *at > now);
         let before = self.watches.get(&of.id).and_then(|watch| watch.left);
         match (before, answered) {
             (Some((same, Left::NotNeeded | Left::InVain)), _) if same == exposed => return Plan::Nothing,
@@ -286,15 +297,6 @@ fn arrival(of: &PathSnapshot, on: &PathSnapshot) -> f64 {
     let loss = if of.id == on.id { on.history.loss() * SAME_PATH } else { on.history.loss() };
     let way = on.pacing_wait + on.expected_rtt / 2;
     way.as_secs_f64() + loss.min(1.0) * of.probe_timeout.as_secs_f64()
-}
-
-/// When the last of these packets of `of` should have been acknowledged, if that is worth waiting for: not
-/// where an answer always takes longer than anybody would wait. Where it does so at the moment there is a
-/// queue, to which repair would only add.
-fn answered_at(exposed: &Exposed, of: &PathSnapshot) -> Option<Instant> {
-    let patience = |rtt: Duration| rtt + rtt / 4;
-    let near = of.measured && patience(of.min_rtt) <= SOON;
-    near.then(|| exposed.last_sent_at + patience(of.expected_rtt).min(SOON))
 }
 
 impl RecoveryPolicy for Auto {

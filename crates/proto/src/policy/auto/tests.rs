@@ -115,9 +115,9 @@ fn a_lone_packet_leaves_again_over_the_other_path() {
 }
 
 #[test]
-fn repair_waits_for_an_answer_that_comes_soon() {
-    let waits = |path: PathSnapshot| {
-        let mut auto = auto(Coding::Unacked);
+fn copies_wait_for_an_answer_that_comes_soon() {
+    let waits_with = |path: PathSnapshot, coding| {
+        let mut auto = auto(coding);
         match auto.on_opportunity(Instant::ORIGIN, &[path], &Packets::new(1, 1_200)) {
             RecoveryAction::WaitUntil { at } => {
                 let before = at - Duration::from_micros(1);
@@ -131,11 +131,13 @@ fn repair_waits_for_an_answer_that_comes_soon() {
             other => panic!("{other:?}"),
         }
     };
+    let waits = |path| waits_with(path, Coding::Nothing);
     let us = Duration::from_micros;
     let near = PathSnapshot { min_rtt: us(800), rtt: us(900), expected_rtt: us(1_000), ..known(0, 1_000, 5) };
     assert_eq!(waits(near), us(1_250));
+    assert_eq!(waits_with(near, Coding::Unacked), Duration::ZERO, "symbols are few");
     assert_eq!(waits(PathSnapshot { expected_rtt: us(90_000), ..near }), SOON, "a queue");
-    assert_eq!(waits(PathSnapshot { min_rtt: us(4_001), ..near }), Duration::ZERO, "a round trip to save");
+    assert_eq!(waits(PathSnapshot { min_rtt: us(1_601), ..near }), Duration::ZERO, "a round trip to save");
     assert_eq!(waits(PathSnapshot { measured: false, ..near }), Duration::ZERO, "which may be long");
 }
 
