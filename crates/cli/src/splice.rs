@@ -31,7 +31,7 @@ const CHUNK: usize = 32 * 1024;
 /// The largest piece of a stream.
 pub(crate) const PIECE: usize = 4 * 1024;
 /// Pieces of a stream that are written to a TCP connection at a time.
-const PIECES: usize = 8;
+const PIECES: usize = 64;
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -233,7 +233,7 @@ async fn pass(
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
 ) -> io::Result<()> {
-    let mut pieces: [Bytes; PIECES] = Default::default();
+    let mut pieces: [Bytes; PIECES] = std::array::from_fn(|_| Bytes::new());
     loop {
         let n = from.read_pieces(&mut pieces).await?;
         if n == 0 {
