@@ -3,7 +3,8 @@
 //! What several write together leaves in a few full datagrams, if the connection's driver lets the
 //! tasks that are ready have their turn before it sends. That costs the runtime a look at its sockets
 //! and wakes its other threads, for nothing where one writes at a time, as on a connection that
-//! carries one transfer or one conversation. Whether it pays is known by what came of it lately.
+//! carries one conversation. Whether it pays is known by what came of it lately. A transfer has enough
+//! for all threads to do, and is faster if they do it at the same time.
 
 use proto::StreamId;
 use units::{Duration, Instant};
@@ -53,9 +54,11 @@ impl Company {
         self.tries > 0
     }
 
-    /// What `writers` wrote is sent now, and others did or did not have their turn before.
-    pub(super) fn on_send(&mut self, now: Instant, writers: Writers) {
+    /// What `writers` wrote is sent now, and others did or did not have their turn before. `is_bulk`
+    /// tells of a transfer.
+    pub(super) fn on_send(&mut self, now: Instant, writers: Writers, is_bulk: bool) {
         match writers {
+            _ if is_bulk => self.tries = TRIES,
             Writers::None => {}
             Writers::Several => self.tries = TRIES,
             Writers::One(id) => {
@@ -87,20 +90,26 @@ mod tests {
         let mut company = Company::default();
         for time in 0..u64::from(TRIES) {
             assert!(company.is_expected());
-            company.on_send(at(time), Writers::One(stream(0)));
+            company.on_send(at(time), Writers::One(stream(0)), false);
         }
         assert!(!company.is_expected());
-        company.on_send(at(5_000), Writers::None);
-        company.on_send(at(5_000), Writers::One(stream(1)));
+        company.on_send(at(5_000), Writers::None, false);
+        company.on_send(at(5_000), Writers::One(stream(1)), false);
         assert!(!company.is_expected(), "long after the other");
-        company.on_send(at(5_100), Writers::One(stream(0)));
+        company.on_send(at(5_100), Writers::One(stream(0)), false);
         assert!(company.is_expected(), "it could have left with the other's");
         for time in 0..u64::from(TRIES) {
-            company.on_send(at(9_000 + time), Writers::One(stream(0)));
+            company.on_send(at(9_000 + time), Writers::One(stream(0)), false);
         }
         assert!(!company.is_expected());
-        company.on_send(at(9_000), Writers::Several);
+        company.on_send(at(9_100), Writers::Several, false);
         assert!(company.is_expected());
+        for time in 0..u64::from(TRIES) {
+            company.on_send(at(9_200 + time), Writers::One(stream(0)), false);
+        }
+        assert!(!company.is_expected());
+        company.on_send(at(9_300), Writers::One(stream(0)), true);
+        assert!(company.is_expected(), "a transfer has begun");
     }
 
     #[test]

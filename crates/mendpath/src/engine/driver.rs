@@ -66,6 +66,8 @@ pub(super) struct Driver {
     gave_way: bool,
     /// Whether that is worth it where others write.
     company: Company,
+    /// Datagrams that came and left since.
+    moved: usize,
     /// The transport has nothing more to do.
     drained: bool,
     /// Local addresses from which the operating system refuses to send.
@@ -103,6 +105,7 @@ impl Driver {
             armed: None,
             gave_way: false,
             company: Company::default(),
+            moved: 0,
             drained: false,
             failing: BTreeSet::new(),
         }
@@ -150,6 +153,7 @@ impl Driver {
             expire(&mut state.proto, now);
         }
         let readers = if batches > 0 { self.tell(&mut state) } else { 0 };
+        self.moved += datagrams;
         let is_bulk = datagrams >= BATCH;
         drop(state);
         if batches > 0 {
@@ -198,6 +202,7 @@ impl Driver {
                 BUFFER.replace(bytes);
                 return Sent::All;
             };
+            self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment));
             if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
                 let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
                 if self.resume(cx, pending).is_pending() {
@@ -295,7 +300,8 @@ impl Driver {
             self.outbox.push(event);
         }
         self.drained |= state.proto.is_drained();
-        self.company.on_send(self.now, std::mem::take(&mut state.writers));
+        let is_bulk = std::mem::take(&mut self.moved) >= BATCH;
+        self.company.on_send(self.now, std::mem::take(&mut state.writers), is_bulk);
         self.tell(&mut state);
         state.proto.poll_timeout()
     }
