@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use mendpath::{
-    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, SendStream, StoppedError, WriteError,
+    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, RecoveryKind, SendStream, StoppedError,
+    WriteError,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -404,7 +405,9 @@ async fn an_answer_and_the_ack_of_its_request_leave_together() {
     const REQUESTS: u64 = 50;
     const LENGTH: usize = 4_000;
     watchdog(async {
-        let pair = Pair::new();
+        // Recovery would follow the answers with packets of its own.
+        let (server, client) = configs();
+        let pair = Pair::with(server.recovery(RecoveryKind::None), client);
         let (client, server) = pair.connect().await;
         let (mut send, mut recv) = client.open_bi().await.unwrap();
         send.write_all(&[1; LENGTH]).await.unwrap();
@@ -415,6 +418,8 @@ async fn an_answer_and_the_ack_of_its_request_leave_together() {
                 requests.read_exact(&mut request).await.unwrap();
                 answers.write_all(b"twenty bytes, no more").await.unwrap();
             }
+            answers.finish().unwrap();
+            answers.finished().await.unwrap();
         });
         let asking = tokio::spawn(async move {
             let mut answer = [0; 21];
