@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn what_one_thread_has_passed_another_fills() {
+        let end = (2 * MAX_LOTS * LOT * PIECE) as u64;
+        let passed = std::thread::spawn(move || {
+            let mut pieces = Pieces::default();
+            (0..end).step_by(PIECE).for_each(|offset| pieces.write(offset, &[0xa5]));
+            pieces.release_all(end);
+        });
+        passed.join().unwrap();
+        assert!(LOTS.lock().unwrap().len() <= MAX_LOTS, "and the rest goes");
+        let taken: Vec<Piece> = (0..MAX_LOTS * LOT).map(|_| fresh()).collect();
+        assert!(taken.iter().any(|piece| piece[0] == 0xa5));
+    }
+
+    #[test]
     fn holes_take_no_memory() {
         let mut pieces = Pieces::default();
         pieces.write(8 << 20, &[1]);
