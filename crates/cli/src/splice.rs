@@ -8,6 +8,7 @@
 use std::{
     future::Future,
     io::{self, IoSlice},
+    ops::RangeInclusive,
     pin::pin,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
     time::Duration,
@@ -26,12 +27,13 @@ use tokio::{
 
 use crate::protocol::StreamCode;
 
-/// Bytes read from a TCP connection at a time; with 1,024 streams 32 MiB at most.
-const CHUNK: usize = 32 * 1024;
+/// Bytes read from a TCP connection at a time: the least, which is all that a conversation takes, and
+/// the most, for a transfer that fills what it is given. With 1,024 transfers at once 128 MiB.
+const CHUNKS: RangeInclusive<usize> = 32 * 1024..=128 * 1024;
 /// The largest piece of a stream.
 pub(crate) const PIECE: usize = 4 * 1024;
 /// Pieces of a stream that are written to a TCP connection at a time.
-const PIECES: usize = 8;
+const PIECES: usize = 64;
 
 /// The reading half of a stream, whose bytes are lent and not copied.
 pub trait ReadPieces {
@@ -216,7 +218,7 @@ async fn copy(
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
 ) -> io::Result<()> {
-    let mut chunk = vec![0; CHUNK];
+    let mut chunk = vec![0; *CHUNKS.start()];
     loop {
         let n = from.read(&mut chunk).await?;
         if n == 0 {
@@ -224,6 +226,22 @@ async fn copy(
         }
         to.write_all(&chunk[..n]).await?;
         moved(n);
+        let next = next_chunk(chunk.len(), n);
+        if next != chunk.len() {
+            chunk = vec![0; next];
+        }
+    }
+}
+
+/// How much to read at a time, where a read of `size` bytes got `read`: a transfer is served with
+/// few calls, and what it took is given back when it ends.
+fn next_chunk(size: usize, read: usize) -> usize {
+    if read == size {
+        *CHUNKS.end()
+    } else if read < CHUNKS.start() / 8 {
+        *CHUNKS.start()
+    } else {
+        size
     }
 }
 
@@ -233,7 +251,7 @@ async fn pass(
     to: &mut (impl AsyncWrite + Unpin),
     moved: impl Fn(usize),
 ) -> io::Result<()> {
-    let mut pieces: [Bytes; PIECES] = Default::default();
+    let mut pieces: [Bytes; PIECES] = std::array::from_fn(|_| Bytes::new());
     loop {
         let n = from.read_pieces(&mut pieces).await?;
         if n == 0 {
@@ -389,6 +407,16 @@ mod tests {
         assert!(matches!(summary.ended, Ended::Complete), "{summary:?}");
         assert_eq!((summary.forth, summary.back), (8, 20));
         assert_eq!(*one_code.lock().unwrap(), None);
+    }
+
+    #[test]
+    fn transfers_are_read_in_large_chunks_and_conversations_in_small_ones() {
+        let (least, most) = (*CHUNKS.start(), *CHUNKS.end());
+        assert_eq!(next_chunk(least, 10_000), least);
+        assert_eq!(next_chunk(least, least), most);
+        assert_eq!(next_chunk(most, least), most, "what has not come yet is no end");
+        assert_eq!(next_chunk(most, most), most);
+        assert_eq!(next_chunk(most, 100), least);
     }
 
     /// Pieces meet a pipe that takes a part of them at a time.

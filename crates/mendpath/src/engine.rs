@@ -5,6 +5,7 @@
 //! knows them.
 
 mod arrivals;
+mod company;
 mod crew;
 mod driver;
 mod ending;

@@ -177,7 +177,10 @@ impl SendStream {
                 }
                 Poll::Pending
             }
-            Ok(taken) => Poll::Ready(Ok(taken)),
+            Ok(taken) => {
+                state.writers.add(self.id);
+                Poll::Ready(Ok(taken))
+            }
             Err(proto::WriteError::Stopped(code)) => Poll::Ready(Err(WriteError::Stopped(code))),
             Err(proto::WriteError::Closed | proto::WriteError::Unknown) => {
                 Poll::Ready(Err(self.ending.stopped().map_or(WriteError::ClosedStream, WriteError::Stopped)))

@@ -1,7 +1,13 @@
 //! One UDP socket, with batches, offload, ECN and the exact local address of every packet.
 
+#[cfg(unix)]
+mod io;
+#[cfg(not(unix))]
+#[path = "socket/portable.rs"]
+mod io;
+
 use std::{
-    io::{self, IoSliceMut},
+    io::{IoSliceMut, Result},
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -9,7 +15,9 @@ use std::{
 
 use proto::{Ecn, NetworkPath, Transmit};
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
-use tokio::{io::Interest, net::UdpSocket, sync::watch, time::timeout};
+use tokio::{sync::watch, time::timeout};
+
+use io::Io;
 
 /// Longest UDP payload over IPv4, bytes; one system call cannot send more, offload or not.
 const MAX_UDP_PAYLOAD: usize = 65_507;
@@ -41,7 +49,7 @@ pub(crate) enum UsedBy {
 /// A bound UDP socket.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    io: UdpSocket,
+    io: Io,
     udp: UdpSocketState,
     local: SocketAddr,
     used_by: UsedBy,
@@ -50,13 +58,13 @@ pub(crate) struct Socket {
 
 impl Socket {
     /// Takes over a bound socket; must be called within the runtime.
-    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> io::Result<Self> {
+    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> Result<Self> {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
         let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let io = UdpSocket::from_std(socket)?;
+        let io = Io::new(socket)?;
         Ok(Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) })
     }
 
@@ -95,7 +103,7 @@ impl Socket {
     /// Sends datagrams of `transmit` from byte `sent` on, as many as one system call takes. Returns
     /// the number of bytes of that call, beside its result: on errors other than `WouldBlock` these
     /// bytes count as lost.
-    pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, io::Result<()>) {
+    pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8], sent: usize) -> (usize, Result<()>) {
         let segment = transmit.segment_size.unwrap_or(transmit.size).max(1);
         let segments = (MAX_UDP_PAYLOAD / segment).min(self.udp.max_gso_segments()).max(1);
         let end = transmit.size.min(sent.saturating_add(segment.saturating_mul(segments)));
@@ -107,7 +115,7 @@ impl Socket {
             segment_size: (contents.len() > segment).then_some(segment),
             src_ip: self.source(&transmit.path),
         };
-        let result = self.io.try_io(Interest::WRITABLE, || self.udp.try_send((&self.io).into(), &out));
+        let result = self.io.try_send(|socket| self.udp.try_send((&socket).into(), &out));
         (contents.len(), result)
     }
 
@@ -135,23 +143,19 @@ impl Socket {
 
     /// Waits until sending may work again, or never will.
     pub(crate) async fn writable(self: Arc<Self>) {
-        // An error shows again when sending, where it is dealt with.
-        let _ = self.io.writable().await;
+        self.io.writable().await;
     }
 
     /// Waits until receiving may work.
-    pub(crate) async fn readable(&self) -> io::Result<()> {
+    pub(crate) async fn readable(&self) -> Result<()> {
         self.io.readable().await
     }
 
     /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many
     /// buffers were used.
-    pub(crate) fn try_recv(
-        &self,
-        buffers: &mut [IoSliceMut<'_>],
-        meta: &mut [RecvMeta],
-    ) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, || self.udp.recv((&self.io).into(), buffers, meta))
+    pub(crate) fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> Result<usize> {
+        let most = buffers.len().min(meta.len());
+        self.io.try_receive(most, |socket| self.udp.recv((&socket).into(), buffers, meta))
     }
 
     /// Between which addresses a received datagram travelled.

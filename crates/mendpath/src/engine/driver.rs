@@ -16,7 +16,13 @@ use tokio::time::Sleep;
 use tracing::{debug, trace};
 use units::{Duration, Instant};
 
-use super::{Shared, inbox::Batch, receive::SLOT_SIZE};
+use super::{
+    Shared,
+    company::Company,
+    inbox::Batch,
+    receive::SLOT_SIZE,
+    shared::{State, Woken},
+};
 use crate::{ConnectionError, PathUpdate, clock, socket::Socket};
 
 /// Datagrams taken in before answers are sent and others may use the connection.
@@ -33,6 +39,10 @@ const MAX_FAILING: usize = 32;
 
 /// The shortest time that the runtime's timer distinguishes.
 const TIMER_GRANULARITY: Duration = Duration::from_millis(1);
+
+/// For how long answers wait at most for whoever was woken to read, if a timer goes off by then
+/// anyhow: far less than any ACK may be delayed.
+const READERS_PATIENCE: Duration = Duration::from_millis(5);
 
 thread_local! {
     /// Packets are built here, so that idle connections own no buffer.
@@ -54,6 +64,12 @@ pub(super) struct Driver {
     armed: Option<Instant>,
     /// Others have had their turn since the connection was last looked at.
     gave_way: bool,
+    /// Whether that is worth it where others write.
+    company: Company,
+    /// Datagrams that came and left since.
+    moved: usize,
+    /// The transport has nothing more to do.
+    drained: bool,
     /// Local addresses from which the operating system refuses to send.
     failing: BTreeSet<SocketAddr>,
 }
@@ -88,29 +104,39 @@ impl Driver {
             now: Instant::ORIGIN,
             armed: None,
             gave_way: false,
+            company: Company::default(),
+            moved: 0,
+            drained: false,
             failing: BTreeSet::new(),
         }
     }
 
-    /// Whether others have their turn first: those who answer requests that came together are woken
-    /// together, and what they all write leaves in a few full datagrams, with one system call.
-    /// Otherwise the first to write would wake us, and its answer leave alone.
-    ///
-    /// What has arrived is taken in at once. The runtime looks here again when it has run out of
+    /// Others have their turn, and then we: the runtime looks here again when it has run out of
     /// tasks that are ready, or after some dozens of them.
-    fn give_way(&mut self, cx: &mut Context<'_>) -> bool {
-        self.gave_way = self.backlog.is_empty() && !self.gave_way;
-        if self.gave_way {
-            self.shared.inbox.give_way();
-            // Its first poll leaves our waker with the runtime.
-            let _ = pin!(tokio::task::yield_now()).poll(cx);
-        }
-        self.gave_way
+    fn give_way(&mut self, cx: &mut Context<'_>) {
+        self.gave_way = true;
+        self.shared.inbox.give_way();
+        // Its first poll leaves our waker with the runtime.
+        let _ = pin!(tokio::task::yield_now()).poll(cx);
     }
 
-    /// Datagrams and due timers.
-    fn receive(&mut self) {
-        let mut state = self.shared.lock();
+    /// Somebody who was woken has their turn, and then we: they wake us as they read. That is less
+    /// work for the runtime than to give way, after which it looks for work for all its threads. If
+    /// they do something else first, we do not wait for it.
+    fn wait_for_reader(&mut self, cx: &mut Context<'_>) {
+        self.gave_way = true;
+        let waits_briefly = self.armed.is_some_and(|armed| armed <= self.now + READERS_PATIENCE);
+        let deadline = if waits_briefly { self.armed } else { Some(self.now + TIMER_GRANULARITY) };
+        if self.arm(cx, deadline) {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Datagrams and due timers. Returns how many were woken who had better read before we answer. Of a
+    /// transfer there is always more, and its sender waits for the ACK.
+    fn receive(&mut self) -> usize {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
         let now = clock::now();
         self.now = now;
         let (mut batches, mut datagrams) = (0, 0);
@@ -126,6 +152,9 @@ impl Driver {
         if !state.proto.is_closed() {
             expire(&mut state.proto, now);
         }
+        let readers = if batches > 0 { self.tell(&mut state) } else { 0 };
+        self.moved += datagrams;
+        let is_bulk = datagrams >= BATCH;
         drop(state);
         if batches > 0 {
             self.shared.engine.spares.give(self.backlog.drain(..batches), SLOT_SIZE);
@@ -135,6 +164,19 @@ impl Driver {
             }
             self.shared.progress.notify_waiters();
         }
+        if is_bulk { 0 } else { readers }
+    }
+
+    /// Tells the application what happened. Returns how many were woken who wait for something to
+    /// read.
+    fn tell(&mut self, state: &mut State) -> usize {
+        let mut readers = 0;
+        while let Some(event) = state.proto.poll_event() {
+            trace!(?event);
+            self.drained |= matches!(event, Event::Drained);
+            readers += usize::from(self.shared.dispatch(state, event) == Woken::Reader);
+        }
+        readers
     }
 
     /// The timers of a closed connection come after sending: a driver that has its turn late would
@@ -160,6 +202,7 @@ impl Driver {
                 BUFFER.replace(bytes);
                 return Sent::All;
             };
+            self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment));
             if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
                 let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
                 if self.resume(cx, pending).is_pending() {
@@ -248,20 +291,19 @@ impl Driver {
         }
     }
 
-    /// Tells the application and the endpoint what happened. Returns whether the connection is
-    /// drained, and when it wants to be woken.
-    fn report(&mut self) -> (bool, Option<Instant>) {
-        let mut state = self.shared.lock();
+    /// Tells the application and the endpoint what happened. Returns when the connection wants to be
+    /// woken.
+    fn report(&mut self) -> Option<Instant> {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
         while let Some(event) = state.proto.poll_endpoint_event() {
             self.outbox.push(event);
         }
-        let mut drained = state.proto.is_drained();
-        while let Some(event) = state.proto.poll_event() {
-            trace!(?event);
-            drained |= matches!(event, Event::Drained);
-            self.shared.dispatch(&mut state, event);
-        }
-        (drained, state.proto.poll_timeout())
+        self.drained |= state.proto.is_drained();
+        let is_bulk = std::mem::take(&mut self.moved) >= BATCH;
+        self.company.on_send(self.now, std::mem::take(&mut state.writers), is_bulk);
+        self.tell(&mut state);
+        state.proto.poll_timeout()
     }
 
     /// Forwards news to the endpoint.
@@ -271,22 +313,25 @@ impl Driver {
         }
     }
 
-    /// Sets the timer. Returns whether it is time already.
+    /// Sees to it that the timer goes off at the deadline, or earlier. Returns whether it is time
+    /// already.
+    ///
+    /// A timer that goes off too early stays as it is: to put it off at every packet, and to bring it
+    /// forward at the next, costs the runtime more than to look here in vain once in a while.
     fn arm(&mut self, cx: &mut Context<'_>, deadline: Option<Instant>) -> bool {
-        let Some(at) = deadline.and_then(clock::timer) else {
+        let Some((deadline, at)) = deadline.and_then(|at| Some((at, clock::timer(at)?))) else {
             self.armed = None;
             self.timer = None;
             return false;
         };
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(at)));
-        if self.armed != deadline {
-            timer.as_mut().reset(at);
-            self.armed = deadline;
+        let earlier = self.armed.is_some_and(|armed| armed <= deadline);
+        if earlier && timer.as_mut().poll(cx).is_pending() {
+            return false;
         }
+        timer.as_mut().reset(at);
         let due = timer.as_mut().poll(cx).is_ready();
-        if due {
-            self.armed = None;
-        }
+        self.armed = (!due).then_some(deadline);
         due
     }
 
@@ -314,15 +359,30 @@ impl Future for Driver {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
         this.shared.inbox.collect(cx.waker(), &mut this.backlog);
-        if this.give_way(cx) {
+        let gave_way = std::mem::take(&mut this.gave_way);
+        // Those who answer requests that came together are woken together. Where there are such, what
+        // they all write leaves together, and not the first's alone, who has woken us.
+        if this.backlog.is_empty() && !gave_way && this.company.is_expected() {
+            this.give_way(cx);
             return Poll::Pending;
         }
-        this.receive();
+        // Those who read come before our answer: it takes along their credit and what they write.
+        match this.receive() {
+            1 if !gave_way => {
+                this.wait_for_reader(cx);
+                return Poll::Pending;
+            }
+            2.. if !gave_way => {
+                this.give_way(cx);
+                return Poll::Pending;
+            }
+            _ => {}
+        }
         let sent = this.send(cx);
         this.expire_closed();
-        let (drained, deadline) = this.report();
+        let deadline = this.report();
         this.tell_endpoint();
-        if drained {
+        if this.drained {
             return Poll::Ready(());
         }
         let deadline = this.patient(deadline, &sent);

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, broadcast, oneshot};
 
 use super::{
     Engine,
+    company::Writers,
     ending::{End, Ending},
     inbox::Inbox,
 };
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) senders: BTreeMap<StreamId, Sender>,
     /// Every live [`RecvStream`](crate::RecvStream), and who waits for its data.
     pub(crate) receivers: BTreeMap<StreamId, Option<Waker>>,
+    /// Whose bytes wait for the driver.
+    pub(crate) writers: Writers,
     /// Who waits for the handshake.
     connected: Option<oneshot::Sender<()>>,
     /// The server did not take our early data: streams from that time are void.
@@ -113,6 +116,7 @@ impl Shared {
             proto,
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
+            writers: Writers::None,
             connected: Some(connected),
             early_rejected: false,
             error: None,
@@ -197,7 +201,7 @@ impl Shared {
     }
 
     /// Tells whom it concerns.
-    pub(crate) fn dispatch(&self, state: &mut State, event: Event) {
+    pub(crate) fn dispatch(&self, state: &mut State, event: Event) -> Woken {
         match event {
             Event::Connected => {
                 if let Some(connected) = state.connected.take() {
@@ -205,7 +209,7 @@ impl Shared {
                 }
             }
             Event::EarlyDataRejected => self.reject_early(state),
-            Event::Stream(event) => self.dispatch_stream(state, event),
+            Event::Stream(event) => return self.dispatch_stream(state, event),
             Event::DatagramReceived => self.datagram_received.notify_waiters(),
             Event::DatagramsUnblocked => self.datagrams_unblocked.notify_waiters(),
             Event::Path(event) => state.dispatch_path(event),
@@ -214,6 +218,7 @@ impl Shared {
             // here.
             _ => {}
         }
+        Woken::NoReader
     }
 
     /// Wakes all that wait for what will not come.
@@ -225,13 +230,14 @@ impl Shared {
         self.datagrams_unblocked.notify_waiters();
     }
 
-    fn dispatch_stream(&self, state: &mut State, event: StreamEvent) {
+    fn dispatch_stream(&self, state: &mut State, event: StreamEvent) -> Woken {
         match event {
             StreamEvent::Opened { dir } => self.opened[index(dir)].notify_waiters(),
             StreamEvent::Available { dir } => self.available[index(dir)].notify_waiters(),
             StreamEvent::Readable(id) => {
-                if let Some(waker) = state.receivers.get_mut(&id).and_then(Option::take) {
-                    waker.wake();
+                if let Some(reader) = state.receivers.get_mut(&id).and_then(Option::take) {
+                    reader.wake();
+                    return Woken::Reader;
                 }
             }
             StreamEvent::Writable(id) => {
@@ -242,7 +248,17 @@ impl Shared {
             StreamEvent::Finished(id) => state.end_sender(id, End::Finished),
             StreamEvent::Stopped { id, code } => state.end_sender(id, End::Stopped(code)),
         }
+        Woken::NoReader
     }
+}
+
+/// Who hears of an event at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// A task that waits for something to read on a stream.
+    Reader,
+    /// Somebody else, or nobody.
+    NoReader,
 }
 
 impl State {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use mendpath::{
-    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, SendStream, StoppedError, WriteError,
+    ConnectionError, ReadError, ReadToEndError, ReceiveLimits, RecoveryKind, SendStream, StoppedError,
+    WriteError,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -394,6 +395,46 @@ async fn what_is_written_at_one_time_leaves_together() {
         while let Some(answered) = answers.join_next().await {
             answered.unwrap();
         }
+    })
+    .await;
+}
+
+/// A request of several packets asks for an ACK at once; whoever answers it has their turn before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn an_answer_and_the_ack_of_its_request_leave_together() {
+    const REQUESTS: u64 = 50;
+    const LENGTH: usize = 4_000;
+    watchdog(async {
+        // Recovery would follow the answers with packets of its own.
+        let (server, client) = configs();
+        let pair = Pair::with(server.recovery(RecoveryKind::None), client);
+        let (client, server) = pair.connect().await;
+        let (mut send, mut recv) = client.open_bi().await.unwrap();
+        send.write_all(&[1; LENGTH]).await.unwrap();
+        let (mut answers, mut requests) = server.accept_bi().await.unwrap();
+        let answering = tokio::spawn(async move {
+            let mut request = [0; LENGTH];
+            for _ in 0..=REQUESTS {
+                requests.read_exact(&mut request).await.unwrap();
+                answers.write_all(b"twenty bytes, no more").await.unwrap();
+            }
+            answers.finish().unwrap();
+            answers.finished().await.unwrap();
+        });
+        let asking = tokio::spawn(async move {
+            let mut answer = [0; 21];
+            recv.read_exact(&mut answer).await.unwrap();
+            let before = server.stats().packets_sent;
+            for _ in 0..REQUESTS {
+                send.write_all(&[1; LENGTH]).await.unwrap();
+                recv.read_exact(&mut answer).await.unwrap();
+            }
+            server.stats().packets_sent - before
+        });
+        let sent = asking.await.unwrap();
+        assert!(sent < REQUESTS * 3 / 2, "{sent} packets for {REQUESTS} answers");
+        answering.await.unwrap();
+        client.close(0u32.into(), b"");
     })
     .await;
 }

@@ -7,13 +7,16 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
 /// Bytes of a piece.
 pub(super) const PIECE: usize = 4_096;
-/// Passed pieces that a thread keeps for its next ones, of whatever stream.
-const MAX_SPARE: usize = 128;
+/// Passed pieces that change hands between threads at a time; a thread keeps twice as many at most.
+const LOT: usize = 64;
+/// Lots that wait for whichever thread has none, 4 MiB.
+const MAX_LOTS: usize = 16;
 
 type Piece = Box<[u8; PIECE]>;
 
@@ -21,15 +24,31 @@ thread_local! {
     static SPARE: RefCell<Vec<Piece>> = const { RefCell::new(Vec::new()) };
 }
 
+/// What one thread has passed and others fill: a stream is often written by one and acknowledged,
+/// or read, by another.
+static LOTS: Mutex<Vec<Vec<Piece>>> = Mutex::new(Vec::new());
+
 fn fresh() -> Piece {
-    SPARE.with_borrow_mut(Vec::pop).unwrap_or_else(|| Box::new([0; PIECE]))
+    SPARE.with_borrow_mut(|spare| {
+        if spare.is_empty()
+            && let Some(lot) = LOTS.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        {
+            *spare = lot;
+        }
+        spare.pop().unwrap_or_else(|| Box::new([0; PIECE]))
+    })
 }
 
 fn give_back(piece: Piece) {
     SPARE.with_borrow_mut(|spare| {
-        if spare.len() < MAX_SPARE {
-            spare.push(piece);
+        if spare.len() == 2 * LOT {
+            let mut lots = LOTS.lock().unwrap_or_else(PoisonError::into_inner);
+            if lots.len() == MAX_LOTS {
+                return;
+            }
+            lots.push(spare.split_off(LOT));
         }
+        spare.push(piece);
     });
 }
 
@@ -200,6 +219,20 @@ mod tests {
         assert_eq!(read(&pieces, 2 * PIECE as u64..end), data[2 * PIECE..]);
         pieces.release_all(end);
         assert_eq!(pieces.memory(), 0);
+    }
+
+    #[test]
+    fn what_one_thread_has_passed_another_fills() {
+        let end = (2 * MAX_LOTS * LOT * PIECE) as u64;
+        let passed = std::thread::spawn(move || {
+            let mut pieces = Pieces::default();
+            (0..end).step_by(PIECE).for_each(|offset| pieces.write(offset, &[0xa5]));
+            pieces.release_all(end);
+        });
+        passed.join().unwrap();
+        assert!(LOTS.lock().unwrap().len() <= MAX_LOTS, "and the rest goes");
+        let taken: Vec<Piece> = (0..MAX_LOTS * LOT).map(|_| fresh()).collect();
+        assert!(taken.iter().any(|piece| piece[0] == 0xa5));
     }
 
     #[test]

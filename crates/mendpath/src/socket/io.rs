@@ -1,0 +1,154 @@
+//! A UDP socket at the runtime, which wakes us for what arrives, and for room to send only while
+//! somebody waits for that.
+//!
+//! The kernel says that a socket has room again for every packet that has left. A runtime that asks
+//! for such news is woken once for each, almost always in vain: the socket was never full.
+
+use std::{
+    io, net,
+    os::fd::{AsFd, BorrowedFd},
+    time::Duration,
+};
+
+use tokio::{
+    io::{Interest, unix::AsyncFd},
+    time::timeout,
+};
+
+/// How long to wait for room where the system has nothing left to wait with (such as descriptors).
+const WITHOUT_NEWS: Duration = Duration::from_millis(1);
+
+/// A socket that does not block.
+#[derive(Debug)]
+pub(super) struct Io(AsyncFd<net::UdpSocket>);
+
+impl Io {
+    /// Takes over a socket; must be called within the runtime.
+    ///
+    /// # Errors
+    /// If the runtime cannot watch it.
+    pub(super) fn new(socket: net::UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        watch(socket, Interest::READABLE).map(Self)
+    }
+
+    /// Waits until receiving may work.
+    ///
+    /// # Errors
+    /// If the runtime ends.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        self.0.readable().await.map(|mut guard| guard.retain_ready())
+    }
+
+    /// Receives with `receive`, which returns how many of `most` messages it got.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none is there, or as `receive`.
+    pub(super) fn try_receive(
+        &self,
+        most: usize,
+        receive: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut received = 0;
+        let result = self.0.try_io(Interest::READABLE, |socket| {
+            received = receive(socket.as_fd())?;
+            // Fewer than there was room for: the queue is empty, which another call need not tell.
+            // What has arrived since makes the socket readable again.
+            if DRAINS && received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        if received > 0 { Ok(received) } else { result.map(|()| 0) }
+    }
+
+    /// Sends with `send`, whatever is known of the socket's room.
+    ///
+    /// # Errors
+    /// `WouldBlock` if the socket is full, or as `send`.
+    pub(super) fn try_send(&self, send: impl FnOnce(BorrowedFd<'_>) -> io::Result<()>) -> io::Result<()> {
+        send(self.0.as_fd())
+    }
+
+    /// Waits until sending may work again, or never will.
+    pub(super) async fn writable(&self) {
+        if self.room().await.is_err() {
+            let _ = timeout(WITHOUT_NEWS, std::future::pending::<()>()).await;
+        }
+    }
+
+    async fn room(&self) -> io::Result<()> {
+        let twin = watch(self.0.get_ref().try_clone()?, Interest::WRITABLE)?;
+        twin.writable().await.map(|mut guard| guard.retain_ready())
+    }
+}
+
+/// Has the runtime watch a socket.
+#[expect(
+    deprecated,
+    reason = "unsound only for types that may close their descriptor before they are dropped"
+)]
+fn watch(socket: net::UdpSocket, interest: Interest) -> io::Result<AsyncFd<net::UdpSocket>> {
+    AsyncFd::with_interest(socket, interest)
+}
+
+/// Whether a call takes all messages that are there, and the runtime hears of each that comes later.
+const DRAINS: bool = cfg!(any(target_os = "linux", target_os = "android"));
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, pin::pin, task::Context};
+
+    use super::*;
+
+    fn bound() -> Io {
+        Io::new(net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap()
+    }
+
+    fn is_ready(future: impl Future) -> bool {
+        pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    fn receive(io: &Io, most: usize) -> io::Result<usize> {
+        io.try_receive(most, |_| io.0.get_ref().recv(&mut [0; 64]).map(|_| 1))
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    #[tokio::test]
+    async fn what_has_taken_all_that_was_there_waits_for_more() {
+        let (io, sender) = (bound(), net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let send = || sender.send_to(b"datagram", io.0.get_ref().local_addr().unwrap()).unwrap();
+        send();
+        io.readable().await.unwrap();
+        assert_eq!(receive(&io, 2).unwrap(), 1);
+        assert!(!is_ready(io.readable()), "without a call that finds nothing");
+        send();
+        io.readable().await.unwrap();
+        assert_eq!(receive(&io, 1).unwrap(), 1);
+        assert!(is_ready(io.readable()), "there may be more than fitted");
+        assert_eq!(receive(&io, 1).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_ready(io.readable()));
+    }
+
+    /// What the runtime's poll asks the kernel for, by its own account.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn nobody_is_woken_because_a_packet_has_left() {
+        use std::{fs, os::fd::AsRawFd};
+
+        const EPOLLOUT: u32 = 4;
+        let io = bound();
+        let watched = |socket: i32| -> Vec<u32> {
+            let infos = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
+            let texts: Vec<String> = infos.filter_map(|info| fs::read_to_string(info.path()).ok()).collect();
+            let of_socket = |line: &str| -> Option<u32> {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                let found = words.first() == Some(&"tfd:") && words.get(1) == Some(&&*socket.to_string());
+                found.then(|| u32::from_str_radix(words[3], 16).unwrap())
+            };
+            texts.iter().flat_map(|text| text.lines()).filter_map(of_socket).collect()
+        };
+        let events = watched(io.0.as_raw_fd());
+        assert!(!events.is_empty(), "the socket is watched");
+        assert!(events.iter().all(|events| events & EPOLLOUT == 0), "{events:x?}");
+        io.writable().await;
+        assert_eq!(watched(io.0.as_raw_fd()), events);
+    }
+}
