@@ -43,17 +43,20 @@ pub mod workload;
 
 mod engine;
 mod event_heap;
+mod events;
 mod pool;
 mod ports;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod wheel;
 
 pub use balance::{Balancer, Balancing};
 pub use capacity::{CapacityTrace, CapacityTraceError};
 pub use codel::Codel;
 pub use engine::{Fabric, FabricStats, Hosts, Limits, Options, PacketEvent, RunError, Tap, Watcher};
 pub use event_heap::EventHeap;
+pub use events::Events;
 pub use failure::{Direction, Failure, Fault};
 pub use packet::{Class, Ecn, HostId, LinkId, Node, Packet, PortId, SwitchId};
 pub use port::{Discipline, Line, Mark, PortStats, QueueLimit};

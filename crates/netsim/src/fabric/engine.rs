@@ -6,7 +6,7 @@ use thiserror::Error;
 use units::{BitRate, Instant};
 
 use super::{
-    Balancing, EventHeap, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
+    Balancing, Events, Fault, HostId, Node, Packet, PortId, PortStats, SwitchId, Topology, TopologyError,
     balance::{Choice, Chooser, flow_hash},
     packet::Head,
     pool::Pool,
@@ -136,7 +136,7 @@ pub struct FabricStats {
 /// The network, with its clock.
 pub struct Fabric<B> {
     now: Instant,
-    events: EventHeap,
+    events: Events,
     timers: usize,
     limits: Limits,
     error: Option<RunError>,
@@ -193,7 +193,7 @@ impl<B: Default> Fabric<B> {
         let chooser = |switch| Chooser::new(options.balancing, SwitchId(switch), options.seed);
         Ok(Self {
             now: Instant::ORIGIN,
-            events: EventHeap::new(),
+            events: Events::default(),
             timers: 0,
             limits: options.limits,
             error: None,
@@ -217,7 +217,7 @@ impl<B: Default> Fabric<B> {
     pub fn run<H: Hosts<B>>(&mut self, hosts: &mut H, until: Instant) -> Result<(), RunError> {
         while let Some((at, event)) = self.events.pop_until(until) {
             self.now = at;
-            if self.pool.most() > MANY_PACKETS {
+            if self.pool.most() > MANY_PACKETS && self.events.begins_turn() {
                 self.look_ahead(hosts);
             }
             if event & TIMER != 0 {
@@ -239,17 +239,22 @@ impl<B: Default> Fabric<B> {
         Ok(())
     }
 
-    /// Reads what the events that may come next will need, and does nothing with it: memory answers
-    /// while this event is handled, and answers to several at a time.
+    /// Reads what the next events will need, and does nothing with it: memory answers to many at a
+    /// time, and while other events are handled. Those that have the next turn are asked about their
+    /// packets; those whose turn it is, whose packets are here since, about their hosts' needs.
     #[inline(never)] // the loop of small fabrics stays small
-    fn look_ahead<H: Hosts<B>>(&self, hosts: &H) {
-        for event in self.events.soon().filter(|event| event & TIMER == 0) {
+    fn look_ahead<H: Hosts<B>>(&mut self, hosts: &H) {
+        for event in self.events.following().filter(|event| event & TIMER == 0) {
             let (port, slot) = port_and_slot(event);
             self.ports.read_ahead(port);
             self.pool.read_ahead(slot);
             if event & DELIVERY != 0 {
-                hosts.expect(self.pool.body(slot));
+                self.pool.ask_ahead(slot);
             }
+        }
+        for event in self.events.near().filter(|event| event & (TIMER | DELIVERY) == DELIVERY) {
+            let (_, slot) = port_and_slot(event);
+            hosts.expect(self.pool.body(slot));
         }
     }
 

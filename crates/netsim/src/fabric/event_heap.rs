@@ -1,4 +1,4 @@
-//! The event queue of a fabric.
+//! The queue of the events that a fabric's [wheel](super::wheel) does not take.
 //!
 //! An implicit heap with four children per entry (one cache line of keys) and a *hole*: taking the
 //! first event leaves the root empty, and the next event to be added falls straight in. A hop takes
@@ -21,7 +21,7 @@ pub struct EventHeap {
 }
 
 #[inline]
-fn key(at: Instant, id: u64) -> u128 {
+pub(super) fn key(at: Instant, id: u64) -> u128 {
     (u128::from(at.as_nanos()) << 64) | u128::from(id)
 }
 
@@ -34,7 +34,12 @@ impl EventHeap {
     /// Adds the event `id` at time `at`.
     #[inline]
     pub fn push(&mut self, at: Instant, id: u64) {
-        let key = key(at, id);
+        self.push_key(key(at, id));
+    }
+
+    /// Adds an event by its key.
+    #[inline]
+    pub(super) fn push_key(&mut self, key: u128) {
         if self.hole {
             self.hole = false;
             self.sink(key);
@@ -48,30 +53,28 @@ impl EventHeap {
     /// Removes the first event if its time is not after `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Instant) -> Option<(Instant, u64)> {
-        if self.hole {
-            self.fill();
-        }
-        let first = *self.keys.first()?;
+        let first = self.first()?;
         let at = Instant::from_nanos((first >> 64) as u64);
         if at > until {
             return None;
         }
-        self.hole = true;
+        self.take_first();
         Some((at, first as u64))
     }
 
-    /// Ids of up to four events, one of which is the first of those that wait after one was taken.
+    /// The first key.
     #[inline]
-    pub fn soon(&self) -> impl Iterator<Item = u64> {
-        self.keys.iter().take(1 + ARITY).skip(1).map(|key| *key as u64)
-    }
-
-    /// Time of the first event.
-    pub fn next_time(&mut self) -> Option<Instant> {
+    pub(super) fn first(&mut self) -> Option<u128> {
         if self.hole {
             self.fill();
         }
-        self.keys.first().map(|first| Instant::from_nanos((first >> 64) as u64))
+        self.keys.first().copied()
+    }
+
+    /// Removes the [first](Self::first), which there is.
+    #[inline]
+    pub(super) fn take_first(&mut self) {
+        self.hole = true;
     }
 
     /// Events waiting.
@@ -165,19 +168,6 @@ mod tests {
         }
         assert_eq!(heap.pop_until(Instant::MAX), None);
         assert!(heap.is_empty());
-    }
-
-    #[test]
-    fn the_next_event_is_among_those_that_come_soon() {
-        let mut rng = Rng::new(Seed(5));
-        let mut heap = EventHeap::new();
-        (0..2_000).for_each(|id| heap.push(Instant::from_nanos(rng.below(5_000)), id));
-        while heap.pop_until(Instant::MAX).is_some() {
-            let soon: Vec<u64> = heap.soon().collect();
-            let next = heap.clone().pop_until(Instant::MAX);
-            assert!(next.is_none_or(|(_, id)| soon.contains(&id)));
-            assert_eq!(soon.is_empty(), next.is_none());
-        }
     }
 
     #[test]

@@ -38,7 +38,17 @@ pub(super) struct Pool<B> {
 /// In a cache line of its own: written where a host sends it, read where one receives it.
 #[derive(Debug)]
 #[repr(align(64))]
-struct Body<B>(B);
+struct Body<B> {
+    body: B,
+    /// Nobody reads it: [`Pool::ask_ahead`] writes it so that memory brings the line.
+    asked: bool,
+}
+
+impl<B> Body<B> {
+    fn new(body: B) -> Self {
+        Self { body, asked: false }
+    }
+}
 
 impl<B: Default> Pool<B> {
     /// A pool of at most `limit` packets.
@@ -52,12 +62,12 @@ impl<B: Default> Pool<B> {
         let flight = Flight { next_leaves: 0, next: NONE, head };
         if let Some(slot) = self.free.pop() {
             self.flights[slot as usize] = flight;
-            self.bodies[slot as usize] = Body(body);
+            self.bodies[slot as usize] = Body::new(body);
             return Some(slot);
         }
         let slot = u32::try_from(self.flights.len()).ok().filter(|slot| *slot < self.limit)?;
         self.flights.push(flight);
-        self.bodies.push(Body(body));
+        self.bodies.push(Body::new(body));
         Some(slot)
     }
 
@@ -69,12 +79,12 @@ impl<B: Default> Pool<B> {
     /// Takes the body out for a moment; the slot stays.
     #[inline]
     pub(super) fn take(&mut self, slot: u32) -> B {
-        std::mem::take(&mut self.bodies[slot as usize].0)
+        std::mem::take(&mut self.bodies[slot as usize].body)
     }
 
     /// Puts back what [`Pool::take`] took.
     pub(super) fn put_back(&mut self, slot: u32, body: B) {
-        self.bodies[slot as usize].0 = body;
+        self.bodies[slot as usize].body = body;
     }
 
     /// Takes the body out and frees the slot.
@@ -90,10 +100,16 @@ impl<B: Default> Pool<B> {
         black_box(self.flights[slot as usize].next);
     }
 
+    /// Asks memory for a packet's body. A write does not wait for its line as a read would.
+    #[inline]
+    pub(super) fn ask_ahead(&mut self, slot: u32) {
+        self.bodies[slot as usize].asked = true;
+    }
+
     /// The body of a packet that it holds.
     #[inline]
     pub(super) fn body(&self, slot: u32) -> &B {
-        &self.bodies[slot as usize].0
+        &self.bodies[slot as usize].body
     }
 
     /// Most packets that it has held at once.
