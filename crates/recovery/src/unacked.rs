@@ -32,6 +32,19 @@ pub struct Exposed {
     pub last_sent_at: Instant,
 }
 
+impl Exposed {
+    /// Those of `before`, if any, and a packet with a higher number.
+    pub fn and(before: Option<Self>, number: PacketNumber, bytes: u64, sent_at: Instant) -> Self {
+        Self {
+            first: before.map_or(number, |before| before.first),
+            last: number,
+            packets: before.map_or(0, |before| before.packets) + 1,
+            bytes: before.map_or(0, |before| before.bytes) + bytes,
+            last_sent_at: sent_at,
+        }
+    }
+}
+
 /// The un-ACKed packets of every path, as the owner of the packet records answers for them.
 ///
 /// "Un-ACKed" is a packet that carries retransmittable data and is neither acknowledged nor
@@ -120,15 +133,10 @@ pub(crate) mod test_view {
 
         fn exposed(&self, path: PathId, limit: u32) -> Option<Exposed> {
             let packets = self.0.range((path, PacketNumber::ZERO)..=(path, PacketNumber::MAX));
-            let mut numbers = packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number);
-            let first = numbers.next()?;
-            let one = Exposed { first, last: first, packets: 1, bytes: 1_200, last_sent_at: Instant::ORIGIN };
-            Some(numbers.take(limit as usize - 1).fold(one, |all, last| Exposed {
-                last,
-                packets: all.packets + 1,
-                bytes: all.bytes + 1_200,
-                ..all
-            }))
+            let numbers = packets.filter(|(_, resent)| !**resent).map(|((_, number), _)| *number);
+            numbers
+                .take(limit as usize)
+                .fold(None, |all, number| Some(Exposed::and(all, number, 1_200, Instant::ORIGIN)))
         }
 
         fn next_unacked(

@@ -362,12 +362,8 @@ impl UnackedView for Connection {
         let sub = self.subs.get(path.0 as usize)?;
         let from = sub.resend_from.max(sub.board.una);
         let open = sub.board.from(from).filter(|(_, sent)| !sent.has(SACKED | COPY | CODED | PROTECTED));
-        open.take(limit as usize).fold(None, |all, (seq, sent)| {
-            let first = all.map_or(number(seq), |all: Exposed| all.first);
-            let (packets, bytes) = all.map_or((0, 0), |all| (all.packets, all.bytes));
-            let bytes = bytes + u64::from(sent.payload);
-            Some(Exposed { first, last: number(seq), packets: packets + 1, bytes, last_sent_at: sent.at })
-        })
+        open.take(limit as usize)
+            .fold(None, |all, (seq, sent)| Some(Exposed::and(all, number(seq), sent.payload.into(), sent.at)))
     }
 
     fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {

@@ -139,24 +139,25 @@ fn return_to(paths: &[Quality], size: usize, careful_resume: bool, returns: u64)
     mean((2..returns + 2).map(|seed| connect(seed).request(size, &plans).unwrap().completion).collect())
 }
 
+/// `gain` of the named pairs and of so many of a seed, the least first.
+fn gains(seed: u64, count: u64, gain: impl Fn(Pair) -> f64) -> Vec<f64> {
+    let pairs = Pair::named().into_iter().chain((0..count).map(|n| Pair::random(Seed(seed), n)));
+    let mut gains: Vec<f64> = pairs.map(gain).collect();
+    gains.sort_by(f64::total_cmp);
+    gains
+}
+
 #[test]
 fn two_paths_that_are_known_are_no_slower_than_new_ones() {
     for size in [60_000, 1_000_000] {
-        let pairs = Pair::named().into_iter().chain((0..24).map(|n| Pair::random(Seed(99), n)));
-        let mut gains = Vec::new();
-        for pair in pairs {
+        let gains = gains(99, 24, |pair| {
             let [known, anew] = [true, false].map(|resume| return_to(&[pair.0, pair.1], size, resume, 1));
             let gain = anew.as_secs_f64() / known.as_secs_f64();
             assert!(gain >= 0.92, "{pair}, {size} bytes: {known}, anew {anew}");
-            gains.push(gain);
-        }
-        gains.sort_by(f64::total_cmp);
-        let half = gains[gains.len() / 2];
-        println!(
-            "two paths, {size} bytes: {:.2} to {:.2} times as fast, half above {half:.2}",
-            gains[0],
-            gains[gains.len() - 1]
-        );
+            gain
+        });
+        let [least, half, most] = [0, gains.len() / 2, gains.len() - 1].map(|n| gains[n]);
+        println!("two paths, {size} bytes: {least:.2} to {most:.2} times as fast, half above {half:.2}");
         assert!(half >= 1.2, "{gains:?}");
     }
 }
@@ -165,16 +166,13 @@ fn two_paths_that_are_known_are_no_slower_than_new_ones() {
 #[test]
 fn two_known_paths_are_hardly_slower_than_the_better_one() {
     for size in [60_000, 1_000_000] {
-        let pairs = Pair::named().into_iter().chain((0..40).map(|n| Pair::random(Seed(98), n)));
-        let mut gains = Vec::new();
-        for pair in pairs {
+        let gains = gains(98, 40, |pair| {
             let alone = [pair.0, pair.1].map(|path| return_to(&[path], size, true, RETURNS));
             let both = return_to(&[pair.0, pair.1], size, true, RETURNS);
             let gain = alone[0].min(alone[1]).as_secs_f64() / both.as_secs_f64();
             assert!(gain >= 0.65, "{pair}, {size} bytes: {both}, alone {} {}", alone[0], alone[1]);
-            gains.push(gain);
-        }
-        gains.sort_by(f64::total_cmp);
+            gain
+        });
         let [least, tenth, half] = [0, gains.len() / 10, gains.len() / 2].map(|n| gains[n]);
         println!("two known paths to the better one, {size} bytes: {least:.2}, {tenth:.2}, {half:.2}");
         assert!(tenth >= 0.92 && half >= 1.0, "{gains:?}");

@@ -25,6 +25,12 @@ pub(super) fn key(at: Instant, id: u64) -> u128 {
     (u128::from(at.as_nanos()) << 64) | u128::from(id)
 }
 
+/// What a [`key`] is of.
+#[inline]
+pub(super) fn event(key: u128) -> (Instant, u64) {
+    (Instant::from_nanos((key >> 64) as u64), key as u64)
+}
+
 impl EventHeap {
     /// An empty queue.
     pub fn new() -> Self {
@@ -53,13 +59,12 @@ impl EventHeap {
     /// Removes the first event if its time is not after `until`.
     #[inline]
     pub fn pop_until(&mut self, until: Instant) -> Option<(Instant, u64)> {
-        let first = self.first()?;
-        let at = Instant::from_nanos((first >> 64) as u64);
+        let (at, id) = event(self.first()?);
         if at > until {
             return None;
         }
         self.take_first();
-        Some((at, first as u64))
+        Some((at, id))
     }
 
     /// The first key.

@@ -8,7 +8,7 @@
 use units::Instant;
 
 use super::{
-    event_heap::{EventHeap, key},
+    event_heap::{EventHeap, event, key},
     wheel::Wheel,
 };
 
@@ -73,7 +73,7 @@ impl Events {
     #[inline]
     pub fn pop_until(&mut self, until: Instant) -> Option<(Instant, u64)> {
         let first = self.first()?;
-        let at = Instant::from_nanos((first >> 64) as u64);
+        let (at, id) = event(first);
         if at > until {
             return None;
         }
@@ -86,7 +86,7 @@ impl Events {
         if self.until_looked == 0 {
             self.adapt(at.as_nanos());
         }
-        Some((at, first as u64))
+        Some((at, id))
     }
 
     /// The first key.
@@ -135,7 +135,7 @@ impl Events {
 
     /// Time of the first event.
     pub fn next_time(&mut self) -> Option<Instant> {
-        self.first().map(|first| Instant::from_nanos((first >> 64) as u64))
+        self.first().map(|first| event(first).0)
     }
 
     /// Whether a turn has begun since the last call: [`near`](Self::near) and
@@ -147,12 +147,12 @@ impl Events {
 
     /// Ids of the events whose turn it is. Some of the heap's may come between.
     pub(super) fn near(&self) -> impl Iterator<Item = u64> {
-        self.near.iter().map(|key| *key as u64)
+        self.near.iter().map(|key| event(*key).1)
     }
 
     /// Ids of those that have the next turn, as far as it is known now.
     pub(super) fn following(&self) -> impl Iterator<Item = u64> {
-        self.wheel.following().map(|key| key as u64)
+        self.wheel.following().map(|key| event(key).1)
     }
 
     /// Events waiting.

@@ -50,15 +50,9 @@ impl UnackedView for Unacked<'_> {
         let records =
             path.sent().iter_from(path.exposed_below()).take(MAX_RECORDS_PER_SYMBOL * limit as usize);
         let open = records.filter(|(_, p)| p.is_exposed());
-        let add = |all: Option<Exposed>, (number, packet): (u64, &SentPacket)| {
-            let number = PacketNumber(number);
-            let first = all.map_or(number, |all| all.first);
-            let (packets, bytes) = all.map_or((0, 0), |all| (all.packets, all.bytes));
-            let bytes = bytes + u64::from(packet.size);
-            let last_sent_at = packet.sent_at;
-            Some(Exposed { first, last: number, packets: packets + 1, bytes, last_sent_at })
-        };
-        open.take(limit as usize).fold(None, add)
+        open.take(limit as usize).fold(None, |all, (number, packet)| {
+            Some(Exposed::and(all, PacketNumber(number), packet.size.into(), packet.sent_at))
+        })
     }
 
     fn next_unacked(&self, path: PathId, first: PacketNumber, last: PacketNumber) -> Option<PacketNumber> {
