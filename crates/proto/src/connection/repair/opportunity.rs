@@ -6,7 +6,7 @@ use units::{Duration, Instant};
 use crate::{
     by_path::ByPath,
     connection::Connection,
-    path::{Path, sent::SentPacket, snapshot::View},
+    path::{Path, snapshot::View},
     policy::{Carried, RecoveryAction, SentData},
     wire::PathId,
 };
