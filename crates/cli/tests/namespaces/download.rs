@@ -1,7 +1,7 @@
 //! A download through the pair, every byte of which is checked.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
     sync::{Arc, Condvar, Mutex},
 };
@@ -77,7 +77,7 @@ impl Download {
         let mut chunk = vec![0; 1 << 16];
         while self.at < bytes {
             let want = (bytes - self.at).min(chunk.len() as u64) as usize;
-            let n = self.tcp.read(&mut chunk[..want]).expect("the download goes on");
+            let n = read(&mut self.tcp, &mut chunk[..want]).expect("the download goes on");
             assert!(n > 0, "the download ended after {} of {} bytes", self.at, self.size);
             let right = chunk[..n].iter().zip(self.at..).all(|(got, at)| *got == byte(at));
             assert!(right, "a byte between {} and {} is wrong", self.at, self.at + n as u64);
@@ -88,7 +88,17 @@ impl Download {
     /// Reads all that is left, and the end.
     pub fn finish(mut self) {
         self.read_to(self.size);
-        assert_eq!(self.tcp.read(&mut [0]).expect("a clean end"), 0, "more came than was sent");
+        assert_eq!(read(&mut self.tcp, &mut [0]).expect("a clean end"), 0, "more came than was sent");
+    }
+}
+
+/// Reads some bytes. Calls with a timeout are not begun again by themselves after a signal (signal(7)).
+fn read(tcp: &mut TcpStream, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match tcp.read(bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
     }
 }
 
