@@ -291,10 +291,10 @@ pub struct ServerArgs {
     /// Proxied connections per client at a time.
     #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_streams: u32,
-    /// Worker threads, each with a socket of its own on the address; Linux takes each packet to
-    /// its worker. With one, all threads share.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub workers: u8,
+    /// Worker threads, each with a socket and clients of its own; Linux takes each packet to its
+    /// worker [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: Option<u8>,
     /// How this side mends what it sends, so downloads: none, proactive, fuso, cofuso, ctcp, slp,
     /// streaming, auto.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]

@@ -33,7 +33,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::{
+    runtime::Builder,
+    signal::unix::{Signal, SignalKind, signal},
+};
 use tracing::info;
 
 use crate::{
@@ -49,6 +52,21 @@ use crate::{
     token::Service,
     transport::Choice,
 };
+
+/// So many workers, or one for each core.
+fn workers(wanted: Option<u8>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    wanted.map_or_else(cores, usize::from)
+}
+
+/// The threads that a command works on. A client has one connection, whose driver and whose streams
+/// would only wake each other from one thread to the next (docs/decisions/0035).
+pub fn threads(command: &Command) -> Builder {
+    match command {
+        Command::Client(_) | Command::Send(_) | Command::Receive(_) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    }
+}
 
 /// Does what the command line says, and returns the exit code; `reload` reads it again.
 ///

@@ -28,7 +28,7 @@ fn main() -> ExitCode {
         }
     };
     console::init_logs(cli.verbose, cli.log_format);
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match commands::threads(&cli.command).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             console::say(format_args!(

@@ -17,7 +17,8 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc, time::Durat
 
 use hyper::Uri;
 use mendpath::{
-    Connection, ConnectionError, Endpoint, Incoming, ServerConfig, TransportConfig, ZeroRttAccepted,
+    Connection, ConnectionError, Endpoint, EndpointBuilder, Incoming, ServerConfig, TransportConfig,
+    ZeroRttAccepted,
 };
 use mendpath_h3::ALPN;
 use tokio::{
@@ -70,8 +71,8 @@ pub struct ServeOptions {
     pub access_log: Option<PathBuf>,
     /// Connections at a time, of each kind.
     pub max_connections: usize,
-    /// Threads that HTTP/3 has for itself, each with its own socket.
-    pub workers: usize,
+    /// Threads that HTTP/3 has for itself, each with its own socket; without, it runs where it is made.
+    pub workers: Option<usize>,
     /// Whether safe requests are answered that came before the handshake was complete.
     pub early_data: bool,
     /// The transport below HTTP/3.
@@ -134,12 +135,9 @@ impl WebServer {
         let hangup = signal(SignalKind::hangup()).ok();
         let certificate = Arc::new(Certificate::new(options.certificate.clone())?);
         let (listener, address) = listen(options.listen)?;
-        let endpoint = Endpoint::builder()
-            .server(http3_config(options, &certificate))
-            .bind(address)
-            .workers(options.workers)
-            .build()
-            .map_err(|error| cannot_listen(address, "UDP", &error))?;
+        let endpoint = Endpoint::builder().server(http3_config(options, &certificate)).bind(address);
+        let endpoint = options.workers.into_iter().fold(endpoint, EndpointBuilder::workers);
+        let endpoint = endpoint.build().map_err(|error| cannot_listen(address, "UDP", &error))?;
         let tcp = Tcp::new(listener, &certificate, options);
         let memory = Arc::<Memory>::default();
         let statistics = Statistics::new(endpoint.clone(), memory.clone());

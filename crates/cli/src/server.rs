@@ -66,8 +66,8 @@ use crate::{
 pub struct ServerOptions {
     /// The UDP address to listen on.
     pub listen: SocketAddr,
-    /// Threads with a socket of their own each, on that address.
-    pub workers: usize,
+    /// Threads with a socket of their own each, on that address; without, it runs where it is made.
+    pub workers: Option<usize>,
     /// Host, or host and port, for the invitation; guessed when there is none. Those after the
     /// first are other servers with the same keys.
     pub advertise: Vec<Advertise>,
@@ -208,7 +208,7 @@ impl ProxyServer {
             None => Endpoint::builder(),
         };
         let builder = match sockets.is_empty() {
-            true => builder.bind(options.listen).workers(options.workers),
+            true => options.workers.into_iter().fold(builder.bind(options.listen), EndpointBuilder::workers),
             false => sockets.into_iter().fold(builder, EndpointBuilder::socket),
         };
         let (endpoint, config) =

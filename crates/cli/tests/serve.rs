@@ -41,7 +41,7 @@ fn serve(content: Content, limits: Limits, kept: impl Send + 'static) -> SocketA
         listen: "127.0.0.1:0".parse().unwrap(),
         certificate: None,
         access_log: None,
-        workers: 1,
+        workers: None,
         max_connections: 16,
         early_data: true,
         transport: Choice::default(),

@@ -13,7 +13,7 @@ use crate::{
     BindError, ClientConfig, ConnectError, Connecting, EndpointStats, Incoming, PathOptions, QuicLb,
     ResetKey, ServerConfig,
     bind::bind,
-    engine::{Crew, EndpointHandle},
+    engine::{Crew, EndpointHandle, Threads},
     steer::{GroupError, Steered},
 };
 
@@ -264,19 +264,20 @@ impl EndpointBuilder {
         self
     }
 
-    /// So many workers, 1 to 64, instead of one: each has a socket of its own on every address, a
-    /// thread of its own and its own connections, and the kernel takes each packet to its worker by
-    /// the connection id. See [`Incoming::runtime`] for how an application works on that thread,
-    /// too. With sockets that the caller has bound, and where the system cannot steer (other than
-    /// Linux, or not permitted), there is one worker, and a log line says so.
+    /// So many workers, 1 to 64: each has a socket of its own on every address, a thread of its own
+    /// and its own connections, and the kernel takes each packet to its worker by the connection id.
+    /// See [`Incoming::runtime`] for how an application works on that thread, too. Without this, the
+    /// endpoint runs on the current runtime. So it does instead of several workers with sockets that
+    /// the caller has bound, and where the system cannot steer (other than Linux, or not permitted):
+    /// a log line says so.
     #[must_use]
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers.clamp(1, Steering::MAX_WORKERS));
         self
     }
 
-    /// Binds the sockets and starts to receive: on the current tokio runtime, but for several
-    /// workers.
+    /// Binds the sockets and starts to receive: on the current tokio runtime, or on the threads of
+    /// its workers.
     ///
     /// # Errors
     /// If a socket cannot be bound, or there is no tokio runtime here.
@@ -296,7 +297,8 @@ impl EndpointBuilder {
         let steering = proto.steering(self.workers.unwrap_or(1));
         let steered = Steered::new(steering, proto.cid_len());
         let Some(groups) = self.bind_groups(&steered)? else {
-            let crew = Crew::new(vec![proto], None, self.client.take())?;
+            let threads = if self.workers == Some(1) { Threads::Own } else { Threads::Callers };
+            let crew = Crew::new(vec![proto], threads, None, self.client.take())?;
             let endpoint = Endpoint { handle: EndpointHandle::new(crew) };
             for local in self.bind {
                 endpoint.bind(local)?;
@@ -306,7 +308,8 @@ impl EndpointBuilder {
             }
             return Ok(endpoint);
         };
-        let crew = Crew::new(proto.into_workers(steering), Some(steered), self.client.take())?;
+        let workers = proto.into_workers(steering);
+        let crew = Crew::new(workers, Threads::Own, Some(steered), self.client.take())?;
         for group in groups {
             crew.add_sockets(group)?;
         }
@@ -319,7 +322,7 @@ impl EndpointBuilder {
             return Ok(None);
         }
         if !self.sockets.is_empty() {
-            info!("one worker instead of {}: the sockets are others'", steered.workers());
+            info!("no threads for {} workers: the sockets are others'", steered.workers());
             return Ok(None);
         }
         let groups = self.bind.iter().map(|local| steered.bind(*local)).collect();
@@ -327,7 +330,7 @@ impl EndpointBuilder {
             Ok(groups) => Ok(Some(groups)),
             Err(GroupError::Bind(error)) => Err(with_address(error)),
             Err(GroupError::Share(error)) => {
-                info!("one worker instead of {}: the system steers no packets: {error}", steered.workers());
+                info!("no threads for {} workers: the system steers no packets: {error}", steered.workers());
                 Ok(None)
             }
         }

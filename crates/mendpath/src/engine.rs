@@ -35,7 +35,7 @@ use self::{
     thread::Thread,
 };
 pub(crate) use self::{
-    crew::Crew,
+    crew::{Crew, Threads},
     ending::{End, Ending},
     handle::{EndpointHandle, Handle},
     migrate::migrate,

@@ -44,10 +44,10 @@ pub struct ServeArgs {
     /// Connections at a time by TCP, and as many by QUIC.
     #[arg(long, default_value_t = 4_096, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub max_connections: u32,
-    /// Worker threads for HTTP/3, each with a socket of its own on the address; Linux takes each packet to
-    /// its worker. With one, all threads share.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
-    pub workers: u8,
+    /// Worker threads for HTTP/3, each with a socket and clients of its own; Linux takes each packet to
+    /// its worker [default: one for each core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub workers: Option<u8>,
     /// How HTTP/3 mends what is lost: none, proactive, fuso, slp, auto. Browsers know no repair
     /// symbols, so copies do it.
     #[arg(long, value_name = "SCHEME", default_value = "auto", value_parser = parse_recovery)]

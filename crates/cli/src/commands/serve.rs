@@ -9,6 +9,7 @@ use std::{
 use super::{
     Signals,
     service::{self, Reloading},
+    workers,
 };
 use crate::{
     admin,
@@ -30,7 +31,7 @@ pub(super) async fn run(args: ServeArgs, reload: Reload) -> Result<(), Failure> 
         certificate: certificate(&args)?,
         access_log: args.access_log,
         max_connections: args.max_connections as usize,
-        workers: args.workers.into(),
+        workers: Some(workers(args.workers)),
         early_data: args.early_data,
         transport: Choice {
             recovery: args.recovery,

@@ -5,7 +5,7 @@ mod drain;
 use super::{
     GOODBYE, Signals, print,
     service::{self, Reloading},
-    state_dir,
+    state_dir, workers,
 };
 use mendpath::QuicLb;
 
@@ -40,7 +40,7 @@ pub(super) async fn run(args: ServerArgs, reload: Reload) -> Result<(), Failure>
     let transport = choice(&args);
     let options = ServerOptions {
         listen: args.listen,
-        workers: args.workers.into(),
+        workers: Some(workers(args.workers)),
         advertise: args.advertise,
         state: state_dir(args.state)?,
         policy: DestinationPolicy::new(args.allow_private),

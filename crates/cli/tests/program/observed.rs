@@ -253,6 +253,12 @@ fn series_that_matter_are_there(observed: &Observed) {
     ] {
         has(&observed.server, series);
     }
+    // One socket by another is a matter of Linux.
+    #[cfg(target_os = "linux")]
+    {
+        let workers = samples(&observed.server)["mendpath_worker_connections"]["worker"].len();
+        assert_eq!(workers, std::thread::available_parallelism().unwrap().get(), "a worker for each core");
+    }
 }
 
 fn logs_and_traces_agree(observed: &Observed) {

@@ -36,7 +36,7 @@ pub async fn within<T>(test: impl Future<Output = T>) -> T {
 
 pub fn server_options(state: &Path, policy: DestinationPolicy) -> ServerOptions {
     ServerOptions {
-        workers: 1,
+        workers: None,
         listen: ANY,
         advertise: Vec::new(),
         state: state.to_owned(),

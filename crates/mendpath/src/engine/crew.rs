@@ -27,6 +27,15 @@ use crate::{
 /// Clients that may wait to be accepted; more are refused.
 const MAX_BACKLOG: usize = 1_024;
 
+/// Where an endpoint's engines run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// On the runtime of who makes the endpoint.
+    Callers,
+    /// Each on one of its own.
+    Own,
+}
+
 /// The engines of an endpoint.
 pub(crate) struct Crew {
     engines: Box<[Arc<Engine>]>,
@@ -61,23 +70,23 @@ struct Door {
 }
 
 impl Crew {
-    /// Without sockets. One endpoint without I/O runs on the runtime that this is called on,
-    /// several on threads of their own.
+    /// Without sockets. Each endpoint without I/O runs on the runtime that this is called on, or on a
+    /// thread of its own.
     ///
     /// # Errors
     /// If this is no tokio runtime, or there can be no more threads.
     pub(crate) fn new(
         workers: Vec<proto::Endpoint>,
+        threads: Threads,
         steered: Option<Steered>,
         client: Option<ClientConfig>,
     ) -> io::Result<Self> {
         let here = Runtime::try_current().map_err(io::Error::other)?;
         let common = Arc::<Common>::default();
-        let alone = workers.len() == 1;
         let start = |(index, proto)| {
-            let (runtime, thread) = match alone {
-                true => (here.clone(), None),
-                false => thread::start(index).map(|(runtime, thread)| (runtime, Some(thread)))?,
+            let (runtime, thread) = match threads {
+                Threads::Callers => (here.clone(), None),
+                Threads::Own => thread::start(index).map(|(runtime, thread)| (runtime, Some(thread)))?,
             };
             Ok(Arc::new(Engine::new(proto, index, runtime, thread, common.clone())))
         };

@@ -129,6 +129,36 @@ async fn closing_ends_every_worker() {
     .await;
 }
 
+/// What works for a client of the only worker is on its thread, and what does not ask for workers is
+/// where the endpoint was made.
+#[tokio::test]
+async fn one_worker_has_a_thread_of_its_own() {
+    watchdog(async {
+        let here = std::thread::current().id();
+        for workers in [Some(1), None] {
+            let (server, client) = configs();
+            let builder = Endpoint::builder().server(server).bind(LOOPBACK);
+            let builder = workers.into_iter().fold(builder, mendpath::EndpointBuilder::workers);
+            let server = builder.build().unwrap();
+            let client = Endpoint::builder().bind(LOOPBACK).client(client).build().unwrap();
+            let pair = Pair { server, client };
+            assert_eq!(pair.server.workers(), 1);
+            let (accepted, thread) = tokio::join!(connect(&pair), async {
+                let incoming = pair.server.accept().await.unwrap();
+                let runtime = incoming.runtime();
+                let served = runtime.spawn(async move {
+                    let connection = incoming.await.unwrap();
+                    (connection, std::thread::current().id())
+                });
+                served.await.unwrap()
+            });
+            assert_eq!(thread.1 == here, workers.is_none());
+            drop(accepted);
+        }
+    })
+    .await;
+}
+
 /// A socket that others have bound, as a service manager hands over, is one socket: one worker. One
 /// that is added later is received by one worker and used by all.
 #[tokio::test]
