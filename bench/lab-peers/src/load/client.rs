@@ -11,10 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, Bytes};
-use h3::{
-    client::SendRequest,
-    error::{Code, StreamError},
-};
+use h3::{client::SendRequest, error::StreamError};
 use http::{Request, StatusCode};
 use quinn::crypto::rustls::QuicClientConfig;
 use rustls::RootCertStore;
@@ -124,8 +121,9 @@ async fn ask(mut connection: Requests, uri: String, bytes: usize, received: Arc<
         let mut stream = connection.send_request(Request::get(&uri).body(())?).await?;
         match stream.finish().await {
             Ok(()) => {}
-            // It has what it needs of the request (RFC 9114 section 4.1).
-            Err(StreamError::RemoteTerminate { code: Code::H3_NO_ERROR, .. }) => {}
+            // It has what it needs of the request (RFC 9114 section 4.1). Quinn, whose program drops the
+            // stream before its end has come, says so by another code. The response will tell.
+            Err(StreamError::RemoteTerminate { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         let response = stream.recv_response().await?;
