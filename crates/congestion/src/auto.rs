@@ -311,7 +311,9 @@ impl Auto {
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
-            if let Some(queue) = self.queue(Some(delay)).filter(|_| !self.base.is_probing()) {
+            if !self.base.is_probing()
+                && let Some(queue) = self.queue(Some(delay))
+            {
                 self.appeal.on_round(ended.delivered, self.backoff(queue));
             }
         }
