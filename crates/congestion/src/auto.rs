@@ -13,10 +13,11 @@
 //! - *chance* otherwise: the window is multiplied by RTT_min / RTT, which is 1 without a queue, and
 //!   never less than 0.7. So the queue is drained for the sake of others, and that is all.
 //!
-//! Losses are counted in bursts, as far as the path is known to lose in bursts by chance.
+//! Losses are counted in bursts, as far as the path is known to lose in bursts by chance. What was
+//! given up without a queue comes back once losses have turned out to be chance.
 //!
-//! docs/decisions/0011-auto-congestion.md, 0014-bursty-loss.md and 0027-losses-come-with-delay.md have
-//! what else was tried, and the figures.
+//! docs/decisions/0011-auto-congestion.md, 0014-bursty-loss.md, 0027-losses-come-with-delay.md and
+//! 0036-reductions-taken-back.md have what else was tried, and the figures.
 //!
 //! | symbol            | here                 | unit    |
 //! |-------------------|----------------------|---------|
@@ -34,6 +35,7 @@ use units::{Duration, Instant};
 
 use crate::{
     Ack, Config, Controller, ControllerKind, Cubic, Loss, PathWindow, Phase, State,
+    appeal::{Appeal, Former},
     base_rtt::BaseRtt,
     chance::Chance,
     cubic::BETA,
@@ -72,6 +74,8 @@ pub struct Auto {
     ended_by_load: bool,
     /// Boxed, as is what else is seldom there: every path of every connection has a controller.
     trial: Option<Box<Trial>>,
+    /// What was given up without a queue.
+    appeal: Appeal,
     /// How often slow start may still go on although a small window was lost twice.
     pardons: u8,
     /// The most that was in flight in the last round trip and in the current one, in bytes: what
@@ -99,6 +103,7 @@ impl Auto {
             delays: DelayAtLoss::default(),
             ended_by_load: false,
             trial: None,
+            appeal: Appeal::default(),
             pardons: PARDONS,
             flight: [0; 2],
             peak: Duration::ZERO,
@@ -112,6 +117,8 @@ impl Auto {
     fn answer(&mut self, now: Instant, sent_at: Instant, factor: f64) {
         if !self.cubic.covers(sent_at) {
             self.group.on_answered(now);
+            let former = Former { window: self.cubic.window(), slow_start: self.cubic.in_slow_start() };
+            self.appeal.on_answer(former, !self.is_clear());
         }
         self.cubic.reduce(now, sent_at, factor);
     }
@@ -121,11 +128,13 @@ impl Auto {
         if self.group.joins(group) {
             // Others have had too little for as long as it took to find out.
             self.answer(now, now, BETA);
+            self.appeal.settle();
             self.cubic.forget_plateau();
         }
         if let Some(at) = self.group.look(now, group) {
             if !self.cubic.covers(at) {
                 self.cubic.reduce(now, now, BETA);
+                self.appeal.settle();
                 self.rounds.confirm();
             }
             self.group.on_answered(at);
@@ -171,6 +180,17 @@ impl Auto {
     /// Whether a queue is so short that it counts as none.
     fn is_quiet(&self, queue: Duration) -> bool {
         self.queued(queue) <= BURST || queue <= self.peak / LITTLE
+    }
+
+    /// Whether it is known that there is no queue.
+    fn is_clear(&self) -> bool {
+        self.queue(self.longest()).is_some_and(|queue| self.is_quiet(queue))
+    }
+
+    /// Whether there is no queue even if none of the delay is jitter.
+    fn is_bare(&self) -> bool {
+        let delay = self.longest().zip(self.base.min());
+        delay.is_some_and(|(delay, min)| self.is_quiet(delay.saturating_sub(min)))
     }
 
     /// Whether what this round trip has lost is congestion where the queue is `queue`.
@@ -250,10 +270,25 @@ impl Auto {
         {
             // A new route: what the old one delivered is no measure.
             self.rounds.forget_best();
+            self.appeal.forget();
             self.resume_slow_start();
             return;
         }
         self.cubic.reduce(now, sent_at, beta.max(BETA));
+    }
+
+    /// Takes back what was given up for losses that have turned out to be chance, as another one
+    /// without a queue shows under a lower load.
+    fn take_back(&mut self) {
+        if !self.delays.is_chance() || self.trial.is_some() || !self.is_bare() {
+            return;
+        }
+        let Some(former) = self.appeal.on_chance(self.cubic.window()) else { return };
+        self.cubic.set_window(former.window, Some(former.window));
+        if former.slow_start && !self.rounds.has_filled() {
+            // It goes on if the next round trips show no queue.
+            self.rounds.doubt();
+        }
     }
 
     /// Ends slow start when there is a queue, or nothing more to be had.
@@ -276,6 +311,11 @@ impl Auto {
         }
         if let Some(delay) = self.queueing.last_round() {
             self.base.on_round(delay);
+            if !self.base.is_probing()
+                && let Some(queue) = self.queue(Some(delay))
+            {
+                self.appeal.on_round(ended.delivered, self.backoff(queue));
+            }
         }
         self.learn(ended);
         self.notice_rise(ack);
@@ -284,7 +324,7 @@ impl Auto {
     }
 
     fn on_mostly_lost(&mut self, ack: &Ack) {
-        if self.queue(self.longest()).is_some_and(|queue| self.is_quiet(queue)) {
+        if self.is_clear() {
             self.charge(ack.now, Charge::MostlyLost);
         } else {
             self.answer(ack.now, ack.largest_sent_at, 0.5);
@@ -396,6 +436,7 @@ impl Controller for Auto {
             trial.on_loss(loss.largest_sent_at, lost);
         }
         self.on_gap(loss.now, loss.largest_sent_at, by_load);
+        self.take_back();
     }
 
     fn on_persistent_congestion(&mut self, now: Instant) {
@@ -405,6 +446,7 @@ impl Controller for Auto {
         (self.floor, self.half, self.peak) = (LossFloor::default(), HalfLoad::default(), Duration::ZERO);
         (self.chance, self.trial) = (Chance::default(), None);
         (self.delays, self.ended_by_load) = (DelayAtLoss::default(), false);
+        self.appeal.forget();
         self.rounds = SlowStartRounds::default();
     }
 
@@ -419,6 +461,7 @@ impl Controller for Auto {
         if !self.cubic.covers(largest_sent) {
             self.group.on_answered(now);
         }
+        self.appeal.settle();
         self.cubic.on_ecn_ce(now, largest_sent);
     }
 
@@ -430,6 +473,7 @@ impl Controller for Auto {
     fn set_window(&mut self, window: u64, ssthresh: Option<u64>) {
         self.cubic.set_window(window, ssthresh);
         self.trial = None;
+        self.appeal.settle();
         self.rounds = SlowStartRounds::default();
     }
 

@@ -22,6 +22,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod aimd;
+mod appeal;
 mod auto;
 mod balia;
 mod base_rtt;

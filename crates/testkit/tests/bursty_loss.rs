@@ -1,5 +1,6 @@
 //! Long transfers where losses come in bursts: neither the controller nor recovery takes them for
-//! congestion. docs/decisions/0014-bursty-loss.md has the figures.
+//! congestion. docs/decisions/0014-bursty-loss.md and 0036-reductions-taken-back.md have the
+//! figures.
 
 use std::ops::RangeInclusive;
 
@@ -40,12 +41,12 @@ fn transport(recovery: RecoveryKind) -> TransportConfig {
     TransportConfig { recovery, ..TransportConfig::default() }
 }
 
-/// 0.89 is what slow start leaves of a path without loss.
+/// 0.91 is what slow start leaves of a path without loss.
 #[test]
 fn one_path_is_full() {
     for chain in CHAINS {
         let share = goodput(chain, 1, 11..=13, &transport(RecoveryKind::Auto));
-        assert!(share >= 0.75, "{chain:?}: {share}");
+        assert!(share >= 0.83, "{chain:?}: {share}");
     }
 }
 
@@ -54,20 +55,21 @@ fn two_paths_are_full_and_recovery_costs_nothing() {
     for chain in CHAINS {
         let [auto, none] =
             [RecoveryKind::Auto, RecoveryKind::None].map(|kind| goodput(chain, 2, 11..=13, &transport(kind)));
-        assert!(auto >= 0.7 && auto >= 0.95 * none, "{chain:?}: {auto}, without recovery {none}");
+        assert!(auto >= 0.78 && auto >= 0.95 * none, "{chain:?}: {auto}, without recovery {none}");
     }
 }
 
 /// A burst that falls into the first round trip is not taken for one that the path does not bear.
 #[test]
 fn who_knows_the_path_fills_it_no_less() {
-    for paths in [1, 2] {
+    for (paths, least) in [(1, 0.84), (2, 0.78)] {
         for chain in CHAINS {
             let [known, anew] = [true, false].map(|careful_resume| {
                 let transport = TransportConfig { careful_resume, ..transport(RecoveryKind::Auto) };
                 goodput(chain, paths, 11..=30, &transport)
             });
             println!("{paths} paths, {chain:?}: {known:.3}, anew {anew:.3}");
+            assert!(anew >= least, "{paths} paths, {chain:?}: {anew}");
             assert!(known >= 0.97 * anew, "{paths} paths, {chain:?}: {known}, anew {anew}");
         }
     }
