@@ -16,7 +16,8 @@ pub(crate) struct Aimd {
     window: f64,
     ssthresh: Option<f64>,
     recovery: RecoveryPeriod,
-    undo: Option<Undo>,
+    /// Boxed, since most paths have none.
+    undo: Option<Box<Undo>>,
     /// Nothing has been acknowledged or lost yet, so that a new datagram size means a new initial
     /// window.
     fresh: bool,
@@ -95,7 +96,8 @@ impl Aimd {
         if self.recovery.covers(sent_at) {
             return false;
         }
-        self.undo = Some(Undo { window: self.window, ssthresh: self.ssthresh, recovery: self.recovery });
+        let undo = Undo { window: self.window, ssthresh: self.ssthresh, recovery: self.recovery };
+        self.undo = Some(Box::new(undo));
         self.recovery.begin(now);
         self.ssthresh = Some(window);
         self.window = window.max(self.floor());

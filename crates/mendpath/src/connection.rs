@@ -14,12 +14,11 @@ use proto::{
     StreamsStats, VarInt,
 };
 use rustls::pki_types::CertificateDer;
-use tokio::sync::Notify;
 
 use crate::{
     ConnectionError, OpenPathError, Path, PathOptions, PathUpdates, RecvStream, SendDatagramError,
     SendStream, clock,
-    engine::{Handle, Shared, index, open_path},
+    engine::{Handle, Shared, Signal, index, open_path},
     waits::Waits,
 };
 
@@ -494,7 +493,7 @@ impl Wanted {
     }
 
     /// What tells that another attempt may do.
-    fn changed(self, shared: &Shared) -> &Arc<Notify> {
+    fn changed(self, shared: &Shared) -> &Signal {
         match self {
             Self::Open(dir) => &shared.available[index(dir)],
             Self::Accept(dir) => &shared.opened[index(dir)],

@@ -15,6 +15,7 @@ mod migrate;
 mod open_path;
 mod receive;
 mod shared;
+mod signal;
 mod thread;
 
 use std::{
@@ -41,6 +42,7 @@ pub(crate) use self::{
     migrate::migrate,
     open_path::{APPLICATION_ABANDON_PATH, open_path},
     shared::{Sender, Shared, State, index},
+    signal::Signal,
 };
 use crate::{
     BindError, ClientConfig, ConnectError, ConnectionError, PathOptions, ServerConfig,

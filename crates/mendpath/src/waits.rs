@@ -2,11 +2,12 @@
 
 use std::{
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll, ready},
 };
 
-use tokio::sync::{Notify, futures::OwnedNotified};
+use tokio::sync::futures::OwnedNotified;
+
+use crate::engine::Signal;
 
 /// Kinds of things that a handle may wait for at a time.
 const SLOTS: usize = 7;
@@ -22,7 +23,7 @@ impl Waits {
         &mut self,
         cx: &mut Context<'_>,
         slot: usize,
-        changed: &Arc<Notify>,
+        changed: &Signal,
         mut attempt: impl FnMut() -> Result<Option<T>, E>,
     ) -> Poll<Result<T, E>> {
         let place = &mut self.0[slot];
@@ -34,7 +35,7 @@ impl Waits {
         }
         loop {
             // It counts from now on, so nothing is missed between the attempt and the poll.
-            let notified = place.get_or_insert_with(|| Box::pin(changed.clone().notified_owned()));
+            let notified = place.get_or_insert_with(|| Box::pin(changed.notify().clone().notified_owned()));
             if let Some(result) = attempt().transpose() {
                 *place = None;
                 return Poll::Ready(result);

@@ -1,10 +1,10 @@
 //! Connection ids of both directions, per path (RFC 9000 section 5.1, draft-ietf-quic-multipath-21
 //! section 3.2).
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, PoisonError},
-};
+mod of_path;
+mod rows;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_chacha::rand_core::RngCore;
 use ring::hmac;
@@ -15,6 +15,8 @@ use crate::{
     steering::Steering,
     wire::{ConnectionId, PathId, ResetToken, TransportError, TransportErrorCode},
 };
+use of_path::{IssuedCid, LocalPathCids, RemoteCid, RemotePathCids, has_issued};
+use rows::{Row as _, Rows};
 
 /// Length of the connection ids that we issue, unless they are for balancers to read
 /// ([`QuicLb`]).
@@ -117,54 +119,12 @@ pub(crate) struct LocalCid {
     pub(crate) token: ResetToken,
 }
 
-/// A connection id the peer issued; we put it into packets for the peer.
-#[derive(Clone, Copy, Debug)]
-struct RemoteCid {
-    sequence: u64,
-    cid: ConnectionId,
-    /// What the peer's stateless reset for it bears; unknown for a client's first id.
-    token: Option<ResetToken>,
-    /// Some packet may have carried it: it stays with the address that packet went to (RFC 9000
-    /// section 9.5), and from then on its token counts (section 10.3.1).
-    used: bool,
-}
-
-/// The same as it is kept: its token follows from it.
-#[derive(Clone, Copy, Debug)]
-struct IssuedCid {
-    sequence: u64,
-    cid: ConnectionId,
-}
-
-#[derive(Debug, Default)]
-struct LocalPathCids {
-    issued: Vec<IssuedCid>,
-    next_sequence: u64,
-    /// The peer is asked to give up those below.
-    retire_prior_to: u64,
-}
-
-#[derive(Debug, Default)]
-struct RemotePathCids {
-    /// The first one is in use.
-    known: VecDeque<RemoteCid>,
-    retire_prior_to: u64,
-    largest_sequence: Option<u64>,
-    /// Packets go to the first one.
-    in_use: bool,
-}
-
-impl LocalPathCids {
-    /// How many the peer may keep.
-    fn wanted(&self) -> u64 {
-        self.issued.iter().filter(|c| c.sequence >= self.retire_prior_to).count() as u64
-    }
-}
-
 /// Both ends' connection ids.
 pub(crate) struct CidRegistry {
-    local: ByPath<LocalPathCids>,
-    remote: ByPath<RemotePathCids>,
+    local: Rows<LocalPathCids>,
+    remote: Rows<RemotePathCids>,
+    /// The first of the peer's for every path that packets take.
+    destinations: ByPath<ConnectionId>,
     reset_key: Arc<hmac::Key>,
     maker: CidMaker,
     /// Reset tokens may have changed since the endpoint was told.
@@ -183,64 +143,87 @@ impl CidRegistry {
         maker: CidMaker,
     ) -> Self {
         let mut registry = Self {
-            local: ByPath::new(),
-            remote: ByPath::new(),
+            local: Rows::new(),
+            remote: Rows::new(),
+            destinations: ByPath::new(),
             reset_key,
             maker,
             resets_changed: false,
             retiring: 0,
         };
         let first = IssuedCid { sequence: 0, cid: local };
-        registry.local.insert(
-            PathId::ZERO,
-            LocalPathCids { issued: vec![first], next_sequence: 1, retire_prior_to: 0 },
-        );
+        registry.local.change(PathId::ZERO, |cids| {
+            *cids = LocalPathCids { issued: vec![first], next_sequence: 1, retire_prior_to: 0 };
+        });
         registry.set_initial_remote(remote);
         registry
+    }
+
+    /// Changes what is known of the peer's connection ids for a path.
+    fn change_remote<R>(&mut self, path: PathId, change: impl FnOnce(&mut RemotePathCids) -> R) -> R {
+        self.remote.change(path, |cids| {
+            let outcome = change(cids);
+            match cids.known.first().filter(|_| cids.in_use) {
+                Some(first) => _ = self.destinations.insert(path, first.cid),
+                None => _ = self.destinations.remove(&path),
+            }
+            outcome
+        })
+    }
+
+    /// The same for a path for which there are any.
+    fn change_known_remote<R>(
+        &mut self,
+        path: PathId,
+        change: impl FnOnce(&mut RemotePathCids) -> R,
+    ) -> Option<R> {
+        self.remote.packed(path)?;
+        Some(self.change_remote(path, change))
     }
 
     /// Replaces the remote connection id of the handshake: the peer's first packet names its own
     /// choice.
     pub(crate) fn set_initial_remote(&mut self, cid: ConnectionId) {
-        let known = VecDeque::from([RemoteCid { sequence: 0, cid, token: None, used: true }]);
-        let cids = RemotePathCids { known, largest_sequence: Some(0), in_use: true, ..Default::default() };
-        self.remote.insert(PathId::ZERO, cids);
+        let known = vec![RemoteCid { sequence: 0, cid, token: None, used: true }];
+        self.change_remote(PathId::ZERO, |cids| {
+            *cids = RemotePathCids { known, retire_prior_to: 0, largest_sequence: Some(0), in_use: true };
+        });
     }
 
     /// The token for the server's first connection id, from its transport parameters.
     pub(crate) fn set_initial_reset_token(&mut self, token: ResetToken) {
-        let first = self.remote.get_mut(&PathId::ZERO).and_then(|cids| cids.known.front_mut());
-        if let Some(first) = first.filter(|cid| cid.sequence == 0) {
-            first.token = Some(token);
-            self.resets_changed = true;
-        }
+        let known = self.change_known_remote(PathId::ZERO, |cids| {
+            let first = cids.known.first_mut().filter(|cid| cid.sequence == 0);
+            first.map(|first| first.token = Some(token))
+        });
+        self.resets_changed |= known.flatten().is_some();
     }
 
     /// Packets are about to go to the peer's connection id for `path`.
     pub(crate) fn begin_use(&mut self, path: PathId) {
-        if let Some(cids) = self.remote.get_mut(&path) {
+        let begun = self.change_known_remote(path, |cids| {
             cids.in_use = true;
             cids.known.iter_mut().take(1).for_each(|c| c.used = true);
-            self.resets_changed = true;
-        }
+        });
+        self.resets_changed |= begun.is_some();
     }
 
     /// The tokens of the peer's connection ids in use on every path, if they may have changed since
     /// the last call.
     pub(crate) fn changed_reset_tokens(&mut self) -> Option<Vec<ResetToken>> {
-        core::mem::take(&mut self.resets_changed).then(|| self.reset_tokens().copied().collect())
+        core::mem::take(&mut self.resets_changed).then(|| self.reset_tokens().collect())
     }
 
-    fn reset_tokens(&self) -> impl Iterator<Item = &ResetToken> {
-        let known = self.remote.values().flat_map(|cids| &cids.known);
-        known.filter(|cid| cid.used).filter_map(|cid| cid.token.as_ref())
+    fn reset_tokens(&self) -> impl Iterator<Item = ResetToken> {
+        let rows = self.remote.iter().filter_map(|(_, mut row)| RemotePathCids::unpack(&mut row));
+        rows.flat_map(|cids| cids.known).filter(|cid| cid.used).filter_map(|cid| cid.token)
     }
 
     /// Whether a datagram with this end is a stateless reset of the connection. Takes the same time
     /// whatever matches.
     pub(crate) fn is_reset(&self, end: &[u8; 16]) -> bool {
         let end = ResetToken(*end);
-        self.reset_tokens().fold(false, |found, token| found | (*token == end))
+        self.reset_tokens().fold(false, |found, token| found | (token == end))
     }
 
     /// The length of our connection ids.
@@ -251,50 +234,50 @@ impl CidRegistry {
     /// The path that a packet to `cid` belongs to. Looked for in all that were issued, of which there
     /// are a few per path; the paths that carry the most come first.
     pub(crate) fn path_of(&self, cid: &ConnectionId) -> Option<PathId> {
-        let has = |cids: &LocalPathCids| cids.issued.iter().any(|issued| issued.cid == *cid);
-        self.local.keys().zip(self.local.values()).find(|(_, cids)| has(cids)).map(|(path, _)| *path)
+        self.local.iter().find_map(|(path, row)| has_issued(row, cid).then_some(path))
     }
 
     /// Issues connection ids for `path` until the peer has `target`; the new ones are returned.
     pub(crate) fn issue(&mut self, path: PathId, target: u64, rng: &mut impl RngCore) -> Vec<LocalCid> {
-        let cids = self.local.get_or_default(path);
-        let missing = target.saturating_sub(cids.wanted());
-        cids.issued.reserve_exact(missing as usize);
-        let mut new = Vec::with_capacity(missing as usize);
-        for _ in 0..missing {
-            let (sequence, cid) = (cids.next_sequence, self.maker.make(rng));
-            cids.next_sequence += 1;
-            cids.issued.push(IssuedCid { sequence, cid });
-            new.push(LocalCid { sequence, cid, token: reset_token(&self.reset_key, &cid) });
-        }
-        new
+        let Self { local, maker, reset_key, .. } = self;
+        local.change(path, |cids| {
+            let new = (cids.wanted()..target).map(|_| {
+                let (sequence, cid) = (cids.next_sequence, maker.make(rng));
+                cids.next_sequence += 1;
+                cids.issued.push(IssuedCid { sequence, cid });
+                LocalCid { sequence, cid, token: reset_token(reset_key, &cid) }
+            });
+            new.collect()
+        })
     }
 
     /// Asks the peer to give up all our connection ids of `path` for new ones, which are to be
     /// issued next (RFC 9000 section 5.1.2). False while it has not given up those of the last
     /// time.
     pub(crate) fn rotate(&mut self, path: PathId) -> bool {
-        let Some(cids) = self.local.get_mut(&path) else { return false };
-        let ready = cids.issued.iter().all(|c| c.sequence >= cids.retire_prior_to);
-        if ready {
-            cids.retire_prior_to = cids.next_sequence;
-        }
-        ready
+        let rotated = self.local.change_known(path, |cids| {
+            let ready = cids.issued.iter().all(|c| c.sequence >= cids.retire_prior_to);
+            if ready {
+                cids.retire_prior_to = cids.next_sequence;
+            }
+            ready
+        });
+        rotated.unwrap_or(false)
     }
 
     /// The Retire Prior To field of what we issue for `path`.
     pub(crate) fn retire_prior_to(&self, path: PathId) -> u64 {
-        self.local.get(&path).map_or(0, |c| c.retire_prior_to)
+        self.local.get(path).map_or(0, |c| c.retire_prior_to)
     }
 
     /// The sequence number that our next connection id for `path` will have.
     pub(crate) fn next_local_sequence(&self, path: PathId) -> u64 {
-        self.local.get(&path).map_or(0, |c| c.next_sequence)
+        self.local.get(path).map_or(0, |c| c.next_sequence)
     }
 
     /// The sequence number that the peer's next connection id for `path` should have.
     pub(crate) fn next_remote_sequence(&self, path: PathId) -> u64 {
-        self.remote.get(&path).and_then(|c| c.largest_sequence).map_or(0, |largest| largest + 1)
+        self.remote.get(path).and_then(|c| c.largest_sequence).map_or(0, |largest| largest + 1)
     }
 
     /// We owe the peer a RETIRE_CONNECTION_ID.
@@ -318,7 +301,7 @@ impl CidRegistry {
 
     /// The record of an issued and not retired connection id.
     pub(crate) fn local(&self, path: PathId, sequence: u64) -> Option<LocalCid> {
-        let issued = self.local.get(&path)?.issued.iter().find(|c| c.sequence == sequence)?;
+        let issued = self.local.get(path)?.issued.into_iter().find(|c| c.sequence == sequence)?;
         let token = reset_token(&self.reset_key, &issued.cid);
         Some(LocalCid { sequence, cid: issued.cid, token })
     }
@@ -329,7 +312,7 @@ impl CidRegistry {
         path: PathId,
         sequence: u64,
     ) -> Result<Option<ConnectionId>, TransportError> {
-        let Some(cids) = self.local.get_mut(&path) else { return Ok(None) };
+        let Some(cids) = self.local.get(path) else { return Ok(None) };
         if sequence >= cids.next_sequence {
             return Err(TransportError::new(
                 TransportErrorCode::PROTOCOL_VIOLATION,
@@ -337,7 +320,7 @@ impl CidRegistry {
             ));
         }
         let Some(at) = cids.issued.iter().position(|c| c.sequence == sequence) else { return Ok(None) };
-        Ok(Some(cids.issued.remove(at).cid))
+        Ok(Some(self.local.change(path, |cids| cids.issued.remove(at).cid)))
     }
 
     /// The peer offers a connection id. Returns the sequence numbers to retire in answer.
@@ -350,100 +333,60 @@ impl CidRegistry {
         token: ResetToken,
     ) -> Result<Vec<u64>, TransportError> {
         self.resets_changed = true;
-        let cids = self.remote.get_or_default(path);
-        let violation = |reason| Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
-        if cids.known.front().is_some_and(|c| c.cid.is_empty()) {
-            return violation("another connection id from a peer that chose an empty one");
-        }
-        if let Some(same) = cids.known.iter().find(|c| c.sequence == sequence || c.cid == cid) {
-            if same.sequence != sequence || same.cid != cid || same.token.is_some_and(|t| t != token) {
-                return violation("a connection id was issued twice with different content");
-            }
-            return Ok(Vec::new());
-        }
-        cids.retire_prior_to = cids.retire_prior_to.max(retire_prior_to);
-        let mut retired: Vec<u64> = Vec::new();
-        let floor = cids.retire_prior_to;
-        let before = cids.known.front().map(|c| c.cid);
-        cids.known.retain(|c| {
-            let keep = c.sequence >= floor;
-            if !keep {
-                retired.push(c.sequence);
-            }
-            keep
-        });
-        let seen_before = cids.largest_sequence.is_some_and(|largest| sequence <= largest);
-        if sequence < floor
-            || (seen_before && sequence + ACTIVE_CID_LIMIT * 4 < cids.largest_sequence.unwrap_or(0))
-        {
-            retired.push(sequence);
-        } else {
-            // Few, and most of them wait for paths that may never open.
-            cids.known.reserve_exact(1);
-            cids.known.push_back(RemoteCid { sequence, cid, token: Some(token), used: false });
-        }
-        // The one in use is gone: another takes over, best one that no packet has carried.
-        if cids.in_use && cids.known.front().map(|c| c.cid) != before {
-            let unused = cids.known.iter().position(|c| !c.used).unwrap_or(0);
-            cids.known.swap(0, unused);
-            cids.known.iter_mut().take(1).for_each(|c| c.used = true);
-        }
-        cids.largest_sequence = Some(cids.largest_sequence.map_or(sequence, |l| l.max(sequence)));
-        if cids.known.len() as u64 > ACTIVE_CID_LIMIT {
-            return Err(TransportError::new(
-                TransportErrorCode::CONNECTION_ID_LIMIT_ERROR,
-                "more connection ids than active_connection_id_limit",
-            ));
-        }
-        Ok(retired)
+        self.change_remote(path, |cids| cids.on_new(sequence, retire_prior_to, cid, token))
     }
 
     /// What to put into packets on `path`.
     pub(crate) fn remote(&self, path: PathId) -> Option<ConnectionId> {
-        Some(self.remote.get(&path)?.known.front()?.cid)
+        let first = || self.remote.get(path)?.known.first().map(|c| c.cid);
+        self.destinations.get(&path).copied().or_else(first)
     }
 
     /// Takes a connection id that no packet has carried yet. A peer whose connection ids are empty
     /// has nothing else to offer, which then serves every address.
     pub(crate) fn unused_remote(&mut self, path: PathId) -> Option<ConnectionId> {
         self.resets_changed = true;
-        let known = &mut self.remote.get_mut(&path)?.known;
-        if let Some(empty) = known.front().filter(|c| c.cid.is_empty()) {
-            return Some(empty.cid);
-        }
-        let unused = known.iter_mut().skip(1).find(|c| !c.used)?;
-        unused.used = true;
-        Some(unused.cid)
+        self.change_known_remote(path, |RemotePathCids { known, .. }| {
+            if let Some(empty) = known.first().filter(|c| c.cid.is_empty()) {
+                return Some(empty.cid);
+            }
+            let unused = known.iter_mut().skip(1).find(|c| !c.used)?;
+            unused.used = true;
+            Some(unused.cid)
+        })?
     }
 
     /// Packets on `path` carry `cid` from now on, if the peer has not retired it meanwhile.
     pub(crate) fn use_remote(&mut self, path: PathId, cid: &ConnectionId) {
-        let Some(known) = self.remote.get_mut(&path).map(|c| &mut c.known) else { return };
-        if let Some(at) = known.iter().position(|c| c.cid == *cid) {
-            known.swap(0, at);
-        }
+        self.change_known_remote(path, |RemotePathCids { known, .. }| {
+            if let Some(at) = known.iter().position(|c| c.cid == *cid) {
+                known.swap(0, at);
+            }
+        });
     }
 
     /// Whether the peer issued `cid` for `path` and it has not been retired.
     pub(crate) fn knows_remote(&self, path: PathId, cid: &ConnectionId) -> bool {
-        self.remote.get(&path).is_some_and(|c| c.known.iter().any(|known| known.cid == *cid))
+        self.remote.get(path).is_some_and(|c| c.known.iter().any(|known| known.cid == *cid))
     }
 
     /// Gives up one of the peer's connection ids; returns its sequence number, which the peer must
     /// be told.
     pub(crate) fn retire_remote(&mut self, path: PathId, cid: &ConnectionId) -> Option<u64> {
         self.resets_changed = true;
-        let known = &mut self.remote.get_mut(&path)?.known;
-        let at = known.iter().position(|c| c.cid == *cid && !c.cid.is_empty())?;
-        Some(known.remove(at)?.sequence)
+        self.change_known_remote(path, |RemotePathCids { known, .. }| {
+            let at = known.iter().position(|c| c.cid == *cid && !c.cid.is_empty())?;
+            Some(known.remove(at).sequence)
+        })?
     }
 
     /// Forgets everything about an abandoned path; returns our connection ids that nobody may use
     /// any more.
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
-        self.remote.remove(&path);
+        self.remote.remove(path);
+        self.destinations.remove(&path);
         self.resets_changed = true;
-        self.local.remove(&path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect())
+        self.local.remove(path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect())
     }
 }
 

@@ -17,12 +17,17 @@
 //! | `silence`    | probe timeouts, and receivers that wait in vain                            |
 //! | `admission`  | what a client may use up before the application lets it in               |
 //! | `close`      | how a connection ends                                                     |
+//! | `declared`   | what the peer's transport parameters say                                  |
+//! | `counters`   | what is counted                                                           |
 //! | `timers`     | deadlines                                                                 |
+//! | `rest`       | what is given back when nothing happens                                   |
 //! | `neglect`    | the rule that whatever waits has one                                      |
 
 mod acks;
 mod admission;
 mod close;
+mod counters;
+mod declared;
 mod early;
 mod event;
 #[cfg(feature = "fuzzing")]
@@ -37,6 +42,7 @@ mod observe;
 mod packet;
 mod receive;
 pub(crate) mod repair;
+mod rest;
 mod retry;
 mod silence;
 mod timers;
@@ -45,7 +51,6 @@ mod transmit;
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use rand_chacha::{ChaCha12Rng, rand_core::SeedableRng};
 use ring::hmac;
 use units::{Duration, Instant};
 
@@ -59,6 +64,7 @@ use crate::{
     config::TransportConfig,
     datagrams::{DatagramOptions, Datagrams},
     path::{Path, loss::LossOutcome, newly_acked::NewlyAcked, sent::ControlFrame, table::Paths},
+    randomness::Randomness,
     scheduler::Scheduler,
     streams::{
         CloseError, FinishError, Read, ReadChunk, ReadError, ReceiveEnd, ReceiveLimits, Streams, WriteError,
@@ -66,15 +72,17 @@ use crate::{
     token::TokenKey,
     token_store::TokenStore,
     wire::{
-        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode,
-        TransportParameters, VarInt,
+        ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
     },
 };
 use close::State;
+use counters::Counters;
+use declared::Declared;
 use early::EarlyData;
 use handshake::Handshake;
 use multipath::PathIds;
 use repair::Repair;
+use rest::Rest;
 use timers::IdleTimer;
 
 /// Control frames that may wait at once; a peer that makes us owe more is closed
@@ -141,7 +149,7 @@ pub struct Connection {
     original: ConnectionId,
     config: TransportConfig,
     state: State,
-    rng: ChaCha12Rng,
+    rng: Randomness,
     handshake: Handshake,
     early: EarlyData,
     cids: CidRegistry,
@@ -150,12 +158,12 @@ pub struct Connection {
     new_token: Vec<u8>,
     issue_tokens: bool,
     /// Clients only.
-    token_owner: Option<TokenOwner>,
+    token_owner: Option<Box<TokenOwner>>,
     paths: Paths,
     path_ids: PathIds,
     /// The peer's address when the connection began.
     handshake_remote: std::net::SocketAddr,
-    peer: TransportParameters,
+    peer: Declared,
     streams: Streams,
     datagrams: Datagrams,
     /// Frames outside of streams that wait to be sent.
@@ -169,9 +177,12 @@ pub struct Connection {
     /// Servers: the client is not let in yet, and this is what it may use up.
     awaiting: Option<Admission>,
     idle: IdleTimer,
+    rest: Rest,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
-    stats: ConnectionStats,
+    stats: Counters,
+    /// How the recovery scheme makes do, if the peer does not decode what it needs.
+    instead: Option<&'static str>,
     scratch: Scratch,
     watcher: Watcher,
 }
@@ -180,16 +191,10 @@ pub struct Connection {
 #[derive(Default)]
 struct Scratch {
     snapshots: Vec<PathSnapshot>,
-    acked: NewlyAcked,
+    /// Boxed for the sake of connections at rest.
+    acked: Option<Box<NewlyAcked>>,
     lost: LossOutcome,
     group: Vec<congestion::PathWindow>,
-}
-
-impl Scratch {
-    /// Whether nothing has been sent or acknowledged since it was made.
-    fn is_empty(&self) -> bool {
-        self.snapshots.capacity() == 0 && self.group.capacity() == 0
-    }
 }
 
 impl Connection {
@@ -207,13 +212,14 @@ impl Connection {
         let name = server_name.to_str().into_owned();
         let parameters = handshake::local_parameters(&transport, local_cid);
         let tls = crate::crypto::TlsSession::client(config.tls.clone(), server_name, parameters.encode())?;
-        let mut handshake = Handshake::new(tls, Side::Client, original_cid);
-        handshake.token = config.tokens.take(&name, path.remote).unwrap_or_default();
+        let token = config.tokens.take(&name, path.remote).unwrap_or_default();
+        let handshake = Handshake::new(tls, Side::Client, original_cid, token);
         let mut connection =
             Self::new(now, Side::Client, transport, path, local_cid, original_cid, handshake, secrets);
         connection.begin_watch(now, original_cid);
         connection.path_zero().trust_address();
-        connection.token_owner = Some(TokenOwner { store: config.tokens.clone(), name, server: path.remote });
+        let owner = TokenOwner { store: config.tokens.clone(), name, server: path.remote };
+        connection.token_owner = Some(Box::new(owner));
         connection.drive_tls(now);
         Ok(connection)
     }
@@ -240,7 +246,7 @@ impl Connection {
         parameters.stateless_reset_token = Some(reset_token(&secrets.reset_key, &local_cid));
         parameters.disable_active_migration = !transport.migration;
         let tls = crate::crypto::TlsSession::server(config.tls.clone(), parameters.encode())?;
-        let handshake = Handshake::new(tls, Side::Server, client.destination);
+        let handshake = Handshake::new(tls, Side::Server, client.destination, Vec::new());
         let mut connection =
             Self::new(now, Side::Server, transport, path, local_cid, client.source, handshake, secrets);
         connection.begin_watch(now, original);
@@ -274,7 +280,7 @@ impl Connection {
             side,
             original: remote_cid,
             state: State::Open,
-            rng: ChaCha12Rng::from_seed(secrets.rng),
+            rng: Randomness::new(secrets.rng),
             handshake,
             early: EarlyData::default(),
             cids: CidRegistry::new(local_cid, remote_cid, secrets.reset_key, secrets.cids),
@@ -285,7 +291,7 @@ impl Connection {
             paths,
             path_ids: PathIds::default(),
             handshake_remote: network.remote,
-            peer: TransportParameters::default(),
+            peer: Declared::default(),
             streams: Streams::new(side, &config.streams()),
             datagrams: Datagrams::new(config.datagram_send_buffer, config.datagram_receive_buffer),
             control: VecDeque::new(),
@@ -295,9 +301,11 @@ impl Connection {
             handshake_deadline: None,
             awaiting: None,
             idle: IdleTimer::new(now, config.max_idle_timeout.into()),
+            rest: Rest::new(now),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
-            stats: ConnectionStats { recovery: config.recovery.to_string(), ..ConnectionStats::default() },
+            stats: Counters::default(),
+            instead: None,
             scratch: Scratch::default(),
             watcher: Watcher::default(),
             config,
@@ -374,7 +382,7 @@ impl Connection {
     }
 
     fn reasons(&self) -> RecoveryReasons {
-        RecoveryReasons { handshake: self.stats.reasons.handshake, ..self.repair.reasons() }
+        RecoveryReasons { handshake: self.stats.handshake_copies, ..self.repair.reasons() }
     }
 
     fn begin_watch(&mut self, now: Instant, original: ConnectionId) {
@@ -385,7 +393,12 @@ impl Connection {
 
     /// Live statistics of the connection.
     pub fn stats(&self) -> ConnectionStats {
-        let mut stats = self.stats.clone();
+        let mut stats = self.stats.stats();
+        let recovery = self.config.recovery;
+        stats.recovery = match self.instead {
+            Some(instead) => format!("{recovery} ({instead}: the peer does not decode)"),
+            None => recovery.to_string(),
+        };
         self.repair.fill_stats(&mut stats);
         stats.reasons = self.reasons();
         stats.datagrams_dropped = self.datagrams.dropped();
@@ -584,21 +597,6 @@ impl Connection {
             return None;
         }
         self.streams.poll_event().map(Event::Stream)
-    }
-
-    /// Gives back what busier times have left in memory, once nothing waits and nothing is in
-    /// flight: most connections are idle most of the time.
-    fn release_buffers(&mut self) {
-        let at_rest = self.paths.values().all(|p| p.in_flight() == 0) && !self.has_pending();
-        if !at_rest || self.scratch.is_empty() {
-            return;
-        }
-        self.scratch = Scratch::default();
-        self.control = VecDeque::new();
-        self.endpoint_events.shrink_to_fit();
-        self.events.shrink_to_fit();
-        self.repair.release_buffers();
-        self.paths.values_mut().for_each(Path::release_buffers);
     }
 
     // ---- shared by the files of this module

@@ -1,6 +1,8 @@
 //! Packet protection (RFC 9001 section 5) and the TLS session, both through `rustls`'s QUIC
 //! interface.
 
+mod post_handshake;
+
 use ring::aead;
 use rustls::pki_types::CertificateDer;
 use rustls::quic::{DirectionalKeys, HeaderProtectionKey, KeyChange, Keys, PacketKey, Suite, Version};
@@ -14,6 +16,7 @@ use crate::{
         TransportError, TransportErrorCode, retry_pseudo_packet,
     },
 };
+use post_handshake::{Messages, unexpected_message};
 
 /// Bytes that every packet's authentication adds.
 pub(crate) const TAG_LEN: usize = 16;
@@ -157,6 +160,11 @@ impl CryptoStream {
         read: 0,
     };
 
+    /// Nothing has happened for long.
+    pub(crate) fn rest(&mut self) {
+        [&mut self.acked, &mut self.lost, &mut self.arrived].into_iter().for_each(RangeSet::give_back);
+    }
+
     pub(crate) fn write(&mut self, data: &[u8]) {
         self.buffer.extend(data);
     }
@@ -286,12 +294,16 @@ pub(crate) struct TlsSession {
     /// `None` once it is over: what TLS holds by then takes kilobytes.
     session: Option<Box<rustls::quic::Connection>>,
     facts: TlsFacts,
+    /// What comes after the handshake.
+    messages: Messages,
 }
 
 /// What is asked about a session that is over.
 #[derive(Default)]
 struct TlsFacts {
     resumed: bool,
+    /// Tickets may come that nobody needs.
+    ignores_tickets: bool,
     alpn: Option<Vec<u8>>,
     peer_certificates: Option<Vec<CertificateDer<'static>>>,
 }
@@ -300,6 +312,7 @@ impl TlsFacts {
     fn of(session: &rustls::quic::Connection) -> Self {
         Self {
             resumed: session.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+            ignores_tickets: false,
             alpn: session.alpn_protocol().map(<[u8]>::to_vec),
             peer_certificates: session
                 .peer_certificates()
@@ -333,7 +346,7 @@ impl TlsSession {
     }
 
     fn of(session: rustls::quic::Connection) -> Self {
-        Self { session: Some(Box::new(session)), facts: TlsFacts::default() }
+        Self { session: Some(Box::new(session)), facts: TlsFacts::default(), messages: Messages::default() }
     }
 
     /// Neither side has anything to say any more, which is so for a server that has written all
@@ -345,13 +358,31 @@ impl TlsSession {
         }
     }
 
+    /// Nothing has come for long. A client has nothing to say either, and waits for tickets: their
+    /// server sends them as soon as it can. Further ones are ignored if it has one by now.
+    pub(crate) fn rest(&mut self) {
+        if let Some(rustls::quic::Connection::Client(client)) = self.session.as_deref()
+            && client.tls13_tickets_received() > 0
+            && self.messages.are_whole()
+        {
+            self.end();
+            self.facts.ignores_tickets = true;
+        }
+    }
+
     /// Feeds ordered CRYPTO bytes; a TLS alert becomes the matching close code (RFC 9001
     /// section 4.8).
-    pub(crate) fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
+    pub(crate) fn read(&mut self, level: Level, data: &[u8]) -> Result<(), TransportError> {
         let Some(session) = &mut self.session else {
-            let reason = "TLS message after the handshake";
-            return Err(TransportError::new(TransportErrorCode::crypto(UNEXPECTED_MESSAGE), reason));
+            return if self.facts.ignores_tickets {
+                self.messages.ignore(data)
+            } else {
+                Err(unexpected_message())
+            };
         };
+        if level == Level::OneRtt {
+            self.messages.advance(data);
+        }
         session.read_hs(data).map_err(|error| match session.alert() {
             Some(alert) => {
                 TransportError::new(TransportErrorCode::crypto(u8::from(alert)), error.to_string())

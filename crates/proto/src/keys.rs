@@ -2,8 +2,9 @@
 //!
 //! Three keys are at hand to open packets with: the current one, the previous one for packets that
 //! come late, and the next one, made ahead of need, so that a packet with a flipped key phase bit
-//! costs one failed decryption and no key derivation. The next one to seal with is made when it is
-//! needed. All paths share one key phase (draft-ietf-quic-multipath-21
+//! costs one failed decryption and no key derivation, and how long a packet takes does not tell its
+//! bit (section 9.5). Where nothing comes for long, the next one is given up and made again for the
+//! first packet that does, whatever its bit. The next one to seal with is made when it is needed. All paths share one key phase (draft-ietf-quic-multipath-21
 //! section 2.4); where it begins in each path's packet numbers is in [`PhaseBounds`].
 
 use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, PacketKeySet, Secrets};
@@ -29,8 +30,8 @@ pub(crate) struct OneRttKeys {
     pub(crate) previous_until: Option<Instant>,
     /// No update of ours begins before.
     pub(crate) settled_at: Option<Instant>,
-    /// What packets of the next phase are opened with.
-    next: Box<dyn PacketKey>,
+    /// What packets of the next phase are opened with, if any have come since it was given up.
+    next: Option<Box<dyn PacketKey>>,
     /// What the next phase follows from.
     secrets: Secrets,
     /// The key phase bit of the current phase.
@@ -54,7 +55,7 @@ impl OneRttKeys {
             previous: None,
             previous_until: None,
             settled_at: None,
-            next: secrets.clone().next_packet_keys().remote,
+            next: None,
             secrets,
             bit: false,
             sealed: 0,
@@ -75,12 +76,19 @@ impl OneRttKeys {
     }
 
     /// What opens packets of a phase.
-    pub(crate) fn remote(&self, phase: KeyPhase) -> &dyn PacketKey {
+    pub(crate) fn remote(&mut self, phase: KeyPhase) -> &dyn PacketKey {
+        let Self { next, secrets, .. } = self;
+        let next = next.get_or_insert_with(|| secrets.clone().next_packet_keys().remote);
         match (phase, &self.previous) {
             (KeyPhase::Previous, Some(previous)) => &**previous,
             (KeyPhase::Previous | KeyPhase::Current, _) => &*self.current.remote,
-            (KeyPhase::Next, _) => &*self.next,
+            (KeyPhase::Next, _) => &**next,
         }
+    }
+
+    /// Nothing has come for long: gives up what is made again from the secrets when something comes.
+    pub(crate) fn rest(&mut self) {
+        self.next = None;
     }
 
     /// The key phase bit to send.
@@ -118,7 +126,7 @@ impl OneRttKeys {
     /// Moves on to the next phase.
     pub(crate) fn update(&mut self) {
         let old = core::mem::replace(&mut self.current, self.secrets.next_packet_keys());
-        self.next = self.secrets.clone().next_packet_keys().remote;
+        self.next = Some(self.secrets.clone().next_packet_keys().remote);
         self.previous = Some(old.remote);
         (self.previous_until, self.settled_at) = (None, None);
         self.bit = !self.bit;

@@ -316,9 +316,12 @@ impl Path {
         self.space.sent.into_packets()
     }
 
-    /// It is at rest: gives memory back.
-    pub(crate) fn release_buffers(&mut self) {
-        self.space.sent.release();
+    /// Nothing has happened for long.
+    pub(crate) fn rest(&mut self) {
+        self.space.rest();
+        self.unreported.rest();
+        self.protection.rest();
+        self.candidates.shrink_to_fit();
     }
 
     // ---- size of datagrams

@@ -1,20 +1,26 @@
 //! [`RangeSet`]: a set of integers kept as disjoint ranges.
 //!
 //! Stream offsets that have arrived, been acknowledged or been lost, and received packet numbers,
-//! come in runs. The set costs one map entry per run, so that in-order traffic costs nothing and an
-//! attacker's sparse traffic costs O(log runs) per operation. It does not bound itself: whoever
-//! inserts what a peer chose watches [`RangeSet::len`].
+//! come in runs. The set costs one map entry per run but the highest, so that in-order traffic costs
+//! nothing and an attacker's sparse traffic costs O(log runs) per operation. It does not bound
+//! itself: whoever inserts what a peer chose watches [`RangeSet::len`].
 
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Range;
 
+use crate::spare_room::SpareRoom as _;
+
 /// Disjoint, non-adjacent, non-empty half-open ranges of `u64`, in ascending order.
+///
+/// The highest one lies in the set itself: it is the one that grows, and often the only one.
 ///
 /// Empty ranges given as arguments are accepted and change nothing.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct RangeSet {
-    /// Start to end. Never two entries that touch.
-    ranges: BTreeMap<u64, u64>,
+    /// Start and end of the highest range; equal if the set is empty.
+    last: (u64, u64),
+    /// Start to end of the others. Never two entries that touch.
+    below: BTreeMap<u64, u64>,
     /// Sum of all lengths.
     covered: u64,
 }
@@ -22,53 +28,83 @@ pub struct RangeSet {
 impl RangeSet {
     /// The empty set; allocates nothing.
     pub const fn new() -> Self {
-        Self { ranges: BTreeMap::new(), covered: 0 }
+        Self { last: (0, 0), below: BTreeMap::new(), covered: 0 }
+    }
+
+    /// Gives back the memory that is kept for ranges which are there no more.
+    pub(crate) fn give_back(&mut self) {
+        self.below.give_back();
     }
 
     /// Adds every value of `range`; returns how many of them were new. O(log n) amortised.
     pub fn insert(&mut self, range: Range<u64>) -> u64 {
-        let Range { mut start, mut end } = range;
+        let Range { start, end } = range;
         if start >= end {
             return 0;
         }
         let before = self.covered;
-        // The common case: the highest range grows.
-        if let Some(mut last) = self.ranges.last_entry()
-            && *last.key() <= start
-            && *last.get() >= start
-        {
-            let new = end.saturating_sub(*last.get());
-            *last.get_mut() += new;
-            self.covered += new;
-            return new;
+        let (last_start, last_end) = self.last;
+        if last_start <= start && start <= last_end && !self.is_empty() {
+            // The common case: the highest range grows.
+            self.last.1 = last_end.max(end);
+            self.covered += self.last.1 - last_end;
+        } else if start > last_end || self.is_empty() {
+            self.raise(start, end);
+        } else if end < last_start {
+            self.insert_below(start, end);
+        } else {
+            // It joins the highest range from below, and perhaps others to it.
+            let start = self.reach_down(start);
+            self.covered -= last_end - last_start;
+            self.swallow(start, end);
+            self.last = (start, last_end.max(end));
+            self.covered += self.last.1 - start;
         }
-        // Or the last range before `start`, and it reaches no other.
-        if let Some((_, last_end)) = self.ranges.range_mut(..=start).next_back() {
-            if *last_end >= end {
-                return 0;
+        self.covered - before
+    }
+
+    /// A range above all others.
+    fn raise(&mut self, start: u64, end: u64) {
+        if !self.is_empty() {
+            self.below.insert(self.last.0, self.last.1);
+        }
+        self.last = (start, end);
+        self.covered += end - start;
+    }
+
+    /// The start of the union with the range below that reaches to `start`, if there is one.
+    fn reach_down(&self, start: u64) -> u64 {
+        let reaches = |(_, end): &(&u64, &u64)| **end >= start;
+        self.below.range(..=start).next_back().filter(reaches).map_or(start, |(&start, _)| start)
+    }
+
+    /// The same as [`insert`](Self::insert) for what does not touch the highest range.
+    fn insert_below(&mut self, mut start: u64, mut end: u64) {
+        if let Some((_, lower_end)) = self.below.range_mut(..=start).next_back() {
+            if *lower_end >= end {
+                return;
             }
-            if *last_end >= start {
-                start = *last_end;
+            if *lower_end >= start {
+                start = *lower_end;
                 // Swallow what follows before growing, so that the map never holds overlapping
                 // entries.
                 end = self.swallow(start, end);
-                let (_, last_end) = self.ranges.range_mut(..=start).next_back().expect("just found");
-                self.covered += end - *last_end;
-                *last_end = end;
-                return self.covered - before;
+                let (_, lower_end) = self.below.range_mut(..=start).next_back().expect("just found");
+                self.covered += end - *lower_end;
+                *lower_end = end;
+                return;
             }
         }
         end = self.swallow(start, end);
-        self.ranges.insert(start, end);
+        self.below.insert(start, end);
         self.covered += end - start;
-        self.covered - before
     }
 
     /// Removes the entries that start within `start..=end`, and returns where the union with them
     /// ends.
     fn swallow(&mut self, start: u64, mut end: u64) -> u64 {
-        while let Some((&next, &next_end)) = self.ranges.range(start..=end).next() {
-            self.ranges.remove(&next);
+        while let Some((&next, &next_end)) = self.below.range(start..=end).next() {
+            self.below.remove(&next);
             self.covered -= next_end - next;
             end = end.max(next_end);
         }
@@ -84,11 +120,32 @@ impl RangeSet {
     /// removed).
     pub fn remove(&mut self, range: Range<u64>) -> u64 {
         let Range { start, end } = range;
-        if start >= end || self.ranges.is_empty() {
+        if start >= end || self.is_empty() {
             return 0;
         }
         let before = self.covered;
-        if let Some((&first, first_end)) = self.ranges.range_mut(..start).next_back()
+        self.remove_below(start, end);
+        let (last_start, last_end) = self.last;
+        let cut = start.max(last_start)..end.min(last_end);
+        if cut.is_empty() {
+            return before - self.covered;
+        }
+        self.covered -= cut.end - cut.start;
+        match (cut.start > last_start, cut.end < last_end) {
+            (false, false) => self.last = self.below.pop_last().unwrap_or_default(),
+            (true, false) => self.last = (last_start, cut.start),
+            (false, true) => self.last = (cut.end, last_end),
+            (true, true) => {
+                self.below.insert(last_start, cut.start);
+                self.last = (cut.end, last_end);
+            }
+        }
+        before - self.covered
+    }
+
+    /// The same for all but the highest range.
+    fn remove_below(&mut self, start: u64, end: u64) {
+        if let Some((&first, first_end)) = self.below.range_mut(..start).next_back()
             && *first_end > start
         {
             let old_end = *first_end;
@@ -96,19 +153,18 @@ impl RangeSet {
             *first_end = start;
             self.covered -= old_end - start;
             if old_end > end {
-                self.ranges.insert(end, old_end);
+                self.below.insert(end, old_end);
                 self.covered += old_end - end;
             }
         }
-        while let Some((&next, &next_end)) = self.ranges.range(start..end).next() {
-            self.ranges.remove(&next);
+        while let Some((&next, &next_end)) = self.below.range(start..end).next() {
+            self.below.remove(&next);
             self.covered -= next_end - next;
             if next_end > end {
-                self.ranges.insert(end, next_end);
+                self.below.insert(end, next_end);
                 self.covered += next_end - end;
             }
         }
-        before - self.covered
     }
 
     /// Whether `value` is in the set.
@@ -128,24 +184,25 @@ impl RangeSet {
 
     /// The last range that starts at or before `value`.
     fn range_at_or_before(&self, value: u64) -> Option<Range<u64>> {
-        let (&start, &end) = self.ranges.last_key_value()?;
-        if start <= value {
-            return Some(start..end);
+        let last = self.last()?;
+        if last.start <= value {
+            return Some(last);
         }
-        self.ranges.range(..=value).next_back().map(|(&start, &end)| start..end)
+        self.below.range(..=value).next_back().map(|(&start, &end)| start..end)
     }
 
     /// The ranges in ascending order; `.rev()` gives them descending.
     pub fn iter(&self) -> Iter<'_> {
-        Iter(self.ranges.iter())
+        Iter { below: self.below.iter(), last: self.last() }
     }
 
     /// The parts of `within` that are in the set, ascending.
     pub fn present_within(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let first = self.range_at_or_before(within.start).map_or(within.start, |range| range.start);
         let last = within.end.max(first);
-        self.ranges.range(first..last).filter_map(move |(&start, &end)| {
-            let clipped = start.max(within.start)..end.min(within.end);
+        let below = self.below.range(first..last).map(|(&start, &end)| start..end);
+        below.chain(self.last()).filter_map(move |range| {
+            let clipped = range.start.max(within.start)..range.end.min(within.end);
             (!clipped.is_empty()).then_some(clipped)
         })
     }
@@ -164,19 +221,23 @@ impl RangeSet {
 
     /// The lowest range.
     pub fn first(&self) -> Option<Range<u64>> {
-        self.ranges.first_key_value().map(|(&start, &end)| start..end)
+        self.below.first_key_value().map(|(&start, &end)| start..end).or_else(|| self.last())
     }
 
     /// The highest range.
     pub fn last(&self) -> Option<Range<u64>> {
-        self.ranges.last_key_value().map(|(&start, &end)| start..end)
+        Some(self.last.0..self.last.1).filter(|last| !last.is_empty())
     }
 
     /// Removes and returns the lowest range.
     pub fn pop_first(&mut self) -> Option<Range<u64>> {
-        let (start, end) = self.ranges.pop_first()?;
-        self.covered -= end - start;
-        Some(start..end)
+        let first = self.below.pop_first().map(|(start, end)| start..end);
+        let first = first.or_else(|| {
+            let (start, end) = core::mem::take(&mut self.last);
+            Some(start..end).filter(|last| !last.is_empty())
+        })?;
+        self.covered -= first.end - first.start;
+        Some(first)
     }
 
     /// The lowest value.
@@ -191,12 +252,12 @@ impl RangeSet {
 
     /// How many disjoint ranges the set consists of: its memory.
     pub fn len(&self) -> usize {
-        self.ranges.len()
+        self.below.len() + usize::from(!self.is_empty())
     }
 
     /// Whether nothing is in the set.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.last.0 == self.last.1
     }
 
     /// How many values are in the set: the sum of the lengths of all ranges.
@@ -212,23 +273,27 @@ impl RangeSet {
 
 /// The ranges of a [`RangeSet`], from both ends.
 #[derive(Clone, Debug)]
-pub struct Iter<'a>(btree_map::Iter<'a, u64, u64>);
+pub struct Iter<'a> {
+    below: btree_map::Iter<'a, u64, u64>,
+    last: Option<Range<u64>>,
+}
 
 impl Iterator for Iter<'_> {
     type Item = Range<u64>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.0.next().map(|(&start, &end)| start..end)
+        self.below.next().map(|(&start, &end)| start..end).or_else(|| self.last.take())
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
+        let len = self.below.len() + usize::from(self.last.is_some());
+        (len, Some(len))
     }
 }
 
 impl DoubleEndedIterator for Iter<'_> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.0.next_back().map(|(&start, &end)| start..end)
+        self.last.take().or_else(|| self.below.next_back().map(|(&start, &end)| start..end))
     }
 }
 

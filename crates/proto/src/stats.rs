@@ -229,6 +229,20 @@ pub struct TimedStats {
 }
 
 /// Makes [`RecoveryReasons`] of one list of its fields.
+impl TimedStats {
+    /// Nothing has been sent.
+    pub(crate) const NONE: Self = Self {
+        sent: 0,
+        in_time: 0,
+        mended: 0,
+        late: 0,
+        expired: 0,
+        unprotected: 0,
+        recovery_packets_sent: 0,
+        recovery_bytes_sent: 0,
+    };
+}
+
 macro_rules! recovery_reasons {
     ($($(#[$doc:meta])* $reason:ident,)*) => {
         /// What recovery did and why: packets sent for each reason, and how often nothing was sent.

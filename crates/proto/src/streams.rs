@@ -55,6 +55,7 @@ pub use sent::SentStreamFrames;
 #[cfg(test)]
 use sent::{StreamControl, StreamRange};
 
+use crate::spare_room::SpareRoom as _;
 use crate::wire::{Dir, MAX_VARINT, Side, StreamId, TransportParameters, VarInt};
 use event::EventQueue;
 use flow::{Credit, Window};
@@ -296,6 +297,16 @@ impl Streams {
             next_writer: 0,
             events: EventQueue::default(),
         }
+    }
+
+    /// Nothing has happened for long: gives back what streams that are gone have left.
+    pub(crate) fn rest(&mut self) {
+        self.send.give_back();
+        self.recv.give_back();
+        self.control.give_back();
+        self.writers.give_back();
+        self.queue.rest();
+        self.events.rest();
     }
 
     /// Takes over the limits in the peer's transport parameters.

@@ -30,6 +30,21 @@ fn a_forced_update_is_followed_by_the_peer() {
     assert_eq!((pair.client().stats().key_updates, pair.server().stats().key_updates), (4, 4));
 }
 
+/// What is given up at rest is there again when it is needed.
+#[test]
+fn an_update_after_a_rest_is_followed_by_the_peer() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    for update in 1..=3 {
+        pair.run(Duration::from_secs(10));
+        pair.client().force_key_update();
+        pair.transfer(10_000, Duration::from_secs(1));
+        pair.run(Duration::from_secs(1));
+        assert_eq!((pair.client().stats().key_updates, pair.server().stats().key_updates), (update, update));
+    }
+    assert_eq!(pair.client().stats().malformed_packets, 0);
+}
+
 #[test]
 fn updates_wait_until_the_last_one_is_settled() {
     let mut pair = Pair::new(TransportConfig::default());

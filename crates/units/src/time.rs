@@ -1,6 +1,6 @@
 //! Time as unsigned nanoseconds.
 
-use core::{fmt, ops};
+use core::{fmt, num::NonZeroU64, ops};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
@@ -150,28 +150,40 @@ impl fmt::Debug for Duration {
 }
 
 /// A moment, in nanoseconds after an origin that its producer chose. Arithmetic saturates.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant(u64);
+///
+/// An `Option` of it is no larger: connections keep dozens of moments that may be none.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(
+    /// One more than the nanoseconds, which leaves zero for "none" and costs sums and differences
+    /// nothing.
+    NonZeroU64,
+);
 
 impl Instant {
     /// The origin.
-    pub const ORIGIN: Self = Self(0);
-    /// The last representable moment; also used for "never".
-    pub const MAX: Self = Self(u64::MAX);
+    pub const ORIGIN: Self = Self(NonZeroU64::MIN);
+    /// The last representable moment, 2^64 - 2 ns; also used for "never".
+    pub const MAX: Self = Self(NonZeroU64::MAX);
 
     /// The moment `n` nanoseconds after the origin.
     pub const fn from_nanos(n: u64) -> Self {
-        Self(n)
+        Self(NonZeroU64::MIN.saturating_add(n))
     }
 
     /// Nanoseconds since the origin.
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// Time since `earlier`, zero if `earlier` is later.
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
-        Duration(self.0.saturating_sub(earlier.0))
+        Duration(self.0.get().saturating_sub(earlier.0.get()))
+    }
+}
+
+impl Default for Instant {
+    fn default() -> Self {
+        Self::ORIGIN
     }
 }
 
@@ -191,7 +203,7 @@ impl ops::AddAssign<Duration> for Instant {
 impl ops::Sub<Duration> for Instant {
     type Output = Self;
     fn sub(self, d: Duration) -> Self {
-        Self(self.0.saturating_sub(d.0))
+        Self(NonZeroU64::new(self.0.get().saturating_sub(d.0)).unwrap_or(NonZeroU64::MIN))
     }
 }
 
@@ -205,7 +217,7 @@ impl ops::Sub for Instant {
 
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}", Duration(self.0))
+        write!(f, "@{}", Duration(self.as_nanos()))
     }
 }
 
@@ -226,6 +238,15 @@ mod tests {
         assert_eq!(Duration::MAX * 2, Duration::MAX);
         assert_eq!(Duration::from_millis(3) - Duration::from_millis(5), Duration::ZERO);
         assert_eq!(Duration::from_millis(4).mul_f64(-1.0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_moment_that_may_be_none_is_no_larger() {
+        assert_eq!(size_of::<Option<Instant>>(), size_of::<u64>());
+        assert_eq!(Instant::from_nanos(u64::MAX), Instant::MAX);
+        assert_eq!(Instant::from_nanos(7).as_nanos(), 7);
+        assert_eq!(Instant::from_nanos(9) - Duration::from_nanos(9), Instant::ORIGIN);
+        assert!(None < Some(Instant::ORIGIN) && Instant::ORIGIN < Instant::from_nanos(1));
     }
 
     #[test]

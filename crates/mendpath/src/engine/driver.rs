@@ -56,7 +56,7 @@ pub(super) struct Driver {
     backlog: VecDeque<Batch>,
     /// News for the endpoint on their way.
     outbox: Vec<EndpointEvent>,
-    pending: Option<Pending>,
+    pending: Option<Box<Pending>>,
     timer: Option<Pin<Box<Sleep>>>,
     /// When due timers were last handled.
     now: Instant,
@@ -205,7 +205,7 @@ impl Driver {
             self.moved += transmit.segment_size.map_or(1, |segment| transmit.size.div_ceil(segment));
             if let Some((sent, socket)) = self.send_batch(&transmit, &bytes, 0) {
                 let pending = Pending { transmit, bytes, sent, writable: Box::pin(socket.writable()) };
-                if self.resume(cx, pending).is_pending() {
+                if self.resume(cx, Box::new(pending)).is_pending() {
                     return Sent::Blocked;
                 }
                 bytes = BUFFER.take();
@@ -229,7 +229,7 @@ impl Driver {
     }
 
     /// Goes on with the batch that waits; keeps it if the socket is still full.
-    fn resume(&mut self, cx: &mut Context<'_>, mut pending: Pending) -> Poll<()> {
+    fn resume(&mut self, cx: &mut Context<'_>, mut pending: Box<Pending>) -> Poll<()> {
         while pending.writable.as_mut().poll(cx).is_ready() {
             match self.send_batch(&pending.transmit, &pending.bytes, pending.sent) {
                 Some((sent, socket)) => {

@@ -19,6 +19,7 @@ use super::{
     company::Writers,
     ending::{End, Ending},
     inbox::Inbox,
+    signal::Signal,
 };
 use crate::{ConnectionError, OpenPathError, PathUpdate, clock, lock::lock, socket::Socket};
 
@@ -35,12 +36,12 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub(crate) inbox: Arc<Inbox>,
     /// The peer opened a stream, by direction.
-    pub(crate) opened: [Arc<Notify>; 2],
+    pub(crate) opened: [Signal; 2],
     /// The peer allows more streams, by direction.
-    pub(crate) available: [Arc<Notify>; 2],
-    pub(crate) datagram_received: Arc<Notify>,
-    pub(crate) datagrams_unblocked: Arc<Notify>,
-    pub(crate) closed: Arc<Notify>,
+    pub(crate) available: [Signal; 2],
+    pub(crate) datagram_received: Signal,
+    pub(crate) datagrams_unblocked: Signal,
+    pub(crate) closed: Signal,
     /// Packets have been processed: what was not possible for lack of connection ids may be now.
     pub(crate) progress: Notify,
 }
@@ -133,9 +134,9 @@ impl Shared {
             inbox,
             opened: Default::default(),
             available: Default::default(),
-            datagram_received: Arc::default(),
-            datagrams_unblocked: Arc::default(),
-            closed: Arc::default(),
+            datagram_received: Signal::default(),
+            datagrams_unblocked: Signal::default(),
+            closed: Signal::default(),
             progress: Notify::new(),
         };
         (Arc::new(shared), handshake)

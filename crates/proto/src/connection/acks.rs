@@ -30,9 +30,9 @@ impl Connection {
         delay: Duration,
     ) -> Result<(), TransportError> {
         let id = ack.path.unwrap_or(PathId::ZERO);
-        let mut newly = core::mem::take(&mut self.scratch.acked);
+        let mut newly = self.scratch.acked.take().unwrap_or_default();
         let Some((path, space)) = self.path_and_space(context.level, id) else {
-            self.scratch.acked = newly;
+            self.scratch.acked = Some(newly);
             return self.check_ack_of_unknown_path(id);
         };
         let result = path.on_ack_received(now, space, ack, &mut newly);
@@ -40,7 +40,7 @@ impl Connection {
             self.on_late_arrivals(now, id, &newly);
             self.on_newly_acked(now, context.level, ack, delay, &mut newly);
         }
-        self.scratch.acked = newly;
+        self.scratch.acked = Some(newly);
         result?;
         match context.level {
             Level::OneRtt => self.on_ack_in_phase(now, id, ack.largest, context.phase),

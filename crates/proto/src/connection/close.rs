@@ -11,21 +11,25 @@ use crate::wire::{ConnectionClose, PathId, TransportError, TransportErrorCode, V
 pub(super) enum State {
     Open,
     /// We closed: CONNECTION_CLOSE is repeated when packets still arrive (section 10.2.1).
-    Closing {
-        close: CloseFrame,
-        until: Instant,
-        /// Paths on which CONNECTION_CLOSE is to be sent.
-        pending: Vec<PathId>,
-        packets_since: u32,
-        next_answer: u32,
-        /// Nothing is kept once CONNECTION_CLOSE has left.
-        briefly: bool,
-    },
+    Closing(Box<Closing>),
     /// The peer closed: nothing is sent any more (section 10.2.2).
     Draining {
         until: Instant,
     },
     Drained,
+}
+
+/// What a connection says once it has closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Closing {
+    pub(super) close: CloseFrame,
+    pub(super) until: Instant,
+    /// Paths on which CONNECTION_CLOSE is to be sent.
+    pub(super) pending: Vec<PathId>,
+    packets_since: u32,
+    next_answer: u32,
+    /// Nothing is kept once CONNECTION_CLOSE has left.
+    pub(super) briefly: bool,
 }
 
 impl State {
@@ -91,7 +95,7 @@ impl Connection {
         let reason = "too many clients wait to be let in";
         self.fail(now, TransportError::new(TransportErrorCode::CONNECTION_REFUSED, reason));
         match &mut self.state {
-            State::Closing { briefly, pending, .. } if !pending.is_empty() => *briefly = true,
+            State::Closing(closing) if !closing.pending.is_empty() => closing.briefly = true,
             _ => self.drain(),
         }
     }
@@ -115,8 +119,8 @@ impl Connection {
         }
         let until = now + period;
         let pending = self.closing_paths();
-        self.state =
-            State::Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
+        let closing = Closing { close, until, pending, packets_since: 0, next_answer: 1, briefly: false };
+        self.state = State::Closing(Box::new(closing));
     }
 
     /// The peer closed.
@@ -155,7 +159,7 @@ impl Connection {
             }
             // A peer that has forgotten the connection needs no answer any more: that is no reason
             // to stay longer than planned.
-            State::Closing { .. } => self.state = State::Draining { until: now },
+            State::Closing(_) => self.state = State::Draining { until: now },
             State::Draining { .. } | State::Drained => {}
         }
     }
@@ -180,12 +184,12 @@ impl Connection {
     /// section 10.2.1).
     pub(super) fn on_packet_while_closing(&mut self) {
         let paths = self.closing_paths();
-        if let State::Closing { pending, packets_since, next_answer, .. } = &mut self.state {
-            *packets_since += 1;
-            if *packets_since >= *next_answer {
-                *pending = paths;
-                *packets_since = 0;
-                *next_answer = next_answer.saturating_mul(2);
+        if let State::Closing(closing) = &mut self.state {
+            closing.packets_since += 1;
+            if closing.packets_since >= closing.next_answer {
+                closing.pending = paths;
+                closing.packets_since = 0;
+                closing.next_answer = closing.next_answer.saturating_mul(2);
             }
         }
     }

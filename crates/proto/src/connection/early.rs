@@ -9,6 +9,7 @@ use units::Instant;
 
 use super::{
     Connection, Event,
+    declared::Declared,
     receive::{Contents, FrameContext},
 };
 use crate::{
@@ -108,7 +109,7 @@ impl Connection {
         let Ok(parameters) = TransportParameters::decode(encoded, Side::Server) else { return false };
         let remembered = remembered(&parameters);
         self.streams.set_peer_limits(&remembered);
-        self.peer = remembered.clone();
+        self.peer = Declared::from(&remembered);
         self.early.remembered = Some(Box::new(remembered));
         self.early.keys = Some(Box::new(keys));
         self.early.started = true;

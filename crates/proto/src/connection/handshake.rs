@@ -5,7 +5,10 @@ use rand_chacha::rand_core::RngCore;
 use rustls::quic::Keys;
 use units::{Duration, Instant};
 
-use super::{ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, multipath::MaxPathIds};
+use super::{
+    ACK_DELAY_EXPONENT, Connection, EndpointEvent, EndpointEventKind, Event, declared::Declared,
+    multipath::MaxPathIds,
+};
 use crate::{
     cids::ACTIVE_CID_LIMIT,
     config::TransportConfig,
@@ -53,6 +56,12 @@ pub(super) struct Handshake {
     confirmed: bool,
     /// The peer's transport parameters are in force.
     parameters_taken: bool,
+    /// `None` once the connection is past all that, and at rest.
+    pub(super) first: Option<Box<FirstPackets>>,
+}
+
+/// What the first packets said.
+pub(super) struct FirstPackets {
     /// Destination of the client's first packet, which the server's parameters must repeat (RFC
     /// 9000 section 7.3).
     pub(super) original_cid: ConnectionId,
@@ -65,7 +74,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    pub(super) fn new(tls: TlsSession, side: Side, original_cid: ConnectionId) -> Self {
+    pub(super) fn new(tls: TlsSession, side: Side, original_cid: ConnectionId, token: Vec<u8>) -> Self {
         let initial = CryptoSpace {
             keys: initial_keys(&original_cid, side),
             space: PacketSpace::default(),
@@ -82,11 +91,21 @@ impl Handshake {
             complete: false,
             confirmed: false,
             parameters_taken: false,
-            original_cid,
-            retry_cid: None,
-            token: Vec::new(),
-            peer_cid: None,
+            first: Some(Box::new(FirstPackets { original_cid, retry_cid: None, token, peer_cid: None })),
         }
+    }
+
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.first = None;
+        self.one_rtt.iter_mut().for_each(|keys| keys.rest());
+        self.tls.rest();
+        for level in [Level::Initial, Level::Handshake] {
+            if self.space(level).is_none() {
+                self.crypto[crypto_index(level)] = None;
+            }
+        }
+        self.crypto.iter_mut().flatten().for_each(|stream| stream.rest());
     }
 
     /// TLS has finished (RFC 9001 section 4.1.1): application data may flow.
@@ -140,9 +159,10 @@ impl Handshake {
     }
 
     pub(super) fn set_peer_cid(&mut self, cid: ConnectionId) -> bool {
-        let first = self.peer_cid.is_none();
-        self.peer_cid.get_or_insert(cid);
-        first
+        let Some(first) = &mut self.first else { return false };
+        let is_news = first.peer_cid.is_none();
+        first.peer_cid.get_or_insert(cid);
+        is_news
     }
 }
 
@@ -231,7 +251,7 @@ impl Connection {
         }
         self.handshake.crypto_mut(level).on_frame(offset, data, window)?;
         while let Some(bytes) = self.handshake.crypto_mut(level).read() {
-            self.handshake.tls.read(&bytes)?;
+            self.handshake.tls.read(level, &bytes)?;
             self.drive_tls(now);
         }
         Ok(())
@@ -283,16 +303,19 @@ impl Connection {
         self.clamp_mtu(peer.max_udp_payload_size.into_inner());
         self.negotiate_repair(&peer);
         self.adopt_server_cids(&peer)?;
-        self.peer = peer;
+        self.peer = Declared::from(&peer);
         Ok(())
     }
 
     /// The connection ids in the parameters must be those on the wire (RFC 9000 section 7.3).
     fn authenticate_cids(&self, peer: &TransportParameters) -> Result<(), TransportError> {
-        let original_is_right = self.side == Side::Server
-            || (peer.original_destination_connection_id == Some(self.handshake.original_cid)
-                && peer.retry_source_connection_id == self.handshake.retry_cid);
-        if !original_is_right || peer.initial_source_connection_id != self.handshake.peer_cid {
+        let of_packets = |first: &FirstPackets| {
+            let original_is_right = self.side == Side::Server
+                || (peer.original_destination_connection_id == Some(first.original_cid)
+                    && peer.retry_source_connection_id == first.retry_cid);
+            original_is_right && peer.initial_source_connection_id == first.peer_cid
+        };
+        if !self.handshake.first.as_deref().is_some_and(of_packets) {
             return Err(TransportError::new(
                 TransportErrorCode::TRANSPORT_PARAMETER_ERROR,
                 "connection ids in the transport parameters differ from those of the packets",
@@ -342,10 +365,7 @@ impl Connection {
         {
             self.repair.set_peer(repair);
         }
-        if let Some(instead) = self.repair.begin(self.config.recovery) {
-            let why = format!(" ({instead}: the peer does not decode)");
-            self.stats.recovery.push_str(&why);
-        }
+        self.instead = self.repair.begin(self.config.recovery);
     }
 
     fn negotiate_multipath(&mut self) -> Result<(), TransportError> {

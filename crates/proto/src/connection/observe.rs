@@ -15,7 +15,8 @@ use crate::{
 #[derive(Default)]
 pub(super) struct Watcher {
     observer: Option<Box<dyn Observer>>,
-    reasons: RecoveryReasons,
+    /// Boxed, since most connections have no observer.
+    reasons: Option<Box<RecoveryReasons>>,
 }
 
 impl Watcher {
@@ -96,7 +97,8 @@ impl Connection {
             return;
         }
         let reasons = self.reasons();
-        let before = core::mem::replace(&mut self.watcher.reasons, reasons);
+        let told = self.watcher.reasons.get_or_insert_default();
+        let before = core::mem::replace(&mut **told, reasons);
         for ((reason, count), (_, earlier)) in reasons.named().zip(before.named()) {
             if count > earlier {
                 self.watcher.tell(now, &Observed::Recovery { reason, count: count - earlier });

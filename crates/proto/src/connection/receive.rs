@@ -55,7 +55,7 @@ impl Connection {
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
         match self.state {
             State::Draining { .. } | State::Drained => return,
-            State::Open | State::Closing { .. } => {}
+            State::Open | State::Closing(_) => {}
         }
         self.tell_streams(now);
         let Datagram { path: network, ecn, data } = datagram;
@@ -191,7 +191,7 @@ impl Connection {
         if !self.handshake.is_complete() {
             return;
         }
-        let Some(one_rtt) = &self.handshake.one_rtt else { return };
+        let Some(one_rtt) = &mut self.handshake.one_rtt else { return };
         let Some(field) = crypto::unprotect(one_rtt.remote_header(), packet, number_at) else { return };
         let path = self.paths.get(&id);
         let received = path.map(|p| p.received());
@@ -392,7 +392,7 @@ impl Connection {
             None => true,
             Some(Extension::Datagram) => self.config.datagram_receive_buffer > 0,
             Some(Extension::Multipath) => return self.check_path_id(frame),
-            Some(Extension::Repair) => self.config.repair.accept && self.peer.repair.is_some(),
+            Some(Extension::Repair) => self.config.repair.accept && self.peer.repair,
         };
         if negotiated {
             return Ok(());

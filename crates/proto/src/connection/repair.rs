@@ -30,7 +30,7 @@ use blocks::Blocks;
 pub(super) use blocks::Next;
 pub(crate) use decoder::Decoder;
 use flight_copy::FlightCopy;
-use in_time::Books;
+use in_time::BooksIfAny;
 use symbols::EncodedBlock;
 #[cfg(feature = "fuzzing")]
 pub(crate) use symbols::receiver::Rebuilt;
@@ -58,7 +58,7 @@ pub(crate) struct Repair {
     ask_at: Option<Instant>,
     flight_copy: FlightCopy,
     /// Packets with datagrams that have deadlines.
-    in_time: Books,
+    in_time: BooksIfAny,
     /// Whether what is sent now may still be un-ACKed when spare window comes, so that its
     /// plaintext must be kept.
     keep_sources: bool,
@@ -78,7 +78,7 @@ impl Repair {
             policy: (recovery.scheme().build)(&terms).policy,
             ask_at: None,
             flight_copy: FlightCopy::default(),
-            in_time: Books::default(),
+            in_time: BooksIfAny::default(),
             keep_sources: true,
         }
     }
@@ -201,10 +201,12 @@ impl Repair {
         }
     }
 
-    /// Nothing is un-ACKed: gives memory back.
-    pub(super) fn release_buffers(&mut self) {
-        self.free = Vec::new();
-        self.symbols = ByPath::new();
+    /// Nothing has come or left for long, and nothing is un-ACKed.
+    pub(super) fn rest(&mut self) {
+        (self.free, self.symbols) = (Vec::new(), ByPath::new());
+        self.decoder.rest();
+        self.blocks.rest();
+        self.in_time.rest();
     }
 
     /// The block whose repair symbols are being sent for `path`.

@@ -19,11 +19,13 @@ impl Connection {
     /// (section 17.2.5.2).
     pub(super) fn on_retry(&mut self, now: Instant, scid: ConnectionId, token: &[u8], packet: &[u8]) {
         let Some((retry, tag)) = packet.split_last_chunk::<TAG_LEN>() else { return };
-        let original = self.handshake.original_cid;
+        let nothing_heard = self.nothing_heard();
+        let Some(first) = &mut self.handshake.first else { return };
+        let original = first.original_cid;
         let expected = self.side == Side::Client
             && !self.state.is_closed()
-            && self.handshake.retry_cid.is_none()
-            && self.nothing_heard()
+            && first.retry_cid.is_none()
+            && nothing_heard
             && token.len() <= MAX_RETRY_TOKEN
             && scid != original;
         // The tag is no secret: everybody has its key.
@@ -31,8 +33,8 @@ impl Connection {
             self.stats.malformed_packets += 1;
             return;
         }
-        self.handshake.retry_cid = Some(scid);
-        self.handshake.token = token.to_vec();
+        first.retry_cid = Some(scid);
+        first.token = token.to_vec();
         self.cids.set_initial_remote(scid);
         self.restart_idle_timer(now);
         self.begin_again(now, scid);
@@ -61,7 +63,8 @@ impl Connection {
     /// A server that lists no version of ours ends the attempt, unless it has answered in ours
     /// before (section 6.2).
     pub(super) fn on_version_negotiation(&mut self, scid: ConnectionId, versions: Versions<'_>) {
-        let answers_us = self.cids.remote(PathId::ZERO) == Some(scid) && self.handshake.retry_cid.is_none();
+        let no_retry = self.handshake.first.as_ref().is_some_and(|first| first.retry_cid.is_none());
+        let answers_us = self.cids.remote(PathId::ZERO) == Some(scid) && no_retry;
         let lists_ours = versions.iter().any(|version| version == crate::wire::VERSION_1);
         if self.side == Side::Client && self.nothing_heard() && answers_us && !lists_ours {
             self.on_version_mismatch();
@@ -79,7 +82,7 @@ impl Connection {
             let reason = "NEW_TOKEN from a client";
             return Err(TransportError::new(TransportErrorCode::PROTOCOL_VIOLATION, reason));
         }
-        if let Some(TokenOwner { store, name, server }) = &self.token_owner {
+        if let Some(TokenOwner { store, name, server }) = self.token_owner.as_deref() {
             store.put(name, *server, token);
         }
         Ok(())

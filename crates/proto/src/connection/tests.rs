@@ -9,7 +9,7 @@ use crate::{
     ClientConfig, RepairConfig,
     crypto::{Level, NewKeys, TlsSession},
     keys::{KeyPhase, OneRttKeys},
-    wire::{CodeScheme, RepairHeader, Runs},
+    wire::{CodeScheme, RepairHeader, Runs, TransportParameters},
 };
 use receive::FrameContext;
 
@@ -34,11 +34,7 @@ fn client() -> Connection {
     let name = rustls::pki_types::ServerName::try_from("localhost").unwrap();
     let mut client =
         Connection::client(Instant::ORIGIN, &config, name, path, cid(1), cid(2), secrets).unwrap();
-    client.peer.repair = Some(crate::wire::RepairParameters {
-        schemes: crate::wire::CodeSchemes::ALL,
-        max_block: 128u8.into(),
-        decoder_memory: 0u8.into(),
-    });
+    client.peer.repair = true;
     client.path_ids.limits = Some(super::multipath::MaxPathIds { local: PathId(7), remote: PathId(7) });
     client
 }
@@ -202,7 +198,7 @@ fn tls_peers() -> ([TlsSession; 2], OneRttKeys, OneRttKeys) {
             if let Some(NewKeys::OneRtt(new)) = peers[from].write(&mut out) {
                 keys[from] = Some(*new);
             }
-            peers[1 - from].read(&out).unwrap();
+            peers[1 - from].read(Level::Handshake, &out).unwrap();
         }
     }
     let [client, server] = keys;
@@ -404,9 +400,26 @@ fn a_closed_path_gives_its_source_memory_back() {
 fn a_tls_key_update_is_an_unexpected_message() {
     let ([mut client, mut server], ..) = tls_peers();
     for peer in [&mut client, &mut server] {
-        let error = peer.read(&[24, 0, 0, 1, 0]).unwrap_err();
+        let error = peer.read(Level::OneRtt, &[24, 0, 0, 1, 0]).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::crypto(10));
     }
+}
+
+/// RFC 8446 section 4.6.1: a client may ignore tickets, but nothing else may come.
+#[test]
+fn a_client_that_has_a_ticket_is_done_with_tls_once_it_rests() {
+    let ticket = [4, 0, 0, 2, 7, 7];
+    let ([mut client, mut server], ..) = tls_peers();
+    assert!(server.write(&mut Vec::new()).is_none(), "the tickets have left");
+    client.read(Level::OneRtt, &ticket[..3]).unwrap();
+    client.rest();
+    assert!(client.peer_parameters().is_some(), "half of another is there");
+    let ([mut client, _], ..) = tls_peers();
+    client.rest();
+    assert!(client.peer_parameters().is_none() && client.peer_certificates().is_some());
+    client.read(Level::OneRtt, &ticket).unwrap();
+    let error = client.read(Level::OneRtt, &[24, 0, 0, 1, 0]).unwrap_err();
+    assert_eq!(error.code, TransportErrorCode::crypto(10));
 }
 
 #[test]

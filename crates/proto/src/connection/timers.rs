@@ -31,13 +31,14 @@ impl Connection {
     /// When [`handle_timeout`](Self::handle_timeout) must be called at the latest.
     pub fn poll_timeout(&self) -> Option<Instant> {
         match &self.state {
-            State::Closing { until, .. } | State::Draining { until } => Some(*until),
+            State::Closing(closing) => Some(closing.until),
+            State::Draining { until } => Some(*until),
             State::Drained => None,
             State::Open => {
                 let paths = self.paths.values().filter_map(|path| self.path_deadline(path));
-                let others =
-                    [self.idle.deadline, self.handshake_deadline, self.key_deadline(), self.next_duty()];
-                paths.chain(others.into_iter().flatten()).min()
+                let others = [self.idle.deadline, self.handshake_deadline, self.key_deadline()];
+                let others = others.into_iter().chain([self.next_duty(), self.rest.due()]);
+                paths.chain(others.flatten()).min()
             }
         }
     }
@@ -51,15 +52,17 @@ impl Connection {
 
     /// Acts on every deadline that has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
-        match &self.state {
-            State::Closing { until, .. } | State::Draining { until } => {
-                if *until <= now {
-                    self.drain();
-                }
-                return;
-            }
+        let ends = match &self.state {
+            State::Closing(closing) => Some(closing.until),
+            State::Draining { until } => Some(*until),
             State::Drained => return,
-            State::Open => {}
+            State::Open => None,
+        };
+        if let Some(until) = ends {
+            if until <= now {
+                self.drain();
+            }
+            return;
         }
         let overdue = |deadline: Option<Instant>| deadline.is_some_and(|t| t <= now);
         if overdue(self.idle.deadline) || overdue(self.handshake_deadline) {
@@ -72,6 +75,7 @@ impl Connection {
         for id in ids {
             self.path_timeouts(now, id);
         }
+        self.rest_if_due(now);
     }
 
     /// When a path's connection needs a packet, or the path is to be forgotten.
@@ -189,14 +193,11 @@ impl Connection {
 
     /// Starts the idle period again (RFC 9000 section 10.1).
     pub(super) fn restart_idle_timer(&mut self, now: Instant) {
-        let Some(timeout) = self.idle.timeout else {
-            self.idle.deadline = None;
-            return;
-        };
-        // No shorter than three probe timeouts, so that a lost packet alone does not end the
-        // connection.
         let pto = |p: &Path| p.rtt().pto_base() + self.peer_max_ack_delay();
         let slowest = self.paths.values().map(pto).max().unwrap_or(Duration::ZERO);
-        self.idle.deadline = Some(now + timeout.max(slowest * 3));
+        // No shorter than three probe timeouts, so that a lost packet alone does not end the
+        // connection.
+        self.idle.deadline = self.idle.timeout.map(|timeout| now + timeout.max(slowest * 3));
+        self.rest.put_off(now, slowest);
     }
 }

@@ -44,9 +44,10 @@ impl Connection {
         max_datagrams: usize,
         out: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        match self.state {
+        match &self.state {
             State::Open => {}
-            State::Closing { briefly, .. } => {
+            State::Closing(closing) => {
+                let briefly = closing.briefly;
                 let transmit = self.transmit_close(now, out);
                 if briefly {
                     self.drain();
@@ -77,7 +78,7 @@ impl Connection {
         self.observe_reasons(now);
         if transmit.is_none() {
             self.note_limits();
-            self.release_buffers();
+            self.give_back();
             debug_assert_eq!(
                 self.neglected(now),
                 None,
@@ -104,9 +105,9 @@ impl Connection {
     // ---- 1: closing
 
     fn transmit_close(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let State::Closing { close, pending, .. } = &mut self.state else { return None };
-        let id = pending.pop()?;
-        let close = close.clone();
+        let State::Closing(closing) = &mut self.state else { return None };
+        let id = closing.pending.pop()?;
+        let close = closing.close.clone();
         // Whoever has not shown that it receives gets a close within the amplification limit, or
         // none.
         let budget = self.paths.get(&id)?.amplification_budget();

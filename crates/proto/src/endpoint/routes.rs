@@ -19,6 +19,9 @@ use crate::wire::{ConnectionId, ResetToken};
 /// would end the connection.
 const MAX_RETIRED: usize = 64;
 
+/// Room is made for so many connection ids at a time: what most connections have, they have for good.
+const ROOM: usize = 6;
+
 /// A reset token as it is looked up: hashed, so that the time a search takes tells nothing about
 /// tokens (RFC 9000 section 10.3.1).
 type HashedToken = [u8; 16];
@@ -144,6 +147,9 @@ impl Routes {
     pub(super) fn add_cid(&mut self, handle: ConnectionHandle, cid: ConnectionId) {
         let cid = self.hash_cid(&cid);
         if let Some(route) = self.connections.get_mut(&handle) {
+            if route.cids.len() == route.cids.capacity() {
+                route.cids.reserve_exact(ROOM);
+            }
             route.cids.push(cid);
             self.last = None;
             self.cids.insert(cid, handle);

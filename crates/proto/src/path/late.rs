@@ -21,6 +21,11 @@ impl LateArrivals {
     /// Each is named in so many ACKs, at least, that losing some of them loses nothing.
     pub(super) const LIMIT: usize = 16;
 
+    /// Nothing has come for long.
+    pub(super) fn rest(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Number `number` was the `nth` packet to arrive. Returns one that has been named often enough.
     pub(super) fn push(&mut self, number: u64, nth: u64) -> Option<u64> {
         let oldest = (self.0.len() == Self::LIMIT).then(|| self.0.pop_front()).flatten();

@@ -6,6 +6,7 @@ use super::{
     Path,
     sent::{Content, SentPacket},
 };
+use crate::spare_room::SpareRoom as _;
 
 /// How far recovery has come in a path's packet numbers, and which of its packets may still turn
 /// out to have been mended.
@@ -41,6 +42,13 @@ impl LostProtected {
     }
 }
 
+impl Protection {
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.lost.0.give_back();
+    }
+}
+
 /// Numbers of rebuilt packets that wait for a RECOVERED frame, ascending.
 #[derive(Debug, Default)]
 pub(super) struct Unreported(Vec<u64>);
@@ -51,6 +59,11 @@ impl Unreported {
     /// Most packets of one frame. Scattered as they may be, it fits a packet of the smallest size
     /// beside a long ACK.
     const FRAME: usize = 64;
+
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.0.shrink_to_fit();
+    }
 
     pub(super) fn push(&mut self, number: u64) {
         if let Err(at) = self.0.binary_search(&number)

@@ -87,6 +87,12 @@ pub(crate) enum Arrival {
 }
 
 impl ReceivedPackets {
+    /// Nothing has come for long.
+    pub(super) fn rest(&mut self) {
+        [&mut self.arrived, &mut self.rebuilt, &mut self.gaps].into_iter().for_each(RangeSet::give_back);
+        self.late.rest();
+    }
+
     pub(crate) fn contains(&self, number: u64) -> bool {
         (number < self.floor && !self.gaps.contains(number)) || self.arrived.contains(number)
     }

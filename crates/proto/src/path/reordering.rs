@@ -153,6 +153,11 @@ pub(crate) struct LostPackets(VecDeque<LostPacket>);
 impl LostPackets {
     const LIMIT: usize = 1_024;
 
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.0.shrink_to_fit();
+    }
+
     /// Remembers a packet; its number is above all that are remembered, since loss detection goes
     /// upwards.
     pub(crate) fn push(&mut self, packet: LostPacket) {

@@ -12,6 +12,7 @@ use super::{
     reordering::LostPackets,
     sent::{Removed, SentPacket, SentPackets},
 };
+use crate::spare_room::SpareRoom as _;
 
 /// Left-out packet numbers remembered; a peer that guesses ahead hits the latest ones.
 const MAX_SKIPPED: usize = 4;
@@ -71,6 +72,14 @@ impl<'a> Space<'a> {
 }
 
 impl PacketSpace {
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.sent.release();
+        self.received.rest();
+        self.lost.rest();
+        self.skipped.give_back();
+    }
+
     /// The records of un-ACKed packets.
     pub(crate) fn sent(&self) -> &SentPackets {
         &self.sent

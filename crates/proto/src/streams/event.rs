@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::wire::{Dir, StreamId, VarInt};
+use crate::{
+    spare_room::SpareRoom as _,
+    wire::{Dir, StreamId, VarInt},
+};
 
 /// News about streams for the application. A hint to act: by the time it is read the stream may be
 /// gone.
@@ -42,6 +45,12 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.queue.give_back();
+        self.queued.give_back();
+    }
+
     pub(super) fn push(&mut self, event: StreamEvent) {
         // Mostly it is what the packet before has brought already.
         if self.queue.back() != Some(&event) && self.queued.insert(event) {

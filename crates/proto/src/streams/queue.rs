@@ -71,6 +71,12 @@ pub(super) struct SendQueue {
 }
 
 impl SendQueue {
+    /// Nothing has happened for long.
+    pub(super) fn rest(&mut self) {
+        self.levels.retain(|level| !level.is_empty());
+        self.levels.shrink_to_fit();
+    }
+
     pub(super) fn push_back(&mut self, priority: i32, class: Class, id: StreamId) {
         self.level(priority).queues[class as usize].push_back(id);
     }

@@ -227,6 +227,12 @@ impl Decoder {
         self.counters.memory_peak = self.counters.memory_peak.max(self.memory());
     }
 
+    /// Nothing has come for long: what was kept in case that the peer protects it is of no use.
+    pub(crate) fn rest(&mut self) {
+        self.sources.clear();
+        self.waiting.rest();
+    }
+
     pub(crate) fn forget_path(&mut self, path: PathId) {
         self.sources.forget_path(path);
         self.linear.forget_path(path, &mut self.sources, &mut self.counters);

@@ -36,7 +36,7 @@ impl Connection {
             self.repair.flight_copy.leaving = false;
             self.repair.flight_copy.due = self.repair.policy.on_flight(&flight).map(|gap| now + gap);
         } else if self.repair.flight_copy.leaving {
-            self.stats.reasons.handshake += 1;
+            self.stats.handshake_copies += 1;
             self.stats.copies_sent += 1;
             self.stats.recovery_bytes_sent += bytes;
             self.path_zero().count_copy();

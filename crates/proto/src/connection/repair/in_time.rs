@@ -25,7 +25,7 @@ use crate::{
     policy::StreamCode,
     wire::{CodeScheme, DatagramHeader, PathId, RepairHeader},
 };
-pub(crate) use books::Books;
+pub(crate) use books::BooksIfAny;
 use books::{Fate, Guarded, Means, Name, Round};
 use stream::Member;
 

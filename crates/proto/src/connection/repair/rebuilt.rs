@@ -21,7 +21,7 @@ impl Connection {
         plaintext: &[u8],
     ) -> Result<(), TransportError> {
         // Nothing is kept for a peer that may not send repair symbols to us.
-        if !self.config.repair.accept || self.peer.repair.is_none() {
+        if !self.config.repair.accept || !self.peer.repair {
             return Ok(());
         }
         let rebuilt = self.repair.decoder.on_source(path, number, plaintext);

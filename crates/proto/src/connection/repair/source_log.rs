@@ -216,6 +216,16 @@ impl SourceLog {
         true
     }
 
+    /// Gives up everything, and the memory that is kept to be used again, unless blocks rely on
+    /// some of it.
+    pub(super) fn clear(&mut self) {
+        if self.pinned > 0 {
+            return;
+        }
+        self.gone += self.slabs.len() as u64;
+        (self.slabs, self.spare, self.index, self.memory) = (VecDeque::new(), None, ByPath::new(), 0);
+    }
+
     /// Forgets a path's packets. Their bytes go with their slabs.
     pub(super) fn forget_path(&mut self, path: PathId) {
         let places = self.index.remove(&path).unwrap_or_default();
@@ -281,6 +291,7 @@ mod tests {
                 let path = PathId(path);
                 match action {
                     0 => log.forget_path(path),
+                    1 if len % 8 == 0 => log.clear(),
                     1 => { log.evict_oldest(); }
                     2 if len % 2 == 0 => log.pin(path, number),
                     2 => log.unpin(path, number),
@@ -326,5 +337,19 @@ mod tests {
         assert!(log.evict_oldest());
         assert!(log.get(PathId(1), 7).is_none() && log.get(PathId(1), 8).is_some());
         assert_eq!(log.get(PathId(1), 199), Some(&[2; 1_400][..]));
+    }
+
+    #[test]
+    fn all_goes_at_once_unless_a_block_relies_on_some() {
+        let mut log = SourceLog::new(1 << 20);
+        (0..9).for_each(|number| log.keep(PathId(1), number, &[number as u8; 500]));
+        log.pin(PathId(1), 4);
+        log.clear();
+        assert!(log.get(PathId(1), 3).is_some());
+        log.unpin(PathId(1), 4);
+        log.clear();
+        assert_eq!((log.get(PathId(1), 3), log.memory(), log.slabs()), (None, 0, 0));
+        log.keep(PathId(1), 9, &[9; 500]);
+        assert_eq!(log.get(PathId(1), 9), Some(&[9; 500][..]));
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::Place;
 use crate::{
+    spare_room::SpareRoom as _,
     streams::SentStreamFrames,
     wire::{CombinationHeader, PathId, Runs, block_seed},
 };
@@ -78,6 +79,11 @@ pub(crate) struct Blocks {
 impl Blocks {
     pub(crate) fn get(&self, block: u64) -> Option<&Block> {
         self.blocks.get(&block)
+    }
+
+    /// Nothing has happened for long.
+    pub(crate) fn rest(&mut self) {
+        self.blocks.give_back();
     }
 
     /// The block that a packet which may have been declared lost is a member of.

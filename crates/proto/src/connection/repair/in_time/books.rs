@@ -1,6 +1,7 @@
 //! What is known of packets with deadlines: which wait for news, which want repair, and what became
 //! of the others.
 
+use core::ops::{Deref, DerefMut};
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
@@ -8,7 +9,7 @@ use smallvec::SmallVec;
 use units::{Duration, Instant};
 
 use super::{super::symbols::EncodedBlock, stream::Stream};
-use crate::{by_path::ByPath, stats::TimedStats, wire::PathId};
+use crate::{by_path::ByPath, spare_room::SpareRoom as _, stats::TimedStats, wire::PathId};
 
 /// Packets that are followed at once; what is sent beyond them is not protected.
 pub(super) const MAX_PACKETS: usize = 2_048;
@@ -108,10 +109,58 @@ pub(crate) struct Books {
     pub(super) stats: TimedStats,
 }
 
+/// [`Books`] that are there once a datagram had a deadline: most connections send none.
+#[derive(Debug, Default)]
+pub(crate) struct BooksIfAny(Option<Box<Books>>);
+
+impl Deref for BooksIfAny {
+    type Target = Books;
+
+    fn deref(&self) -> &Books {
+        static NONE: Books = Books {
+            packets: BTreeMap::new(),
+            agenda: BTreeSet::new(),
+            ends: BTreeSet::new(),
+            ready: BTreeSet::new(),
+            rounds: Vec::new(),
+            streams: ByPath::new(),
+            stats: TimedStats::NONE,
+        };
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl DerefMut for BooksIfAny {
+    fn deref_mut(&mut self) -> &mut Books {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl BooksIfAny {
+    /// Nothing has happened for long.
+    pub(in crate::connection::repair) fn rest(&mut self) {
+        self.0.iter_mut().for_each(|books| books.rest());
+    }
+
+    /// A path is gone.
+    pub(in crate::connection::repair) fn forget_path(&mut self, path: PathId) {
+        self.0.iter_mut().for_each(|books| books.forget_path(path));
+    }
+}
+
 impl Books {
     /// What became of all so far.
     pub(in crate::connection::repair) fn stats(&self) -> TimedStats {
         self.stats
+    }
+
+    /// Nothing has happened for long.
+    fn rest(&mut self) {
+        self.packets.give_back();
+        self.agenda.give_back();
+        self.ends.give_back();
+        self.ready.give_back();
+        self.rounds.give_back();
     }
 
     /// Whether nothing is followed.

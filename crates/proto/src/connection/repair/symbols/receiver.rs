@@ -11,6 +11,7 @@ use fec::reed_solomon::{DecodeScratch, decode};
 use crate::{
     connection::repair::{counters::Counters, credit::LOOKUP, source_log::SourceLog},
     path::received::ReceivedPackets,
+    spare_room::SpareRoom as _,
     wire::{CodeScheme, PathId, Repair},
 };
 
@@ -71,10 +72,17 @@ pub(crate) struct WaitingBlocks {
     /// Bytes that `blocks` hold.
     memory: u64,
     free: Vec<Vec<u8>>,
-    scratch: DecodeScratch,
+    /// Boxed, since most connections decode nothing most of the time.
+    scratch: Option<Box<DecodeScratch>>,
 }
 
 impl WaitingBlocks {
+    /// Nothing has come for long: gives up the buffers that are not in use.
+    pub(crate) fn rest(&mut self) {
+        (self.free, self.scratch) = (Vec::new(), None);
+        self.blocks.give_back();
+    }
+
     /// Bytes held.
     pub(crate) fn memory(&self) -> u64 {
         self.memory
@@ -201,7 +209,7 @@ impl WaitingBlocks {
         let lost = kept.iter().filter(|s| s.is_none()).count();
         let symbol_len = symbols.first().map_or(0, |(_, s)| s.len());
         counters.work += block.members.len() as u64 * (LOOKUP + (lost * symbol_len) as u64);
-        let rebuilt: Vec<Rebuilt> = match decode(&kept, &symbols, &mut self.scratch) {
+        let rebuilt: Vec<Rebuilt> = match decode(&kept, &symbols, self.scratch.get_or_insert_default()) {
             Ok(rebuilt) => rebuilt.map(|(i, bytes)| (block.members[i], bytes.to_vec())).collect(),
             Err(_) => Vec::new(),
         };
