@@ -123,6 +123,8 @@ pub(crate) struct LocalCid {
 pub(crate) struct CidRegistry {
     local: Rows<LocalPathCids>,
     remote: Rows<RemotePathCids>,
+    /// The one that was looked for last, with its path: the next packet mostly bears it as well.
+    latest: Option<(PathId, ConnectionId)>,
     /// The first of the peer's for every path that packets take.
     destinations: ByPath<ConnectionId>,
     reset_key: Arc<hmac::Key>,
@@ -145,6 +147,7 @@ impl CidRegistry {
         let mut registry = Self {
             local: Rows::new(),
             remote: Rows::new(),
+            latest: None,
             destinations: ByPath::new(),
             reset_key,
             maker,
@@ -233,8 +236,15 @@ impl CidRegistry {
 
     /// The path that a packet to `cid` belongs to. Looked for in all that were issued, of which there
     /// are a few per path; the paths that carry the most come first.
-    pub(crate) fn path_of(&self, cid: &ConnectionId) -> Option<PathId> {
-        self.local.iter().find_map(|(path, row)| has_issued(row, cid).then_some(path))
+    pub(crate) fn path_of(&mut self, cid: &ConnectionId) -> Option<PathId> {
+        if let Some((path, latest)) = &self.latest
+            && latest == cid
+        {
+            return Some(*path);
+        }
+        let path = self.local.iter().find_map(|(path, row)| has_issued(row, cid).then_some(path))?;
+        self.latest = Some((path, *cid));
+        Some(path)
     }
 
     /// Issues connection ids for `path` until the peer has `target`; the new ones are returned.
@@ -320,6 +330,7 @@ impl CidRegistry {
             ));
         }
         let Some(at) = cids.issued.iter().position(|c| c.sequence == sequence) else { return Ok(None) };
+        self.latest = None;
         Ok(Some(self.local.change(path, |cids| cids.issued.remove(at).cid)))
     }
 
@@ -385,7 +396,7 @@ impl CidRegistry {
     pub(crate) fn forget_path(&mut self, path: PathId) -> Vec<ConnectionId> {
         self.remote.remove(path);
         self.destinations.remove(&path);
-        self.resets_changed = true;
+        (self.resets_changed, self.latest) = (true, None);
         self.local.remove(path).map_or_else(Vec::new, |l| l.issued.iter().map(|c| c.cid).collect())
     }
 }
@@ -422,6 +433,11 @@ mod tests {
         assert!(cids.on_retire(PathId(3), 2).is_err());
         assert_eq!(cids.path_of(&new[0].cid), None);
         assert_eq!(cids.issue(PathId(3), 2, &mut rng)[0].sequence, 2);
+        assert_eq!(cids.path_of(&new[1].cid), Some(PathId(3)));
+        assert_eq!(cids.path_of(&cid(1)), Some(PathId::ZERO));
+        assert_eq!(cids.path_of(&new[1].cid), Some(PathId(3)));
+        cids.forget_path(PathId(3));
+        assert_eq!(cids.path_of(&new[1].cid), None);
     }
 
     #[test]
