@@ -166,9 +166,9 @@ impl CidRegistry {
     fn change_remote<R>(&mut self, path: PathId, change: impl FnOnce(&mut RemotePathCids) -> R) -> R {
         self.remote.change(path, |cids| {
             let outcome = change(cids);
-            match cids.known.first().filter(|_| cids.in_use) {
-                Some(first) => _ = self.destinations.insert(path, first.cid),
-                None => _ = self.destinations.remove(&path),
+            match cids.known.first() {
+                Some(first) if cids.in_use => _ = self.destinations.insert(path, first.cid),
+                _ => _ = self.destinations.remove(&path),
             }
             outcome
         })

@@ -120,12 +120,10 @@ impl Connection {
         let scid = self.cids.local(PathId::ZERO, 0)?.cid;
         let dcid = self.cids.remote(PathId::ZERO)?;
         let number = space.next_number();
-        let token = self
-            .handshake
-            .first
-            .as_ref()
-            .filter(|_| level == Level::Initial)
-            .map_or(&[][..], |first| &first.token);
+        let token = match &self.handshake.first {
+            Some(first) if level == Level::Initial => &first.token[..],
+            _ => &[],
+        };
         let header = LongHeader { kind, token, dcid, scid };
         let at = header.encode(number, packet_number_len(number, space.number_base()), out);
         Some(PacketBuilder {
