@@ -228,7 +228,6 @@ pub struct TimedStats {
     pub recovery_bytes_sent: u64,
 }
 
-/// Makes [`RecoveryReasons`] of one list of its fields.
 impl TimedStats {
     /// Nothing has been sent.
     pub(crate) const NONE: Self = Self {
@@ -243,6 +242,7 @@ impl TimedStats {
     };
 }
 
+/// Makes [`RecoveryReasons`] of one list of its fields.
 macro_rules! recovery_reasons {
     ($($(#[$doc:meta])* $reason:ident,)*) => {
         /// What recovery did and why: packets sent for each reason, and how often nothing was sent.

@@ -143,7 +143,7 @@ async fn one_worker_has_a_thread_of_its_own() {
             let client = Endpoint::builder().bind(LOOPBACK).client(client).build().unwrap();
             let pair = Pair { server, client };
             assert_eq!(pair.server.workers(), 1);
-            let (accepted, thread) = tokio::join!(connect(&pair), async {
+            let (_connected, (_accepted, thread)) = tokio::join!(connect(&pair), async {
                 let incoming = pair.server.accept().await.unwrap();
                 let runtime = incoming.runtime();
                 let served = runtime.spawn(async move {
@@ -152,8 +152,7 @@ async fn one_worker_has_a_thread_of_its_own() {
                 });
                 served.await.unwrap()
             });
-            assert_eq!(thread.1 == here, workers.is_none());
-            drop(accepted);
+            assert_eq!(thread == here, workers.is_none());
         }
     })
     .await;

@@ -3,7 +3,7 @@
 //!
 //! That goes after [`REST_AFTER`] without a packet, and some of it is made again for the next: who
 //! says something every second pays for nothing twice. What it comes to is held down by
-//! `tests/memory.rs`.
+//! `tests/memory.rs`; docs/decisions/0037-connections-at-rest.md has the reasons.
 
 use units::{Duration, Instant};
 
