@@ -19,6 +19,8 @@
 //! like chance in all of this. Therefore only [`MOST`] appeals succeed. Where losses are chance, what
 //! bursts there are is known by then ([`Chance`](crate::chance::Chance)).
 //!
+//! Nor does a flow appeal that is still short ([`SHORT`]).
+//!
 //! Windows in bytes.
 //!
 //! # Invariants
@@ -30,6 +32,9 @@ const LOWER: f64 = 0.85;
 const CARRIED_DECAY: f64 = 0.99;
 /// How many appeals succeed.
 const MOST: u8 = 4;
+/// What must have been delivered before one does, in bytes. A crowd that overflows a queue is made of
+/// short flows, each of which sees few losses and none of the others.
+const SHORT: u64 = 1 << 20;
 
 /// A window as it was before it was reduced.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,6 +52,8 @@ pub(crate) struct Appeal {
     former: Option<Former>,
     /// What the path carries in a round trip.
     carried: f64,
+    /// What it has delivered in all.
+    delivered: u64,
     /// How many appeals have succeeded.
     granted: u8,
 }
@@ -56,6 +63,7 @@ impl Appeal {
     /// route's over `backoff`.
     pub(crate) fn on_round(&mut self, delivered: u64, backoff: f64) {
         self.carried = (delivered as f64 * backoff).max(CARRIED_DECAY * self.carried);
+        self.delivered = self.delivered.saturating_add(delivered);
     }
 
     /// The window is about to be reduced, from `former`, with a queue in sight or none.
@@ -78,7 +86,7 @@ impl Appeal {
     pub(crate) fn on_chance(&mut self, window: u64) -> Option<Former> {
         let former = self.former?;
         let back = former.window.min(self.carried as u64);
-        if self.granted == MOST || window as f64 >= LOWER * back as f64 {
+        if self.granted == MOST || self.delivered < SHORT || window as f64 >= LOWER * back as f64 {
             return None;
         }
         self.granted += 1;
@@ -98,8 +106,20 @@ mod tests {
     /// One that has carried 100 kB, of which half waited in a queue.
     fn appeal() -> Appeal {
         let mut appeal = Appeal::default();
-        appeal.on_round(200_000, 0.5);
+        while appeal.delivered < SHORT {
+            appeal.on_round(200_000, 0.5);
+        }
         appeal
+    }
+
+    #[test]
+    fn a_short_flow_takes_nothing_back() {
+        let mut appeal = Appeal::default();
+        appeal.on_round(SHORT - 1, 1.0);
+        appeal.on_answer(former(90_000), false);
+        assert_eq!(appeal.on_chance(44_000), None);
+        appeal.on_round(1, 1.0);
+        assert_eq!(appeal.on_chance(44_000), Some(former(90_000)));
     }
 
     #[test]
