@@ -1,23 +1,11 @@
-//! Giving back what lists keep in memory for what is in them no more.
+//! Giving back what trees keep in memory for what is in them no more; lists have `shrink_to_fit`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A list that keeps memory when it is emptied, to fill it again.
+/// A tree, which keeps memory when it is emptied, to fill it again.
 pub(crate) trait SpareRoom {
-    /// Keeps no more memory than for what is in it. A tree that is not empty stays as it is.
+    /// Keeps no memory if it is empty; otherwise it stays as it is.
     fn give_back(&mut self);
-}
-
-impl<T> SpareRoom for Vec<T> {
-    fn give_back(&mut self) {
-        self.shrink_to_fit();
-    }
-}
-
-impl<T> SpareRoom for VecDeque<T> {
-    fn give_back(&mut self) {
-        self.shrink_to_fit();
-    }
 }
 
 impl<K, V> SpareRoom for BTreeMap<K, V> {

@@ -8,7 +8,7 @@
 use units::{Duration, Instant};
 
 use super::{Connection, Scratch};
-use crate::{path::Path, spare_room::SpareRoom as _};
+use crate::path::Path;
 
 /// Silence after which a connection rests, unless three probe timeouts are longer: until then what
 /// has been sent may be on its way, and so may be the repair for it.
@@ -66,9 +66,9 @@ impl Connection {
         if !core::mem::take(&mut self.rest.begins) {
             return;
         }
-        self.control.give_back();
-        self.events.give_back();
-        self.endpoint_events.give_back();
+        self.control.shrink_to_fit();
+        self.events.shrink_to_fit();
+        self.endpoint_events.shrink_to_fit();
         self.handshake.rest();
         // Nothing is in flight: the peer has it.
         self.new_token = Vec::new();

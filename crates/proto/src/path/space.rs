@@ -12,7 +12,6 @@ use super::{
     reordering::LostPackets,
     sent::{Removed, SentPacket, SentPackets},
 };
-use crate::spare_room::SpareRoom as _;
 
 /// Left-out packet numbers remembered; a peer that guesses ahead hits the latest ones.
 const MAX_SKIPPED: usize = 4;
@@ -77,7 +76,7 @@ impl PacketSpace {
         self.sent.release();
         self.received.rest();
         self.lost.rest();
-        self.skipped.give_back();
+        self.skipped.shrink_to_fit();
     }
 
     /// The records of un-ACKed packets.

@@ -47,7 +47,7 @@ pub(super) struct EventQueue {
 impl EventQueue {
     /// Nothing has happened for long.
     pub(super) fn rest(&mut self) {
-        self.queue.give_back();
+        self.queue.shrink_to_fit();
         self.queued.give_back();
     }
 

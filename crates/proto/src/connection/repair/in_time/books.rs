@@ -160,7 +160,7 @@ impl Books {
         self.agenda.give_back();
         self.ends.give_back();
         self.ready.give_back();
-        self.rounds.give_back();
+        self.rounds.shrink_to_fit();
     }
 
     /// Whether nothing is followed.

@@ -11,7 +11,6 @@ use fec::reed_solomon::{DecodeScratch, decode};
 use crate::{
     connection::repair::{counters::Counters, credit::LOOKUP, source_log::SourceLog},
     path::received::ReceivedPackets,
-    spare_room::SpareRoom as _,
     wire::{CodeScheme, PathId, Repair},
 };
 
@@ -80,7 +79,7 @@ impl WaitingBlocks {
     /// Nothing has come for long: gives up the buffers that are not in use.
     pub(crate) fn rest(&mut self) {
         (self.free, self.scratch) = (Vec::new(), None);
-        self.blocks.give_back();
+        self.blocks.shrink_to_fit();
     }
 
     /// Bytes held.
