@@ -234,3 +234,25 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 fn unwritable(file: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot write {}", file.display()), io_reason(error), "Name another file")
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use tokio::runtime::{Handle, RuntimeFlavor};
+
+    use super::*;
+
+    #[test]
+    fn who_has_one_connection_has_one_thread() {
+        for (line, one) in
+            [("receive", true), ("client mendpath://x", true), ("demo", false), ("server", false)]
+        {
+            let cli = Cli::parse_from(std::iter::once("mendpath").chain(line.split(' ')));
+            let runtime = threads(&cli.command).build().unwrap();
+            let flavor = runtime.block_on(async { Handle::current().runtime_flavor() });
+            assert_eq!(flavor == RuntimeFlavor::CurrentThread, one, "{line}");
+        }
+        assert_eq!(workers(Some(3)), 3);
+        assert!(workers(None) >= 1);
+    }
+}
