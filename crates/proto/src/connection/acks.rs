@@ -304,8 +304,11 @@ impl Connection {
     /// Control frames have reached the peer.
     pub(super) fn on_control_delivered(&mut self, frames: &[ControlFrame]) {
         for frame in frames {
-            if let ControlFrame::PathAbandon { path } = *frame {
-                self.on_abandon_told(path);
+            match *frame {
+                ControlFrame::PathAbandon { path } => self.on_abandon_told(path),
+                // Whatever copy of it comes next has become moot.
+                ControlFrame::NewToken => self.new_token = Vec::new(),
+                _ => {}
             }
         }
         self.settle_control(frames);
@@ -323,6 +326,7 @@ impl Connection {
             ControlFrame::NewConnectionId { path, sequence } => self.cids.local(path, sequence).is_some(),
             ControlFrame::Recovered { .. } => false,
             ControlFrame::PathStatus { path } => self.paths.contains_key(&path),
+            ControlFrame::NewToken => !self.new_token.is_empty(),
             // Informational: the application asks again if it still wants to.
             ControlFrame::PathsBlocked | ControlFrame::PathCidsBlocked { .. } => false,
             _ => true,

@@ -318,6 +318,7 @@ impl Connection {
         let path_field = |path: PathId| (path != PathId::ZERO).then_some(path);
         match *frame {
             ControlFrame::HandshakeDone => Frame::HandshakeDone.encode(out),
+            ControlFrame::NewToken if self.new_token.is_empty() => {}
             ControlFrame::NewToken => NewToken { token: &self.new_token }.encode(out),
             ControlFrame::NewConnectionId { path, sequence } => {
                 if let Some(cid) = self.cids.local(path, sequence) {
