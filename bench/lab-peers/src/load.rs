@@ -46,6 +46,8 @@ struct Figures {
     cpu: f64,
     /// The most resident memory of the server, in megabytes.
     memory: f64,
+    /// What of it is no file's at the end, and therefore this process's alone, in megabytes.
+    own: f64,
 }
 
 /// Connections, bytes of each file.
@@ -58,7 +60,10 @@ pub(crate) async fn run(load: &Load) -> Result<()> {
     let site = Site::new(&load.sizes)?;
     let cases: Vec<Case> =
         load.connections.iter().flat_map(|n| load.sizes.iter().map(|bytes| (*n, *bytes))).collect();
-    println!("connections  bytes     server       requests/s  ratio  CPU us/request  ratio   MB     ratio");
+    println!(
+        "connections  bytes     server       requests/s  ratio  CPU us/request  ratio   \
+         MB     ratio  own MB  ratio"
+    );
     for case in cases {
         let mut rounds = Vec::new();
         for round in 0..load.rounds {
@@ -99,7 +104,8 @@ async fn measure(load: &Load, server: Server, site: &Site, case: Case) -> Result
     client.run(time / 10).await?;
     let cpu_before = process.cpu_seconds()?;
     let (received, seconds) = client.run(time).await?;
-    let (cpu, memory) = (process.cpu_seconds()? - cpu_before, process.peak_bytes()?);
+    let cpu = process.cpu_seconds()? - cpu_before;
+    let (memory, own) = (process.peak_bytes()?, process.own_bytes()?);
     client.close().await;
     ensure!(received > 0, "nothing came within {time:?}; more --milliseconds may help");
     // Parts of a file count as parts of a request: with large ones, many are under way at the end.
@@ -108,6 +114,7 @@ async fn measure(load: &Load, server: Server, site: &Site, case: Case) -> Result
         requests_per_second: requests / seconds,
         cpu: cpu / requests * 1e6,
         memory: memory as f64 / 1e6,
+        own: own as f64 / 1e6,
     })
 }
 
@@ -116,13 +123,16 @@ fn row((connections, bytes): Case, name: &str, at: usize, rounds: &[Vec<Figures>
     let value = |f: fn(&Figures) -> f64| median(rounds.iter().map(|r| f(&r[at])).collect());
     let ratio = |f: fn(&Figures) -> f64| median(rounds.iter().map(|r| f(&r[at]) / f(&r[0])).collect());
     println!(
-        "{connections:>11}  {bytes:<8}  {name:<11}  {:>10.0}  {:>5.2}  {:>14.0}  {:>5.2}  {:>5.1}  {:>6.2}",
+        "{connections:>11}  {bytes:<8}  {name:<11}  {:>10.0}  {:>5.2}  {:>14.0}  {:>5.2}  \
+         {:>5.1}  {:>6.2}  {:>6.1}  {:>5.2}",
         value(|f| f.requests_per_second),
         ratio(|f| f.requests_per_second),
         value(|f| f.cpu),
         ratio(|f| f.cpu),
         value(|f| f.memory),
         ratio(|f| f.memory),
+        value(|f| f.own),
+        ratio(|f| f.own),
     );
 }
 

@@ -129,8 +129,18 @@ impl Process {
 
     /// The most memory that was resident so far (`VmHWM`), in bytes.
     pub(super) fn peak_bytes(&self) -> Result<u64> {
+        self.status("VmHWM:")
+    }
+
+    /// The resident memory that is no file's, such as the program's (`RssAnon`), in bytes.
+    pub(super) fn own_bytes(&self) -> Result<u64> {
+        self.status("RssAnon:")
+    }
+
+    /// A quantity of proc_pid_status(5), in bytes.
+    fn status(&self, name: &'static str) -> Result<u64> {
         let status = self.read("status")?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).context(name)?;
         Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1_024)
     }
 

@@ -52,3 +52,28 @@ impl Io {
         let _ = self.0.writable().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound() -> (Io, net::SocketAddr) {
+        let socket = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        (Io::new(socket).unwrap(), address)
+    }
+
+    #[tokio::test]
+    async fn what_is_sent_makes_the_other_end_readable() {
+        let ((from, _), (to, address)) = (bound(), bound());
+        let mut buffer = [0; 8];
+        let nothing = to.try_receive(1, |socket| socket.try_recv(&mut buffer));
+        assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
+
+        from.writable().await;
+        from.try_send(|socket| socket.try_send_to(b"symbol", address).map(drop)).unwrap();
+        to.readable().await.unwrap();
+        assert_eq!(to.try_receive(1, |socket| socket.try_recv(&mut buffer)).unwrap(), 6);
+        assert_eq!(&buffer[..6], b"symbol");
+    }
+}
