@@ -70,8 +70,6 @@ impl Connection {
         self.events.shrink_to_fit();
         self.endpoint_events.shrink_to_fit();
         self.handshake.rest();
-        // Nothing is in flight: the peer has it.
-        self.new_token = Vec::new();
         self.rng.rest();
         self.streams.rest();
         self.repair.rest();
