@@ -10,6 +10,9 @@ pub const PANEL: Size = Size { class: "panel", width: 460, height: 330, text: 15
 /// Height of a line of text.
 const LINE: u32 = 19;
 
+/// Letters of a heading that fit over its panel.
+const HEADING: usize = 66;
+
 /// A title, panels side by side (two in a row), a key and notes below.
 #[derive(Clone, Copy)]
 pub struct Sheet<'a> {
@@ -38,15 +41,19 @@ impl Sheet<'_> {
         let bold = "font-weight=\"bold\" font-size=\"16\"";
         let mut top = paragraph(&mut body, 10, (width, 10), bold, self.title) + 8;
         for row in self.panels.chunks(columns as usize) {
-            for (column, (heading, panel)) in (0..).zip(row) {
+            let headings: Vec<_> = row.iter().map(|(heading, _)| lines(heading, HEADING)).collect();
+            let under = top + LINE * headings.iter().map(Vec::len).max().unwrap_or(1) as u32;
+            for (column, ((_, panel), heading)) in (0..).zip(row.iter().zip(headings)) {
                 let x = column * PANEL.width;
-                text(&mut body, (x + 10, top + 15), "font-size=\"14\"", heading);
+                for (y, line) in (top + 15..).step_by(LINE as usize).zip(heading) {
+                    text(&mut body, (x + 10, y), "font-size=\"14\"", &line);
+                }
                 let drawn = panel.for_sheet(PANEL);
                 let start = drawn.find("<svg").unwrap_or(0);
-                let place = format!("<svg x=\"{x}\" y=\"{}\" ", top + LINE);
+                let place = format!("<svg x=\"{x}\" y=\"{under}\" ");
                 body += &drawn[start..].replacen("<svg ", &place, 1);
             }
-            top += LINE + row.iter().map(|(_, panel)| panel.height(PANEL)).max().unwrap_or(0);
+            top = under + row.iter().map(|(_, panel)| panel.height(PANEL)).max().unwrap_or(0);
         }
         let mut y = self.draw_key(&mut body, width, top + 6);
         for note in self.notes {
@@ -83,24 +90,31 @@ impl Sheet<'_> {
     }
 }
 
-/// Lines of text below `y`, broken between words where a letter of `letter` pixels would leave the
-/// width. Returns where the last line stands.
+/// Lines of text below `y`, where a letter of `letter` pixels would not leave the width. Returns where
+/// the last line stands.
 fn paragraph(body: &mut String, mut y: u32, (width, letter): (u32, u32), style: &str, words: &str) -> u32 {
-    let room = ((width - 20) / letter) as usize;
-    let mut line = String::new();
-    for word in words.split_whitespace() {
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > room {
-            y += LINE;
-            text(body, (10, y), style, &core::mem::take(&mut line));
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line += word;
+    for line in lines(words, ((width - 20) / letter) as usize) {
+        y += LINE;
+        text(body, (10, y), style, &line);
     }
-    y += LINE;
-    text(body, (10, y), style, &line);
     y
+}
+
+/// Words in lines of at most `room` letters, but for longer words; at least one line.
+fn lines(words: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split_whitespace() {
+        let line = lines.last_mut().expect("there is one");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() > room {
+            lines.push(word.to_owned());
+        } else {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn text(body: &mut String, (x, y): (u32, u32), style: &str, text: &str) {
@@ -157,5 +171,22 @@ mod tests {
             lines[0].contains(">one of the paths<") && lines[2].contains(">both directions<"),
             "{lines:?}"
         );
+    }
+
+    #[test]
+    fn a_long_heading_moves_its_row_down() {
+        let bars = Bars {
+            label: "",
+            x: Axis::new("share (%)", 0.0, 1.0),
+            names: 60,
+            bars: vec![NamedBar { name: "a", series: 0, value: 0.5, between: None }],
+        };
+        let height = |heading: &str| {
+            let svg = Sheet { title: "One", notes: &[], panels: &[(heading, &bars)], key: &[] }.svg();
+            let height = svg.split("height=\"").nth(1).and_then(|rest| rest.split('"').next());
+            height.and_then(|height| height.parse::<u32>().ok()).expect("a number of pixels")
+        };
+        let long = "each of the first ten packets of the first path is dropped once, in turn";
+        assert_eq!(height(long), height("in turn") + LINE);
     }
 }

@@ -76,3 +76,32 @@ impl Connection {
         self.paths.values_mut().for_each(Path::rest);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::tests::client, *};
+    use crate::{
+        crypto::Level,
+        path::sent::{ControlFrame, SentFrames},
+    };
+
+    /// Not in flight may be what was sent before the peer moved, and is still on record.
+    #[test]
+    fn a_token_is_kept_until_it_has_arrived() {
+        let mut connection = client();
+        connection.new_token = vec![7];
+        let lose = |connection: &mut Connection| {
+            let mut frames = SentFrames::default();
+            frames.control.push(ControlFrame::NewToken);
+            connection.requeue(Level::OneRtt, &mut frames);
+            connection.control.pop_front()
+        };
+        connection.rest = Rest { due: None, begins: true };
+        connection.give_back();
+        assert_eq!(connection.new_token, [7]);
+        assert_eq!(lose(&mut connection), Some(ControlFrame::NewToken), "it is sent again");
+        connection.on_control_delivered(&[ControlFrame::NewToken]);
+        assert!(connection.new_token.is_empty());
+        assert_eq!(lose(&mut connection), None, "another copy had arrived");
+    }
+}

@@ -14,7 +14,7 @@ use crate::{
 use receive::FrameContext;
 
 /// A client that believes it has a peer that codes.
-fn client() -> Connection {
+pub(super) fn client() -> Connection {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
