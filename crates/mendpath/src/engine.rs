@@ -13,6 +13,7 @@ mod handle;
 mod inbox;
 mod migrate;
 mod open_path;
+mod patience;
 mod receive;
 mod shared;
 mod signal;
@@ -275,10 +276,11 @@ impl Engine {
         used_by: UsedBy,
     ) -> io::Result<Arc<Socket>> {
         let _within = self.runtime.enter();
-        let socket = Arc::new(Socket::new(socket, used_by)?);
+        let receiver = Socket::new(socket, used_by)?;
+        let socket = receiver.socket().clone();
         debug!(local = %socket.local(), "socket bound");
         self.sockets.add(socket.clone());
-        self.runtime.spawn(receive::receive(self.clone(), socket.clone()));
+        self.runtime.spawn(receive::receive(self.clone(), receiver));
         Ok(socket)
     }
 

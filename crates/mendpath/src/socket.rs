@@ -18,9 +18,9 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSocketState};
 use tokio::{sync::watch, time::timeout};
 
 #[cfg(unix)]
-use io::Io;
+use io::{Io, Receiver as IoReceiver};
 #[cfg(not(unix))]
-use portable::Io;
+use portable::{Io, Receiver as IoReceiver};
 
 /// Longest UDP payload over IPv4, bytes; one system call cannot send more, offload or not.
 const MAX_UDP_PAYLOAD: usize = 65_507;
@@ -59,16 +59,24 @@ pub(crate) struct Socket {
     life: watch::Sender<Life>,
 }
 
+/// Where what a socket receives is taken from; there is one for each.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    socket: Arc<Socket>,
+    io: IoReceiver,
+}
+
 impl Socket {
     /// Takes over a bound socket; must be called within the runtime.
-    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> Result<Self> {
+    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> Result<Receiver> {
         let udp = UdpSocketState::new((&socket).into())?;
         without_timestamps(&socket);
         let local = socket.local_addr()?;
         let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
         let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let io = Io::new(socket)?;
-        Ok(Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) })
+        let (io, receiver) = Io::new(socket)?;
+        let socket = Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) };
+        Ok(Receiver { socket: Arc::new(socket), io: receiver })
     }
 
     /// The address it is bound to.
@@ -149,18 +157,6 @@ impl Socket {
         self.io.writable().await;
     }
 
-    /// Waits until receiving may work.
-    pub(crate) async fn readable(&self) -> Result<()> {
-        self.io.readable().await
-    }
-
-    /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many
-    /// buffers were used.
-    pub(crate) fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], meta: &mut [RecvMeta]) -> Result<usize> {
-        let most = buffers.len().min(meta.len());
-        self.io.try_receive(most, |socket| self.udp.recv((&socket).into(), buffers, meta))
-    }
-
     /// Between which addresses a received datagram travelled.
     pub(crate) fn path_of(&self, meta: &RecvMeta) -> NetworkPath {
         let ip = meta.dst_ip.map_or(self.local.ip(), |ip| ip.to_canonical());
@@ -192,6 +188,33 @@ impl Socket {
         if now == Life::Retired {
             let _ = timeout(LINGER, life.wait_for(|life| *life == Life::Closed)).await;
         }
+    }
+}
+
+impl Receiver {
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Waits until receiving may work.
+    pub(crate) async fn readable(&mut self) -> Result<()> {
+        self.io.readable().await
+    }
+
+    /// Lets what arrives gather, for so long at least.
+    pub(crate) async fn gather(&mut self, time: Duration) {
+        self.io.gather(time).await;
+    }
+
+    /// Receives into `buffers`, one or several datagrams each as `meta` tells; returns how many
+    /// buffers were used.
+    pub(crate) fn try_recv(
+        &mut self,
+        buffers: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Result<usize> {
+        let most = buffers.len().min(meta.len());
+        self.io.try_receive(most, |socket| self.socket.udp.recv((&socket).into(), buffers, meta))
     }
 }
 

@@ -84,11 +84,15 @@ mod tests {
     use super::*;
     use crate::{
         bind::bind,
-        socket::{self, UsedBy},
+        socket::{self, Receiver, UsedBy},
     };
 
+    fn receiver(local: &str) -> Receiver {
+        Socket::new(bind(local.parse().unwrap()).unwrap(), UsedBy::All).unwrap()
+    }
+
     fn bound(local: &str) -> Arc<Socket> {
-        Arc::new(Socket::new(bind(local.parse().unwrap()).unwrap(), UsedBy::All).unwrap())
+        receiver(local).socket().clone()
     }
 
     #[tokio::test]
@@ -125,13 +129,13 @@ mod tests {
 
     /// Receives until `count` datagrams are there; returns their sizes and what was known about the
     /// last of them.
-    async fn receive(socket: &Socket, count: usize) -> (Vec<usize>, RecvMeta) {
+    async fn receive(receiver: &mut Receiver, count: usize) -> (Vec<usize>, RecvMeta) {
         let mut buffer = vec![0; 1 << 16];
         let mut sizes = Vec::new();
         let mut meta = [RecvMeta::default()];
         while sizes.len() < count {
-            socket.readable().await.unwrap();
-            if socket.try_recv(&mut [IoSliceMut::new(&mut buffer)], &mut meta).is_ok() {
+            receiver.readable().await.unwrap();
+            if receiver.try_recv(&mut [IoSliceMut::new(&mut buffer)], &mut meta).is_ok() {
                 sizes.extend(buffer[..meta[0].len].chunks(meta[0].stride).map(<[u8]>::len));
             }
         }
@@ -140,12 +144,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_above_the_limit_of_one_call_is_divided() {
-        let (sender, receiver) = (bound("127.0.0.1:0"), bound("127.0.0.1:0"));
+        let (sender, mut receiving) = (bound("127.0.0.1:0"), receiver("127.0.0.1:0"));
+        let receiver = receiving.socket().clone();
         let path = NetworkPath { local: sender.local(), remote: receiver.local() };
         let bytes = vec![3; 70 * 1_200 + 7];
         let transmit = Transmit { path, ecn: Some(Ecn::Ect0), size: bytes.len(), segment_size: Some(1_200) };
         send(&sender, &transmit, &bytes).await;
-        let (sizes, meta) = receive(&receiver, 71).await;
+        let (sizes, meta) = receive(&mut receiving, 71).await;
         assert_eq!(sizes[..70], [1_200; 70]);
         assert_eq!(sizes[70..], [7]);
         assert_eq!(socket::ecn(&meta), Some(Ecn::Ect0));
@@ -154,15 +159,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_wildcard_socket_answers_from_the_address_that_was_asked() {
-        let (server, client) = (bound("0.0.0.0:0"), bound("127.0.0.1:0"));
+        let mut ends = [receiver("0.0.0.0:0"), receiver("127.0.0.1:0")];
+        let [server, client] = ends.each_ref().map(|end| end.socket().clone());
         let asked: SocketAddr = SocketAddr::new([127, 0, 0, 3].into(), server.local().port());
         let path = NetworkPath { local: client.local(), remote: asked };
         send(&client, &Transmit { path, ecn: None, size: 5, segment_size: None }, b"hello").await;
-        let (_, meta) = receive(&server, 1).await;
+        let (_, meta) = receive(&mut ends[0], 1).await;
         let path = server.path_of(&meta);
         assert_eq!(path, NetworkPath { local: asked, remote: client.local() });
         send(&server, &Transmit { path, ecn: None, size: 5, segment_size: None }, b"hello").await;
-        let (_, meta) = receive(&client, 1).await;
+        let (_, meta) = receive(&mut ends[1], 1).await;
         assert_eq!(client.path_of(&meta).remote, asked);
     }
 
@@ -172,21 +178,22 @@ mod tests {
             eprintln!("skipped: no IPv6 here");
             return;
         };
-        let client = bound("127.0.0.1:0");
+        let mut ends = [server, receiver("127.0.0.1:0")];
+        let [server, client] = ends.each_ref().map(|end| end.socket().clone());
         let asked = SocketAddr::new([127, 0, 0, 1].into(), server.local().port());
         let path = NetworkPath { local: client.local(), remote: asked };
         send(&client, &Transmit { path, ecn: None, size: 2, segment_size: None }, b"v4").await;
-        let (_, meta) = receive(&server, 1).await;
+        let (_, meta) = receive(&mut ends[0], 1).await;
         let path = server.path_of(&meta);
         assert_eq!(path, NetworkPath { local: asked, remote: client.local() });
         assert_eq!(server.fits(path.local), Some(2));
         send(&server, &Transmit { path, ecn: None, size: 2, segment_size: None }, b"v4").await;
-        assert_eq!(receive(&client, 1).await.1.addr, asked);
+        assert_eq!(receive(&mut ends[1], 1).await.1.addr, asked);
     }
 
-    fn bind_dual() -> std::io::Result<Arc<Socket>> {
+    fn bind_dual() -> std::io::Result<Receiver> {
         let socket = bind("[::]:0".parse().unwrap()).map_err(std::io::Error::other)?;
-        Socket::new(socket, UsedBy::All).map(Arc::new)
+        Socket::new(socket, UsedBy::All)
     }
 
     #[tokio::test(start_paused = true)]

@@ -20,11 +20,13 @@
 //! | `declared`   | what the peer's transport parameters say                                  |
 //! | `counters`   | what is counted                                                           |
 //! | `timers`     | deadlines                                                                 |
+//! | `bulk`       | whether all that happens is that stream data comes in                     |
 //! | `rest`       | what is given back when nothing happens                                   |
 //! | `neglect`    | the rule that whatever waits has one                                      |
 
 mod acks;
 mod admission;
+mod bulk;
 mod close;
 mod counters;
 mod declared;
@@ -75,6 +77,7 @@ use crate::{
         ConnectionId, DatagramHeader, Dir, PathId, Side, StreamId, TransportError, TransportErrorCode, VarInt,
     },
 };
+use bulk::BulkRun;
 use close::State;
 use counters::Counters;
 use declared::Declared;
@@ -178,6 +181,7 @@ pub struct Connection {
     awaiting: Option<Admission>,
     idle: IdleTimer,
     rest: Rest,
+    bulk: BulkRun,
     events: VecDeque<Event>,
     endpoint_events: VecDeque<EndpointEvent>,
     stats: Counters,
@@ -302,6 +306,7 @@ impl Connection {
             awaiting: None,
             idle: IdleTimer::new(now, config.max_idle_timeout.into()),
             rest: Rest::new(now),
+            bulk: BulkRun::default(),
             events: VecDeque::new(),
             endpoint_events: VecDeque::new(),
             stats: Counters::default(),

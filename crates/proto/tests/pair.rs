@@ -233,3 +233,18 @@ fn a_narrow_path_works_at_the_base_size() {
         pair.client().paths()
     );
 }
+
+/// The numbers that the sender leaves out on purpose included.
+#[test]
+fn a_long_upload_without_loss_is_bulk_until_the_receiver_speaks() {
+    let mut pair = Pair::new(TransportConfig::default());
+    pair.connect();
+    pair.transfer(3_000_000, Duration::from_secs(10));
+    assert!(pair.server().bulk_interval().is_some());
+    assert_eq!(pair.client().bulk_interval(), None);
+    pair.run(Duration::from_millis(10));
+    assert_eq!(pair.server().bulk_interval(), None, "it has finished its stream");
+    pair.lose = Box::new(|n, _| n % 50 == 0);
+    pair.transfer(3_000_000, Duration::from_secs(10));
+    assert_eq!(pair.server().bulk_interval(), None, "losses are told at once");
+}

@@ -38,6 +38,9 @@ use transport::{
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// The exit code of what a closed pipe has ended, as shells report it.
+const SIGPIPE: i32 = 128 + 13;
+
 /// Programs for work on Mendpath itself: random scenarios, endurance, floods, and measurements.
 ///
 /// What is measured needs a build with --release.
@@ -97,7 +100,20 @@ enum Tool {
     House(house::Arguments),
 }
 
+/// Ends without a word when whoever reads what is printed has read enough, as `head` has.
+fn end_with_the_reader() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let text = panic.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(SIGPIPE);
+        }
+        report(panic);
+    }));
+}
+
 fn main() -> ExitCode {
+    end_with_the_reader();
     match Command::parse().tool {
         Tool::Scenario(arguments) => return scenario::run(arguments),
         Tool::Beside(arguments) => beside::run(&arguments),

@@ -20,6 +20,8 @@ pub(super) struct Arrivals<'a> {
     evicted: Vec<Arc<Shared>>,
     /// The same of clients about which nobody has decided.
     crowded_out: Vec<ConnectionHandle>,
+    /// What comes next may gather, as far as those are concerned for whom something came.
+    patient: bool,
 }
 
 impl<'a> Arrivals<'a> {
@@ -31,6 +33,7 @@ impl<'a> Arrivals<'a> {
             incoming: Vec::new(),
             evicted: Vec::new(),
             crowded_out: Vec::new(),
+            patient: true,
         }
     }
 
@@ -71,13 +74,20 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    pub(super) fn deliver(&self, handle: ConnectionHandle, batch: Batch) {
+    pub(super) fn deliver(&mut self, handle: ConnectionHandle, batch: Batch) {
         let Some(state) = &self.state else { return };
         if let Some(connection) = state.connections.get(&handle) {
-            connection.inbox.deliver(batch);
+            self.patient &= connection.inbox.deliver(batch);
         } else if let Some(inbox) = state.undecided.get(&handle) {
-            inbox.deliver(batch);
+            self.patient &= inbox.deliver(batch);
         }
+    }
+
+    /// Whether what comes next may gather in the socket: the endpoint has one connection, which has
+    /// received what came and has nothing to do but to receive.
+    pub(super) fn may_gather(&self) -> bool {
+        let alone = self.engine.common.open.load(SeqCst) == 1;
+        self.patient && alone && self.state.as_ref().is_some_and(|state| state.undecided.is_empty())
     }
 }
 

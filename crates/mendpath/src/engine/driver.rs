@@ -20,6 +20,7 @@ use super::{
     Shared,
     company::Company,
     inbox::Batch,
+    patience::may_gather,
     receive::SLOT_SIZE,
     shared::{State, Woken},
 };
@@ -68,6 +69,8 @@ pub(super) struct Driver {
     company: Company,
     /// Datagrams that came and left since.
     moved: usize,
+    /// What comes next may gather before it is taken out of the socket.
+    patient: bool,
     /// The transport has nothing more to do.
     drained: bool,
     /// Local addresses from which the operating system refuses to send.
@@ -106,6 +109,7 @@ impl Driver {
             gave_way: false,
             company: Company::default(),
             moved: 0,
+            patient: false,
             drained: false,
             failing: BTreeSet::new(),
         }
@@ -303,6 +307,10 @@ impl Driver {
         let is_bulk = std::mem::take(&mut self.moved) >= BATCH;
         self.company.on_send(self.now, std::mem::take(&mut state.writers), is_bulk);
         self.tell(&mut state);
+        let patient = may_gather(state.proto.bulk_interval());
+        if std::mem::replace(&mut self.patient, patient) != patient {
+            self.shared.inbox.set_patient(patient);
+        }
         state.proto.poll_timeout()
     }
 

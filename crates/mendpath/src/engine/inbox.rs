@@ -99,6 +99,8 @@ struct State {
     driver: Option<Waker>,
     /// The driver gives way to others and looks again by itself.
     gives_way: bool,
+    /// What comes next may gather before it is taken out of the socket.
+    patient: bool,
 }
 
 impl Inbox {
@@ -107,8 +109,14 @@ impl Inbox {
         lock(&self.0).stranger = stranger;
     }
 
-    /// Hands a batch over and wakes the driver; drops it if too much waits already.
-    pub(crate) fn deliver(&self, batch: Batch) {
+    /// Says whether what comes next may gather before it is taken out of the socket.
+    pub(crate) fn set_patient(&self, patient: bool) {
+        lock(&self.0).patient = patient;
+    }
+
+    /// Hands a batch over and wakes the driver; drops it if too much waits already. Returns whether
+    /// what comes next may gather before it is taken out of the socket.
+    pub(crate) fn deliver(&self, batch: Batch) -> bool {
         let mut state = lock(&self.0);
         let limit = if state.stranger { STRANGERS_WAITING } else { MAX_WAITING };
         if state.waiting + batch.bytes.len() > limit {
@@ -118,6 +126,7 @@ impl Inbox {
             state.batches.push_back(batch);
         }
         state.wake();
+        state.patient
     }
 
     /// Lets the driver look at the connection again, soon or when it has given way: something changed.

@@ -6,10 +6,10 @@ use proto::{ConnectionHandle, Datagram, EndpointOutput, NetworkPath, Transmit};
 use quinn_udp::RecvMeta;
 use tracing::{debug, trace};
 
-use super::{Engine, arrivals::Arrivals, inbox::Batch};
+use super::{Engine, arrivals::Arrivals, inbox::Batch, patience::GATHER};
 use crate::{
     clock,
-    socket::{self, Socket},
+    socket::{self, Receiver, Socket},
 };
 
 /// Buffers per system call.
@@ -25,32 +25,38 @@ const BUDGET: usize = 256;
 const MAX_FAILURES: u32 = 64;
 
 /// Receives until the socket's end of life; then the endpoint lets go of it.
-pub(super) async fn receive(engine: Arc<Engine>, socket: Arc<Socket>) {
+pub(super) async fn receive(engine: Arc<Engine>, receiver: Receiver) {
+    let socket = receiver.socket().clone();
     tokio::select! {
         biased;
         () = socket.end_of_life() => {}
-        () = receive_forever(&engine, &socket) => {}
+        () = receive_forever(&engine, &socket, receiver) => {}
     }
     debug!(local = %socket.local(), "socket closed");
     engine.common.engines().for_each(|engine| engine.sockets.remove(&socket));
 }
 
 /// Returns only if the socket does not work any more.
-async fn receive_forever(engine: &Engine, socket: &Socket) {
+async fn receive_forever(engine: &Engine, socket: &Socket, mut receiver: Receiver) {
     let mut buffers: [Vec<u8>; SLOTS] = std::array::from_fn(|_| vec![0; SLOT_SIZE]);
     let mut router = Router::default();
     let mut failures = 0;
     let mut since_yield = 0;
+    let mut gathered = false;
     loop {
-        if let Err(error) = socket.readable().await {
+        if !std::mem::take(&mut gathered)
+            && let Err(error) = receiver.readable().await
+        {
             debug!(local = %socket.local(), %error, "the socket is gone");
             return;
         }
         let mut meta = [RecvMeta::default(); SLOTS];
-        match receive_batch(socket, &mut buffers, &mut meta) {
+        match receive_batch(&mut receiver, &mut buffers, &mut meta) {
             Ok(used) => {
                 failures = 0;
-                since_yield += router.route(engine, socket, &mut buffers, &meta[..used]);
+                let routed = router.route(engine, socket, &mut buffers, &meta[..used]);
+                since_yield += routed.datagrams;
+                gathered = routed.may_gather && used < SLOTS;
             }
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             // An interface that goes away, or news by ICMP: other paths go on, and this one may
@@ -64,7 +70,9 @@ async fn receive_forever(engine: &Engine, socket: &Socket) {
                 return;
             }
         }
-        if since_yield >= BUDGET {
+        if gathered {
+            receiver.gather(GATHER).await;
+        } else if since_yield >= BUDGET {
             since_yield = 0;
             tokio::task::yield_now().await;
         }
@@ -72,12 +80,19 @@ async fn receive_forever(engine: &Engine, socket: &Socket) {
 }
 
 fn receive_batch(
-    socket: &Socket,
+    receiver: &mut Receiver,
     buffers: &mut [Vec<u8>; SLOTS],
     meta: &mut [RecvMeta; SLOTS],
 ) -> std::io::Result<usize> {
     let mut slots = buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
-    socket.try_recv(&mut slots, meta)
+    receiver.try_recv(&mut slots, meta)
+}
+
+/// What became of received datagrams.
+struct Routed {
+    datagrams: usize,
+    /// Nobody minds if those that come next gather in the socket.
+    may_gather: bool,
 }
 
 /// Takes datagrams to their connections, with one hand-over for those that follow each other.
@@ -99,14 +114,13 @@ struct Stray {
 }
 
 impl Router {
-    /// Returns the number of datagrams.
     fn route(
         &mut self,
         engine: &Engine,
         socket: &Socket,
         buffers: &mut [Vec<u8>],
         meta: &[RecvMeta],
-    ) -> usize {
+    ) -> Routed {
         let now = clock::now();
         let mut arrivals = Arrivals::new(engine);
         let datagrams = meta
@@ -114,9 +128,10 @@ impl Router {
             .zip(buffers)
             .map(|(meta, buffer)| self.route_buffer(now, socket, &mut arrivals, buffer, meta))
             .sum();
+        let may_gather = arrivals.may_gather() && self.strays.is_empty();
         drop(arrivals);
         self.hand_on(now, engine, socket);
-        datagrams
+        Routed { datagrams, may_gather }
     }
 
     /// Takes what is for other workers there, once: what finds no connection then is dropped. Only

@@ -7,6 +7,7 @@
 use std::{
     io, net,
     os::fd::{AsFd, BorrowedFd},
+    sync::Arc,
     time::Duration,
 };
 
@@ -20,43 +21,26 @@ const WITHOUT_NEWS: Duration = Duration::from_millis(1);
 
 /// A socket that does not block.
 #[derive(Debug)]
-pub(super) struct Io(AsyncFd<net::UdpSocket>);
+pub(super) struct Io(Arc<net::UdpSocket>);
+
+/// Its receiving end, of which there is one.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    socket: Arc<net::UdpSocket>,
+    /// `None` while nobody wants to hear of what arrives.
+    watched: Option<AsyncFd<Arc<net::UdpSocket>>>,
+}
 
 impl Io {
     /// Takes over a socket; must be called within the runtime.
     ///
     /// # Errors
     /// If the runtime cannot watch it.
-    pub(super) fn new(socket: net::UdpSocket) -> io::Result<Self> {
+    pub(super) fn new(socket: net::UdpSocket) -> io::Result<(Self, Receiver)> {
         socket.set_nonblocking(true)?;
-        watch(socket, Interest::READABLE).map(Self)
-    }
-
-    /// Waits until receiving may work.
-    ///
-    /// # Errors
-    /// If the runtime ends.
-    pub(super) async fn readable(&self) -> io::Result<()> {
-        self.0.readable().await.map(|mut guard| guard.retain_ready())
-    }
-
-    /// Receives with `receive`, which returns how many of `most` messages it got.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none is there, or as `receive`.
-    pub(super) fn try_receive(
-        &self,
-        most: usize,
-        receive: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let mut received = 0;
-        let result = self.0.try_io(Interest::READABLE, |socket| {
-            received = receive(socket.as_fd())?;
-            // Fewer than there was room for: the queue is empty, which another call need not tell.
-            // What has arrived since makes the socket readable again.
-            if DRAINS && received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
-        if received > 0 { Ok(received) } else { result.map(|()| 0) }
+        let socket = Arc::new(socket);
+        let watched = watch(socket.clone(), Interest::READABLE)?;
+        Ok((Self(socket.clone()), Receiver { socket, watched: Some(watched) }))
     }
 
     /// Sends with `send`, whatever is known of the socket's room.
@@ -75,8 +59,48 @@ impl Io {
     }
 
     async fn room(&self) -> io::Result<()> {
-        let twin = watch(self.0.get_ref().try_clone()?, Interest::WRITABLE)?;
+        let twin = watch(Arc::new(self.0.try_clone()?), Interest::WRITABLE)?;
         twin.writable().await.map(|mut guard| guard.retain_ready())
+    }
+}
+
+impl Receiver {
+    /// Waits until receiving may work.
+    ///
+    /// # Errors
+    /// If the runtime ends, or cannot watch the socket again.
+    pub(super) async fn readable(&mut self) -> io::Result<()> {
+        let watched = match self.watched.take() {
+            Some(watched) => watched,
+            None => watch(self.socket.clone(), Interest::READABLE)?,
+        };
+        self.watched.insert(watched).readable().await.map(|mut guard| guard.retain_ready())
+    }
+
+    /// Waits for so long at least, whatever arrives: the runtime is not woken for it.
+    pub(super) async fn gather(&mut self, time: Duration) {
+        self.watched = None;
+        tokio::time::sleep(time).await;
+    }
+
+    /// Receives with `receive`, which returns how many of `most` messages it got.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none is there, or as `receive`.
+    pub(super) fn try_receive(
+        &mut self,
+        most: usize,
+        receive: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let Some(watched) = &self.watched else { return receive(self.socket.as_fd()) };
+        let mut received = 0;
+        let result = watched.try_io(Interest::READABLE, |socket| {
+            received = receive(socket.as_fd())?;
+            // Fewer than there was room for: the queue is empty, which another call need not tell.
+            // What has arrived since makes the socket readable again.
+            if DRAINS && received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        if received > 0 { Ok(received) } else { result.map(|()| 0) }
     }
 }
 
@@ -85,7 +109,7 @@ impl Io {
     deprecated,
     reason = "unsound only for types that may close their descriptor before they are dropped"
 )]
-fn watch(socket: net::UdpSocket, interest: Interest) -> io::Result<AsyncFd<net::UdpSocket>> {
+fn watch(socket: Arc<net::UdpSocket>, interest: Interest) -> io::Result<AsyncFd<Arc<net::UdpSocket>>> {
     AsyncFd::with_interest(socket, interest)
 }
 
@@ -98,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    fn bound() -> Io {
+    fn bound() -> (Io, Receiver) {
         Io::new(net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap()
     }
 
@@ -106,25 +130,44 @@ mod tests {
         pin!(future).poll(&mut Context::from_waker(std::task::Waker::noop())).is_ready()
     }
 
-    fn receive(io: &Io, most: usize) -> io::Result<usize> {
-        io.try_receive(most, |_| io.0.get_ref().recv(&mut [0; 64]).map(|_| 1))
+    fn receive(receiver: &mut Receiver, most: usize) -> io::Result<usize> {
+        let socket = receiver.socket.clone();
+        receiver.try_receive(most, |_| socket.recv(&mut [0; 64]).map(|_| 1))
+    }
+
+    /// Sends a datagram to `receiver`.
+    fn send(receiver: &Receiver) {
+        let sender = net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"datagram", receiver.socket.local_addr().unwrap()).unwrap();
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
     #[tokio::test]
     async fn what_has_taken_all_that_was_there_waits_for_more() {
-        let (io, sender) = (bound(), net::UdpSocket::bind("127.0.0.1:0").unwrap());
-        let send = || sender.send_to(b"datagram", io.0.get_ref().local_addr().unwrap()).unwrap();
-        send();
-        io.readable().await.unwrap();
-        assert_eq!(receive(&io, 2).unwrap(), 1);
-        assert!(!is_ready(io.readable()), "without a call that finds nothing");
-        send();
-        io.readable().await.unwrap();
-        assert_eq!(receive(&io, 1).unwrap(), 1);
-        assert!(is_ready(io.readable()), "there may be more than fitted");
-        assert_eq!(receive(&io, 1).unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        assert!(!is_ready(io.readable()));
+        let (_io, mut receiver) = bound();
+        send(&receiver);
+        receiver.readable().await.unwrap();
+        assert_eq!(receive(&mut receiver, 2).unwrap(), 1);
+        assert!(!is_ready(receiver.readable()), "without a call that finds nothing");
+        send(&receiver);
+        receiver.readable().await.unwrap();
+        assert_eq!(receive(&mut receiver, 1).unwrap(), 1);
+        assert!(is_ready(receiver.readable()), "there may be more than fitted");
+        assert_eq!(receive(&mut receiver, 1).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!is_ready(receiver.readable()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_gathers_is_there_afterwards() {
+        let (_io, mut receiver) = bound();
+        receiver.gather(Duration::from_millis(1)).await;
+        assert_eq!(receive(&mut receiver, 2).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        (0..3).for_each(|_| send(&receiver));
+        receiver.gather(Duration::from_millis(1)).await;
+        assert_eq!(receive(&mut receiver, 2).unwrap(), 1, "the runtime need not have heard of it");
+        receiver.readable().await.unwrap();
+        assert_eq!(receive(&mut receiver, 1).unwrap(), 1);
+        assert_eq!(receive(&mut receiver, 1).unwrap(), 1);
     }
 
     /// What the runtime's poll asks the kernel for, by its own account.
@@ -134,7 +177,7 @@ mod tests {
         use std::{fs, os::fd::AsRawFd};
 
         const EPOLLOUT: u32 = 4;
-        let io = bound();
+        let (io, mut receiver) = bound();
         let watched = |socket: i32| -> Vec<u32> {
             let infos = fs::read_dir("/proc/self/fdinfo").unwrap().flatten();
             let texts: Vec<String> = infos.filter_map(|info| fs::read_to_string(info.path()).ok()).collect();
@@ -149,6 +192,10 @@ mod tests {
         assert!(!events.is_empty(), "the socket is watched");
         assert!(events.iter().all(|events| events & EPOLLOUT == 0), "{events:x?}");
         io.writable().await;
+        assert_eq!(watched(io.0.as_raw_fd()), events);
+        receiver.gather(Duration::ZERO).await;
+        assert!(watched(io.0.as_raw_fd()).is_empty(), "nor for what gathers");
+        assert!(!is_ready(receiver.readable()));
         assert_eq!(watched(io.0.as_raw_fd()), events);
     }
 }

@@ -1,41 +1,26 @@
 //! A UDP socket at the runtime, where all that is known of it is what tokio offers everywhere.
 
-use std::{io, net};
+use std::{io, net, sync::Arc, time::Duration};
 
 use tokio::{io::Interest, net::UdpSocket};
 
 /// A socket that does not block.
 #[derive(Debug)]
-pub(super) struct Io(UdpSocket);
+pub(super) struct Io(Arc<UdpSocket>);
+
+/// Its receiving end, of which there is one.
+#[derive(Debug)]
+pub(super) struct Receiver(Arc<UdpSocket>);
 
 impl Io {
     /// Takes over a socket; must be called within the runtime.
     ///
     /// # Errors
     /// If the runtime cannot watch it.
-    pub(super) fn new(socket: net::UdpSocket) -> io::Result<Self> {
+    pub(super) fn new(socket: net::UdpSocket) -> io::Result<(Self, Receiver)> {
         socket.set_nonblocking(true)?;
-        UdpSocket::from_std(socket).map(Self)
-    }
-
-    /// Waits until receiving may work.
-    ///
-    /// # Errors
-    /// If the runtime ends.
-    pub(super) async fn readable(&self) -> io::Result<()> {
-        self.0.readable().await
-    }
-
-    /// Receives with `receive`, which returns how many messages it got.
-    ///
-    /// # Errors
-    /// `WouldBlock` if none is there, or as `receive`.
-    pub(super) fn try_receive(
-        &self,
-        _most: usize,
-        receive: impl FnOnce(&UdpSocket) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        self.0.try_io(Interest::READABLE, || receive(&self.0))
+        let socket = Arc::new(UdpSocket::from_std(socket)?);
+        Ok((Self(socket.clone()), Receiver(socket)))
     }
 
     /// Sends with `send`.
@@ -53,19 +38,47 @@ impl Io {
     }
 }
 
+impl Receiver {
+    /// Waits until receiving may work.
+    ///
+    /// # Errors
+    /// If the runtime ends.
+    pub(super) async fn readable(&mut self) -> io::Result<()> {
+        self.0.readable().await
+    }
+
+    /// Waits for so long at least, whatever arrives.
+    pub(super) async fn gather(&mut self, time: Duration) {
+        tokio::time::sleep(time).await;
+    }
+
+    /// Receives with `receive`, which returns how many messages it got.
+    ///
+    /// # Errors
+    /// `WouldBlock` if none is there, or as `receive`.
+    pub(super) fn try_receive(
+        &mut self,
+        _most: usize,
+        receive: impl FnOnce(&UdpSocket) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        self.0.try_io(Interest::READABLE, || receive(&self.0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bound() -> (Io, net::SocketAddr) {
+    fn bound() -> (Io, Receiver, net::SocketAddr) {
         let socket = net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        (Io::new(socket).unwrap(), address)
+        let (io, receiver) = Io::new(socket).unwrap();
+        (io, receiver, address)
     }
 
     #[tokio::test]
     async fn what_is_sent_makes_the_other_end_readable() {
-        let ((from, _), (to, address)) = (bound(), bound());
+        let ((from, ..), (_, mut to, address)) = (bound(), bound());
         let mut buffer = [0; 8];
         let nothing = to.try_receive(1, |socket| socket.try_recv(&mut buffer));
         assert_eq!(nothing.unwrap_err().kind(), io::ErrorKind::WouldBlock);
@@ -73,6 +86,7 @@ mod tests {
         from.writable().await;
         from.try_send(|socket| socket.try_send_to(b"symbol", address).map(drop)).unwrap();
         to.readable().await.unwrap();
+        to.gather(Duration::ZERO).await;
         assert_eq!(to.try_receive(1, |socket| socket.try_recv(&mut buffer)).unwrap(), 6);
         assert_eq!(&buffer[..6], b"symbol");
     }

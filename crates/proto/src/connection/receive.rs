@@ -48,6 +48,8 @@ pub(super) struct Contents {
     pub(super) ack_eliciting: bool,
     /// It may be a source symbol of the peer's.
     pub(super) worth_rebuilding: bool,
+    /// It has stream data.
+    pub(super) stream_data: bool,
 }
 
 impl Connection {
@@ -228,7 +230,7 @@ impl Connection {
             self.on_key_phase(now, id, number, phase)?;
             // A rebuilt packet has been dealt with; its number alone is news.
             if arrival == Arrival::AlreadyRebuilt {
-                return Ok(true);
+                return Ok(Contents { ack_eliciting: true, ..Contents::default() });
             }
             let elsewhere = (located == Located::Elsewhere).then_some(arrived.network);
             let context = FrameContext { level: Level::OneRtt, path: id, phase, rebuilt: false, elsewhere };
@@ -237,10 +239,11 @@ impl Connection {
             if contents.worth_rebuilding {
                 self.on_source_packet(now, id, number, payload)?;
             }
-            Ok(contents.ack_eliciting)
+            Ok(contents)
         });
         match result {
-            Ok(ack_eliciting) => {
+            Ok(Contents { ack_eliciting, stream_data, .. }) => {
+                self.note_arrival(now, number, expected, stream_data);
                 if let Some(path) = self.paths.get_mut(&id) {
                     let delay = path.ack_delay();
                     path.received_mut().on_packet(now, number, ack_eliciting, arrived.ecn, delay);
@@ -299,6 +302,7 @@ impl Connection {
             }
             contents.ack_eliciting |= frame.is_ack_eliciting();
             contents.worth_rebuilding |= frame.is_worth_rebuilding();
+            contents.stream_data |= matches!(frame, Frame::Stream(_));
             active |= frame.is_ack_eliciting() && !is_probe(&frame);
             self.on_frame(now, context, frame)?;
             if self.state.is_closed() {
@@ -360,6 +364,7 @@ impl Connection {
             Frame::StreamDataBlocked(f) => self.streams.on_stream_data_blocked(f.id, f.limit),
             Frame::StreamsBlocked(f) => self.streams.on_streams_blocked(f.dir, f.limit),
             Frame::Datagram(d) => {
+                self.end_bulk_run();
                 if self.datagrams.on_received(d.data) {
                     self.events.push_back(Event::DatagramReceived);
                 }

@@ -505,7 +505,11 @@ impl Connection {
         let followed = !builder.timed.is_empty() && self.repair.follows_datagrams();
         builder.frames.timed |= !builder.timed.is_empty();
         builder.frames.datagram |= written.any && (written.untimed || !followed);
+        let before_data = out.len();
         self.streams.write_data(out, limit, &mut builder.frames.streams);
+        if written.any || out.len() > before_data {
+            self.end_bulk_run();
+        }
         builder.ack_eliciting |= out.len() > before;
     }
 
