@@ -50,7 +50,7 @@ use crate::{
     bind::bind_path,
     clock,
     lock::lock,
-    socket::{Socket, UsedBy},
+    socket::{Receiver, Socket, UsedBy},
     sockets::Sockets,
 };
 
@@ -276,7 +276,7 @@ impl Engine {
         used_by: UsedBy,
     ) -> io::Result<Arc<Socket>> {
         let _within = self.runtime.enter();
-        let receiver = Socket::new(socket, used_by)?;
+        let receiver = Receiver::new(socket, used_by)?;
         let socket = receiver.socket().clone();
         debug!(local = %socket.local(), "socket bound");
         self.sockets.add(socket.clone());

@@ -67,18 +67,6 @@ pub(crate) struct Receiver {
 }
 
 impl Socket {
-    /// Takes over a bound socket; must be called within the runtime.
-    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> Result<Receiver> {
-        let udp = UdpSocketState::new((&socket).into())?;
-        without_timestamps(&socket);
-        let local = socket.local_addr()?;
-        let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
-        let (io, receiver) = Io::new(socket)?;
-        let socket = Self { io, udp, local, used_by, life: watch::Sender::new(Life::Open) };
-        Ok(Receiver { socket: Arc::new(socket), io: receiver })
-    }
-
     /// The address it is bound to.
     pub(crate) fn local(&self) -> SocketAddr {
         self.local
@@ -192,6 +180,18 @@ impl Socket {
 }
 
 impl Receiver {
+    /// Takes over a bound socket; must be called within the runtime.
+    pub(crate) fn new(socket: std::net::UdpSocket, used_by: UsedBy) -> Result<Self> {
+        let udp = UdpSocketState::new((&socket).into())?;
+        without_timestamps(&socket);
+        let local = socket.local_addr()?;
+        let _ = udp.set_recv_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        let _ = udp.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_SIZE);
+        let (io, receiver) = Io::new(socket)?;
+        let socket = Socket { io, udp, local, used_by, life: watch::Sender::new(Life::Open) };
+        Ok(Self { socket: Arc::new(socket), io: receiver })
+    }
+
     pub(crate) fn socket(&self) -> &Arc<Socket> {
         &self.socket
     }

@@ -88,7 +88,7 @@ mod tests {
     };
 
     fn receiver(local: &str) -> Receiver {
-        Socket::new(bind(local.parse().unwrap()).unwrap(), UsedBy::All).unwrap()
+        Receiver::new(bind(local.parse().unwrap()).unwrap(), UsedBy::All).unwrap()
     }
 
     fn bound(local: &str) -> Arc<Socket> {
@@ -193,7 +193,7 @@ mod tests {
 
     fn bind_dual() -> std::io::Result<Receiver> {
         let socket = bind("[::]:0".parse().unwrap()).map_err(std::io::Error::other)?;
-        Socket::new(socket, UsedBy::All)
+        Receiver::new(socket, UsedBy::All)
     }
 
     #[tokio::test(start_paused = true)]

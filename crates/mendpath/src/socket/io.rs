@@ -78,6 +78,7 @@ impl Receiver {
     }
 
     /// Waits for so long at least, whatever arrives: the runtime is not woken for it.
+    #[allow(clippy::disallowed_methods, reason = "to let time pass, whatever comes, is what it is for")]
     pub(super) async fn gather(&mut self, time: Duration) {
         self.watched = None;
         tokio::time::sleep(time).await;

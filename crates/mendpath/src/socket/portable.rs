@@ -48,6 +48,7 @@ impl Receiver {
     }
 
     /// Waits for so long at least, whatever arrives.
+    #[allow(clippy::disallowed_methods, reason = "to let time pass, whatever comes, is what it is for")]
     pub(super) async fn gather(&mut self, time: Duration) {
         tokio::time::sleep(time).await;
     }
