@@ -229,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_next_may_gather_if_the_driver_says_so() {
+        let inbox = Inbox::default();
+        let deliver = || inbox.deliver(Batch::copied(path(), None, 1_000, &[1]));
+        assert!(!deliver());
+        inbox.set_patient(true);
+        assert!(deliver());
+        inbox.set_patient(false);
+        assert!(!deliver());
+    }
+
+    #[test]
     fn what_waits_is_bounded_and_the_driver_takes_it_all() {
         let inbox = Inbox::default();
         let each = 1 << 20;

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-/// How long to wait for room where the system has nothing left to wait with (such as descriptors).
+/// How long to wait where the system has nothing left to wait with (such as descriptors).
 const WITHOUT_NEWS: Duration = Duration::from_millis(1);
 
 /// A socket that does not block.
@@ -68,13 +68,16 @@ impl Receiver {
     /// Waits until receiving may work.
     ///
     /// # Errors
-    /// If the runtime ends, or cannot watch the socket again.
+    /// If the runtime ends.
     pub(super) async fn readable(&mut self) -> io::Result<()> {
-        let watched = match self.watched.take() {
-            Some(watched) => watched,
-            None => watch(self.socket.clone(), Interest::READABLE)?,
+        if self.watched.is_none() {
+            self.watched = watch(self.socket.clone(), Interest::READABLE).ok();
+        }
+        let Some(watched) = &self.watched else {
+            self.gather(WITHOUT_NEWS).await;
+            return Ok(());
         };
-        self.watched.insert(watched).readable().await.map(|mut guard| guard.retain_ready())
+        watched.readable().await.map(|mut guard| guard.retain_ready())
     }
 
     /// Waits for so long at least, whatever arrives: the runtime is not woken for it.
