@@ -11,10 +11,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    io::{Interest, unix::AsyncFd},
-    time::timeout,
-};
+use tokio::io::{Interest, unix::AsyncFd};
 
 /// How long to wait where the system has nothing left to wait with (such as descriptors).
 const WITHOUT_NEWS: Duration = Duration::from_millis(1);
@@ -54,7 +51,7 @@ impl Io {
     /// Waits until sending may work again, or never will.
     pub(super) async fn writable(&self) {
         if self.room().await.is_err() {
-            let _ = timeout(WITHOUT_NEWS, std::future::pending::<()>()).await;
+            pass(WITHOUT_NEWS).await;
         }
     }
 
@@ -81,10 +78,9 @@ impl Receiver {
     }
 
     /// Waits for so long at least, whatever arrives: the runtime is not woken for it.
-    #[allow(clippy::disallowed_methods, reason = "to let time pass, whatever comes, is what it is for")]
     pub(super) async fn gather(&mut self, time: Duration) {
         self.watched = None;
-        tokio::time::sleep(time).await;
+        pass(time).await;
     }
 
     /// Receives with `receive`, which returns how many of `most` messages it got.
@@ -106,6 +102,12 @@ impl Receiver {
         });
         if received > 0 { Ok(received) } else { result.map(|()| 0) }
     }
+}
+
+/// Lets time pass, whatever comes.
+#[allow(clippy::disallowed_methods, reason = "there is nothing to wait for but time")]
+async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 /// Has the runtime watch a socket.

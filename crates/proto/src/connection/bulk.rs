@@ -19,10 +19,10 @@ const SILENCE: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BulkRun {
     packets: u32,
-    /// When the last of them came.
-    last: Instant,
     /// Those since a number was left out.
     since_gap: u32,
+    /// When the last of them came.
+    last: Instant,
     /// When the stretch began that is being measured.
     stretch: Instant,
     /// Between two packets of the last whole stretch, in the mean.
@@ -96,7 +96,10 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::tests::client, *};
+    use super::{
+        super::tests::{self, client},
+        *,
+    };
 
     fn at(micros: u64) -> Instant {
         Instant::ORIGIN + Duration::from_micros(micros)
@@ -138,10 +141,11 @@ mod tests {
 
     #[test]
     fn gaps_silence_and_the_applications_words_end_it() {
-        let ends: [fn(&mut Connection); 4] = [
+        let ends: [fn(&mut Connection); 5] = [
             |connection| connection.note_arrival(at(60_000), 602, 600, true),
             |connection| connection.note_arrival(at(60_000), 598, 600, true),
             |connection| connection.note_arrival(at(80_000), 600, 600, true),
+            |connection| _ = tests::receive(connection, b"\x30datagram").unwrap(),
             Connection::end_bulk_run,
         ];
         for end in ends {

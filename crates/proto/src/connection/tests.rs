@@ -56,7 +56,7 @@ fn repair_of_one(number: u64, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportError> {
+pub(super) fn receive(client: &mut Connection, payload: &[u8]) -> Result<bool, TransportError> {
     let phase = KeyPhase::Current;
     let context =
         FrameContext { level: Level::OneRtt, path: PathId::ZERO, phase, rebuilt: false, elsewhere: None };

@@ -499,15 +499,15 @@ impl Connection {
     ) {
         let (limit, before) = (builder.limit, out.len());
         self.streams.write_control(out, limit, &mut builder.frames.streams);
+        let before_data = out.len();
         let packet_is_empty = builder.is_empty(out);
         let written = self.datagrams.write(builder.path, out, limit, packet_is_empty, &mut builder.timed);
         // What is followed until its deadline is not protected twice.
         let followed = !builder.timed.is_empty() && self.repair.follows_datagrams();
         builder.frames.timed |= !builder.timed.is_empty();
         builder.frames.datagram |= written.any && (written.untimed || !followed);
-        let before_data = out.len();
         self.streams.write_data(out, limit, &mut builder.frames.streams);
-        if written.any || out.len() > before_data {
+        if out.len() > before_data {
             self.end_bulk_run();
         }
         builder.ack_eliciting |= out.len() > before;
