@@ -246,6 +246,16 @@ impl Path {
         self.quiet.on_activity(now);
     }
 
+    /// It has brought a datagram to somebody who can be moved.
+    pub(crate) fn on_datagram(&mut self) {
+        self.quiet.on_datagram();
+    }
+
+    /// Whether more of them may follow.
+    pub(crate) fn awaits_datagrams(&self) -> bool {
+        self.quiet.awaits_datagrams()
+    }
+
     /// When the peer is to be asked whether it is still there, though nothing is in flight.
     pub(crate) fn silence_deadline(
         &self,

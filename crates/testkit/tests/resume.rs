@@ -64,6 +64,19 @@ fn a_new_connection_sends_a_response_in_one_round_trip() {
     }
 }
 
+/// Packets of a new connection have 1,200 bytes until a probe has come back. The window counts in
+/// packets of the larger size from then on, as TCP's does from its SYN; else these would be four.
+#[test]
+fn a_new_connection_brings_34_kb_in_three_round_trips() {
+    let path = path(100, 40);
+    for controller in ControllerKind::ALL {
+        let transport = TransportConfig { controller: *controller, ..transport(true) };
+        let (took, _) = Exchange::fetch(Seed(1), &path, &transport, 34_000).unwrap();
+        println!("{controller}: 34 kB and the handshake {took}");
+        assert!(took < ms(3 * 40 + 20), "{controller}: {took}");
+    }
+}
+
 #[test]
 fn a_kept_connection_learns_the_pace_from_its_responses() {
     let path = path(100, 50);

@@ -244,7 +244,7 @@ pub struct RelayArgs {
     #[arg(long, default_value = "auto", value_parser = parse_recovery)]
     pub recovery: RecoveryKind,
     /// Congestion controller of what this side sends.
-    #[arg(long, default_value = "cubic", value_parser = parse_congestion)]
+    #[arg(long, default_value = "auto", value_parser = parse_congestion)]
     pub congestion: ControllerKind,
     /// Which path carries the next packet.
     #[arg(long, default_value = "earliest-delivery", value_parser = parse_scheduler)]

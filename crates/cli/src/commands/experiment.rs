@@ -14,8 +14,8 @@ use experiments::{
 use super::print;
 use crate::{
     args::{ExperimentCommand, ListArgs, RunArgs},
-    console,
     failure::{Failure, io_reason},
+    long_work::LongWork,
 };
 
 pub(super) fn run(command: ExperimentCommand) -> Result<(), Failure> {
@@ -136,13 +136,10 @@ fn failed(plan: &Plan, error: CampaignError) -> Failure {
 
 /// Does what is left to do.
 fn simulate(plan: &Plan, campaign: &Campaign<'_>, jobs: usize) -> Result<Vec<Row>, Failure> {
-    let bar = console::progress(0, &format!("{} {{wide_bar}} {{pos}}/{{len}} {{eta}}", plan.name));
-    let look = |progress: Progress| {
-        bar.set_length(progress.runs as u64);
-        bar.set_position(progress.done as u64);
-    };
+    let shown = LongWork::begin(&plan.name, &format!("{} {{wide_bar}} {{pos}}/{{len}} {{eta}}", plan.name));
+    let look = |progress: Progress| shown.show(progress.done as u64, progress.runs as u64, "");
     let rows = campaign.run(jobs, &look);
-    bar.finish_and_clear();
+    shown.end();
     rows.map_err(|error| failed(plan, error))
 }
 

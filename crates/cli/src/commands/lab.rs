@@ -1,6 +1,9 @@
 //! `mendpath lab`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use lab::{
     Adapter, Bulk, Cancel, Connection, Fetch, LabError, NetworkTemplate, Options, Plan, Progress, Report,
@@ -10,9 +13,9 @@ use lab::{
 use super::{Signals, check_writable, print, unwritable, write};
 use crate::{
     args::{LabArgs, LabCommand, LabRunArgs},
-    console,
     failure::{Failure, io_reason},
     lab_call, lab_relay,
+    long_work::LongWork,
 };
 
 pub(super) async fn run(args: LabArgs) -> Result<(), Failure> {
@@ -136,19 +139,15 @@ async fn measure(
         let (name, adapter) = adapter(file)?;
         options.adapters.insert(name, adapter);
     }
-    let bar = console::progress(1, "{bar:30} {pos}/{len} {msg}");
+    let shown = Arc::new(LongWork::begin("lab", "{bar:30} {pos}/{len} {msg}"));
     let cancel = options.cancel.clone();
-    let drawn = bar.clone();
+    let told = Arc::clone(&shown);
     let work = move || {
-        let mut tell = |progress: Progress| {
-            drawn.set_length(progress.total);
-            drawn.set_position(progress.done);
-            drawn.set_message(progress.now);
-        };
+        let mut tell = |progress: Progress| told.show(progress.done, progress.total, &progress.now);
         lab::run(&plan, &options, &mut tell)
     };
     let report = until_interrupted(cancel, work).await;
-    bar.finish_and_clear();
+    shown.end();
     let report = report.inspect_err(|_| {
         // What was made for nothing; a folder with anything in it stays.
         folder.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));

@@ -93,16 +93,33 @@ fn ecn_counts_as_loss_once_per_period() {
 }
 
 #[test]
-fn datagram_size_resizes_a_fresh_window_only() {
+fn datagram_size_resizes_the_initial_window_until_a_loss() {
     let mut reno = controller();
     reno.on_mtu(1_400);
     assert_eq!(reno.window(), 14_000);
-    reno.on_loss(&loss(10, 1), &[]);
+    reno.on_ack(&ack(5, 1, 1_000), &[]);
+    reno.on_mtu(1_000);
+    assert_eq!(reno.window(), 11_000, "what the ACK has added stays");
+    reno.on_loss(&loss(10, 6), &[]);
+    assert_eq!(reno.window(), 5_500);
+    reno.on_mtu(1_400);
+    assert_eq!(reno.window(), 5_500);
     reno.on_persistent_congestion(at(10));
     reno.on_mtu(1_500);
     assert_eq!(reno.window(), 3_000);
     reno.on_mtu(1_000);
     assert_eq!(reno.window(), 3_000);
+}
+
+#[test]
+fn giant_datagrams_do_not_make_giant_initial_windows() {
+    let mut reno = controller();
+    reno.on_mtu(5_000);
+    assert_eq!(reno.window(), 14_720);
+    reno.on_mtu(9_000);
+    assert_eq!(reno.window(), 18_000);
+    reno.on_mtu(1_000);
+    assert_eq!(reno.window(), 10_000);
 }
 
 #[test]

@@ -56,9 +56,6 @@ impl Starter<'_> {
         if recovery.is_none() && protection != "scheme" {
             schemes.push("--recovery=none".to_owned());
         }
-        if !schemes.iter().any(|word| word.starts_with("--congestion")) {
-            schemes.push("--congestion=auto".to_owned());
-        }
         let directory = self.directory.sub_directory()?;
         let dir = format!("--dir={}", directory.display());
         let mut server = words([

@@ -364,10 +364,7 @@ impl Connection {
             Frame::StreamDataBlocked(f) => self.streams.on_stream_data_blocked(f.id, f.limit),
             Frame::StreamsBlocked(f) => self.streams.on_streams_blocked(f.dir, f.limit),
             Frame::Datagram(d) => {
-                self.end_bulk_run();
-                if self.datagrams.on_received(d.data) {
-                    self.events.push_back(Event::DatagramReceived);
-                }
+                self.on_datagram(context.path, d.data);
                 Ok(())
             }
             Frame::ConnectionClose(close) => {
@@ -421,6 +418,20 @@ impl Connection {
                 violation(TransportErrorCode::PROTOCOL_VIOLATION, reason)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// A datagram of the application. A client notes that more may follow: should its address change,
+    /// it is the one that has to speak up.
+    fn on_datagram(&mut self, id: PathId, data: &[u8]) {
+        self.end_bulk_run();
+        if self.side == Side::Client
+            && let Some(path) = self.paths.get_mut(&id)
+        {
+            path.on_datagram();
+        }
+        if self.datagrams.on_received(data) {
+            self.events.push_back(Event::DatagramReceived);
         }
     }
 

@@ -103,7 +103,7 @@ impl Connection {
     /// When a quiet path is to be asked whether the peer is still there. What is in flight has its
     /// own probe timeout.
     pub(super) fn silence_deadline(&self, path: &Path) -> Option<Instant> {
-        if !self.handshake.is_confirmed() || !self.streams.may_receive() {
+        if !self.handshake.is_confirmed() || !(self.streams.may_receive() || path.awaits_datagrams()) {
             return None;
         }
         path.silence_deadline(self.peer_max_ack_delay(), self.idle.timeout)
@@ -111,8 +111,9 @@ impl Connection {
 
     /// It has been quiet for long enough.
     pub(super) fn on_silence(&mut self, now: Instant, id: PathId) {
-        let waits = self.streams.awaits_data();
+        let for_streams = self.streams.awaits_data();
         let Some(path) = self.paths.get_mut(&id) else { return };
+        let waits = for_streams || path.awaits_datagrams();
         if waits { path.ask_after_silence(now) } else { path.settle_silence() }
     }
 }

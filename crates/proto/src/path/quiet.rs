@@ -2,9 +2,9 @@
 //!
 //! Who only receives has nothing in flight and therefore no probe timeout. Should its address
 //! change on the way while what the peer sends is lost, both sides would wait: the peer's probes go
-//! to where nobody is, and nobody tells it the new address. So a receiver that waits for data asks
-//! a few times, each time after twice the silence, and then leaves it at that
-//! (docs/decisions/0013-quiet-receivers.md).
+//! to where nobody is, and nobody tells it the new address. So a receiver that waits for data of a
+//! stream, or a client that datagrams have come to, asks a few times, each time after twice the
+//! silence, and then leaves it at that (docs/decisions/0013-quiet-receivers.md).
 
 use units::{Duration, Instant};
 
@@ -22,13 +22,26 @@ pub(crate) struct Quiet {
     since: Option<Instant>,
     /// Questions asked meanwhile.
     asked: u32,
+    /// Datagrams have come since all questions were last asked, or nobody waited for anything.
+    datagrams: bool,
 }
 
 impl Quiet {
     /// The path has carried more than probes and their answers. Those do not count: two sides that
     /// wait for each other would keep each other awake.
     pub(crate) fn on_activity(&mut self, now: Instant) {
-        *self = Self { since: Some(now), asked: 0 };
+        let datagrams = self.datagrams && self.asked < MAX_QUESTIONS;
+        *self = Self { since: Some(now), asked: 0, datagrams };
+    }
+
+    /// A datagram has come, and others may follow: nothing says how many, or when.
+    pub(crate) fn on_datagram(&mut self) {
+        self.datagrams = true;
+    }
+
+    /// Whether datagrams are waited for.
+    pub(crate) fn awaits_datagrams(&self) -> bool {
+        self.datagrams
     }
 
     /// When to ask next, given the path's probe timeout. No later than half of the idle timeout
@@ -49,7 +62,7 @@ impl Quiet {
 
     /// Nobody waits for anything.
     pub(crate) fn settle(&mut self) {
-        self.since = None;
+        (self.since, self.datagrams) = (None, false);
     }
 }
 
@@ -80,6 +93,20 @@ mod tests {
             let expected = [600, 1_200, 2_400, 4_800, 9_600, 19_200].map(|after| at(start + after));
             assert_eq!(questions(&mut quiet, pto, idle), expected);
         }
+    }
+
+    #[test]
+    fn datagrams_are_waited_for_until_all_questions_are_asked() {
+        let mut quiet = Quiet::default();
+        quiet.on_datagram();
+        quiet.on_activity(at(0));
+        quiet.on_asked();
+        quiet.on_activity(at(1_000));
+        assert!(quiet.awaits_datagrams(), "what leaves meanwhile changes nothing");
+        questions(&mut quiet, Duration::from_millis(100), None);
+        assert!(quiet.awaits_datagrams());
+        quiet.on_activity(at(60_000));
+        assert!(!quiet.awaits_datagrams());
     }
 
     #[test]

@@ -215,6 +215,55 @@ fn a_client_that_is_moved_by_a_lossy_network_comes_back() {
     assert!(moved > 40, "{moved}");
 }
 
+/// The same with nothing but datagrams, as somebody who watches a live stream, or downloads through a
+/// tunnel of packets: no stream says that more is to come.
+#[test]
+fn a_client_that_gets_datagrams_notices_that_it_was_moved() {
+    for transport in [single_path(), TransportConfig::default()] {
+        let mut net = Net::new(transport);
+        assert!(watch(&mut net, 50) >= 49);
+        net.forget_everything_in_flight();
+        net.nat.insert(home(), addr(2, 2_000));
+        // A second for noticing and for the detour's end, of the three.
+        assert!(watch(&mut net, 150) > 100);
+        assert_eq!(net.server_path(PathId(0)).network.remote, addr(2, 2_000));
+    }
+}
+
+/// The server sends so many datagrams, 20 ms apart; returns how many arrive.
+fn watch(net: &mut Net, count: usize) -> usize {
+    let mut arrived = 0;
+    for n in 0..count {
+        net.server().send_datagram(vec![n as u8; 800].into()).unwrap();
+        net.run(MS * 20);
+        while net.client().receive_datagram().is_some() {
+            arrived += 1;
+        }
+    }
+    arrived
+}
+
+/// Datagrams that end: a client asks as often as for a stream, a server does not, and both are silent
+/// after that.
+#[test]
+fn datagrams_that_end_are_asked_after_a_few_times_by_the_client_alone() {
+    for from_server in [true, false] {
+        let transport = TransportConfig { max_idle_timeout: Duration::from_secs(40).into(), ..single_path() };
+        let mut net = Net::new(transport);
+        // The probes for the path's MTU are over.
+        net.run(Duration::from_secs(1));
+        let sender = if from_server { net.server() } else { net.client() };
+        sender.send_datagram(vec![1; 800].into()).unwrap();
+        net.run(MS * 200);
+        let before = net.client().stats().packets_sent;
+        net.run(Duration::from_secs(22));
+        let asked = net.client().stats().packets_sent - before;
+        assert_eq!(asked, if from_server { 6 } else { 0 });
+        net.run(Duration::from_secs(10));
+        assert_eq!(net.client().stats().packets_sent - before, asked, "silence");
+    }
+}
+
 /// A stream that stays open while nothing is sent: a few questions, then silence, and the idle
 /// timeout comes.
 #[test]
