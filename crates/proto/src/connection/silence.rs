@@ -6,7 +6,11 @@ use units::Instant;
 use super::{Connection, Event, PathEvent};
 use crate::{
     crypto::Level,
-    path::{Path, probe::Company, sent::Resent},
+    path::{
+        Path,
+        probe::{Company, Urgency},
+        sent::Resent,
+    },
     policy::RecoveryEvent,
     wire::PathId,
 };
@@ -21,6 +25,12 @@ impl Connection {
     pub(super) fn company_of(&self, id: PathId) -> Company {
         let another = self.paths.others(id).any(|p| p.works() && p.may_carry_data());
         if another { Company::Another } else { Company::Alone }
+    }
+
+    /// Whether what waits for the path's answer is of use for a moment only.
+    pub(super) fn urgency_of(&self, path: &Path) -> Urgency {
+        let live = self.datagrams.has_deadlines() || path.awaits_datagrams();
+        if live { Urgency::Live } else { Urgency::Patient }
     }
 
     /// Probes every open path now, with one packet beyond the window, instead of when its timer says

@@ -102,7 +102,7 @@ impl Connection {
         if !self.handshake.is_confirmed() || !path.awaits_ack() {
             return None;
         }
-        path.probe_deadline(self.peer_max_ack_delay(), self.company_of(path.id()))
+        path.probe_deadline(self.peer_max_ack_delay(), self.company_of(path.id()), self.urgency_of(path))
     }
 
     fn keep_alive_deadline(&self, path: &Path) -> Option<Instant> {

@@ -18,6 +18,19 @@ pub(crate) enum Company {
     Another,
 }
 
+/// Probe timeouts without backoff where something live waits.
+const LIVE_TIMEOUTS: u32 = 6;
+
+/// How long what a path's connection sends, or waits for, is of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// For as long as it takes.
+    Patient,
+    /// For a moment: datagrams with deadlines wait, or a client gets datagrams
+    /// (docs/decisions/0039-live-probes.md).
+    Live,
+}
+
 /// Probe timeouts in a row, and the probes that they ask for.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProbeTimeouts {
@@ -124,24 +137,34 @@ impl Path {
     }
 
     /// When they are probed (RFC 9002 section 6.2.1).
-    pub(crate) fn probe_deadline(&self, max_ack_delay: Duration, company: Company) -> Option<Instant> {
-        let interval = self.probe_interval(max_ack_delay, company);
+    pub(crate) fn probe_deadline(
+        &self,
+        max_ack_delay: Duration,
+        company: Company,
+        urgency: Urgency,
+    ) -> Option<Instant> {
+        let interval = self.probe_interval(max_ack_delay, company, urgency);
         Some(self.space.probe_timer_start(interval)? + interval)
     }
 
     /// Time between probes: the PTO with exponential backoff (RFC 9002 section 6.2), capped so that
-    /// a path's return is noticed.
+    /// a path's return is noticed. An only path that something live waits for backs off later, and
+    /// less far.
     ///
     /// The first probe waits for a whole PTO, whatever that is. The others go by the shortest round
     /// trip: samples taken while a host stood still may have made the PTO minutes long, and where
     /// probes are lost, no other sample comes soon.
-    fn probe_interval(&self, max_ack_delay: Duration, company: Company) -> Duration {
+    fn probe_interval(&self, max_ack_delay: Duration, company: Company, urgency: Urgency) -> Duration {
         let (rtt, count) = (self.rtt(), self.pto_count());
         let base = rtt.pto_base() + max_ack_delay;
-        let cap = if company == Company::Alone { MAX_INTERVAL_ALONE } else { MAX_INTERVAL };
         if count == 0 {
             return base;
         }
-        (base * (1 << count.min(16))).min(cap.max(rtt.min() * 3 + max_ack_delay))
+        let (doublings, cap) = match (company, urgency) {
+            (Company::Another, _) => (count, MAX_INTERVAL),
+            (Company::Alone, Urgency::Live) => (count.saturating_sub(LIVE_TIMEOUTS - 1), MAX_INTERVAL),
+            (Company::Alone, Urgency::Patient) => (count, MAX_INTERVAL_ALONE),
+        };
+        (base * (1 << doublings.min(16))).min(cap.max(rtt.min() * 3 + max_ack_delay))
     }
 }
