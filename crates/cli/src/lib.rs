@@ -36,6 +36,7 @@ mod lab_end;
 #[cfg(feature = "lab")]
 pub mod lab_relay;
 mod listener;
+#[cfg(any(feature = "experiment", feature = "lab"))]
 mod long_work;
 mod packet_row;
 pub mod protocol;
