@@ -2,10 +2,11 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use indicatif::ProgressBar;
+use tokio::time::Instant;
 
 use crate::console;
 
