@@ -68,7 +68,8 @@ fn a_path_that_loses_packets_is_left_out_and_tried_again() {
     let (_, lost) = send(&mut exchange, SECONDS * 2);
     assert!((2..10).contains(&lost), "{lost} until it was known");
     let (carried, lost) = send(&mut exchange, SECONDS * 25);
-    assert!(carried[0] > 19_000 && carried[1] < 50 && lost == 0, "{carried:?}, {lost} lost");
+    // What had been on its way to the second path may still be lost there.
+    assert!(carried[0] > 19_000 && carried[1] < 50 && lost <= 2, "{carried:?}, {lost} lost");
     // Tried at 30 s, 60 s, 120 s and 240 s later each.
     let (carried, lost) = send(&mut exchange, SECONDS * 500);
     assert!((4..30).contains(&lost), "{carried:?}, {lost} lost");
