@@ -123,7 +123,10 @@ impl Connection {
     pub(super) fn on_silence(&mut self, now: Instant, id: PathId) {
         let for_streams = self.streams.awaits_data();
         let Some(path) = self.paths.get_mut(&id) else { return };
-        let waits = for_streams || path.awaits_datagrams();
-        if waits { path.ask_after_silence(now) } else { path.settle_silence() }
+        if for_streams || path.awaits_datagrams() {
+            path.ask_after_silence(now);
+        } else {
+            path.settle_silence();
+        }
     }
 }

@@ -8,6 +8,8 @@ use super::Path;
 const MAX_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for a connection's only path, where probes may meet nothing but a full queue.
 pub(crate) const MAX_INTERVAL_ALONE: Duration = Duration::from_secs(4);
+/// Probe timeouts of such a path without backoff where something live waits.
+const LIVE_TIMEOUTS: u32 = 6;
 
 /// Whether another path of the connection answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,9 +19,6 @@ pub(crate) enum Company {
     /// Another does: what waits can go there.
     Another,
 }
-
-/// Probe timeouts without backoff where something live waits.
-const LIVE_TIMEOUTS: u32 = 6;
 
 /// How long what a path's connection sends, or waits for, is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

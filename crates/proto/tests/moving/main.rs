@@ -2,6 +2,7 @@
 
 mod acks;
 mod cids;
+mod live;
 mod mtu;
 mod net;
 mod rebinding;

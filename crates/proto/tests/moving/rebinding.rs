@@ -1,8 +1,6 @@
 //! NAT rebinding, migration and forged sources (RFC 9000 section 9).
 
-use std::cell::Cell;
-
-use mendpath_proto::{DatagramOptions, NetworkPath, PathError, PathId, TransportConfig};
+use mendpath_proto::{NetworkPath, PathError, PathId, TransportConfig};
 use units::Duration;
 
 use crate::net::{MS, Net, addr, home, server_addr};
@@ -243,36 +241,6 @@ fn watch(net: &mut Net, count: usize) -> usize {
         }
     }
     arrived
-}
-
-/// A burst that ends after a number of packets takes the ACKs of a whole window, and what is left are
-/// probes (docs/decisions/0039-live-probes.md).
-#[test]
-fn a_call_uses_up_a_long_burst_in_seconds() {
-    let mut net = Net::new(single_path());
-    let call = DatagramOptions::new().within(std::time::Duration::from_millis(150));
-    let mut stands_still = |burst: u64| {
-        net.run(MS * 200);
-        while net.client().receive_datagram().is_some() {}
-        let left = Cell::new(burst);
-        net.lose = Box::new(move |_| left.replace(left.get().saturating_sub(1)) > 0);
-        let start = net.now;
-        loop {
-            let now = net.now;
-            // One that finds no room is late anyway.
-            let _ = net.server().send_datagram_with(now, vec![7; 1_100].into(), call);
-            net.run(MS * 5);
-            if net.client().receive_datagram().is_some() {
-                return net.now - start;
-            }
-            assert!(net.now - start < LIMIT);
-        }
-    };
-    for (burst, at_most) in [(0, 20), (30, 500), (50, 1_500)] {
-        let still = stands_still(burst);
-        println!("{burst} packets: {still}");
-        assert!(still <= MS * at_most, "{burst} packets: {still}");
-    }
 }
 
 /// Datagrams that end: a client asks as often as for a stream, a server does not, and both are silent
